@@ -2,13 +2,15 @@
  * Owns one request to a tool, with or without a grant. Contract: "Authorized call": the original call is
  * retried with `Authorization: PoP <RPT>` and a signature over it.
  */
-import { AgentError, unsent } from './agent-error.ts'
+import { isJsonObject } from '../wire/json.ts'
+import { AgentError, fail, unsent } from './agent-error.ts'
 import { interpret, interpretApi, type CallAnswer } from './answer.ts'
 import { apiRequest, readApiAnswer, type HttpCall } from './api.ts'
 import { readRpcAnswer, rpcHeaders, rpcRequest, toolCallParams, type ToolCall } from './mcp.ts'
 import type { Sessions } from './mcp-session.ts'
 import type { Profile } from './profile.ts'
 import { signedHeaders } from './proof.ts'
+import { resumedAnswer } from './resumption.ts'
 import { open } from './transport.ts'
 
 /** One request to a resource: which tool, and with which RPT, if any. */
@@ -65,5 +67,16 @@ async function sendToolCall(profile: Profile, sessions: Sessions, request: CallR
   const timeoutSeconds = profile.callSecondsMax
   const response = await open({ method: 'POST', url, headers, body, timeoutSeconds, signal })
   if (response.status === 404) sessions.forget(url)
-  return interpret(profile, response, await readRpcAnswer(response, id, { url, signal }))
+  const { rpc, body: plain, broken } = await readRpcAnswer(response, id, { url, signal })
+  const isTaken = response.ok && rpc === undefined
+  if (isTaken && broken !== undefined) {
+    const rest = { ...rpcHeaders(version, 'tools/call', call.tool), ...session }
+    const answer = await resumedAnswer(profile, { url, id, headers: rest, accessToken, signal }, broken)
+    return interpret(profile, response, { rpc: answer, body: undefined })
+  }
+  if (isTaken && !(isJsonObject(plain) && plain['error'] !== undefined))
+    fail('outcome_unknown', `${url.origin} took the call, and did not say what became of it.`, {
+      status: response.status,
+    })
+  return interpret(profile, response, { rpc, body: plain })
 }

@@ -5,7 +5,7 @@
  */
 import { EventStreamReader } from '../wire/event-stream.ts'
 import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
-import { fail, reading } from './agent-error.ts'
+import { AgentError, fail, reading } from './agent-error.ts'
 import { bodyChunks, type OutgoingRequest } from './transport.ts'
 
 export type McpVersion = '2026-07-28' | '2025-11-25'
@@ -92,41 +92,63 @@ export function encodeHeaderValue(value: string): string {
   return plain ? value : `=?base64?${Buffer.from(value, 'utf8').toString('base64')}?=`
 }
 
+/** Where a stream ended before the answer; the id is empty if it cannot go on from there. */
+export interface BrokenOff {
+  lastEventId: string
+  retryMilliseconds?: number | undefined
+}
+
 /**
  * The answer to the request `id`, from a plain JSON body or from an event stream (other messages are skipped,
- * and reading stops at the answer). `undefined`: the body is no JSON-RPC answer. `text` is the body as far as
- * it was read.
+ * and reading stops at the answer). `rpc` is undefined if the body is no JSON-RPC answer, and `broken` says
+ * where a stream ended before it; `body` is a plain body that is JSON.
  */
 export async function readRpcAnswer(
   response: Response,
   id: string,
   request: Pick<OutgoingRequest, 'url' | 'signal'>,
-): Promise<{ rpc: RpcAnswer | undefined; body: Json | undefined }> {
+): Promise<{ rpc: RpcAnswer | undefined; body: Json | undefined; broken?: BrokenOff | undefined }> {
   const bounds = { ...request, bytesMax: TOOL_ANSWER_BYTES_MAX }
   const type = response.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase()
-  if (type === 'text/event-stream') return { rpc: await readStream(response, id, bounds), body: undefined }
+  if (type === 'text/event-stream') {
+    const read = await readEvents(response, id, bounds)
+    return 'kind' in read ? { rpc: read, body: undefined } : { rpc: undefined, body: undefined, broken: read }
+  }
   const chunks: Uint8Array[] = []
   for await (const chunk of bodyChunks(response, bounds)) chunks.push(chunk)
   const body = parseLoosely(Buffer.concat(chunks).toString('utf8'))
   return { rpc: rpcAnswer(body, id), body }
 }
 
-async function readStream(
+/**
+ * The answer to the request `id` in an event stream, or where the stream ended before it. One that breaks off
+ * has ended there too, if it can go on; otherwise that fails as `bodyChunks` does.
+ */
+export async function readEvents(
   response: Response,
   id: string,
-  bounds: Parameters<typeof bodyChunks>[1],
-): Promise<RpcAnswer | undefined> {
-  const reader = new EventStreamReader('', TOOL_ANSWER_BYTES_MAX)
-  for await (const chunk of bodyChunks(response, bounds)) {
-    const events = reading('answer_too_large', `${bounds.url.origin} sent an event too large`, () =>
-      reader.read(chunk),
-    )
-    for (const event of events) {
-      const answer = rpcAnswer(parseLoosely(event.data), id)
-      if (answer) return answer
+  from: Pick<OutgoingRequest, 'url' | 'signal'> & Partial<BrokenOff>,
+): Promise<RpcAnswer | BrokenOff> {
+  const { url, signal, lastEventId, retryMilliseconds } = from
+  const reader = new EventStreamReader(lastEventId, TOOL_ANSWER_BYTES_MAX)
+  try {
+    for await (const chunk of bodyChunks(response, { url, signal, bytesMax: TOOL_ANSWER_BYTES_MAX })) {
+      const events = reading('answer_too_large', `${url.origin} sent an event too large`, () =>
+        reader.read(chunk),
+      )
+      for (const event of events) {
+        const answer = rpcAnswer(parseLoosely(event.data), id)
+        if (answer) return answer
+      }
     }
+  } catch (error) {
+    const isBroken = error instanceof AgentError && error.code === 'unreachable'
+    if (!isBroken || reader.lastEventId === '') throw error
   }
-  return undefined
+  return {
+    lastEventId: reader.lastEventId,
+    retryMilliseconds: reader.retryMilliseconds ?? retryMilliseconds,
+  }
 }
 
 /**

@@ -34,11 +34,14 @@ export interface Exchange {
   asking?: AskingCall
   /** The tools of a list that could not be read. */
   spoilt: SpoiltTool[]
+  /** How often in a row the rest of its answer could not be asked for. */
+  failedResumptions: number
   /** Ends the SDK's wait for an answer that can no longer come. */
   ending: AbortController
 }
 
 /** An exchange that has not been sent yet. */
 export function newExchange(method: Exchange['method'], proof: Proof | undefined): Exchange {
-  return { method, proof, sent: false, answered: false, spoilt: [], ending: new AbortController() }
+  const ending = new AbortController()
+  return { method, proof, sent: false, answered: false, spoilt: [], failedResumptions: 0, ending }
 }

@@ -13,8 +13,11 @@ const LAST_PART_MILLISECONDS = 250
 /** As much of an answer to another request as is shown. */
 const SHOWN_CHARACTERS_MAX = 200
 
+/** A call that was taken, and whose detail says what came instead of its answer. */
+export class NoAnswer extends AgentError {}
+
 /** What came instead of the answer to a call. Its detail quotes a stranger: escape it. */
-export class ForeignAnswer extends AgentError {
+export class ForeignAnswer extends NoAnswer {
   constructor(url: URL, answer: Json) {
     const quoted = quotedStart(JSON.stringify(answer))
     super('outcome_unknown', {
@@ -25,10 +28,20 @@ export class ForeignAnswer extends AgentError {
 }
 
 /** What came is no answer that anybody could read. Its detail quotes a stranger: escape it. */
-export class UnreadAnswer extends AgentError {
+export class UnreadAnswer extends NoAnswer {
   constructor(url: URL, text: string) {
     super('outcome_unknown', {
       detail: `${url.origin} answered, but with no answer of MCP, so nobody knows what became of the call: ${quotedStart(text)}`,
+      local: true,
+    })
+  }
+}
+
+/** The stream of an answer ended before the answer, and its server does not go on with it. */
+export class BrokenOffAnswer extends NoAnswer {
+  constructor({ origin }: URL) {
+    super('outcome_unknown', {
+      detail: `${origin} ended its answer before it answered the call, and does not go on with it.`,
       local: true,
     })
   }

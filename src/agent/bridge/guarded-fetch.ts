@@ -11,6 +11,7 @@ import { readMessage } from '../message.ts'
 import { signedHeaders } from '../proof.ts'
 import { bodyChunks, DOCUMENT_BYTES_MAX, neverLeft } from '../transport.ts'
 import type { Exchange } from './exchange.ts'
+import { BrokenOffAnswer } from './foreign-answer.ts'
 import { readAnswer, sentIn } from './read-answer.ts'
 import { sessionWord } from './session.ts'
 
@@ -30,7 +31,9 @@ export function guardedFetch(options: GuardedOptions, underway: AsyncLocalStorag
       fail('redirect_refused', `${url.origin} leads to ${at.origin}, which is not followed.`)
     const ending = underway.getStore()?.ending.signal
     // The SDK tells a server of MCP 2025-11-25 that nobody waits any more, and goes on reading what it sends.
-    if (init.method === 'GET') ending?.throwIfAborted()
+    if (init.method === 'GET' && ending?.aborted === true) return noStream()
+    const waiting = underway.getStore()
+    if (isResumption(init, waiting)) return resume({ at, init }, waiting, options)
     const exchange = init.method === 'POST' ? underway.getStore() : undefined
     const text = typeof init.body === 'string' ? init.body : undefined
     const message = sentIn(init)
@@ -65,6 +68,60 @@ export function guardedFetch(options: GuardedOptions, underway: AsyncLocalStorag
       request: message,
     })
   }
+}
+
+/** How often in a row a stream may fail to be opened again: its server may be starting again. */
+const RESUMPTIONS_MAX = 3
+
+/** By this status the SDK hears that there is no stream to go on with, and asks no more. */
+function noStream(): Response {
+  return new Response(null, { status: 405 })
+}
+
+/** Whether the SDK asks for the rest of an answer whose stream ended before it. */
+function isResumption(init: RequestInit, exchange: Exchange | undefined): exchange is Exchange {
+  const isAnswer = exchange !== undefined && exchange.method !== 'connect'
+  return isAnswer && init.method === 'GET' && new Headers(init.headers).has('last-event-id')
+}
+
+/**
+ * Asks for the rest of an answer as the call itself was sent: under its grant, with a proof. If the server
+ * does not go on there, nothing can come any more, and the wait ends.
+ */
+async function resume(
+  { at, init }: { at: URL; init: RequestInit },
+  exchange: Exchange,
+  options: GuardedOptions,
+): Promise<Response> {
+  const headers = new Headers(init.headers)
+  if (exchange.proof !== undefined) {
+    const { accessToken, key } = exchange.proof
+    const proof = signedHeaders({ method: 'GET', url: at, accessToken }, { key, now: options.now })
+    for (const [name, value] of Object.entries(proof)) headers.set(name, value)
+  }
+  const over = (): Response => {
+    if (exchange.method === 'tools/call') exchange.failure ??= new BrokenOffAnswer(options.url)
+    exchange.ending.abort()
+    return noStream()
+  }
+  const mayRetry = (): boolean => ++exchange.failedResumptions < RESUMPTIONS_MAX
+  const signals = [init.signal, exchange.ending.signal].filter(one => one instanceof AbortSignal)
+  const request = { ...init, headers, redirect: 'manual' as const, signal: AbortSignal.any(signals) }
+  const response = await fetch(at, request).catch((error: unknown) => {
+    if (!mayRetry()) return over()
+    throw error
+  })
+  const isStream =
+    response.headers.get('content-type')?.toLowerCase().startsWith('text/event-stream') === true
+  if (response.ok && isStream) {
+    exchange.failedResumptions = 0
+    const lastEventId = headers.get('last-event-id') ?? ''
+    const revision = headers.get('mcp-protocol-version') ?? ''
+    const sent = { id: exchange.id, method: exchange.method, revision }
+    return readAnswer(response, { ...options, exchange, request: sent, lastEventId })
+  }
+  await response.body?.cancel().catch(() => undefined)
+  return response.status >= 500 && mayRetry() ? response : over()
 }
 
 /**

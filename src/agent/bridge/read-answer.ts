@@ -37,13 +37,15 @@ export interface AnswerTo {
   exchange: Exchange | undefined
   /** The message that was sent, and in which revision of MCP; undefined for a stream of notifications. */
   request: SentMessage | undefined
+  /** Where a stream goes on that broke off. */
+  lastEventId?: string | undefined
   /** Called for each tool of a list that cannot be read. */
   onSpoilt?: ((tool: SpoiltTool) => void) | undefined
 }
 
 /** The response in the form that the SDK can read, and no longer or deeper than an answer may be. */
 export async function readAnswer(response: Response, to: AnswerTo): Promise<Response> {
-  const { url, exchange, request, onSpoilt } = to
+  const { url, exchange, request, lastEventId, onSpoilt } = to
   if (request?.id === undefined) return bounded(response, { url, exchange, request: undefined })
   const { specTypeSchemas } = await loadSdk()
   const readFor: ReadFor = {
@@ -59,7 +61,7 @@ export async function readAnswer(response: Response, to: AnswerTo): Promise<Resp
       onSpoilt?.(tool)
     },
   }
-  const read = bounded(response, { url, exchange, request: readFor })
+  const read = bounded(response, { url, exchange, request: readFor, lastEventId })
   return request.method === 'server/discover' ? answerToProbe(read, to) : read
 }
 

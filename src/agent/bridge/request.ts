@@ -16,7 +16,7 @@ import {
   type Family,
   type KeptTask,
 } from './family.ts'
-import { ForeignAnswer } from './foreign-answer.ts'
+import { NoAnswer } from './foreign-answer.ts'
 import { KeptFamily } from './kept-family.ts'
 import { Negotiation, type NegotiationParts } from './negotiation.ts'
 import { Stages, type Stage } from './stage.ts'
@@ -202,7 +202,7 @@ export class PendingRequest {
     const name = this.#kept.isHeld ? this.record.phase.name : 'new'
     const family = familyName(this.record)
     const isUnknown = failure.code === 'outcome_unknown' && name === 'sending'
-    const instead = failure instanceof ForeignAnswer ? failure.detail : undefined
+    const instead = failure instanceof NoAnswer ? failure.detail : undefined
     const told = isUnknown ? outcomeUnknown(family, instead) : failure
     if (name === 'sending' || name === 'refused' || (name === 'waiting' && isDecision(failure))) {
       this.record.phase = { name: 'refused', error: keptError(told), family }
