@@ -2,9 +2,9 @@
  * Owns calls over HTTP that a foreign MCP client makes: a `fetch` for the transports of the official SDK.
  * Contract: "Authorized call": the original call is retried with the grant and a signature over it.
  */
-import { isJsonObject } from '../wire/json.ts'
+import { inexactNumberIn, inexactSentence, isJsonObject } from '../wire/json.ts'
 import { CHALLENGE_ERROR } from '../wire/names.ts'
-import type { AgentError } from './agent-error.ts'
+import { fail, type AgentError } from './agent-error.ts'
 import { challengeIn, refusalIn, type CallAnswer } from './answer.ts'
 import { heed, performCall, standingGrants } from './authorized-call.ts'
 import { toolCallOf, type ToolCall } from './mcp.ts'
@@ -45,6 +45,8 @@ export function authorizeFetch(
     }
     const call = method === 'POST' && typeof body === 'string' ? toolCallIn(body) : undefined
     if (call !== undefined) {
+      const inexact = inexactNumberIn(body as string)
+      if (inexact !== undefined) fail('request_invalid', inexactSentence(inexact))
       const judged = async (accessToken: string | undefined): Promise<CallAnswer<Response>> => {
         const response = await send(accessToken)
         const challenge = challengeIn(profile, response)

@@ -17,7 +17,7 @@ import {
 } from '../terminal/command.ts'
 import { readKeyFile, writeNewKey } from '../terminal/key-file.ts'
 import { printable, printableJson, printableTime, table } from '../terminal/printable.ts'
-import { parseJson, type Json, type JsonObject } from '../wire/json.ts'
+import { inexactSentence, parseJson, parseJsonExact, type JsonObject } from '../wire/json.ts'
 import { importPublicJwk, publicJwk } from '../wire/keys.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { AgentError } from './agent-error.ts'
@@ -277,16 +277,17 @@ function pick(agentToken: string | undefined): IdentityOptions {
 
 function readArguments(text: string | undefined): JsonObject | undefined {
   if (text === undefined) return undefined
-  const json: Json = readJsonText(text)
+  const { value: json, inexactNumber } = readJsonText(text)
+  if (inexactNumber !== undefined) throw new UsageError(inexactSentence(inexactNumber))
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
     throw new UsageError(`Give the arguments of the tool as a JSON object, for example '{"symbol":"VTI"}'.`)
   }
   return json
 }
 
-function readJsonText(text: string): Json {
+function readJsonText(text: string): ReturnType<typeof parseJsonExact> {
   try {
-    return parseJson(text)
+    return parseJsonExact(text)
   } catch (cause) {
     if (!(cause instanceof Refusal)) throw cause
     throw new UsageError(`The arguments of the tool are no usable JSON: ${cause.detail ?? cause.code}`, {

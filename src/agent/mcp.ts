@@ -4,7 +4,7 @@
  * original call, so both are formed here.
  */
 import { EventStreamReader } from '../wire/event-stream.ts'
-import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
+import { inexactSentence, isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
 import { AgentError, fail, reading } from './agent-error.ts'
 import { bodyChunks, type OutgoingRequest } from './transport.ts'
 
@@ -191,13 +191,20 @@ export function asRpcError(error: Json | undefined): RpcError | undefined {
   }
 }
 
+/** JSON would make null of such a number, and takes no bigint at all. */
+function carried(_name: string, value: unknown): unknown {
+  if (typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value)))
+    fail('request_invalid', inexactSentence(String(value)))
+  return value
+}
+
 /**
  * The arguments as JSON and nothing else (no `undefined`, no class instances), so that exactly what is hashed
  * is sent.
  */
 export function plainArguments(args: unknown): JsonObject | undefined {
   if (args === undefined) return undefined
-  const plain: unknown = JSON.parse(JSON.stringify(args) ?? 'null')
+  const plain: unknown = JSON.parse(JSON.stringify(args, carried) ?? 'null')
   if (!isJsonObject(plain)) fail('request_invalid', 'Give the arguments of the tool as a JSON object.')
   return plain
 }

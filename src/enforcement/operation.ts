@@ -3,6 +3,7 @@
  * order 4: `operation.params_s256` must match exactly, and the tool must read exactly what was approved.
  */
 import { operationMatches } from '../rules/permission.ts'
+import { inexactSentence } from '../wire/json.ts'
 import { refuse } from '../wire/refusal.ts'
 import type { Call } from './call.ts'
 import type { ToolCall } from './request/call-request.ts'
@@ -28,10 +29,7 @@ export function checkOperation(
     )
   }
   if (request.inexactNumber !== undefined) {
-    refuse(
-      'invalid_request',
-      `Send numbers that a double carries unchanged: ${request.inexactNumber.slice(0, 40)} would be read as another.`,
-    )
+    refuse('invalid_request', inexactSentence(request.inexactNumber))
   }
   if (request.ambiguity !== undefined) refuse('invalid_request', request.ambiguity)
   if (received.body.state === 'complete' && received.body.lossyText && !received.digestCovered) {

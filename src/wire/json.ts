@@ -32,7 +32,12 @@ export function parseJsonExact(source: Uint8Array | string): {
   inexactNumber: string | undefined
 } {
   const text = decodeText(source)
-  return { value: parseText(text), inexactNumber: findInexactNumber(text) }
+  return { value: parseText(text), inexactNumber: inexactNumberIn(text) }
+}
+
+/** Why a number is refused that a double does not carry unchanged; `literal` is its text. */
+export function inexactSentence(literal: string): string {
+  return `Send numbers that a double carries unchanged: ${literal.slice(0, 40)} would be read as another.`
 }
 
 /** `parseJson` for a document that must be an object. */
@@ -181,8 +186,8 @@ function countMembers(value: Json, checkText: boolean): number {
 
 const NUMBER = /[\d.eE+-]+/y
 
-/** The first number literal of a valid JSON text that a double cannot carry unchanged. */
-function findInexactNumber(text: string): string | undefined {
+/** The first number of a JSON text (one that a parser took) that a double does not carry unchanged. */
+export function inexactNumberIn(text: string): string | undefined {
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i)
     if (code === 0x22) i = closingQuote(text, i)
@@ -201,6 +206,7 @@ function isExact(literal: string): boolean {
   // range.
   if (literal.length <= 15 && !/[eE]/.test(literal)) return true
   const value = Number(literal)
+  if (!Number.isFinite(value)) return false
   if (value === 0) return !/[1-9]/.test(literal.split(/[eE]/, 1)[0]!)
   return decimal(literal) === decimal(String(value))
 }

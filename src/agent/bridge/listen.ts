@@ -19,6 +19,7 @@ import { openClients } from './clients.ts'
 import type { BridgeOptions } from './core.ts'
 import { carries } from './listen-token.ts'
 import { serverFor, type Serving, type Shared } from './serve.ts'
+import { marked } from './unchanged.ts'
 
 /** The address, and what clients must know. */
 export interface ListenOptions {
@@ -65,8 +66,10 @@ export async function serveOnLoopback(options: BridgeOptions, listen: ListenOpti
   clients.onChanged(() => modern.notify.toolsChanged())
   const sessions = createSessions(shared, exchanges)
   const serve = toNodeHandler({
-    fetch: async (request, given) =>
-      (await isLegacyRequest(request)) ? sessions.serve(request) : modern.fetch(request, given),
+    fetch: async (came, given) => {
+      const request = await markedRequest(came)
+      return (await isLegacyRequest(request)) ? sessions.serve(request) : modern.fetch(request, given)
+    },
   })
   const server = createServer((request, response) => {
     const refusal = refusalOf(request, token)
@@ -95,6 +98,14 @@ export async function serveOnLoopback(options: BridgeOptions, listen: ListenOpti
       server.close()
     },
   }
+}
+
+/** The request, in which a call is marked that would not arrive as it was written. */
+async function markedRequest(request: Request): Promise<Request> {
+  if (request.method !== 'POST') return request
+  const text = await request.clone().text()
+  const body = marked(text)
+  return body === text ? request : new Request(request, { method: 'POST', body })
 }
 
 /** Says what to do if the address cannot be bound. */

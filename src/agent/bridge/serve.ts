@@ -21,22 +21,17 @@ import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/s
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
 import { errorResult, marksOf, sentence } from './answers.ts'
-import {
-  answerCall,
-  QUESTION_MILLISECONDS,
-  wordsIn,
-  type Answer,
-  type Client,
-  type Word,
-} from './completion.ts'
+import { answerCall, wordsIn, type Answer, type Client } from './completion.ts'
 import type { Led, Leg } from './conversations.ts'
-import { ANSWER_FORM, asksForAnswer, withoutAnswer } from './answer-field.ts'
+import { withoutAnswer } from './answer-field.ts'
+import { askNow, passQuestion, showNow } from './client-questions.ts'
 import { openClients, type Clients, type OpenedClient } from './clients.ts'
 import type { Bridge, BridgeOptions } from './core.ts'
 import { foreignLine } from './foreign-text.ts'
-import { REPLY_MILLISECONDS, replyIn, type Ask, type Reply } from './questions.ts'
+import type { Ask } from './questions.ts'
 import { unusable } from './state.ts'
 import { TASKS_EXTENSION, type Tasks } from './tasks.ts'
+import { markingLines, whyChanged } from './unchanged.ts'
 
 /** Something that goes on until it is closed. */
 export interface Serving {
@@ -137,6 +132,12 @@ interface Calling extends Served {
 
 async function callTool(shared: Shared, calling: Calling): Promise<never> {
   const { context, request, bridge } = calling
+  const changed = whyChanged(context.mcpReq._meta)
+  if (changed !== undefined)
+    return errorResult(
+      new AgentError('request_invalid', { detail: changed, local: true }),
+      undefined,
+    ) as never
   const name = typeof request['name'] === 'string' ? request['name'] : ''
   const listed = await bridge.find(name).catch((error: unknown) => {
     if (error instanceof AgentError) return error
@@ -232,25 +233,6 @@ interface ClientSide {
   goOn?: (leg: Leg) => Promise<Answer> | undefined
 }
 
-/** A question of the tool's server, in words that may be shown. */
-async function passQuestion(server: Server, params: JsonObject, signal: AbortSignal): Promise<Reply> {
-  const asked = params as unknown as Elicited
-  const options = { timeout: REPLY_MILLISECONDS, signal }
-  return replyIn(
-    await (asksForAnswer(params) ? elicit(server, asked, options) : server.elicitInput(asked, options)),
-  )
-}
-
-type Elicited = Parameters<Server['elicitInput']>[0]
-
-/**
- * Asks by a form of ours. Unlike `elicitInput`, it takes an accepted form without its field, as clients send
- * that look at the action alone.
- */
-function elicit(server: Server, params: Elicited, options: { timeout: number; signal: AbortSignal }) {
-  return server.request({ method: 'elicitation/create', params: { ...params, mode: 'form' } }, options)
-}
-
 type Passed = { inputResponses?: Json; requestState?: Json }
 
 /** The client's answers to a tool that asked back. */
@@ -267,24 +249,6 @@ function answersIn(responses: Json): Json {
   if (!isJsonObject(responses)) return responses
   const answers = Object.entries(responses).map(([key, reply]): [string, Json] => [key, withoutAnswer(reply)])
   return Object.fromEntries(answers)
-}
-
-async function askNow(server: Server, message: string, signal: AbortSignal): Promise<Word> {
-  const asked: Elicited = { mode: 'form', message, requestedSchema: ANSWER_FORM }
-  return replyIn(await elicit(server, asked, { timeout: QUESTION_MILLISECONDS, signal })).action
-}
-
-async function showNow(
-  server: Server,
-  context: ServerContext,
-  { message, link, signal }: { message: string; link: string; signal: AbortSignal },
-): Promise<{ word: Word; decided: () => Promise<void> }> {
-  const elicitationId = crypto.randomUUID()
-  const { action } = await context.mcpReq.elicitInput(
-    { mode: 'url', message, url: link, elicitationId },
-    { timeout: QUESTION_MILLISECONDS, signal },
-  )
-  return { word: action, decided: server.createElicitationCompletionNotifier(elicitationId) }
 }
 
 /**
@@ -380,8 +344,14 @@ class TellingTransport extends StdioServerTransport {
   readonly #sent: Map<string | number, () => Promise<void>>
 
   constructor(sent: Map<string | number, () => Promise<void>>) {
-    super()
+    super(process.stdin.pipe(markingLines()))
     this.#sent = sent
+  }
+
+  override async close(): Promise<void> {
+    await super.close()
+    // What is piped keeps flowing, and the process alive.
+    process.stdin.unpipe().pause()
   }
 
   override async send(message: JSONRPCMessage): Promise<void> {

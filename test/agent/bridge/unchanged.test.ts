@@ -1,0 +1,205 @@
+/**
+ * contract, "Agreement (claim_token, beat 3)": what is approved is what was sent. A call that would not arrive as
+ * its client wrote it is refused by the first of our programs that sees it, with the sidecar's sentence, and
+ * nothing is sent.
+ */
+import { spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { createAgent } from '../../../src/agent/index.ts'
+import { runAgent } from '../../../src/agent/main.ts'
+import { marked, markingLines } from '../../../src/agent/bridge/unchanged.ts'
+import { isJsonObject } from '../../../src/wire/json.ts'
+import { capturedTerminal } from '../../support/captured-terminal.ts'
+import { CALLED, resultOf, startScriptedTools, type ScriptedTools } from '../../support/scripted-tools.ts'
+import { usherProgram } from '../../support/usher-program.ts'
+import { newKey } from '../../support/wire-samples.ts'
+
+let tools: ScriptedTools
+let folder: string
+/** The arguments of each call that came, as text. */
+let came: string[]
+const ending: (() => unknown)[] = []
+beforeEach(async () => {
+  came = []
+  tools = await startScriptedTools()
+  tools.script('tools/call', (call, response) => {
+    came.push(JSON.stringify(call.params?.['arguments']))
+    resultOf(CALLED)(call, response)
+  })
+  folder = await mkdtemp(join(tmpdir(), 'usher-unchanged-'))
+  vi.stubEnv('UMA_DEV_LOOPBACK', 'true')
+  vi.stubEnv('UMA_AGENT_KEY', join(folder, 'key.json'))
+  vi.stubEnv('UMA_AGENT_STORE', join(folder, 'store'))
+})
+afterEach(async () => {
+  for (const end of ending.splice(0)) await end()
+  vi.unstubAllEnvs()
+  await tools.close()
+  await rm(folder, { recursive: true, force: true, maxRetries: 50, retryDelay: 20 })
+})
+
+const NUMBERS: [string, string][] = [
+  ['an integer past 2^53', '{"qty":9007199254740993}'],
+  ['one deep in a list', '{"orders":[{"ids":[1,12345678901234567890]}]}'],
+  ['a fraction of many digits', '{"price":0.1234567890123456789}'],
+  ['a number that is as good as zero', '{"price":1e-400}'],
+  ['one beside text that looks like one', '{"note":"12345678901234567890","qty":-9007199254740993}'],
+]
+const MEMBERS: [string, string][] = [
+  ['__proto__', '{"__proto__":{"qty":1}}'],
+  ['__proto__ in a list', '{"orders":[{"__proto__":null}]}'],
+  ['__proto__, written with escapes', String.raw`{"\u005f_proto_\u005f":{"qty":1}}`],
+  ['__proto__ beside others', '{"symbol":"VTI","more":{"__proto__":"x","qty":1}}'],
+]
+const SENTENCE = 'Send numbers that a double carries unchanged:'
+
+/** A bridge as a child, spoken to line by line: no SDK has parsed what is written. */
+async function bridged(...args: string[]) {
+  const env = { PATH: process.env['PATH'], HOME: folder, UMA_DEV_LOOPBACK: 'true', UMA_BRIDGE_STATE: folder }
+  const child = spawn(process.execPath, [usherProgram(), 'agent', 'bridge', tools.url.href, ...args], { env })
+  ending.push(async () => {
+    const closed = new Promise(resolve => child.once('close', resolve))
+    child.kill('SIGKILL')
+    await closed
+  })
+  const heard = new Map<number, (message: object) => void>()
+  createInterface({ input: child.stdout }).on('line', line => {
+    const message = JSON.parse(line) as { id?: number }
+    heard.get(message.id ?? -1)?.(message)
+  })
+  let said = ''
+  child.stderr.on('data', chunk => (said += String(chunk)))
+  const write = (text: string): void => void child.stdin.write(`${text}\n`)
+  const ask = (id: number, text: string): Promise<object> =>
+    new Promise(resolve => {
+      heard.set(id, resolve)
+      write(text)
+    })
+  return { ask, write, said: () => said }
+}
+const INITIALIZE = {
+  protocolVersion: '2025-11-25',
+  capabilities: {},
+  clientInfo: { name: 'raw', version: '1' },
+}
+const callText = (id: number, args: string): string =>
+  `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"read","arguments":${args}}}`
+
+describe('A call that would not arrive as it was written', () => {
+  it('is refused by the bridge over standard input, and the next is made', async () => {
+    const { ask, write } = await bridged()
+    await ask(1, JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params: INITIALIZE }))
+    write('{"jsonrpc":"2.0","method":"notifications/initialized"}')
+    let id = 1
+    for (const [, args] of [...NUMBERS, ...MEMBERS]) {
+      const answer = await ask(++id, callText(id, args))
+      expect(answer, args).toMatchObject({
+        result: { isError: true, _meta: { 'usher/reason': 'request_invalid' } },
+      })
+      const words = JSON.stringify(answer)
+      expect(words.includes(SENTENCE) || words.includes('__proto__'), args).toBe(true)
+    }
+    expect(came).toEqual([])
+    expect(await ask(++id, callText(id, '{"qty":9007199254740992}'))).toMatchObject({ result: CALLED })
+    expect(came).toEqual(['{"qty":9007199254740992}'])
+  })
+
+  it('is refused by the bridge over HTTP', async () => {
+    const { said } = await bridged('--listen', '127.0.0.1:0', '--client-name', 'raw')
+    await expect.poll(() => /listening on (\S+)/.exec(said())?.[1]).toBeDefined()
+    const url = /listening on (\S+)/.exec(said())![1]!
+    const token = /Authorization: Bearer ([\w-]{43})/.exec(said())![1]!
+    const post = (body: string, session?: string): Promise<Response> =>
+      fetch(url, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${token}`,
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          ...(session === undefined
+            ? {}
+            : { 'mcp-session-id': session, 'mcp-protocol-version': '2025-11-25' }),
+        },
+        body,
+      })
+    const opened = await post(
+      JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params: INITIALIZE }),
+    )
+    const session = opened.headers.get('mcp-session-id')!
+    await opened.text()
+    for (const [, args] of [NUMBERS[0]!, MEMBERS[0]!])
+      expect(await (await post(callText(2, args), session)).text(), args).toContain('request_invalid')
+    expect(came).toEqual([])
+  })
+
+  it.each(NUMBERS)('is refused by `usher agent call`: %s', async (_what, args) => {
+    await runAgent(['keygen'], capturedTerminal())
+    const terminal = capturedTerminal()
+    expect(await runAgent(['call', tools.url.href, 'read', args], terminal)).toBe(2)
+    expect(terminal.said).toContain(SENTENCE)
+    expect(came).toEqual([])
+  })
+
+  it.each(MEMBERS)('is passed on as it is by `usher agent call`: %s', async (_what, args) => {
+    await runAgent(['keygen'], capturedTerminal())
+    const terminal = capturedTerminal()
+    const options = ['--mcp-version', '2025-11-25']
+    expect(await runAgent(['call', tools.url.href, 'read', args, ...options], terminal)).toBe(0)
+    expect(came).toEqual([JSON.stringify(JSON.parse(args))])
+  })
+
+  it.each([
+    ['no number', { qty: NaN }],
+    ['an infinite one', { orders: [{ qty: Infinity }] }],
+    ['a bigint', { qty: 9007199254740993n }],
+  ])('is refused by the agent as a library: %s', async (_what, args) => {
+    const agent = createAgent({ key: newKey(), allowLoopback: true })
+    const called = async () =>
+      agent.call({ resource: tools.url.href, tool: 'read', arguments: args })
+    await expect(called()).rejects.toMatchObject({
+      code: 'request_invalid',
+      detail: expect.stringContaining(SENTENCE),
+    })
+    expect(came).toEqual([])
+  })
+
+  it('is refused by the fetch for other clients', async () => {
+    const agent = createAgent({ key: newKey(), allowLoopback: true })
+    const send = agent.fetchFor(tools.url.href)
+    const body = callText(1, NUMBERS[0]![1])
+    await expect(send(tools.url, { method: 'POST', body })).rejects.toMatchObject({ code: 'request_invalid' })
+    expect(came).toEqual([])
+  })
+})
+
+describe('Whatever else a client writes', () => {
+  it.each([
+    '{"jsonrpc":"2.0","id":1,"method":"ping"}',
+    '{"jsonrpc":"2.0","id":12345678901234567890,"method":"ping"}',
+    '[{"jsonrpc":"2.0","id":1,"method":"tools/list"}]',
+    callText(1, '{"a":1.50,"note":"__proto__","b":{"proto":1}}'),
+    'no JSON at all',
+    '',
+  ])('passes unchanged, byte for byte: %s', text => {
+    expect(marked(text)).toBe(text)
+  })
+
+  it('passes in lines, wherever its chunks are cut, and a line that is too long passes as it comes', async () => {
+    const long = `{"x":"${'y'.repeat(17 * 1024 * 1024)}"}`
+    const text = `${callText(1, '{"qty":1}')}\r\n${long}\n${callText(2, '{"qty":9007199254740993}')}\nunfinished`
+    const lines = markingLines()
+    const out: Buffer[] = []
+    lines.on('data', (chunk: Buffer) => out.push(chunk))
+    const bytes = Buffer.from(text)
+    for (let at = 0; at < bytes.length; at += 65_537) lines.write(bytes.subarray(at, at + 65_537))
+    await new Promise<void>(resolve => lines.end(resolve).on('end', resolve))
+    const [first, second, third, rest] = Buffer.concat(out).toString().split('\n')
+    expect([first, second === long, rest]).toEqual([`${callText(1, '{"qty":1}')}\r`, true, 'unfinished'])
+    const call: unknown = JSON.parse(third!)
+    expect(isJsonObject(call) && call['params']).toMatchObject({ arguments: {}, _meta: expect.anything() })
+  })
+})
