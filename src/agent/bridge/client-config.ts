@@ -6,6 +6,7 @@ import { constants } from 'node:fs'
 import { copyFile, mkdir, readFile, readlink, realpath, rename, stat, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, extname, join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import { UsageError, type Terminal } from '../../terminal/command.ts'
 import { printable, printableJson } from '../../terminal/printable.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../../wire/json.ts'
@@ -137,9 +138,15 @@ function mergeJson(
 ): string {
   const { member } = format
   const text = before === undefined || before.trim() === '' ? '{}\n' : before
-  const servers = parseFile(text, path)[member] ?? {}
+  const file = parseFile(text, path)
+  const servers = file[member] ?? {}
   if (!isJsonObject(servers)) throw new UsageError(`${path} has ${member} that is no object.`)
-  return withEntry(text, [member, name], jsonServer(format, entry))
+  const server = jsonServer(format, entry)
+  const after = withEntry(text, [member, name], server)
+  // Written only if it says what it said before, and our entry.
+  const wanted = { ...file, [member]: { ...servers, [name]: server } }
+  if (isDeepStrictEqual(parseFile(after, path), wanted)) return after
+  throw new UsageError(`${path} is written in a way that cannot be edited: add the entry by hand.`)
 }
 
 function parseFile(text: string, path: string): JsonObject {

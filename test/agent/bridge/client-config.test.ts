@@ -76,6 +76,31 @@ describe('The entry of a client', () => {
       'text = """\n[mcp_servers.usher]\ncommand = "of the text"\n"""\nlists = [\n  [1, 2], # mine\n  ["[x]"],\n]\n[mcp_servers.other]\ncommand = "y"\n',
     ],
     [
+      'a literal name',
+      "[mcp_servers.'usher'] # mine\ncommand = 'old'\n\n[mcp_servers.other]\ncommand = 'y'\n",
+    ],
+    [
+      'a literal name, with a table below it and lists in lines',
+      "# mine\n[mcp_servers.'usher']\ncommand = 'old'\nargs = [\n  'old', # old\n]\n\n[mcp_servers.'usher'.env]\nA = 'old'\n\n[mcp_servers.other]\ncommand = 'y'\n",
+    ],
+    [
+      'a name with an escape',
+      '[mcp_servers."\\u0075sher"] # mine\ncommand = "old"\n[mcp_servers.other]\ncommand = "y"\n',
+    ],
+    [
+      'quoted tables',
+      '["mcp_servers"."usher"] # mine\ncommand = "old"\n["mcp_servers".other]\ncommand = "y"\n',
+    ],
+    [
+      'spaces about the names',
+      "[ mcp_servers . 'usher' ] # mine\ncommand = 'old'\n[mcp_servers . other]\ncommand = 'y'\n",
+    ],
+    ['literal dotted keys', "mcp_servers.'usher'.command = 'old' # mine\nmcp_servers.other.command = 'y'\n"],
+    [
+      'a literal text that looks like the table',
+      "text = '''\n[mcp_servers.'usher']\ncommand = \"of the text\"\n'''\n[mcp_servers.other]\ncommand = 'y' # mine\n",
+    ],
+    [
       'numbers, times and other line ends',
       '# mine\r\nbig = 9007199254740993\r\nsince = 1979-05-27T07:32:00Z\r\n[mcp_servers.other]\r\ncommand = "y"\r\n',
     ],
@@ -100,7 +125,7 @@ describe('The entry of a client', () => {
     })
     expect(once).toContain('# mine')
     // What is not ours stays as it was written.
-    const others = before.split('\n').filter(line => line !== '' && !/usher|"old"|mcp_servers = /.test(line))
+    const others = before.split('\n').filter(line => line !== '' && !/usher|["']old["']|mcp_servers = /.test(line))
     for (const line of others) expect(once.split('\n')).toContain(line)
     expect(await readFile(`${file}.bak`, 'utf8')).toBe(before)
   })
