@@ -1,7 +1,7 @@
 /**
  * Owns the one field of a form that asks for nothing but a yes: some clients cannot send a form without a
- * required field, and so could not accept anything. Contract: "Agreement (claim_token, beat 3)": nobody agrees
- * by a form that she could not send.
+ * required field, and so could not accept anything. Contract: "Agreement (claim_token, beat 3)": nobody
+ * agrees by a form that she could not send.
  */
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 

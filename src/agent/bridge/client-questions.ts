@@ -1,7 +1,7 @@
 /**
- * Owns the questions that are put to a client of 2025-11-25 in the middle of a call: a form for a yes, a page,
- * and what a tool's server asks. Contract: "Agreement (claim_token, beat 3)": what a person answers is passed on
- * as she meant it.
+ * Owns the questions that are put to a client of 2025-11-25 in the middle of a call: a form for a yes, a
+ * page, and what a tool's server asks. Contract: "Agreement (claim_token, beat 3)": what a person answers is
+ * passed on as she meant it.
  */
 import type { Server, ServerContext } from '@modelcontextprotocol/server'
 import type { JsonObject } from '../../wire/json.ts'

@@ -18,7 +18,9 @@ import type { SpoiltTool } from './readable-tool.ts'
  */
 export const loadSdk = () => import('@modelcontextprotocol/client')
 
-/** The message of a request; `revision` is the revision of MCP that it was sent in, empty if none was named. */
+/**
+ * The message of a request; `revision` is the revision of MCP that it was sent in, empty if none was named.
+ */
 export type SentMessage = Pick<ReadFor, 'id' | 'method'> & { revision: string }
 
 /** The message that a `fetch` sends; undefined if it sends none. */

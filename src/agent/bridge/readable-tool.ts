@@ -18,8 +18,8 @@ const TEXTS = ['title', 'description'] as const
 class Spoilt extends Error {}
 
 /**
- * The members of a tool that the bridge shows, each of its type. `at` names a tool that has no name; `isModern`
- * says that its server speaks 2026-07-28 or later.
+ * The members of a tool that the bridge shows, each of its type. `at` names a tool that has no name;
+ * `isModern` says that its server speaks 2026-07-28 or later.
  */
 export function readableTool(
   given: Json,

@@ -42,8 +42,8 @@ export function prefixes(resources: readonly string[]): Map<string, string> {
 /** It leaves room for a readable part of the tool's own name. */
 const PREFIX_MAX = 20
 /**
- * Clients drop a tool, or have every request refused, if its name is longer than 60 to 64 characters with what
- * they put before it.
+ * Clients drop a tool, or have every request refused, if its name is longer than 60 to 64 characters with
+ * what they put before it.
  */
 const NAME_WITH_CLIENTS_MAX = 60
 /** What the commonest put before the name of a tool of a server that is called as the entry is by default. */

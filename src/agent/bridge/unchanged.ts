@@ -1,7 +1,7 @@
 /**
  * Owns what a client's message would lose on its way through the SDK, which is found out while it is still
- * text: a number that no double carries, and a member that no parser keeps. Contract: "Agreement (claim_token,
- * beat 3)": what the owner approves is what was sent.
+ * text: a number that no double carries, and a member that no parser keeps. Contract: "Agreement
+ * (claim_token, beat 3)": what the owner approves is what was sent.
  */
 import { Transform } from 'node:stream'
 import {
@@ -23,7 +23,9 @@ export function whyChanged(meta: unknown): string | undefined {
   return typeof why === 'string' ? why : undefined
 }
 
-/** The text of a message; a call in it that would not arrive as it was written has no arguments, but a mark. */
+/**
+ * The text of a message; a call in it that would not arrive as it was written has no arguments, but a mark.
+ */
 export function marked(text: string): string {
   let message: Json
   try {

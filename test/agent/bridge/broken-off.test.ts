@@ -1,7 +1,7 @@
 /**
- * contract, "Single-use grant" (whether a call was made is never guessed), for a server of MCP 2025-11-25 that
- * ends the stream of a call before its answer: the rest is asked for where it says that it goes on, under the
- * grant of the call; if it does not go on, the outcome is unknown at once. So with both clients.
+ * contract, "Single-use grant" (whether a call was made is never guessed), for a server of MCP 2025-11-25
+ * that ends the stream of a call before its answer: the rest is asked for where it says that it goes on,
+ * under the grant of the call; if it does not go on, the outcome is unknown at once. So with both clients.
  */
 import type { ServerResponse } from 'node:http'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'

@@ -125,7 +125,9 @@ describe('The entry of a client', () => {
     })
     expect(once).toContain('# mine')
     // What is not ours stays as it was written.
-    const others = before.split('\n').filter(line => line !== '' && !/usher|["']old["']|mcp_servers = /.test(line))
+    const others = before
+      .split('\n')
+      .filter(line => line !== '' && !/usher|["']old["']|mcp_servers = /.test(line))
     for (const line of others) expect(once.split('\n')).toContain(line)
     expect(await readFile(`${file}.bak`, 'utf8')).toBe(before)
   })

@@ -1,6 +1,7 @@
 /**
- * contract, "Agreement (claim_token, beat 3)": every form that is put to a person can be sent by her client: it
- * has a required field. What she chooses in it is her word, and no tool gets a field that it did not ask for.
+ * contract, "Agreement (claim_token, beat 3)": every form that is put to a person can be sent by her client:
+ * it has a required field. What she chooses in it is her word, and no tool gets a field that it did not ask
+ * for.
  */
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { sendable } from '../../../src/agent/bridge/answer-field.ts'

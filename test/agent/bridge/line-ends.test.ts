@@ -1,6 +1,6 @@
 /**
- * WHATWG HTML §9.2.6 (contract, "Events"; MCP, Streamable HTTP): the lines of an event stream end in LF, CR or
- * CR LF, and may be cut anywhere. An answer of the bridge's resources is bounded by event, not by stream.
+ * WHATWG HTML §9.2.6 (contract, "Events"; MCP, Streamable HTTP): the lines of an event stream end in LF, CR
+ * or CR LF, and may be cut anywhere. An answer of the bridge's resources is bounded by event, not by stream.
  */
 import type { ServerResponse } from 'node:http'
 import { writeFile } from 'node:fs/promises'

@@ -1,6 +1,7 @@
 /**
- * contract, "What the service does": each tool that a resource lists can be called through the bridge, whatever
- * the bridge and the client put before its name: clients drop names of more than 60 to 64 characters.
+ * contract, "What the service does": each tool that a resource lists can be called through the bridge,
+ * whatever the bridge and the client put before its name: clients drop names of more than 60 to 64
+ * characters.
  */
 import type { Tool } from '@modelcontextprotocol/client'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'

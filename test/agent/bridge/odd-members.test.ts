@@ -1,7 +1,7 @@
 /**
  * contract, "What the service does" and "Errors": one odd member of a list, or of an answer, spoils nothing
- * beside it. Null is absent where something is optional; a tool that is really wrong loses its own place and is
- * named.
+ * beside it. Null is absent where something is optional; a tool that is really wrong loses its own place and
+ * is named.
  */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {

@@ -1,6 +1,6 @@
 /**
- * contract, "Errors" and "Single-use grant": an answer that came is never told as none. What a client can take
- * is handed on as it is; what it cannot take is told in words, with what came, escaped.
+ * contract, "Errors" and "Single-use grant": an answer that came is never told as none. What a client can
+ * take is handed on as it is; what it cannot take is told in words, with what came, escaped.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { diagnose } from '../../../src/agent/bridge/doctor.ts'

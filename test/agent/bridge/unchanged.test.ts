@@ -1,7 +1,7 @@
 /**
- * contract, "Agreement (claim_token, beat 3)": what is approved is what was sent. A call that would not arrive as
- * its client wrote it is refused by the first of our programs that sees it, with the sidecar's sentence, and
- * nothing is sent.
+ * contract, "Agreement (claim_token, beat 3)": what is approved is what was sent. A call that would not
+ * arrive as its client wrote it is refused by the first of our programs that sees it, with the sidecar's
+ * sentence, and nothing is sent.
  */
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
@@ -158,8 +158,7 @@ describe('A call that would not arrive as it was written', () => {
     ['a bigint', { qty: 9007199254740993n }],
   ])('is refused by the agent as a library: %s', async (_what, args) => {
     const agent = createAgent({ key: newKey(), allowLoopback: true })
-    const called = async () =>
-      agent.call({ resource: tools.url.href, tool: 'read', arguments: args })
+    const called = async () => agent.call({ resource: tools.url.href, tool: 'read', arguments: args })
     await expect(called()).rejects.toMatchObject({
       code: 'request_invalid',
       detail: expect.stringContaining(SENTENCE),
