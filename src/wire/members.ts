@@ -26,6 +26,14 @@ export function asObject(value: unknown, what: string): JsonObject {
   return isJsonObject(value) ? value : refuse('invalid_request', `Give ${what} as a JSON object.`)
 }
 
+/**
+ * The members of an object that are there: many programs write null where a member is optional and absent, so
+ * documents of others are read as if it were left out.
+ */
+export function present(object: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null))
+}
+
 /** A member that must be an object. */
 export function objectMember(object: JsonObject, name: string): JsonObject {
   return asObject(member(object, name), name)

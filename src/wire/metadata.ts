@@ -14,6 +14,7 @@ import {
   isWebUrl,
   member,
   optionalText,
+  present,
   optionalUrl,
   textMember,
   textsMember,
@@ -118,7 +119,7 @@ export function signedMetadata(document: ResourceMetadata, key: PrivateKey): str
  * §3.3). `signed_metadata` is not verified here.
  */
 export function parseResourceMetadata(json: unknown, expectedResource: string): ResourceMetadata {
-  const object = asObject(json, 'the resource metadata')
+  const object = present(asObject(json, 'the resource metadata'))
   if (member(object, 'resource') !== expectedResource) {
     refuse('invalid_request', `Publish metadata whose resource is ${expectedResource}.`)
   }
@@ -271,7 +272,7 @@ function tallyMembers(issuer: string, aliases: readonly string[]): JsonObject {
  * (`invalid_request`) one whose `issuer` is not, character by character, the one asked about (RFC 8414 §3.3).
  */
 export function parseAuthorizationServerMetadata(json: unknown, issuer: string): AuthorizationServerMetadata {
-  const object = asObject(json, 'the authorization server metadata')
+  const object = present(asObject(json, 'the authorization server metadata'))
   if (member(object, 'issuer') !== issuer)
     refuse('invalid_request', `Publish metadata whose issuer is ${issuer}.`)
   return {
@@ -309,7 +310,7 @@ export function parseTallyMetadata(
   aliases: readonly string[] = [],
 ): TallyMetadata {
   const { jwks_uri } = parseAuthorizationServerMetadata(json, issuer)
-  const object = asObject(json, 'the metadata of a tally')
+  const object = present(asObject(json, 'the metadata of a tally'))
   const named = (name: string, alias: string): string => {
     const taken = aliasIn(aliases, alias)
     return taken !== undefined && member(object, name) === undefined ? taken : name
@@ -353,7 +354,7 @@ function readToolSurfaces(object: JsonObject): ToolSurface[] {
   if (surfaces === undefined) return []
   if (!Array.isArray(surfaces)) refuse('invalid_request', 'Give tool_surfaces as an array of objects.')
   return surfaces.map(one => {
-    const surface = asObject(one, 'each of tool_surfaces')
+    const surface = present(asObject(one, 'each of tool_surfaces'))
     const consequence = optionalText(surface, 'consequence')
     return {
       tool: textMember(surface, 'tool'),

@@ -124,6 +124,21 @@ describe('resource metadata', () => {
     }
   })
 
+  it.each([
+    'scopes_supported',
+    'bearer_methods_supported',
+    'tool_surfaces',
+    'jwks_uri',
+    'owner_resources_endpoint',
+    'signed_metadata',
+    'resource_name',
+  ])('is read as if %s were left out, where it is null', name => {
+    const { [name]: _absent, ...rest } = sent(document) as Record<string, unknown>
+    expect(parseResourceMetadata({ ...rest, [name]: null }, RESOURCE)).toEqual(
+      parseResourceMetadata(rest, RESOURCE),
+    )
+  })
+
   it.each<[string, object]>([
     ['authorization_servers as text', { authorization_servers: ISSUER }],
     ['an authorization server of another type', { authorization_servers: [7] }],
@@ -249,6 +264,15 @@ describe('authorization server metadata', () => {
       terms_endpoint: `${ISSUER}/terms`,
     })
   })
+
+  it.each(['introspection_endpoint', 'consume_endpoint', 'terms_endpoint', 'scopes_supported'])(
+    'is read as if %s were left out, where it is null',
+    name => {
+      const { [name]: _absent, ...rest } = sent(metadata) as Record<string, unknown>
+      const parsed = parseAuthorizationServerMetadata(rest, ISSUER)
+      expect(parseAuthorizationServerMetadata({ ...rest, [name]: null }, ISSUER)).toEqual(parsed)
+    },
+  )
 
   it.each<[string, unknown]>([
     ['another issuer', { ...metadata, issuer: `${ISSUER}/` }],

@@ -4,8 +4,8 @@
  * grant": a call that was answered was made, and is never told as one whose outcome is unknown.
  */
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
+import { present } from '../../wire/members.ts'
 import { foreignWhole } from './foreign-text.ts'
-import { present } from './present.ts'
 
 /** Whether clients take a part of a result's content. */
 export type IsContent = (part: Json) => boolean

@@ -4,7 +4,7 @@
  * service does".
  */
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
-import { present } from './present.ts'
+import { present } from '../../wire/members.ts'
 
 /** A tool that cannot be shown. Both members quote a stranger: escape them. */
 export interface SpoiltTool {

@@ -179,10 +179,26 @@ async function connect(options: UpstreamOptions, underway: AsyncLocalStorage<Exc
   const transport = new sdk.StreamableHTTPClientTransport(url, {
     fetch: guardedFetch(options, underway),
     reconnectionOptions: RECONNECTION,
+    reconnectionScheduler: reconnectLater,
   })
   transport.onmessage = message => heedMessage(message as unknown as Json, underway.getStore(), url)
   await overseen(underway, signal => client.connect(transport, { signal }))
   return { client, transport, questions }
+}
+
+/**
+ * The delay that a server names counts for the first attempt. If that fails, the server is asked more and
+ * more rarely, whatever it named.
+ */
+function reconnectLater(reconnect: () => void, milliseconds: number, attempts: number): () => void {
+  const {
+    initialReconnectionDelay: least,
+    maxReconnectionDelay: most,
+    reconnectionDelayGrowFactor,
+  } = RECONNECTION
+  const seldom = attempts === 0 ? 0 : least * reconnectionDelayGrowFactor ** (attempts - 1)
+  const timer = setTimeout(reconnect, Math.min(Math.max(milliseconds, seldom), most)).unref()
+  return () => clearTimeout(timer)
 }
 
 async function listAll(client: Client, exchange: Exchange): Promise<ListToolsResult> {

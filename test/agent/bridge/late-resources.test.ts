@@ -112,6 +112,30 @@ describe.concurrent('The only resource of a bridge', () => {
     },
   )
 
+  it('that ends its stream of changes and cannot serve it is asked for it again, and more and more rarely', async ({
+    expect,
+    onTestFinished,
+  }) => {
+    const tools = await startScriptedTools()
+    onTestFinished(() => tools.close())
+    const failed: number[] = []
+    tools.script('GET', ({ nth }, response) => {
+      if (nth === 1)
+        return void response
+          .writeHead(200, { 'content-type': 'text/event-stream' })
+          .end('retry: 100\nid: 1\ndata:\n\n')
+      failed.push(performance.now())
+      response.writeHead(503).end()
+    })
+    await tools.upstream().listTools()
+    await until(() => failed.length >= 4)
+    // 100 ms is what the server named; a second, and two, are what it gets.
+    const pauses = failed.slice(1, 4).map((at, nth) => at - failed[nth]!)
+    expect(pauses[0]).toBeGreaterThan(900)
+    expect(pauses[1]).toBeGreaterThan(1900)
+    expect(pauses[2]).toBeGreaterThan(3900)
+  })
+
   it('that ended its stream of changes is listed again, because nobody told what changed since', async ({
     expect,
     onTestFinished,
