@@ -11,6 +11,15 @@ import type { JsonSchema, Setting } from '../../src/config/settings.ts'
  */
 export const anyMap = z.record(z.string(), z.unknown())
 export const textMap = z.record(z.string(), z.string())
+/** Labels that the chart gives itself; by some of them a Deployment finds its pods, for ever. */
+const OWN_LABELS = [
+  ...['name', 'instance', 'component', 'version', 'managed-by', 'part-of'].map(
+    word => `app.kubernetes.io/${word}`,
+  ),
+  'helm.sh/chart',
+]
+/** Labels beside them. */
+export const labelMap = textMap.meta({ propertyNames: { not: { enum: OWN_LABELS } } })
 export const anyList = z.array(anyMap)
 
 const NAME = '[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?'
@@ -143,7 +152,7 @@ export function podValues(defaults: { replicas: number; resources: object }) {
     nodeSelector: textMap.default({}).describe('Nodes that they may run on.'),
     tolerations: anyList.default([]).describe('Taints that they tolerate.'),
     affinity: anyMap.default({}).describe('Affinity, as Kubernetes has it.'),
-    podLabels: textMap.default({}).describe('Further labels of the pods.'),
+    podLabels: labelMap.default({}).describe('Further labels of the pods.'),
     podAnnotations: textMap.default({}).describe('Further annotations of the pods.'),
     extraEnv: anyList
       .default([])

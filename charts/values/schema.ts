@@ -4,7 +4,17 @@ import type { JsonSchema } from '../../src/config/settings.ts'
 import { TRACING_SETTINGS } from '../../src/config/tracing.ts'
 import { ENVOY_GATEWAY, EXPOSE, ISTIO, METRICS, NETWORK_POLICY, TEST } from './around.ts'
 import { AUTHORITY } from './authority.ts'
-import { anyMap, dataKey, flag, givenName, objectName, textMap, variables, whole } from './pieces.ts'
+import {
+  anyMap,
+  dataKey,
+  flag,
+  givenName,
+  labelMap,
+  objectName,
+  textMap,
+  variables,
+  whole,
+} from './pieces.ts'
 import { SIDECAR } from './sidecar.ts'
 import { TALLY } from './tally.ts'
 
@@ -58,9 +68,9 @@ const SERVICE_ACCOUNT = z.strictObject({
 
 /** Every value of the chart with its default. */
 export const VALUES = z.strictObject({
-  nameOverride: objectName.describe('Replaces `usher` in names and labels.'),
+  nameOverride: objectName.describe('Replaces `usher` in names. Labels keep the name of the chart.'),
   fullnameOverride: objectName.describe('Replaces the name of the release and `usher` in names.'),
-  commonLabels: textMap.default({}).describe('Labels of everything.'),
+  commonLabels: labelMap.default({}).describe('Labels of everything, beside those that the chart gives.'),
   commonAnnotations: textMap.default({}).describe('Annotations of everything.'),
   image: IMAGE.prefault({}).describe('The image.'),
   specNs: z

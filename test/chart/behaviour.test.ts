@@ -137,6 +137,45 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
     })
   })
 
+  describe('what Kubernetes lets nobody change', () => {
+    /** Changes under which names may stay, and what cannot be changed must then stay too. */
+    const CHANGES: [string, Values][] = [
+      ['common labels', { commonLabels: { team: 'other', 'cost-center': '7' } }],
+      ['labels of the pods', { authority: { podLabels: { tier: 'control' } } }],
+      ['common annotations', { commonAnnotations: { 'example.com/note': 'other' } }],
+      ['the name that names are made of, under a full name', { nameOverride: 'gate' }],
+      ['the image', { image: { tag: '9.2.0' } }],
+      ['the digest alone', { image: { digest: `sha256:${'a'.repeat(64)}` } }],
+      ['the log-in of the migration', { authority: { migration: { job: { existingSecret: 'other' } } } }],
+      ['what the migration may use', { authority: { migration: { job: { resources: {} } } } }],
+      ['the CA of others', { extraCa: { existingConfigMap: 'company', existingSecret: '' } }],
+      ['who runs it', { security: { runAsUser: 4711 } }],
+      ['the account', { serviceAccount: { create: false, name: 'other' } }],
+      ['further variables', { authority: { extraEnv: [{ name: 'PGSSLMODE', value: 'require' }] } }],
+    ]
+    /** Of each object, by its kind and name, what the API server refuses to change. */
+    const fixed = (all: Manifest[]) =>
+      new Map(all.flatMap(one => immutable(one).map(part => [`${one.kind} ${one.metadata.name}`, part])))
+    const base = { fullnameOverride: 'fixed' }
+
+    test.each(CHANGES)('%s: an object that keeps its name keeps it', (_title, changes) => {
+      for (const set of ['ha', 'tally', 'locked-down']) {
+        const before = fixed(changed(set, base))
+        const after = fixed(changed(set, over(base, changes)))
+        expect(before.size).toBeGreaterThan(0)
+        for (const [name, part] of after) if (before.has(name)) expect(part, name).toBe(before.get(name))
+        for (const name of before.keys())
+          if (!name.startsWith('Job ')) expect([...after.keys()]).toContain(name)
+      }
+    })
+
+    test('a common label that changed gives the migration another name', () => {
+      const job = (labels: Values) =>
+        changed('ha', { commonLabels: labels }).find(({ kind }) => kind === 'Job')!.metadata.name
+      expect(job({ team: 'one' })).not.toBe(job({ team: 'other' }))
+    })
+  })
+
   describe('how it ends and starts', () => {
     test.each([
       ['ha', 'Deployment usher-authority', 12_500],
@@ -282,3 +321,11 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
     expect(chart).toMatchObject({ version, appVersion: version })
   })
 })
+
+/** What the API server lets nobody change of an object, as text. */
+function immutable({ kind, spec }: Manifest): string[] {
+  const { template, selector, clusterIP } = (spec ?? {}) as unknown as Record<string, unknown>
+  if (kind === 'Job') return [JSON.stringify(template)]
+  if (kind === 'Deployment') return [JSON.stringify(selector)]
+  return kind === 'Service' ? [JSON.stringify(clusterIP ?? 'given by the cluster')] : []
+}

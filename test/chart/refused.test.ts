@@ -10,6 +10,18 @@ import { CHART, helm, over, tools, valueSet, VALUE_SETS, type Values } from './r
 
 /** What is wrong, the value set it is wrong in, the changes, and what the refusal must name. */
 const FAULTS: [string, string, Values, string][] = [
+  [
+    'a common label by which pods are found',
+    'default',
+    { commonLabels: { 'app.kubernetes.io/name': 'gate' } },
+    '/commonLabels',
+  ],
+  [
+    'a label of pods by which they are found',
+    'default',
+    { authority: { podLabels: { 'app.kubernetes.io/component': 'sidecar' } } },
+    '/authority/podLabels',
+  ],
   ['no image', 'default', { image: { repository: '' } }, '/image/repository'],
   ['no issuer', 'default', { authority: { issuer: '' } }, '/authority/issuer'],
   [

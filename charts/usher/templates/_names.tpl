@@ -34,10 +34,13 @@
 {{- end }}
 {{- end }}
 
-{{/* By these a component's pods are found: they may never change within a release. Call with (list $ "authority"). */}}
+{{/*
+By these a component's pods are found. A Deployment's selector cannot be changed, so they are made of what never changes within a release:
+nameOverride does, under a name that fullnameOverride or the release's own keeps. Call with (list $ "authority").
+*/}}
 {{- define "usher.selector" -}}
 {{- $ := index . 0 -}}
-app.kubernetes.io/name: {{ include "usher.name" $ }}
+app.kubernetes.io/name: {{ $.Chart.Name }}
 app.kubernetes.io/instance: {{ $.Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}

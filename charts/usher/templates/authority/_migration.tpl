@@ -1,3 +1,11 @@
+{{/* The whole template: all of it is immutable in a Job. */}}
+{{- define "usher.migration.template" -}}
+metadata:
+  {{- include "usher.podLabels" (list $ "migration" .Values.authority.podLabels) | nindent 2 }}
+spec:
+  {{- include "usher.migration.spec" . | nindent 2 }}
+{{- end }}
+
 {{- define "usher.migration.spec" -}}
 {{- $job := .Values.authority.migration.job -}}
 {{ include "usher.podBasics" . }}
