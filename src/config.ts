@@ -22,6 +22,7 @@ import {
 } from './config/organization.ts'
 import { configurationPage } from './config/reference.ts'
 import { ConfigFault, readSettings, settingFaults, type Environment, type Values } from './config/settings.ts'
+import { isServiceLink } from './config/service-links.ts'
 import { approvalWarnings } from './config/sidecar-approval.ts'
 import { SIDECAR_FILE } from './config/sidecar-file.ts'
 import {
@@ -55,9 +56,11 @@ const KNOWN: ReadonlySet<string> = new Set(
   ),
 )
 
-/** Whether any variable that begins so is set. */
+/** Whether any variable that begins so is set, by somebody who configures usher. */
 export function isConfigured(prefix: string, environment: Environment = process.env): boolean {
-  return Object.entries(environment).some(([name, value]) => name.startsWith(prefix) && value !== '')
+  return Object.entries(environment).some(
+    ([name, value]) => name.startsWith(prefix) && value !== '' && !isServiceLink(name, environment),
+  )
 }
 
 /** The configuration of `usher authority`. Throws `ConfigFault` listing every fault. */

@@ -22,6 +22,7 @@ export function configurationPage(parts: ReferencePart[]): string {
     '',
     'Each process reads its settings once, at its start, and judges them as a whole: an unknown `UMA_…` variable, an unknown',
     'member of a file or a value out of bounds stops the start with a message that lists every fault. An empty variable counts as unset.',
+    'Variables that Kubernetes makes of Services (`UMA_TOOLS_SERVICE_HOST`, of one named `uma-tools`) are passed over.',
     "Relative paths start at the working directory. Certificates of private CAs: `NODE_EXTRA_CA_CERTS`, Node's own variable, works for every process.",
   ]
   return [...head, ...parts.flatMap(part => ['', ...describePart(part)]), ''].join('\n')

@@ -5,6 +5,7 @@
  */
 import { z } from 'zod'
 import { didYouMean } from './nearest.ts'
+import { isServiceLink } from './service-links.ts'
 import { parseListenAddress, type ListenAddress } from '../http/listen-address.ts'
 import { isTrustedHost } from '../http/trusted-networks.ts'
 import { isLoopbackHost } from '../wire/loopback.ts'
@@ -94,8 +95,8 @@ export function defineSettings<G extends Settings>(group: {
 
 /**
  * Reads a group from an environment. Throws `ConfigFault` listing every missing or malformed value, and every
- * variable that starts with `UMA_` but is not in `known`: because a misspelt limit must not silently become
- * the default.
+ * variable that starts with `UMA_` but is neither in `known` nor a service link: because a misspelt limit
+ * must not silently become the default.
  */
 export function readSettings<G extends Settings>(
   group: SettingGroup<G>,
@@ -164,7 +165,7 @@ function parseSettings<G extends Settings>(
 
 function unknownVariables(environment: Environment, known: ReadonlySet<string>): string[] {
   return Object.keys(environment)
-    .filter(name => name.startsWith('UMA_') && !known.has(name))
+    .filter(name => name.startsWith('UMA_') && !known.has(name) && !isServiceLink(name, environment))
     .sort()
     .map(name => {
       const meant = didYouMean(name, known) || ': remove it or correct its name'

@@ -88,7 +88,6 @@ function patched(patch: string): Template {
     .template
   const gateway: PodSpec = {
     automountServiceAccountToken: false,
-    enableServiceLinks: false,
     containers: [],
     securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
   }

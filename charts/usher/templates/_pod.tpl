@@ -2,7 +2,7 @@
 {{- define "usher.podBasics" -}}
 serviceAccountName: {{ include "usher.serviceAccount" . }}
 automountServiceAccountToken: false
-# A Service called uma-… would put UMA_… variables into the pod, which usher refuses as misspelt settings.
+# Each Service of the namespace would put variables into the pod, which nobody here reads.
 enableServiceLinks: false
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets:
