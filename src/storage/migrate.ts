@@ -10,6 +10,7 @@ import { ensureRuntimeRole, type Privileges } from './core/runtime-role.ts'
 import { tryLock, type Held } from './core/lock.ts'
 import { telling } from './core/database-wait.ts'
 import { applyMigration, readMigrations, type Migration } from './migrations.ts'
+import { assertOurTables } from './whose-tables.ts'
 
 const MIGRATIONS = new URL('../../migrations/', import.meta.url)
 const LOCK = 'migrations'
@@ -45,11 +46,11 @@ export async function migrate(
     const connection = await openConnection({ url, name: 'usher-migrate', statementMs: STATEMENT_MS_MAX })
     let held: Held | undefined
     try {
-      await assertReleased(connection.client)
+      await assertOurTables(connection.client, migrations)
       doing = 'another process that migrates'
       held = await lock(url)
       doing = 'the migrations'
-      await assertReleased(connection.client)
+      await assertOurTables(connection.client, migrations)
       const applied = await applyAll(connection.client, schema.party, migrations)
       await ensureRuntimeRole(connection.client, schema, { migrated: applied.length > 0 })
       return applied
@@ -63,7 +64,7 @@ export async function migrate(
 
 /**
  * For a start that does not migrate. @throws Error saying what to do if the database was made before the
- * first release, is another party's, lacks a migration that this program needs, or has one that this program
+ * first release, is another program's or another party's, lacks a migration that this program needs, or has one that this program
  * does not work with. Other newer ones are accepted, because replicas are replaced one by one.
  * @param by the setting that keeps this start from migrating, and the command that migrates.
  */
@@ -75,8 +76,8 @@ export async function refuseEarlier(
 ): Promise<void> {
   const connection = await openConnection({ url, name: 'usher-start' })
   try {
-    await assertReleased(connection.client)
     const migrations = await readMigrations(folder)
+    await assertOurTables(connection.client, migrations)
     const rows = await appliedRows(connection.client, party)
     assertWorksWith(rows, migrations)
     const missing = missingOf(rows, migrations)
@@ -104,7 +105,8 @@ export interface DatabaseLook {
 export async function lookAt(url: string, party: string): Promise<DatabaseLook> {
   const connection = await openConnection({ url, name: 'usher-doctor' })
   try {
-    await assertReleased(connection.client)
+    const migrations = await readMigrations(folderOf(party))
+    await assertOurTables(connection.client, migrations)
     const asked = Date.now()
     const { rows } = await connection.client.query<{ now: number }>(
       'SELECT extract(epoch FROM clock_timestamp())::float8 AS now',
@@ -112,7 +114,7 @@ export async function lookAt(url: string, party: string): Promise<DatabaseLook> 
     const answered = Date.now()
     const clockAhead = rows[0]!.now - (asked + answered) / 2_000
     const applied = await appliedRows(connection.client, party)
-    const missing = missingOf(applied, await readMigrations(folderOf(party)))
+    const missing = missingOf(applied, migrations)
     return { missing, clockAhead, roundTripMs: answered - asked }
   } finally {
     await connection.close()
@@ -161,21 +163,6 @@ async function appliedRows(client: Client, party: string): Promise<AppliedRow[]>
       `DATABASE_URL leads to a database of another party (${another.party}): ${party} needs one of its own.`,
     )
   return rows
-}
-
-/**
- * The migrations began anew with the first release: before that they did not say which party they belonged
- * to.
- */
-async function assertReleased(client: Client): Promise<void> {
-  const { rows } = await client.query<{ earlier: boolean }>(
-    `SELECT to_regclass('schema_migrations') IS NOT NULL AND NOT EXISTS (SELECT FROM pg_attribute
-      WHERE attrelid = to_regclass('schema_migrations') AND attname = 'party' AND NOT attisdropped) AS earlier`,
-  )
-  if (rows[0]?.earlier === true)
-    throw new Error(
-      'The database was made by usher before its first release, and is not brought up to date: make a new, empty database and name that in DATABASE_URL.',
-    )
 }
 
 /** Tries again and again, because a waiting statement would not notice that the server falls silent. */

@@ -2,6 +2,7 @@
 import { Client } from 'pg'
 import { describe, expect, it } from 'vitest'
 import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
+import { lookAt } from '../../src/storage/migrate.ts'
 import { withEmptyDatabase } from '../support/postgres.ts'
 
 const query = async (url: string, sql: string) => {
@@ -80,6 +81,67 @@ describe('migrations', () => {
       )
       await AUTHORITY_DATABASE.migrate(url)
       await AUTHORITY_DATABASE.refuseEarlier(url)
+    })
+  })
+
+  /** Tables by which other programs know what they applied, and common names that ours have, too. */
+  const OTHERS: [string, string][] = [
+    ['Rails', 'CREATE TABLE schema_migrations (version varchar PRIMARY KEY)'],
+    ['golang-migrate', 'CREATE TABLE schema_migrations (version bigint PRIMARY KEY, dirty boolean NOT NULL)'],
+    ['Ecto', 'CREATE TABLE schema_migrations (version bigint PRIMARY KEY, inserted_at timestamp(0))'],
+    ['Sequel', 'CREATE TABLE schema_migrations (filename text PRIMARY KEY)'],
+    [
+      'one that counts and names too',
+      'CREATE TABLE schema_migrations (number int, name text, at timestamptz)',
+    ],
+    [
+      'one with more columns',
+      'CREATE TABLE schema_migrations (number int, name text, sha256 text, owner text)',
+    ],
+    [
+      'one whose migrations are a view',
+      'CREATE VIEW schema_migrations AS SELECT 1 AS number, 2 AS name, 3 AS sha256',
+    ],
+    ['one with owners', 'CREATE TABLE owners (id bigint PRIMARY KEY)'],
+    ['one with locks', 'CREATE TABLE locks (id text PRIMARY KEY, holder text)'],
+    [
+      'one with events and its own migrations elsewhere',
+      'CREATE TABLE events (id bigint); CREATE TABLE knex_migrations (id int)',
+    ],
+  ]
+
+  it.each(OTHERS)(
+    'the tables of another program (%s) stop the start, which says so, and are left alone',
+    async (_program, sql) => {
+      const refusal = /another program's tables: give usher a database of its own/
+      await withEmptyDatabase(async url => {
+        await query(url, sql)
+        const tables = () =>
+          query(url, `SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1`)
+        const before = await tables()
+        await expect(AUTHORITY_DATABASE.migrate(url)).rejects.toThrow(refusal)
+        await expect(AUTHORITY_DATABASE.refuseEarlier(url)).rejects.toThrow(refusal)
+        await expect(lookAt(url, 'authority')).rejects.toThrow(refusal)
+        expect(await tables()).toEqual(before)
+      })
+    },
+  )
+
+  it("tables of an extension, and of a schema beside ours, are in nobody's way", async () => {
+    await withEmptyDatabase(async url => {
+      await query(
+        url,
+        `CREATE TABLE spatial_ref_sys (srid int); CREATE SCHEMA reporting;
+          CREATE TABLE reporting.schema_migrations (version bigint); CREATE TABLE reporting.owners (id int)`,
+      )
+      expect((await AUTHORITY_DATABASE.migrate(url)).length).toBeGreaterThan(0)
+    })
+  })
+
+  it('a start that ended between the lock and the first migration is gone on with', async () => {
+    await withEmptyDatabase(async url => {
+      await query(url, 'CREATE TABLE locks (name text PRIMARY KEY)')
+      expect((await AUTHORITY_DATABASE.migrate(url)).length).toBeGreaterThan(0)
     })
   })
 })
