@@ -183,8 +183,8 @@ export async function runMigrate(): Promise<void> {
 function sayingOf(
   { all }: Cells<AuthorityCell>,
   logger: Logger,
-): { logger: Logger; notReady: () => string | undefined; refusalOf: typeof outageRefusal } {
-  const notReady = () => firstOfAll(all.map(({ authority }) => faultOf(authority)))
+): { logger: Logger; notReady: () => Promise<string | undefined>; refusalOf: typeof outageRefusal } {
+  const notReady = async () => firstOfAll(await Promise.all(all.map(({ authority }) => faultOf(authority))))
   return { logger, notReady, refusalOf: outageRefusal }
 }
 
@@ -203,8 +203,8 @@ function startRegistries({ all }: Cells<AuthorityCell>, closers: (() => Promise<
 }
 
 /** Why the owners of a cell cannot be served; undefined if they can. */
-function faultOf({ clock, database }: Authority): string | undefined {
-  return clock.fault() ?? database.standby?.fault()?.message
+async function faultOf({ clock, database }: Authority): Promise<string | undefined> {
+  return clock.fault() ?? database.standby?.fault()?.message ?? (await database.readFault())
 }
 
 /** The answer of the first cell, if all cells are healthy. */

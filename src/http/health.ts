@@ -10,7 +10,7 @@ export interface Liveness {
   /** False while it drains. */
   healthy: () => boolean
   /** Why requests should go to another replica; undefined if there is no reason. */
-  notReady: () => string | undefined
+  notReady: () => string | undefined | Promise<string | undefined>
 }
 
 const UNCACHED = { 'cache-control': 'no-store' }
@@ -52,7 +52,7 @@ export const READY: Endpoint<Liveness> = endpoint({
     },
   },
   handle: async ({ healthy, notReady }: Liveness, { answer }) => {
-    const because = healthy() ? notReady() : 'it is draining'
+    const because = healthy() ? await notReady() : 'it is draining'
     return because === undefined
       ? answer(200, { status: 'ready' })
       : answer(503, { status: 'not_ready', because })

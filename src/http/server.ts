@@ -58,7 +58,7 @@ export interface HttpServerOptions {
    * Why requests should go to another replica although this process is healthy; undefined if there is no
    * reason. If this is given, there is GET /ready.
    */
-  notReady?: () => string | undefined
+  notReady?: () => string | undefined | Promise<string | undefined>
   /**
    * The meaning of the party's own errors to a caller, for example an outage of its store; undefined means
    * 500.

@@ -90,7 +90,7 @@ export async function startOrganization(
     const waking = { wake: (): void => undefined }
     const onNotice = (): void => waking.wake()
     const organization = await openOrganization(config, { log, clock, lockTimeoutMs, onNotice, closers })
-    const notReady = () => clock.fault()
+    const notReady = async () => clock.fault() ?? (await organization.database.readFault())
     const said = { logger: log, healthy, notReady, onUndeclared, refusalOf: outageRefusal }
     const { pool } = organization.database
     const databaseAnswers = (): Promise<boolean> => answersNow(pool)

@@ -84,6 +84,8 @@ export function partyDatabase<Tables>(
           : await openStandbyWatch({ url, seconds, setting: options.requireStandby }, log)
       const onConnectionError = (error: Error): void =>
         log.warn({ err: error }, 'a connection to the database was lost')
+      const onReadFault = (error: Error): void =>
+        log.warn({ err: error }, 'reads from the database fail: this replica is not ready')
       return party.open({
         url,
         poolMax,
@@ -91,6 +93,7 @@ export function partyDatabase<Tables>(
         notifies: options.notifies,
         lockTimeoutMs: options.lockTimeoutMs,
         onConnectionError,
+        onReadFault,
         standby,
       })
     },

@@ -86,7 +86,7 @@ export async function startTally(
     warnOfExposure(log, { ...config, secondListen: config.listen, prefix: 'UMA_TALLY' })
     const clock = createClock({ local: localClock, onTurn: sayTurns(log, GRANTING) })
     const tally = await openTally(config, { log, clock, lockTimeoutMs, closers })
-    const notReady = () => clock.fault()
+    const notReady = async () => clock.fault() ?? (await tally.database.readFault())
     const said = { logger: log, healthy, notReady, onUndeclared, refusalOf: outageRefusal }
     const { db, pool, callPool } = tally.database
     const { sweepSeconds: pauseSeconds } = config

@@ -5,6 +5,7 @@
  */
 import { Socket } from 'node:net'
 import { Client, type ClientBase } from 'pg'
+import { settleSession } from './session.ts'
 
 /** SQLSTATE of a write if none is taken. */
 const READ_ONLY = '25006'
@@ -57,7 +58,8 @@ const GOODBYE_MS = 1_000
 
 /**
  * Connects; if anything fails, nothing stays open. @throws what Postgres or the network said; if it reached a
- * standby, or got no answer in time, an outage by `isOutage`.
+ * standby, or got no answer in time, an outage by `isOutage`; `Unusable` if the database is set so that
+ * nobody can rely on it.
  */
 export async function openConnection(options: DedicatedOptions): Promise<DedicatedConnection> {
   const { url, name, connectMs = TIMEOUT_MS, statementMs = TIMEOUT_MS, onError } = options
@@ -69,7 +71,6 @@ export async function openConnection(options: DedicatedOptions): Promise<Dedicat
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     connectionTimeoutMillis: connectMs,
-    statement_timeout: statementMs,
     query_timeout: statementMs + GRACE_MS,
     stream: () => socket,
   })
@@ -83,6 +84,7 @@ export async function openConnection(options: DedicatedOptions): Promise<Dedicat
   try {
     await client.connect()
     await assertTakesWrites(client)
+    await settleSession(client, { statementMs })
   } catch (error) {
     drop()
     throw error

@@ -6,6 +6,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { waitAtMost } from '../../limits/patience.ts'
 import { openConnection } from './connection.ts'
 import { isOutage } from './database.ts'
+import { assertKeepsSessions, refusesStartUp } from './pooler.ts'
+import { Unusable } from './session.ts'
 
 export interface WaitOptions {
   url: string
@@ -23,7 +25,8 @@ const ANSWER_MS_MIN = 1_000
 /**
  * Resolves once a primary answers. @throws Error naming DATABASE_URL and its place, never the URL, which
  * holds a password: if none did in time, and at once if one refused for a reason that waiting does not repair
- * (a wrong password, a database that does not exist).
+ * (a wrong password, a database that does not exist, a setting that we cannot work under, a pooler that keeps
+ * no session).
  */
 export async function awaitDatabase({ url, seconds, tell }: WaitOptions): Promise<void> {
   const place = placeOf(url)
@@ -37,20 +40,10 @@ export async function awaitDatabase({ url, seconds, tell }: WaitOptions): Promis
         const left = until - performance.now()
         const connectMs = Math.min(ANSWER_MS_MAX, Math.max(ANSWER_MS_MIN, left))
         try {
-          const connection = await openConnection({
-            url,
-            name: 'usher-start',
-            connectMs,
-            statementMs: connectMs,
-          })
-          return await connection.close()
+          return await look(url, connectMs)
         } catch (error) {
           said = sayingOf(error)
-          if (!isOutage(error) || speaksNoTls(error))
-            throw new Error(
-              `DATABASE_URL: the database at ${place} refuses us: ${said}. ${refusedRemedy(error)}`,
-              { cause: error },
-            )
+          if (!mayPass(error)) throw refusedFor(error, place)
           if (performance.now() + PAUSE_MS > until)
             throw new Error(
               `DATABASE_URL: no primary answered at ${place} within ${seconds} s: ${said}. Start Postgres there, or correct the host and the port.`,
@@ -61,6 +54,33 @@ export async function awaitDatabase({ url, seconds, tell }: WaitOptions): Promis
       }
     },
   )
+}
+
+/** Opens sessions as we need them, and closes them again. */
+async function look(url: string, connectMs: number): Promise<void> {
+  const open = () => openConnection({ url, name: 'usher-start', connectMs, statementMs: connectMs })
+  const opened = [await open()]
+  try {
+    await assertKeepsSessions(opened[0]!.client, async () => {
+      const another = await open()
+      opened.push(another)
+      return another.client
+    })
+  } finally {
+    await Promise.all(opened.map(connection => connection.close()))
+  }
+}
+
+/** Whether waiting may mend it. */
+function mayPass(error: unknown): boolean {
+  return isOutage(error) && !(error instanceof Unusable) && !speaksNoTls(error) && !refusesStartUp(error)
+}
+
+function refusedFor(error: unknown, place: string): Error {
+  const said = sayingOf(error)
+  const sentence =
+    error instanceof Unusable ? `cannot be used: ${said}.` : `refuses us: ${said}. ${refusedRemedy(error)}`
+  return new Error(`DATABASE_URL: the database at ${place} ${sentence}`, { cause: error })
 }
 
 /** Runs `work`, and says every 5 seconds what is still waited for. */
@@ -91,6 +111,8 @@ const REFUSED_REMEDIES: ReadonlyMap<string, string> = new Map([
 ])
 
 function refusedRemedy(error: unknown): string {
+  if (refusesStartUp(error))
+    return 'It is a pooler (PgBouncer): take that parameter out of the URL, or name it in ignore_startup_parameters there. Its pool_mode must be session.'
   if (speaksNoTls(error)) return 'Turn its TLS on, or leave sslmode out of the URL.'
   const { code = '' } = error as Error & { code?: string }
   return REFUSED_REMEDIES.get(code) ?? 'Mend that there, or name another database.'

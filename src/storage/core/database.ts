@@ -10,8 +10,10 @@ import { Client, type CustomTypesConfig, Pool, types as pgTypes } from 'pg'
 import { CompiledQuery, Kysely, PostgresDialect, type QueryResult, type Transaction } from 'kysely'
 import { assertTakesWrites } from './connection.ts'
 import { workAsRuntimeRole } from './runtime-role.ts'
+import { settleSession } from './session.ts'
 import { tellingAfter } from './after-commit.ts'
 import { sharePool, type SharedPool } from './shares.ts'
+import { watchReads } from './usable.ts'
 import { tellNobody } from './notify.ts'
 import { heardByStandby, WAITS_FOR_STANDBY, type StandbyWatch } from './standby.ts'
 
@@ -43,6 +45,8 @@ export interface DatabaseOptions {
   statementTimeoutMs?: number
   /** Called when a connection is lost (the server went away); the pool heals by itself. */
   onConnectionError?: (error: Error) => void
+  /** Called when the product's reads begin to fail for another reason than an outage. */
+  onReadFault?: (error: Error) => void
   /** Whether NOTIFY tells other processes what is done here; true when left out. */
   notifies?: boolean | undefined
   /** If given, nothing is answered that a synchronous standby does not have; closed with the pools. */
@@ -61,6 +65,8 @@ export interface Database<Tables> {
   readonly pool: Pool
   readonly callPool: Pool
   readonly url: string
+  /** Why reads fail that should not, as `watchReads` says; undefined if they do not. */
+  readonly readFault: () => Promise<string | undefined>
   /** Undefined if answers need none. */
   readonly standby: StandbyWatch | undefined
   close(): Promise<void>
@@ -175,7 +181,9 @@ export function openDatabase<Tables>(options: DatabaseOptions): Database<Tables>
     await Promise.all([db.destroy(), calls.end(), options.standby?.close()])
   }
   const { url, standby } = options
-  return { db, calls: runnerOf(calls), pool, callPool, url, standby, close }
+  const onFault = options.onReadFault ?? (() => undefined)
+  const readFault = watchReads(pool, { isOutage, onFault })
+  return { db, calls: runnerOf(calls), pool, callPool, url, readFault, standby, close }
 }
 
 /** Each statement is a transaction by itself, and a connection that one broke is not used again. */
@@ -199,8 +207,16 @@ const STATEMENT_TIMEOUT_MS = 10_000
  */
 const LOCK_TIMEOUT_MS = 1_200
 
+/** A transaction of ours that says nothing for so long has lost its caller. */
+const IDLE_IN_TRANSACTION_MS = 15_000
+
 function openPool(options: DatabaseOptions, max: number): Pool {
   const { standby, statementTimeoutMs = STATEMENT_TIMEOUT_MS } = options
+  const limits = {
+    statementMs: statementTimeoutMs,
+    lockMs: options.lockTimeoutMs ?? LOCK_TIMEOUT_MS,
+    idleInTransactionMs: IDLE_IN_TRANSACTION_MS,
+  }
   const pool = new Pool({
     Client: standby === undefined ? PreparingClient : heardByStandby(PreparingClient, standby),
     connectionString: options.url,
@@ -209,13 +225,11 @@ function openPool(options: DatabaseOptions, max: number): Pool {
     idleTimeoutMillis: statementTimeoutMs,
     max,
     connectionTimeoutMillis: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
-    statement_timeout: statementTimeoutMs,
-    lock_timeout: options.lockTimeoutMs ?? LOCK_TIMEOUT_MS,
-    idle_in_transaction_session_timeout: 15_000,
     application_name: 'usher',
     // oxlint-disable-next-line typescript/no-misused-promises -- the pool waits for it, and gives up the connection where it rejects
     onConnect: async client => {
       await assertTakesWrites(client)
+      await settleSession(client, limits)
       if (standby !== undefined) await client.query(WAITS_FOR_STANDBY)
       await workAsRuntimeRole(client)
     },
