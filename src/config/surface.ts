@@ -32,7 +32,7 @@ export function surfaceSettings(
   return {
     notifies: defaulted(`${prefix}_NOTIFY`, toggle, 'true', {
       description:
-        'Replicas wake one another by LISTEN and NOTIFY of Postgres. `false`, for an engine without them or a pooler between: each looks once a second.',
+        'Replicas wake one another by LISTEN and NOTIFY of Postgres. `false`, for an engine without them: each looks once a second.',
     }),
     reasonBytesMax: defaulted(`${prefix}_MAX_REASON`, wholeNumber(0, 16_384), '512', {
       description: 'Longest `reason` in an agreement.',

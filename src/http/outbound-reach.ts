@@ -7,6 +7,7 @@ import { isIP, type LookupFunction } from 'node:net'
 import { getCACertificates } from 'node:tls'
 import { buildConnector } from 'undici'
 import { BoundedMap } from '../limits/bounded-map.ts'
+import { isPossibleHost } from '../wire/hosts.ts'
 import { isLoopbackHost } from '../wire/loopback.ts'
 import { OutboundFault } from './outbound-fault.ts'
 import { isPublicAddress } from './public-address.ts'
@@ -85,6 +86,8 @@ export function checkUrl(text: string, options: Pick<OutboundOptions, 'devLoopba
     throw new OutboundFault('forbidden_url', `${JSON.stringify(text.slice(0, 200))} ${why}`, { sent: false })
   }
   if (url === null) return refuseUrl('is no URL')
+  // TLS would throw where nobody catches it.
+  if (!isPossibleHost(url.hostname)) return refuseUrl('has a host that is no name of DNS')
   const loopback = options.devLoopback && isLoopbackHost(url.hostname)
   if (url.protocol !== 'https:' && !(loopback && url.protocol === 'http:')) return refuseUrl('is not https')
   if (url.username !== '' || url.password !== '' || url.hash !== '')

@@ -65,9 +65,13 @@ function resourcesFault({ account, resources }: Mandate): string | undefined {
   return undefined
 }
 
+/** It is part of the key of whatever is asked under the mandate. */
+const ISSUER_LENGTH_MAX = 512
+
 /** One spelling for each issuer, so that one holder cannot be named twice. */
 function isIssuer(text: string): boolean {
-  if (!isWebUrl(text) || !isHostSpelledPlainly(text) || text.includes('?')) return false
+  if (text.length > ISSUER_LENGTH_MAX || !isWebUrl(text) || !isHostSpelledPlainly(text)) return false
+  if (text.includes('?')) return false
   return new URL(text).href.replace(/\/$/, '') === text
 }
 

@@ -64,8 +64,9 @@ export async function migrate(
 
 /**
  * For a start that does not migrate. @throws Error saying what to do if the database was made before the
- * first release, is another program's or another party's, lacks a migration that this program needs, or has one that this program
- * does not work with. Other newer ones are accepted, because replicas are replaced one by one.
+ * first release, is another program's or another party's, lacks a migration that this program needs, or has
+ * one that this program does not work with. Other newer ones are accepted, because replicas are replaced one
+ * by one.
  * @param by the setting that keeps this start from migrating, and the command that migrates.
  */
 export async function refuseEarlier(

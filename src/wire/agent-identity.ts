@@ -6,8 +6,9 @@
 import type { JsonObject } from './json.ts'
 import { checkClaims, findByKid, parseJws, timeClaim, verifyJws, type Verified } from './jws.ts'
 import { importPublicJwk, thumbprintHandle, type PublicKey, type PublishedKey } from './keys.ts'
+import { isPossibleHost } from './hosts.ts'
 import { isLoopbackHost } from './loopback.ts'
-import { isHostSpelledPlainly, member, objectMember, optionalText, textMember } from './members.ts'
+import { idMember, isHostSpelledPlainly, member, objectMember, optionalText, textMember } from './members.ts'
 import { TYP } from './names.ts'
 import { refuse } from './refusal.ts'
 import { asHandle, type Handle } from './identifiers.ts'
@@ -43,6 +44,8 @@ export type AgentIdentity =
 
 const DISCOVERY_DOCUMENT = 'aauth-agent.json'
 const AGENT_TOKEN_BYTES_MAX = 8192
+/** It stands in handles, of which an index holds two. */
+const ISSUER_LENGTH_MAX = 512
 
 /**
  * The identity a JWS header claims: exactly one of `jwk` and `agent_token`. Refuses (`invalid_request`) if
@@ -95,7 +98,7 @@ export function verifyAgentToken(
     token,
     iss,
     sub,
-    jti: textMember(payload, 'jti'),
+    jti: idMember(payload, 'jti'),
     exp: timeClaim(payload, 'exp')!,
     key: importPublicJwk(objectMember(payload, 'cnf')['jwk']),
     parent_agent: readParent(payload, iss),
@@ -134,8 +137,8 @@ export function issuerInHandles(iss: string): string {
 
 /**
  * The operator behind a client_id: the origin of that URL; undefined if the text is no client identity URL
- * (https, or http to a literal loopback host; a path; no user information, fragment, dot segments or dot at
- * the end of the host).
+ * (https, or http to a literal loopback host; a path; a host that may stand in DNS, without a dot at its end;
+ * no user information, fragment or dot segments).
  */
 export function operatorOrigin(client_id: string): string | undefined {
   if (!/^https?:\/\/[\x21-\x7e]+$/.test(client_id) || !URL.canParse(client_id)) return undefined
@@ -143,7 +146,7 @@ export function operatorOrigin(client_id: string): string | undefined {
   const reachable = url.protocol === 'https:' || isLoopbackHost(url.hostname)
   // With the dot of the root, the host is the same, but the origin differs from the one that an owner
   // blocked.
-  if (!isHostSpelledPlainly(client_id)) return undefined
+  if (!isHostSpelledPlainly(client_id) || !isPossibleHost(url.hostname)) return undefined
   // If the parser had to change it (dot segments, `\`, a missing path, upper case), it is not the URL that
   // was signed.
   return reachable && url.href === client_id && url.username === '' && url.password === '' && url.hash === ''
@@ -160,6 +163,7 @@ export function isAgentIssuer(iss: string): boolean {
   if (!/^https?:\/\/[\x21-\x7e]+$/.test(iss) || /[@?#\\]/.test(iss) || !URL.canParse(iss)) return false
   const { href, protocol, hostname } = new URL(iss)
   if (protocol !== 'https:' && !isLoopbackHost(hostname)) return false
+  if (iss.length > ISSUER_LENGTH_MAX || !isPossibleHost(hostname)) return false
   return href === iss || href === `${iss}/`
 }
 

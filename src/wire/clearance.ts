@@ -7,7 +7,7 @@ import { asOwner, type Owner } from './identifiers.ts'
 import { checkClaims, findByKid, parseJws, signJws, verifyJws, type Verified } from './jws.ts'
 import type { JsonObject } from './json.ts'
 import type { PrivateKey } from './keys.ts'
-import { integerMember, objectMember, textMember } from './members.ts'
+import { idMember, integerMember, objectMember, textMember } from './members.ts'
 import { TYP } from './names.ts'
 import { refuse } from './refusal.ts'
 import type { VerificationKeys } from './tokens.ts'
@@ -78,7 +78,7 @@ export function verifyClearance(
     org: textMember(payload, 'org'),
     iat,
     exp,
-    jti: textMember(payload, 'jti'),
+    jti: idMember(payload, 'jti'),
     clearance: factsOf(payload),
   }
   return claims as Verified<ClearanceClaims>

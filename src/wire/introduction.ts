@@ -13,7 +13,7 @@ import {
 import type { JsonObject } from './json.ts'
 import { checkClaims, parseJws, signJws, timeClaim, verifyJws, type Verified } from './jws.ts'
 import { importPublicJwk, type PrivateKey, type PublicKey } from './keys.ts'
-import { member, textMember } from './members.ts'
+import { idMember, member, textMember } from './members.ts'
 import { TYP } from './names.ts'
 import { refuse } from './refusal.ts'
 
@@ -99,7 +99,7 @@ export function verifyIntroduction(
       `Put iat into the introduction, and an exp at most ${INTRODUCTION_SECONDS_MAX} s ahead.`,
     )
   }
-  const verified: Introduction = { introducer, newcomer, jti: textMember(payload, 'jti'), iat, exp }
+  const verified: Introduction = { introducer, newcomer, jti: idMember(payload, 'jti'), iat, exp }
   return verified as Verified<Introduction>
 }
 

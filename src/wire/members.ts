@@ -6,6 +6,7 @@
  * Every reader refuses (`invalid_request`) with a sentence that names the member; only own members count.
  */
 import { isJsonObject, type Json, type JsonObject } from './json.ts'
+import { isPossibleHost } from './hosts.ts'
 import { isLoopbackHost } from './loopback.ts'
 import { refuse } from './refusal.ts'
 
@@ -46,6 +47,20 @@ export function textMember(object: JsonObject, name: string): string {
     refuse('invalid_request', `Give ${name} as non-empty text of at most ${TEXT_LENGTH_MAX} characters.`)
   }
   return value
+}
+
+/** Three bytes for each at most: two of them, an owner and a URL fit into one index. */
+const ID = /^[^\p{Cc}]{1,255}$/u
+
+/**
+ * A member by which others name one thing, such as `jti`, `negotiation` or a thumbprint: at most 255
+ * characters, none of them a control character, because such a name is a key wherever it is remembered.
+ */
+export function idMember(object: JsonObject, name: string): string {
+  const value = member(object, name)
+  return typeof value === 'string' && value.length <= 255 && ID.test(value)
+    ? value
+    : refuse('invalid_request', `Give ${name} in 1 to 255 characters, none of them a control character.`)
 }
 
 /** A member that may be absent and otherwise must be non-empty text. */
@@ -114,8 +129,8 @@ export function optionalUrl(object: JsonObject, name: string): string | undefine
 
 /**
  * Whether the text is an absolute URL that may name a party or an endpoint: https, or http to a literal
- * loopback host (the outbound side decides whether that is ever reached); printable ASCII; no user
- * information, fragment or backslash.
+ * loopback host (the outbound side decides whether that is ever reached); printable ASCII; a host that may
+ * stand in DNS; no user information, fragment or backslash.
  */
 export function isWebUrl(text: string): boolean {
   // The text is checked and not the parsed URL, because the parser drops tabs and extra slashes, and turns
@@ -127,7 +142,7 @@ export function isWebUrl(text: string): boolean {
   )
     return false
   const url = new URL(text)
-  if (/^https?:\/\/[^/?]*@/.test(text)) return false
+  if (/^https?:\/\/[^/?]*@/.test(text) || !isPossibleHost(url.hostname)) return false
   return url.protocol === 'https:' || isLoopbackHost(url.hostname)
 }
 

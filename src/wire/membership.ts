@@ -5,7 +5,7 @@
 import { asOwner, type Owner } from './identifiers.ts'
 import { checkClaims, findByKid, signJws, verifyJws, type Verified } from './jws.ts'
 import type { PrivateKey } from './keys.ts'
-import { integerMember, textMember } from './members.ts'
+import { idMember, integerMember, textMember } from './members.ts'
 import { TYP } from './names.ts'
 import type { VerificationKeys } from './tokens.ts'
 
@@ -42,7 +42,7 @@ export function verifyMembership(
     sub: asOwner(textMember(payload, 'sub')),
     as_uri: textMember(payload, 'as_uri'),
     org: textMember(payload, 'org'),
-    jti: textMember(payload, 'jti'),
+    jti: idMember(payload, 'jti'),
     iat: integerMember(payload, 'iat'),
   }
   return claims as Verified<MembershipClaims>

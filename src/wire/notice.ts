@@ -7,7 +7,15 @@ import { asOwner, type Owner } from './identifiers.ts'
 import type { JsonObject } from './json.ts'
 import { checkClaims, findByKid, parseJws, signJws, verifyJws, type Verified } from './jws.ts'
 import type { PrivateKey } from './keys.ts'
-import { integerMember, member, objectMember, textMember, textsMember, urlMember } from './members.ts'
+import {
+  idMember,
+  integerMember,
+  member,
+  objectMember,
+  textMember,
+  textsMember,
+  urlMember,
+} from './members.ts'
 import { TYP } from './names.ts'
 import { refuse } from './refusal.ts'
 import type { VerificationKeys } from './tokens.ts'
@@ -97,8 +105,8 @@ export function verifyNotice(
     iss: issuer,
     aud: audience,
     sub: asOwner(textMember(payload, 'sub')),
-    membership: textMember(payload, 'membership'),
-    jti: textMember(payload, 'jti'),
+    membership: idMember(payload, 'membership'),
+    jti: idMember(payload, 'jti'),
     iat,
     exp,
   }
@@ -132,7 +140,7 @@ function readNotice(kind: string, payload: JsonObject): Notice | undefined {
       }
     case 'break_glass_used':
     case 'break_glass_void': {
-      const grant = { jti: textMember(objectMember(payload, 'grant'), 'jti') }
+      const grant = { jti: idMember(objectMember(payload, 'grant'), 'jti') }
       return { kind: kind as 'break_glass_used' | 'break_glass_void', grant }
     }
   }
@@ -143,10 +151,10 @@ function readNotice(kind: string, payload: JsonObject): Notice | undefined {
 export function readBreakGlassGrant(grant: JsonObject): BreakGlassGrant {
   const operation = objectMember(grant, 'operation')
   return {
-    jti: textMember(grant, 'jti'),
+    jti: idMember(grant, 'jti'),
     resource_id: textMember(grant, 'resource_id'),
     scopes: textsMember(grant, 'scopes'),
-    cnf_jkt: textMember(grant, 'cnf_jkt'),
+    cnf_jkt: idMember(grant, 'cnf_jkt'),
     operation: {
       tool: textMember(operation, 'tool'),
       params_s256: textMember(operation, 'params_s256'),

@@ -7,7 +7,7 @@ import { s256 } from './encoding.ts'
 import { asOwner, type Owner } from './identifiers.ts'
 import { checkClaims, findByKid, isExpectedTyp, parseJws, signJws, verifyJws, type Verified } from './jws.ts'
 import type { PrivateKey } from './keys.ts'
-import { integerMember, optionalText, textMember, urlMember } from './members.ts'
+import { idMember, integerMember, optionalText, textMember, urlMember } from './members.ts'
 import { TYP } from './names.ts'
 import { refuse } from './refusal.ts'
 import type { VerificationKeys } from './tokens.ts'
@@ -90,8 +90,8 @@ export function verifyOrganizationAdmin(
     iss: issuer,
     aud: audience,
     sub: asOwner(textMember(payload, 'sub')),
-    membership: textMember(payload, 'membership'),
-    jti: textMember(payload, 'jti'),
+    membership: idMember(payload, 'membership'),
+    jti: idMember(payload, 'jti'),
     admin: adminMember(textMember(payload, 'admin')),
     htm: textMember(payload, 'htm'),
     htu: textMember(payload, 'htu'),

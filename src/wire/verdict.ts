@@ -18,7 +18,9 @@ import {
 import type { PrivateKey } from './keys.ts'
 import { withoutSlash } from './mandate.ts'
 import {
+  booleanMember,
   compactMember,
+  idMember,
   integerMember,
   member,
   objectMember,
@@ -27,7 +29,6 @@ import {
   textsMember,
   urlMember,
   wordMember,
-  booleanMember,
 } from './members.ts'
 import { TYP } from './names.ts'
 import { refuse } from './refusal.ts'
@@ -102,7 +103,7 @@ export interface NamedSigner {
 export function namedSigner({ header, payload }: UnverifiedJws): NamedSigner {
   return {
     issuer: withoutSlash(urlMember(payload, 'iss')),
-    holder: asOwner(textMember(payload, 'holder')),
+    holder: asOwner(idMember(payload, 'holder')),
     kid: optionalText(header, 'kid'),
   }
 }
@@ -134,9 +135,9 @@ export function verifyVerdict(
     aud: audience,
     iat: integerMember(payload, 'iat'),
     exp: integerMember(payload, 'exp'),
-    holder: asOwner(textMember(payload, 'holder')),
-    account: asOwner(textMember(payload, 'account')),
-    negotiation: asFamily(textMember(payload, 'negotiation')),
+    holder: asOwner(idMember(payload, 'holder')),
+    account: asOwner(idMember(payload, 'account')),
+    negotiation: asFamily(idMember(payload, 'negotiation')),
     resource_id: textMember(payload, 'resource_id'),
     contract: textMember(payload, 'contract'),
   }
@@ -185,9 +186,9 @@ export function verifyWithdrawal(
   const { payload } = verifyJws(jwt, findByKid(keys), { typ: TYP.verdictWithdrawal, typAlias })
   const withdrawal: Withdrawal = {
     ...readShortLived(payload, { ...expected, what: 'withdrawal', secondsMax: WITHDRAWAL_SECONDS }),
-    holder: asOwner(textMember(payload, 'holder')),
-    account: asOwner(textMember(payload, 'account')),
-    jti: textMember(payload, 'jti'),
+    holder: asOwner(idMember(payload, 'holder')),
+    account: asOwner(idMember(payload, 'account')),
+    jti: idMember(payload, 'jti'),
     ...readExtent(payload),
   }
   return withdrawal as Verified<Withdrawal>
@@ -253,8 +254,8 @@ export function verifyTallyRequest(
   })
   const quote: QuoteRequest = {
     ...readShortLived(payload, { ...expected, what: 'request', secondsMax: TALLY_REQUEST_SECONDS }),
-    owner: asOwner(textMember(payload, 'owner')),
-    account: asOwner(textMember(payload, 'account')),
+    owner: asOwner(idMember(payload, 'owner')),
+    account: asOwner(idMember(payload, 'account')),
     resource_id: textMember(payload, 'resource_id'),
   }
   const isQuote = member(payload, 'negotiation') === undefined
@@ -266,7 +267,7 @@ const REQUEST_BYTES_MAX = 48 * 1_024
 
 function readQuestion(payload: JsonObject): Omit<VerdictRequest, keyof QuoteRequest> {
   return {
-    negotiation: asFamily(textMember(payload, 'negotiation')),
+    negotiation: asFamily(idMember(payload, 'negotiation')),
     contract: textMember(payload, 'contract'),
     agreement: compactMember(payload, 'agreement'),
     ...(member(payload, 'final') === undefined ? {} : { final: booleanMember(payload, 'final') }),

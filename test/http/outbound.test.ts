@@ -60,6 +60,8 @@ describe('Outbound requests are https only, without redirects, bounded in time a
     ['userinfo', 'https://user:pass@example.com/'],
     ['a fragment', 'https://example.com/#x'],
     ['no URL', 'example.com'],
+    ['a label that DNS cannot have', `https://${'h'.repeat(64)}.example/`],
+    ['a host of 6,000 characters', `https://${'h.'.repeat(3_000)}example/`],
   ])('%s is refused before anything is sent', async (_what, url) => {
     expect(await faultOf(client().request({ url }))).toMatchObject({ reason: 'forbidden_url', sent: false })
   })

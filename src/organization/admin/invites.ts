@@ -60,7 +60,7 @@ export const INVITES: readonly Endpoint<Administration>[] = [
     body: {
       schema: z.strictObject({
         owner: z.string().regex(NAME_PATTERN, 'give the name of an owner'),
-        as_uri: plainText(2_048),
+        as_uri: plainText(512),
         note: plainText(500).optional(),
       }),
     },

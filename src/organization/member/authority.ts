@@ -24,7 +24,7 @@ import type { Organization } from '../context.ts'
  */
 export const PERSON = {
   owner: z.string().regex(NAME_PATTERN, 'give the name of an owner').transform(asOwner),
-  as_uri: plainText(2_048),
+  as_uri: plainText(512),
 }
 
 const KEPT_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS

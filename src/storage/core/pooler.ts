@@ -9,7 +9,7 @@ import { Unusable } from './session.ts'
 
 const ROUNDS = 3
 
-/** By what PgBouncer itself answers, and Postgres never does: it speaks of protocol where it means its rules. */
+/** What PgBouncer answers where it means its own rules. */
 const PROTOCOL_VIOLATION = '08P01'
 
 /** Whether a pooler refuses us because of what a connection begins with: waiting mends nothing. */

@@ -64,7 +64,7 @@ interface Facts {
   schemas: string[]
 }
 
-/** A database that answers and cannot be used as it is set: an outage to `isOutage`, which waiting mends not. */
+/** A database that answers and cannot be used as it is set: an outage to `isOutage` that waiting mends not. */
 export class Unusable extends Error {
   readonly code = 'EUNUSABLE'
 }
@@ -89,7 +89,7 @@ function limitSettings({ statementMs, lockMs = 0, idleInTransactionMs = 0 }: Ses
 
 function settingsFor(facts: Facts): object {
   const path = { search_path: `"${schemaOf(facts).replaceAll('"', '""')}"` }
-  // What is acknowledged must be on disk. A server without fsync keeps nothing there, and is to be thrown away.
+  // What is acknowledged must be on disk. A server without fsync keeps nothing there.
   return facts.commits === 'off' && facts.fsync ? { ...path, synchronous_commit: 'local' } : path
 }
 
