@@ -6,6 +6,7 @@ import { accessSync, constants, existsSync, mkdirSync, readFileSync } from 'node
 import { dirname, resolve } from 'node:path'
 import { parse, YAMLParseError } from 'yaml'
 import { ExposedFile, readPrivateFileSync } from '../files/private-file.ts'
+import { KEYS_MAX } from '../wire/document-bounds.ts'
 import { parseJsonObject } from '../wire/json.ts'
 import { importPrivateJwk, type PrivateKey, type SigningAlg } from '../wire/keys.ts'
 import { importNotificationKey, type NotificationKey } from '../wire/notification-key.ts'
@@ -106,6 +107,8 @@ export function readKeysFile(name: string, path: string, alg: SigningAlg): Priva
   try {
     const { keys } = parseJsonObject(bytes)
     if (!Array.isArray(keys) || keys.length === 0) throw new Error('it is no {"keys": [private JWK, …]}')
+    if (keys.length > KEYS_MAX)
+      throw new Error(`it has ${keys.length} keys, and readers of the published set take ${KEYS_MAX}`)
     return keys.map(jwk => importPrivateJwk(jwk, { alg }))
   } catch (error) {
     throw new ConfigFault([

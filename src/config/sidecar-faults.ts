@@ -2,6 +2,7 @@
  * Owns what is wrong with a sidecar's file beyond the form of each member: what is listed twice, contradicts
  * another, or is reached without TLS. Contract: "Resource server enforcement point".
  */
+import { publishedFaults } from './sidecar-published.ts'
 import { formatListenAddress, isLocalAddress } from '../http/listen-address.ts'
 import { templateShape } from '../wire/http-operation.ts'
 import { isLoopbackHost } from '../wire/loopback.ts'
@@ -114,7 +115,7 @@ export function ownerFaults(given: SidecarFile['owners'][number], publicUrl: str
       )
     }
   }
-  return [...faults, ...organizationFaults(given), ...tableFaults(given)]
+  return [...faults, ...organizationFaults(given), ...tableFaults(given), ...publishedFaults(given, resource)]
 }
 
 function tableFaults({ at, api = [], tools }: SidecarFile['owners'][number]): string[] {

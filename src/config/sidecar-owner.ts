@@ -36,8 +36,9 @@ export const tool = z.strictObject({
     .max(256)
     .describe('The registered resource it touches, `<owner>/…` or below one of `namespaces`.'),
   scopes: z
-    .array(z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/))
+    .array(z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/, 'give 1 to 200 visible ASCII characters'))
     .min(1)
+    .max(50)
     .describe('Scopes a call of it needs.'),
   consequence: z
     .enum(['reversible', 'compensatable', 'forward_recoverable', 'irreversible'])

@@ -6,6 +6,7 @@ import { ownerTokenFault, type ReadToken, type RealmPolicy } from '../rules/owne
 import { decodeBase64url } from '../wire/encoding.ts'
 import { parseJsonObject } from '../wire/json.ts'
 import { Refusal, refuse } from '../wire/refusal.ts'
+import { NAMED_KEYS_BYTES_MAX } from '../wire/document-bounds.ts'
 import { RealmUnreachable, type RealmEndpoints, type RealmKeys } from './realm-keys.ts'
 
 /** A login that a token proved, until the token ends: a subject means something only at its issuer. */
@@ -67,6 +68,7 @@ export async function isSigned(
     return await keys.signed(token, header, algorithms)
   } catch (cause) {
     if (!(cause instanceof RealmUnreachable)) throw cause
+    if (cause.isTooLarge) throw tooLarge(cause)
     throw new Refusal(
       'temporarily_unavailable',
       'Try again shortly: the keys of your realm cannot be fetched.',
@@ -93,4 +95,10 @@ export function readToken(token: string): ReadToken {
     if (!(cause instanceof Refusal)) throw cause
     return refuse('invalid_token', 'Send an access token that is a well-formed JWT.', { cause })
   }
+}
+
+/** No outage, and no fault of the token: the realm's administrator can mend it, and waiting cannot. */
+function tooLarge(cause: RealmUnreachable): Refusal {
+  const detail = `The keys of the realm are in a document larger than ${NAMED_KEYS_BYTES_MAX} bytes, and are not read: have its administrator publish fewer.`
+  return new Refusal('server_error', detail, { cause })
 }

@@ -11,7 +11,8 @@ import {
   type JSONWebKeySet,
   type JWSHeaderParameters,
 } from 'jose'
-import type { Outbound } from '../http/outbound.ts'
+import { OutboundFault, type Outbound } from '../http/outbound.ts'
+import { NAMED_KEYS_BYTES_MAX } from '../wire/document-bounds.ts'
 import { isJsonObject, parseJson, type Json } from '../wire/json.ts'
 import { issuerMetadataUrls } from '../wire/metadata.ts'
 
@@ -54,7 +55,14 @@ export interface RealmEndpoints {
 /** The realm's keys cannot be fetched now. */
 export class RealmUnreachable extends Error {
   override readonly name = 'RealmUnreachable'
+  /** Whether waiting mends nothing: a document of the realm is larger than any that is read. */
+  get isTooLarge(): boolean {
+    return this.cause instanceof OutboundFault && this.cause.reason === 'too_large'
+  }
 }
+
+/** Its keys may carry certificates. */
+const KEYS = { responseBytesMax: NAMED_KEYS_BYTES_MAX }
 
 type KeySet = ReturnType<typeof createLocalJWKSet>
 
@@ -146,7 +154,7 @@ async function fetchRealm({
     throw new Error(`the discovery document of ${issuer} names another issuer`)
   const uri = text(document, 'jwks_uri')
   if (uri === undefined) throw new Error(`the discovery document of ${issuer} names no jwks_uri`)
-  const keys = createLocalJWKSet((await outbound.getJson(uri)) as unknown as JSONWebKeySet)
+  const keys = createLocalJWKSet((await outbound.getJson(uri, KEYS)) as unknown as JSONWebKeySet)
   const tokenEndpoint = text(document, 'token_endpoint')
   return { keys, tokenEndpoint, authorizationEndpoint: text(document, 'authorization_endpoint') }
 }

@@ -7,6 +7,7 @@ import { parseJson, type Json } from '../wire/json.ts'
 import { faultOf, OutboundFault } from './outbound-fault.ts'
 import { connector, keepingTargets, TIMEOUT_MS, type OutboundOptions } from './outbound-reach.ts'
 
+import { DOCUMENT_BYTES_MAX } from '../wire/document-bounds.ts'
 export { OutboundFault, plainWords, type OutboundReason } from './outbound-fault.ts'
 
 export interface OutboundRequest {
@@ -49,7 +50,6 @@ export interface OutboundStats {
   waiting: number
 }
 
-const RESPONSE_BYTES_MAX = 65_536
 const IDLE_MS = 30_000
 
 /** Opens a client; nothing is connected until first use. */
@@ -77,7 +77,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
       },
       {
         ms: wanted.timeoutMs ?? options.timeoutMs ?? TIMEOUT_MS,
-        bytesMax: wanted.responseBytesMax ?? options.responseBytesMax ?? RESPONSE_BYTES_MAX,
+        bytesMax: wanted.responseBytesMax ?? options.responseBytesMax ?? DOCUMENT_BYTES_MAX,
         signal: wanted.signal,
       },
     )

@@ -31,6 +31,8 @@ export interface Looking {
   deadline: number
   /** For a party that is known already: its fetches go first, and are never charged as new. */
   favoured: boolean
+  /** The largest document that is read; as any document of strangers when left out. */
+  bytesMax?: number | undefined
 }
 
 /** Why there is no document, as a code for counts and dashboards. */
@@ -44,6 +46,8 @@ export interface RemoteDocuments {
   /** The document at a URL: 200, a JSON media type, strict JSON. Never throws. */
   read(url: string, looking: Looking): Promise<RemoteDocument>
 }
+
+type Fetching = Pick<Looking, 'favoured' | 'bytesMax'>
 
 interface Entry {
   document?: { json: Json; bytes: number; fetchedAt: number }
@@ -83,7 +87,8 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
     return document ?? entry.failure
   }
   /** Fetches into the entry. @returns why nothing was tried, if so. */
-  const fetchInto = async (entry: Entry, url: string, favoured: boolean): Promise<string | undefined> => {
+  const fetchInto = async (entry: Entry, url: string, of: Fetching): Promise<string | undefined> => {
+    const { favoured, bytesMax } = of
     const { origin } = URL.parse(url) ?? {}
     if (origin === undefined) {
       entry.failure = { missing: 'stands at no address', reason: 'forbidden_url', until: clock() + failureMs }
@@ -93,7 +98,7 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
     const leave = await gate.enter(origin, { favoured, waitMs: FETCH_MS_MAX })
     if (leave === undefined) return 'was not read: too many documents are being read now'
     try {
-      entry.document = { ...(await fetchJson(outbound, url)), fetchedAt: clock() }
+      entry.document = { ...(await fetchJson(outbound, url, bytesMax)), fetchedAt: clock() }
       delete entry.failure
       budget.served(origin)
     } catch (error) {
@@ -105,8 +110,8 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
     }
     return undefined
   }
-  const fetchOnce = (entry: Entry, url: string, favoured: boolean): Promise<string | undefined> => {
-    entry.running ??= fetchInto(entry, url, favoured || entry.document !== undefined).finally(() => {
+  const fetchOnce = (entry: Entry, url: string, of: Fetching): Promise<string | undefined> => {
+    entry.running ??= fetchInto(entry, url, favouring(of, entry)).finally(() => {
       delete entry.running
       if (entry.document === undefined && entry.failure === undefined) entries.delete(url)
       forgetOldest(entries)
@@ -114,13 +119,13 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
     return entry.running
   }
   return {
-    read: async (url, { holds, deadline, favoured }) => {
+    read: async (url, { holds, deadline, favoured, bytesMax }) => {
       const entry = entries.get(url) ?? {}
       entries.delete(url)
       entries.set(url, entry)
       const known = look(entry, holds)
       if (known !== undefined) return known
-      const untried = await waitAtMost(deadline - clock(), fetchOnce(entry, url, favoured))
+      const untried = await waitAtMost(deadline - clock(), fetchOnce(entry, url, { favoured, bytesMax }))
       const held = kept(entry)
       if (held !== undefined) return held
       if (untried === LATE) return { missing: WHY.timeout, reason: 'timeout' }
@@ -130,6 +135,12 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
     },
   }
 }
+
+/** What was had once is of a party that is known. */
+const favouring = (of: Fetching, { document }: Entry): Fetching => ({
+  ...of,
+  favoured: of.favoured || document !== undefined,
+})
 
 /**
  * Failed entries are dropped first, because strangers can name any number of bad addresses, and must not
@@ -169,12 +180,19 @@ const WHY: Record<OutboundReason, string> = {
   broken: 'could not be fetched',
 }
 
-async function fetchJson(outbound: Outbound, url: string): Promise<{ json: Json; bytes: number }> {
+async function fetchJson(
+  outbound: Outbound,
+  url: string,
+  responseBytesMax?: number,
+): Promise<{ json: Json; bytes: number }> {
   const headers = { accept: 'application/json, application/*;q=0.5' }
-  const answer = await outbound.request({ url, headers, timeoutMs: FETCH_MS_MAX }).catch((cause: unknown) => {
-    if (!(cause instanceof OutboundFault)) throw cause
-    throw new Missing(WHY[cause.reason], cause.reason, cause.reason === 'too_large')
-  })
+  const bound = responseBytesMax === undefined ? {} : { responseBytesMax }
+  const answer = await outbound
+    .request({ url, headers, timeoutMs: FETCH_MS_MAX, ...bound })
+    .catch((cause: unknown) => {
+      if (!(cause instanceof OutboundFault)) throw cause
+      throw new Missing(WHY[cause.reason], cause.reason, cause.reason === 'too_large')
+    })
   if (answer.status !== 200) throw new Missing(`was answered with ${answer.status}, not 200`, 'status')
   const type = answer.headers['content-type']
   if (typeof type !== 'string' || !/^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i.test(type))

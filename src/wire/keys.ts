@@ -69,7 +69,8 @@ export interface KeyImportOptions {
 
 /** How many imported keys are kept; the least recently used one is dropped first. */
 const CACHED_KEYS_MAX = 4096
-const JWKS_MEMBERS_MAX = 100
+/** More than anybody of ours publishes (KEYS_MAX): others list keys of all kinds in one set. */
+const JWKS_MEMBERS_MAX = 1_000
 
 /** RFC 8037 A.1 (also RFC 8032 TEST 1), RFC 8032 TEST 2, TEST 3, TEST 1024, TEST SHA(abc), RFC 9421 B.1.4. */
 const PUBLISHED_TEST_KEYS: ReadonlySet<string> = new Set([

@@ -82,11 +82,16 @@ export function isCompact(text: string): boolean {
 }
 
 /** A member that must be a list of non-empty texts; it may be empty, and may be absent if `optional`. */
-export function textsMember(object: JsonObject, name: string, optional = false): string[] {
+export function textsMember(
+  object: JsonObject,
+  name: string,
+  optional = false,
+  most = LIST_LENGTH_MAX,
+): string[] {
   const value = member(object, name)
   if (value === undefined && optional) return []
-  if (!Array.isArray(value) || value.length > LIST_LENGTH_MAX || !value.every(isText)) {
-    refuse('invalid_request', `Give ${name} as a list of at most ${LIST_LENGTH_MAX} non-empty texts.`)
+  if (!Array.isArray(value) || value.length > most || !value.every(isText)) {
+    refuse('invalid_request', `Give ${name} as a list of at most ${most} non-empty texts.`)
   }
   return value
 }

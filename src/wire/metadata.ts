@@ -3,6 +3,7 @@
  * authorization server's (RFC 8414, UMA 2.0 Grant §2). Contract: "Resource metadata (RFC 9728)",
  * "Authorization server metadata members".
  */
+import { DOCUMENT_BYTES_MAX, SCOPES_SUPPORTED_MAX } from './document-bounds.ts'
 import { parsePathTemplate, type HttpOperation } from './http-operation.ts'
 import type { Json, JsonObject } from './json.ts'
 import { findByKid, signJws, verifyJws, type Verified } from './jws.ts'
@@ -129,7 +130,7 @@ export function parseResourceMetadata(json: unknown, expectedResource: string): 
   return {
     resource: expectedResource,
     ...readTexts(object, 'authorization_servers'),
-    ...readTexts(object, 'scopes_supported'),
+    ...readTexts(object, 'scopes_supported', SCOPES_SUPPORTED_MAX),
     ...readTexts(object, 'bearer_methods_supported'),
     ...readTexts(object, 'resource_signing_alg_values_supported'),
     ...listMember('tool_surfaces', readToolSurfaces(object)),
@@ -149,7 +150,11 @@ export function verifySignedMetadata(
   keys: VerificationKeys,
   expectedResource: string,
 ): Verified<ResourceMetadata> {
-  const { payload } = verifyJws(signed, findByKid(keys), { typ: TYP.signedMetadata, typOptional: true })
+  const { payload } = verifyJws(signed, findByKid(keys), {
+    typ: TYP.signedMetadata,
+    typOptional: true,
+    maxBytes: DOCUMENT_BYTES_MAX,
+  })
   if (member(payload, 'iss') !== expectedResource) {
     refuse('invalid_request', `Sign the metadata as issuer ${expectedResource}.`)
   }
@@ -381,8 +386,8 @@ function readHttpOperations(surface: JsonObject): HttpOperation[] {
   })
 }
 
-function readTexts<N extends string>(object: JsonObject, name: N): { [K in N]?: string[] } {
-  return listMember(name, textsMember(object, name, true))
+function readTexts<N extends string>(object: JsonObject, name: N, most?: number): { [K in N]?: string[] } {
+  return listMember(name, textsMember(object, name, true, most))
 }
 
 function readUrl<N extends string>(object: JsonObject, name: N): { [K in N]?: string } {

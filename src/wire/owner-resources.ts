@@ -35,8 +35,9 @@ export type OwnerListing = {
 }
 
 const RESOURCES_MAX = 10_000
-const SCOPES_MAX = 50
-const TOOLS_MAX = 1_000
+/** Of one resource. */
+export const LISTING_BOUNDS = { scopes: 50, tools: 1_000 }
+const { scopes: SCOPES_MAX, tools: TOOLS_MAX } = LISTING_BOUNDS
 const NAME_LENGTH_MAX = 200
 const TYPE_LENGTH_MAX = 400
 /** As long as `/perm` accepts, printable and without blanks. */

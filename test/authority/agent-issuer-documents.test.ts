@@ -106,7 +106,6 @@ describe("The issuer's documents", () => {
     ],
     ['without issuer', { [WELL_KNOWN.agentIssuer]: { body: { jwks_uri: 'https://other.example/jwks' } } }],
     ['without jwks_uri', { [WELL_KNOWN.agentIssuer]: { body: {} } }],
-    ['oversized', { [WELL_KNOWN.agentIssuer]: { body: { filler: 'x'.repeat(70_000) } } }],
     [
       'of another media type',
       { [WELL_KNOWN.agentIssuer]: { body: '{}', headers: { 'content-type': 'text/html' } } },
@@ -126,6 +125,26 @@ describe("The issuer's documents", () => {
   ])('where they are %s, that is an outage and no denial', async (_, scripts) => {
     const { ask } = await withIssuer(scripts)
     expect(await ask()).toEqual({ ...OUTAGE, ledger: [] })
+  })
+
+  it.each([WELL_KNOWN.agentIssuer, '/jwks.json'])(
+    'where %s is larger than any that is read, that is told, and not as an outage',
+    async path => {
+      const { ask } = await withIssuer({ [path]: { body: { filler: 'x'.repeat(600_000) } } })
+      const { answer } = await ask()
+      expect(answer).toEqual([
+        403,
+        'request_denied',
+        expect.stringMatching(/^agent_token: .* is larger than 524288 bytes, and is not read/),
+      ])
+    },
+  )
+
+  it('may be key sets with certificates, of 70 KiB and more', async () => {
+    const { issuer: large, ask } = await withIssuer({})
+    const keys = [{ kty: 'RSA', n: 'x', e: 'AQAB', x5c: ['M'.repeat(300_000)] }, publicJwk(large.keys[0]!)]
+    large.server.script('/jwks.json', { body: { keys } })
+    expect((await ask()).answer).toEqual([403, 'request_submitted', undefined])
   })
 
   it('where its keys are at a private address or under http, nothing is fetched there', async () => {

@@ -4,8 +4,10 @@
  */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { decodeProtectedHeader, exportJWK, generateKeyPair, SignJWT, type JWK } from 'jose'
+import { isSigned } from '../../src/credentials/oidc.ts'
 import { createRealmKeys, RealmUnreachable, type RealmKeys } from '../../src/credentials/realm-keys.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
+import type { ReadToken } from '../../src/rules/owner-token.ts'
 import { startRealm, type TestRealm } from '../support/realm.ts'
 import { startScriptedServer, type ScriptedServer } from '../support/scripted-http.ts'
 
@@ -127,6 +129,29 @@ describe('A realm’s documents', () => {
 
   it('are found below an issuer with a path', async () => {
     expect(await asks(keysOf(`${server.origin}/realm`), token)).toBe(true)
+  })
+
+  /** A set with certificates, as realms publish them, of so many bytes. */
+  const ofBytes = (bytes: number) => ({ keys: [{ ...jwk, x5c: ['M'.repeat(bytes)] }] })
+
+  it.each([70 * 1_024, 300 * 1_024, 500 * 1_024])('may be key sets of %d bytes', async bytes => {
+    keySet = ofBytes(bytes)
+    expect(await asks(keysOf(`${server.origin}/realm`), token)).toBe(true)
+  })
+
+  it('that are larger than any that is read are told as that, and never as an outage', async () => {
+    keySet = ofBytes(600 * 1_024)
+    const keys = keysOf(`${server.origin}/realm`)
+    await expect(asks(keys, token)).rejects.toMatchObject({ isTooLarge: true })
+    const read = { header: decodeProtectedHeader(token), payload: {} } as ReadToken
+    await expect(isSigned(keys, token, read, ALGORITHMS)).rejects.toMatchObject({
+      code: 'server_error',
+      detail: expect.stringContaining('larger than 524288 bytes') as string,
+    })
+    await server.close()
+    await expect(isSigned(keysOf(`${server.origin}/realm`), token, read, ALGORITHMS)).rejects.toMatchObject({
+      code: 'temporarily_unavailable',
+    })
   })
 
   it('are those of RFC 8414 where there is no OpenID document, and only there', async () => {

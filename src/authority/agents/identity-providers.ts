@@ -42,7 +42,7 @@ export function createIdentityProviders(issuers: readonly string[], outbound: Ou
 }
 
 function isOutage(error: unknown): boolean {
-  if (error instanceof RealmUnreachable) return true
+  if (error instanceof RealmUnreachable) return !error.isTooLarge
   return error instanceof Refusal && error.code === 'temporarily_unavailable'
 }
 

@@ -5,11 +5,12 @@
  */
 import type { RemoteDocument, RemoteDocuments } from '../../http/remote-documents.ts'
 import { verifyAgentToken, type AgentToken, type ClaimedIdentity } from '../../wire/agent-identity.ts'
+import { NAMED_KEYS_BYTES_MAX } from '../../wire/document-bounds.ts'
 import type { Json } from '../../wire/json.ts'
 import type { Verified } from '../../wire/jws.ts'
 import { parseJwks } from '../../wire/keys.ts'
 import { issuerDocumentUrl, readIssuerDocument } from '../../wire/operator-documents.ts'
-import { Refusal } from '../../wire/refusal.ts'
+import { Refusal, refuse } from '../../wire/refusal.ts'
 
 export interface AgentIssuers {
   /** Whether an issuer is on the list, byte for byte. */
@@ -31,7 +32,7 @@ export function createAgentIssuers(
 ): AgentIssuers {
   const issuers: ReadonlySet<string> = new Set(listed)
   const read = (url: string, holds: (json: Json) => boolean, deadline: number) =>
-    documents.read(url, { holds, deadline, favoured: true })
+    documents.read(url, { holds, deadline, favoured: true, bytesMax: NAMED_KEYS_BYTES_MAX })
   return {
     lists: iss => issuers.has(iss),
     verify: async ({ token, iss, kid }, deadline) => {
@@ -49,7 +50,15 @@ export function createAgentIssuers(
 }
 
 function had<T>(document: RemoteDocument, what: string, read: (json: Json) => T): T {
-  if (!('json' in document)) throw unread(`${what} ${document.missing}`)
+  if (!('json' in document)) {
+    // Waiting makes it no smaller.
+    if (document.reason === 'too_large')
+      refuse(
+        'invalid_request',
+        `agent_token: ${what} is larger than ${NAMED_KEYS_BYTES_MAX} bytes, and is not read; have its issuer publish a smaller one.`,
+      )
+    throw unread(`${what} ${document.missing}`)
+  }
   try {
     return read(document.json)
   } catch (error) {

@@ -1,0 +1,13 @@
+/**
+ * Owns how large a published document may be, for who writes it and for who reads it: what nobody would read
+ * is refused where it is written. Contract: "Limits" (sizes are ours to choose).
+ */
+
+/** Metadata of resources and authorities, key sets of ours, documents of strangers. */
+export const DOCUMENT_BYTES_MAX = 65_536
+/** Key sets of realms and issuers that the operator named: their keys may carry certificates. */
+export const NAMED_KEYS_BYTES_MAX = 524_288
+/** How many keys of its own a process publishes. */
+export const KEYS_MAX = 100
+/** How many scopes a resource's metadata lists. */
+export const SCOPES_SUPPORTED_MAX = 1_000
