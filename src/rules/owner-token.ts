@@ -34,9 +34,21 @@ export interface ReadToken {
 const SKEW_SECONDS = 60
 /**
  * Claims that show another kind of token (OIDC Core §2, §3.3.2.11; Back-Channel Logout §2.4), or a proof that
- * we do not accept.
+ * we do not accept. Not `nonce`, which Keycloak and Authentik put into access tokens, too.
  */
-const FOREIGN_CLAIMS = ['nonce', 'at_hash', 'c_hash', 's_hash', 'events', 'cnf'] as const
+const FOREIGN_CLAIMS = ['at_hash', 'c_hash', 's_hash', 'events', 'cnf'] as const
+/** What an ID token tells of a login and of a person, and an access token need not. */
+const LOGIN_CLAIMS = [
+  'nonce',
+  'auth_time',
+  'acr',
+  'amr',
+  'sid',
+  'email',
+  'name',
+  'picture',
+  'preferred_username',
+] as const
 const SUBJECT_CHARACTERS_MAX = 255
 
 /**
@@ -83,20 +95,38 @@ function kindFault({ header, payload }: ReadToken, types: readonly AccessTokenTy
   const foreign = FOREIGN_CLAIMS.find(name => Object.hasOwn(payload, name))
   if (foreign === 'cnf') return 'Send a plain bearer token: proofs of a bound token are not taken here.'
   if (foreign !== undefined) return wanted
+  if (Object.hasOwn(payload, 'nonce') && !isAccessTokenWithNonce(payload, type)) return wanted
   return type === 'at+jwt' || isPlainAccessToken(payload) ? undefined : wanted
+}
+
+/** By the realm's own word for it, or, of the plain type, by a scope that its client was given. */
+function isAccessTokenWithNonce(payload: JsonObject, type: AccessTokenType): boolean {
+  if (saysAccess(payload)) return true
+  return type === 'JWT' && typeof claim(payload, 'scope') === 'string' && isText(claim(payload, 'azp'))
+}
+
+function saysAccess(payload: JsonObject): boolean {
+  return claim(payload, 'typ') === 'Bearer' || claim(payload, 'token_use') === 'access'
 }
 
 /**
  * A plain `JWT` must show what it is: access tokens say what they are for (RFC 8693 §4.2), ID tokens do not.
+ * Zitadel's do not either: they have an id and an audience beside their client, and tell of no login.
  */
 function isPlainAccessToken(payload: JsonObject): boolean {
+  if (saysAccess(payload) || claim(payload, 'scope') !== undefined || claim(payload, 'scp') !== undefined)
+    return true
+  const party = claim(payload, 'client_id') ?? claim(payload, 'azp')
+  const audiences = [claim(payload, 'aud') ?? []].flat()
   return (
-    claim(payload, 'typ') === 'Bearer' ||
-    claim(payload, 'token_use') === 'access' ||
-    claim(payload, 'scope') !== undefined ||
-    claim(payload, 'scp') !== undefined
+    isText(claim(payload, 'jti')) &&
+    isText(party) &&
+    audiences.some(audience => audience !== party) &&
+    !LOGIN_CLAIMS.some(name => Object.hasOwn(payload, name))
   )
 }
+
+const isText = (value: Json | undefined): boolean => typeof value === 'string' && value !== ''
 
 /** If there is an audience, it decides; the authorized party decides only without one. */
 function audienceFault(
