@@ -3,6 +3,7 @@
  * `usher organization`, `usher tally`. Contract: "Limits" and "Versioning" (keys are the operator's to
  * rotate).
  */
+import { IDLE_SECONDS } from '../http/connection-bounds.ts'
 import type { TraceExport } from '../http/otlp.ts'
 import type { RealmPolicy } from '../rules/owner-token.ts'
 import type { PrivateKey } from '../wire/keys.ts'
@@ -38,6 +39,11 @@ export function serverSettings(prefix: Prefix, { drainAlso = '' }: { drainAlso?:
     drainMs: defaulted(`${prefix}_DRAIN_MS`, wholeNumber(0, 300_000), '5000', {
       description: `On SIGTERM: how long to keep answering while \`/health\` says 503 and every answer closes its connection.${drainAlso}`,
       unit: 'milliseconds',
+    }),
+    idleSeconds: defaulted(`${prefix}_IDLE_SECONDS`, wholeNumber(1, 4_000), String(IDLE_SECONDS), {
+      description:
+        'How long a connection may be idle between two requests. Longer than the balancer in front keeps one, or a request now and then meets a connection that is just closing (a 502): numbers of common balancers are in operating.md.',
+      unit: 'seconds',
     }),
     tlsCertFile: optional(`${prefix}_TLS_CERT_FILE`, filePath, {
       description:

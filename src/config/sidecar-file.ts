@@ -2,6 +2,7 @@
  * Owns the schema of the sidecar's YAML file. Contract: "Resource server enforcement point" and "Authorized
  * call": owners, their authorities, tools and the public URL are configured, never taken from a request.
  */
+import { IDLE_SECONDS } from '../http/connection-bounds.ts'
 import { z } from 'zod'
 import { parseListenAddress, type ListenAddress } from '../http/listen-address.ts'
 import { ENFORCEMENT_ALIAS, isOtherKindThanRpt } from '../wire/names.ts'
@@ -225,6 +226,11 @@ export const SIDECAR_FILE = z.strictObject({
   drain_ms: whole(0, 300_000)
     .default(2000)
     .describe('On SIGTERM: how long to keep answering while health says NOT_SERVING, in milliseconds.'),
+  idle_seconds: whole(1, 4_000)
+    .default(IDLE_SECONDS)
+    .describe(
+      'How long a connection to `listen.http` or `listen.check_http` may be idle between two requests, in seconds: longer than what is in front keeps one (operating.md).',
+    ),
 })
 
 /** The file as it was written. */

@@ -141,7 +141,7 @@ export function loadSidecarFile(
 /** The configuration of an embedded enforcement point: everything but a sidecar's listeners. */
 export type EmbeddedConfig = Omit<
   SidecarConfig,
-  'listen' | 'checkTls' | 'httpTls' | 'network_trusted' | 'drain_ms' | 'configFile'
+  'listen' | 'checkTls' | 'httpTls' | 'network_trusted' | 'drain_ms' | 'idle_seconds' | 'configFile'
 >
 
 /**

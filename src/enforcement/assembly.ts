@@ -45,7 +45,15 @@ import { serveOwners } from './served-owners.ts'
 /** The part of a sidecar's configuration that the core needs wherever it runs: nothing about listeners. */
 export type CoreConfig = Omit<
   SidecarConfig,
-  'listen' | 'checkTls' | 'httpTls' | 'network_trusted' | 'drain_ms' | 'logLevel' | 'traces' | 'configFile'
+  | 'listen'
+  | 'checkTls'
+  | 'httpTls'
+  | 'network_trusted'
+  | 'drain_ms'
+  | 'idle_seconds'
+  | 'logLevel'
+  | 'traces'
+  | 'configFile'
 >
 
 export interface Surroundings {

@@ -2,6 +2,7 @@
  * Owns the start and the end of `usher sidecar`. Contract: "Resource server enforcement point" and "Health":
  * it opens the doors of the core to a gateway, and serves the documents.
  */
+import { boundsWithIdle } from '../http/connection-bounds.ts'
 import { readSidecarConfig, type NamedCertificates, type SidecarConfig } from '../config.ts'
 import { watchCertificates } from '../http/certificates.ts'
 import { formatListenAddress } from '../http/listen-address.ts'
@@ -78,6 +79,7 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
       healthy: health.serving,
       tls: watch(config.httpTls, 'documents'),
       tracing,
+      bounds: boundsWithIdle(config.idle_seconds),
     })
     closers.push(() => documents.close())
     // The doors to a gateway close together, and first, because what they answer must still be reported.
@@ -119,7 +121,7 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
 
 /** The HTTP door, if it is configured. */
 async function startHttpChecks(
-  { listen: { check_http: address }, check_http, deadline_ms: deadlineMs }: SidecarConfig,
+  { listen: { check_http: address }, check_http, deadline_ms: deadlineMs, idle_seconds }: SidecarConfig,
   door: Omit<HttpCheckServerOptions, 'address' | 'gateway' | 'deadlineMs' | 'outageStatus'>,
 ): Promise<HttpCheckServer | undefined> {
   if (address === undefined) return undefined
@@ -130,6 +132,7 @@ async function startHttpChecks(
       ...door,
       address,
       deadlineMs,
+      bounds: boundsWithIdle(idle_seconds),
       gateway: {
         original: method === undefined || uri === undefined ? undefined : { method, uri },
         length: asks.length_header,

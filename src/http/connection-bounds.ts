@@ -20,12 +20,16 @@ export interface ConnectionBounds {
   connectionsMax: number
 }
 
+/**
+ * Longer than the balancers in front keep an idle connection (the longest of the common ones: 600 s), so that
+ * they end it, and no request meets a connection that is just closing. docs/operating.md has their numbers.
+ */
+export const IDLE_SECONDS = 620
+
 export const CONNECTION_BOUNDS: ConnectionBounds = {
   headersMs: 10_000,
   requestMs: 30_000,
-  // Longer than gateways keep an idle connection, so that the gateway ends it, and no request meets a closing
-  // one.
-  idleMs: 75_000,
+  idleMs: IDLE_SECONDS * 1_000,
   answerMs: 30_000,
   connectionsMax: 4_096,
 }
@@ -44,6 +48,11 @@ export function nodeLimits({ headersMs, requestMs, idleMs }: ConnectionBounds): 
     handshakeTimeout: headersMs,
     connectionsCheckingInterval: LOOK_MS,
   }
+}
+
+/** The usual bounds with another time for idle connections, as the operator set it. */
+export function boundsWithIdle(idleSeconds: number): ConnectionBounds {
+  return { ...CONNECTION_BOUNDS, idleMs: idleSeconds * 1_000 }
 }
 
 const bounded = new WeakSet<ServerResponse>()

@@ -3,6 +3,7 @@
  * It knows no party. Contract: "Health" and "Errors".
  */
 import { watchCertificates, type CertificateOptions } from './certificates.ts'
+import { boundsWithIdle } from './connection-bounds.ts'
 import { formatListenAddress, isLocalAddress, type ListenAddress } from './listen-address.ts'
 import type { Logger } from './log.ts'
 import { openTracing, type TraceExport } from './otlp.ts'
@@ -23,9 +24,12 @@ export async function openSurroundings(
   {
     tls,
     traces,
+    idleSeconds,
   }: {
     tls: (Pick<CertificateOptions, 'files'> & { initial: ServerTls }) | undefined
     traces: TraceExport | undefined
+    /** How long a connection may be idle between two requests. */
+    idleSeconds: number
   },
   { said, metrics, closers }: SurroundingsOptions,
 ): Promise<HttpServerOptions> {
@@ -34,7 +38,8 @@ export async function openSurroundings(
   const { certificates: observer, answered } = metrics
   const certificates = tls && watchCertificates({ ...tls, use: 'listeners', logger: said.logger, observer })
   closers.push(async () => certificates?.stop())
-  return { ...said, bodyBytesMax: BODY_BYTES_MAX, onAnswered: answered, tls: certificates, tracing }
+  const bounds = boundsWithIdle(idleSeconds)
+  return { ...said, bounds, bodyBytesMax: BODY_BYTES_MAX, onAnswered: answered, tls: certificates, tracing }
 }
 
 function countFailures({ addCounter }: Pick<ServerMetrics, 'addCounter'>): () => void {

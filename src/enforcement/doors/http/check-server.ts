@@ -24,6 +24,8 @@ export interface HttpCheckServerOptions extends CheckDoor, HttpAnswerOptions {
   gateway: GatewayHeaders
   /** The time limit of one check, in milliseconds, because an HTTP caller names no deadline. */
   deadlineMs: number
+  /** How long each part of a connection may take; the usual times when left out. */
+  bounds?: RawServerOptions['bounds']
   /** How long a gateway may keep one connection; 300 s by default. */
   connectionAgeSeconds?: number | undefined
 }
@@ -50,11 +52,12 @@ export async function startHttpCheckServer(options: HttpCheckServerOptions): Pro
     if (request.target === '/health') return healthAnswer(health)
     return answerCall(() => readHttpCheck(request, options), options, writer)
   }
-  const { address, tls, connectionAgeSeconds } = options
+  const { address, tls, bounds, connectionAgeSeconds } = options
   const keepConnections = (): boolean => health.serving()
   const server = await startRawServer({
     address,
     tls,
+    bounds,
     connectionAgeSeconds,
     bodyBytesMax,
     handle,
