@@ -7,6 +7,7 @@ import { Command } from 'commander'
 import { nodeFault, readManifest } from './files/package.ts'
 import { EXIT, processTerminal, runCommand, UsageError, type Ending } from './terminal/command.ts'
 import { printable } from './terminal/printable.ts'
+import { endWhenUnread } from './terminal/unread-output.ts'
 
 /** A failure that a party explains completely: one line per fault, no stack. */
 function endingOf(error: unknown): Ending | undefined {
@@ -14,6 +15,7 @@ function endingOf(error: unknown): Ending | undefined {
   return isFault ? { code: EXIT.usage, message: error.message.split('\n') } : undefined
 }
 
+endWhenUnread()
 const manifest = readManifest()
 const unusable = nodeFault(process.versions.node, manifest.engines.node)
 if (unusable !== undefined) {

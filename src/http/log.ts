@@ -3,6 +3,7 @@
  * ticket, a signature or a secret, and never a raw control or direction mark that could forge a terminal's
  * output.
  */
+import { boundedOutput, type WriteLines } from './log-output.ts'
 import { pino, type Logger, type LoggerOptions } from 'pino'
 
 export type { Logger }
@@ -68,6 +69,7 @@ function isPlainObject(value: unknown): value is Record<string, unknown> {
 
 let unwritten: string[] = []
 let flushesAtExit = false
+let output: WriteLines | undefined
 
 /**
  * Lines of one turn of the event loop become one write, because each write is a system call that the call
@@ -83,8 +85,11 @@ function writeTogether(line: string): void {
 
 function flush(): void {
   const lines = unwritten.join('')
+  const { length } = unwritten
   unwritten = []
-  if (lines !== '') process.stdout.write(lines)
+  if (length === 0) return
+  output ??= boundedOutput(process.stdout)
+  output(lines, length)
 }
 
 // JSON escapes the C0 controls; these it leaves as they are: DEL, the C1 controls, and the marks that reorder

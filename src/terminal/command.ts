@@ -8,7 +8,7 @@ import { printable } from './printable.ts'
 
 /**
  * 0 done; 1 refused, denied or failed; 2 wrong usage; 3 try again later; 4 the owner did not decide in time;
- * 130 interrupted.
+ * 130 interrupted. 141: nobody reads the output any more (unread-output.ts).
  */
 export const EXIT = { done: 0, refused: 1, usage: 2, unavailable: 3, waiting: 4, interrupted: 130 } as const
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT]

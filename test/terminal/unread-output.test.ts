@@ -1,0 +1,113 @@
+/**
+ * A reader that goes away, or never reads. Contract: "What the service does": a command ends quietly, and a
+ * server goes on within its memory.
+ */
+import { spawn } from 'node:child_process'
+import { Writable } from 'node:stream'
+import { describe, expect, it } from 'vitest'
+import { boundedOutput } from '../../src/http/log-output.ts'
+import { endWhenUnread, UNREAD } from '../../src/terminal/unread-output.ts'
+import { usherProgram } from '../support/usher-program.ts'
+
+const CLI = usherProgram()
+
+/** The ending of a command in a pipe, and what it said on standard error. */
+function inPipe(command: string): Promise<{ codes: string; err: string }> {
+  return new Promise((resolve, reject) => {
+    const script = `${command}; codes="\${PIPESTATUS[*]}"; echo; echo "$codes"`
+    const child = spawn('bash', ['-c', script], {
+      env: { PATH: process.env['PATH'], HOME: '/nonexistent', NODE: process.execPath, CLI },
+    })
+    let out = ''
+    let err = ''
+    child.stdout.on('data', (data: Buffer) => (out += data.toString()))
+    child.stderr.on('data', (data: Buffer) => (err += data.toString()))
+    child.once('error', reject)
+    child.once('close', () => resolve({ codes: out.trim().split('\n').at(-1)!, err }))
+  })
+}
+
+describe('A command whose reader goes away', () => {
+  it.each([
+    ['"$NODE" "$CLI" print-docs | true'],
+    ['"$NODE" "$CLI" print-docs | head -c 10'],
+    ['"$NODE" "$CLI" --help | true'],
+    ['"$NODE" "$CLI" owner --help | true'],
+    ['"$NODE" "$CLI" nonsense 2>&1 | true'],
+  ])('%s ends with 141 or as it would, and says nothing', async command => {
+    const { codes, err } = await inPipe(command)
+    expect(codes).toMatch(/^(?:141|0|2) 0$/)
+    expect(err).toBe('')
+  })
+
+  it('ends with 141 where the reader is known to be gone', () => {
+    const ends: number[] = []
+    const stream = new Writable()
+    endWhenUnread([stream], code => ends.push(code))
+    stream.emit('error', Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }))
+    expect(ends).toEqual([UNREAD])
+    expect(() => stream.emit('error', Object.assign(new Error('no space'), { code: 'ENOSPC' }))).toThrow(
+      'no space',
+    )
+  })
+
+  it('goes on where a log listens for that, because a server serves whoever reads it', () => {
+    const ends: number[] = []
+    const stream = new Writable({ write: (_chunk, _encoding, done) => done() })
+    endWhenUnread([stream], code => ends.push(code))
+    const write = boundedOutput(stream)
+    stream.emit('error', Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }))
+    write('a line\n', 1)
+    expect(ends).toEqual([])
+  })
+})
+
+describe('A log that nobody reads', () => {
+  /** Takes nothing until it is told to. */
+  function standing() {
+    const waiting: (() => void)[] = []
+    const taken: string[] = []
+    const stream = new Writable({
+      decodeStrings: false,
+      write: (chunk: string, _encoding, done) => {
+        taken.push(chunk)
+        waiting.push(done)
+      },
+    })
+    return { stream, taken, read: () => waiting.splice(0).forEach(done => done()) }
+  }
+
+  it('takes memory up to a bound, and then drops lines and counts them', async () => {
+    const { stream, taken, read } = standing()
+    const write = boundedOutput(stream, 1_000)
+    for (let n = 0; n < 100; n++) write(`${'x'.repeat(99)}\n`, 1)
+    expect(stream.writableLength).toBe(1_000)
+    while (stream.writableLength > 0) {
+      read()
+      await new Promise(setImmediate)
+    }
+    write('again\n', 1)
+    const [said, line] = taken.at(-1)!.split('\n')
+    expect(JSON.parse(said!)).toMatchObject({
+      level: 'warn',
+      dropped: 90,
+      msg: expect.stringContaining('dropped') as string,
+    })
+    expect(line).toBe('again')
+    write('and again\n', 1)
+    read()
+    await new Promise(setImmediate)
+    expect(taken.at(-1)).toBe('and again\n')
+  })
+
+  it('counts lines, and not writes', async () => {
+    const { stream, taken, read } = standing()
+    const write = boundedOutput(stream, 100)
+    write(`${'x'.repeat(90)}\n`, 1)
+    write('a\nb\nc\n'.repeat(10), 30)
+    read()
+    await new Promise(setImmediate)
+    write('d\n', 1)
+    expect(taken.at(-1)).toContain('"dropped":30')
+  })
+})
