@@ -128,7 +128,10 @@ describe('every way of asking is closed on failures, in time, and for whole bodi
   }
   const raw = () => {
     const filters = /http_filters:[\s\S]*?(?=\n {16}route_config:)/.exec(text('envoy.yaml'))![0]
-    const [filter] = (parse(filters.replace(/^ {16}/gm, '')) as { http_filters: RawFilter[] }).http_filters
+    const listed = (parse(filters.replace(/^ {16}/gm, '')) as { http_filters: RawFilter[] }).http_filters
+    // What browsers ask before a call is answered before the call is judged.
+    expect(listed.map(({ name }) => name.split('.').at(-1))).toEqual(['cors', 'ext_authz', 'router'])
+    const filter = listed.find(({ name }) => name === 'envoy.filters.http.ext_authz')
     const { grpc_service, failure_mode_allow, status_on_error, with_request_body } = filter!.typed_config
     expect(grpc_service).not.toHaveProperty('retry_policy')
     const status = status_on_error.code === 'ServiceUnavailable' ? 503 : undefined
@@ -143,6 +146,14 @@ describe('every way of asking is closed on failures, in time, and for whole bodi
     ['envoy-gateway/security-policy-http.yaml', () => gateway('envoy-gateway/security-policy-http.yaml')],
   ])('%s', (_file, settings) => {
     expect(settings()).toEqual(['3s', false, 503, cap])
+  })
+
+  test.each(['envoy.yaml', 'envoy-http.yaml'])('%s lets pages read the challenge', file => {
+    const at = (filter: string) => text(file).indexOf(`- name: envoy.filters.http.${filter}`)
+    expect(at('cors')).toBeGreaterThan(0)
+    expect(at('cors')).toBeLessThan(at('ext_authz'))
+    expect(text(file)).toMatch(/expose_headers: WWW-Authenticate,/)
+    expect(text(file)).toMatch(/allow_headers: authorization, .*signature, signature-input/)
   })
 
   /** The header fields that the raw Envoy shows, as its file lists them: whole names, and beginnings. */

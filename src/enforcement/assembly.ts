@@ -22,6 +22,7 @@ import { openAuthorityPools, type AuthorityPools } from './authorities/authority
 import { createAuthorityGuard, type AuthorityGuard } from './documents/authority-guard.ts'
 import type { Call, Denied, Outcome } from './call.ts'
 import type { RequestReader } from './request/call-request.ts'
+import { crossOrigin, readableRefusals, type CrossOrigin } from './cross-origin.ts'
 import { createChallengeLimit } from './challenge-limit.ts'
 import { createCheck } from './check.ts'
 import { recordUnjudged } from './telemetry/decision-log.ts'
@@ -69,6 +70,8 @@ export interface Core {
   routes: RouteTable
   /** Judges one call. Never throws, and writes one log line. */
   decide: (call: Call) => Promise<Outcome>
+  /** For a door with no gateway in front, which would answer browsers. */
+  browsers: CrossOrigin
   /** Logs and counts a denial that `decide` had no part in, because a door could not read the call. */
   unjudged: (denied: Denied, call?: Call) => void
   metrics: Metrics
@@ -125,7 +128,9 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
   })
   const routes = served.table
   const reports = createReports(config, { routes, metrics, logger, clock })
-  const { decide, settled } = countingOpen(checkOf(config, { ...surroundings, routes, reports, metrics }))
+  const browsers = crossOrigin(originsOf(config))
+  const check = checkOf(config, { ...surroundings, routes, reports, metrics })
+  const { decide, settled } = countingOpen(readableRefusals(check, browsers))
   metrics.observe({
     reports,
     pools: { challenges: () => pools.challenges.stats(), grants: () => pools.grants.stats() },
@@ -133,6 +138,7 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
   return {
     routes,
     decide,
+    browsers,
     unjudged: (denied, call) => {
       recordUnjudged(logger, denied, call)
       metrics.decided({ outcome: 'deny', reason: denied.metadata.reason ?? 'unknown', step: 'read', ms: 0 })
@@ -315,8 +321,12 @@ function warnOfUnpinned({ owners }: CoreConfig, logger: Logger): void {
   }
 }
 
+function originsOf(config: CoreConfig): ReadonlySet<string> {
+  return new Set([config.public_url, ...config.allowed_origins])
+}
+
 function readerOf({ path, api }: Pick<SidecarOwner, 'path' | 'api'>, config: CoreConfig): RequestReader {
-  const allowedOrigins = new Set([config.public_url, ...config.allowed_origins])
+  const allowedOrigins = originsOf(config)
   if (api !== undefined) return apiReader({ base: path, operations: api, allowedOrigins })
   const mcp = { openMethods: new Set(config.open_methods), allowedOrigins }
   return call => readMcp(call, mcp)

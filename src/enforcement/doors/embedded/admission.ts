@@ -55,7 +55,7 @@ export interface Admitted {
 export type Admission = Admitted | Denied | { kind: 'gone' }
 
 export interface AdmissionOptions {
-  core: Pick<Core, 'decide' | 'unjudged'>
+  core: Pick<Core, 'decide' | 'unjudged' | 'browsers'>
   bodyBytesMax: number
   /** Called with every error here that is no Refusal. */
   report: (fault: unknown) => void
@@ -95,6 +95,8 @@ async function admit(
   if (request.httpVersionMajor !== 1) throw new Error('only HTTP/1.1 is judged inside a resource')
   const target = splitTarget(receivedTarget(request))
   const headers = readHeaderLines(fieldLines(request.rawHeaders))
+  const asked = core.browsers.preflight({ method: request.method ?? '', headers })
+  if (asked !== undefined) return asked
   const bytes = await readWholeBody(stream, bodyBytesMax)
   if (bytes === 'gone') return { kind: 'gone' }
   const requestId = headers.get('x-request-id')?.[0]
@@ -112,6 +114,8 @@ async function admit(
   }
   const outcome = await core.decide(call)
   if (outcome.kind === 'deny') return outcome
+  // What the handler answers can be read, too.
+  for (const [name, value] of core.browsers.readable(headers)) response.setHeader(name, value)
   const body = Buffer.isBuffer(bytes) ? bytes : Buffer.alloc(0)
   return {
     kind: 'admitted',

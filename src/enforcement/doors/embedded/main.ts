@@ -89,7 +89,7 @@ export async function embed(source?: string | object, options: EmbedOptions = {}
   const report = (fault: unknown): void => logger.error({ err: fault }, 'a call could not be read')
   const callers = new WeakMap<IncomingMessage, Caller>()
   const admit = createAdmission({
-    core: { decide, unjudged: core.unjudged },
+    core: { decide, unjudged: core.unjudged, browsers: core.browsers },
     bodyBytesMax: config.body_bytes_max,
     report,
   })

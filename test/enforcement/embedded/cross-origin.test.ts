@@ -1,0 +1,111 @@
+/**
+ * Browsers ask before they call, and read what they may. Contract: "Challenge (beat 1)": whoever may call can
+ * read the challenge; docs/embedded.md.
+ */
+import { request } from 'node:http'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { serve, standEmbedded, type EmbeddedStand } from '../../support/embedded.ts'
+import { startScriptedAuthority } from '../../support/scripted-authority.ts'
+import { startedOnce } from '../../support/started.ts'
+import { PUBLIC_URL, toolCallBody } from '../calls.ts'
+
+let stand: EmbeddedStand
+let server: Awaited<ReturnType<typeof serve>>
+let reached: string[]
+const authority = startedOnce(startScriptedAuthority)
+beforeEach(async () => {
+  reached = []
+  stand = await standEmbedded(authority.issuer)
+  server = await serve(
+    stand.point.protect((asked, response) => {
+      reached.push(asked.method ?? '')
+      response.end('done')
+    }),
+  )
+})
+afterEach(async () => {
+  await server.close()
+  await stand.close()
+})
+
+function send(
+  method: string,
+  headers: Record<string, string>,
+  body = '',
+): Promise<{ status: number; headers: Record<string, unknown> }> {
+  return new Promise((resolve, reject) => {
+    const asking = request(
+      { port: server.port, host: '127.0.0.1', path: '/mcp/alice', method, headers },
+      answer => {
+        answer.resume().once('end', () => resolve({ status: answer.statusCode!, headers: answer.headers }))
+      },
+    )
+    asking.once('error', reject)
+    asking.end(body)
+  })
+}
+const ASKING = {
+  'access-control-request-method': 'POST',
+  'access-control-request-headers': 'authorization,content-type,signature,signature-input',
+}
+const CALL = { 'content-type': 'application/json' }
+const body = toolCallBody('place_trade', {})
+
+describe('A browser of an origin that may call', () => {
+  test('is answered what it asks before a call, and nothing is called', async () => {
+    const answer = await send('OPTIONS', { origin: PUBLIC_URL, ...ASKING })
+    expect(answer.status).toBe(204)
+    expect(answer.headers).toMatchObject({
+      'access-control-allow-origin': PUBLIC_URL,
+      'access-control-allow-headers': ASKING['access-control-request-headers'],
+      vary: 'Origin',
+    })
+    expect(answer.headers['access-control-allow-methods']).toContain('POST')
+    expect(reached).toEqual([])
+  })
+
+  test('reads the challenge of a call', async () => {
+    const answer = await send('POST', { origin: PUBLIC_URL, ...CALL }, body)
+    expect(answer.status).toBe(401)
+    expect(answer.headers).toMatchObject({
+      'access-control-allow-origin': PUBLIC_URL,
+      'www-authenticate': expect.stringContaining('UMA') as string,
+    })
+    expect(answer.headers['access-control-expose-headers']).toContain('WWW-Authenticate')
+  })
+
+  test('reads what needs no grant', async () => {
+    const answer = await send(
+      'POST',
+      { origin: PUBLIC_URL, ...CALL },
+      JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
+    )
+    expect([answer.status, answer.headers['access-control-allow-origin']]).toEqual([200, PUBLIC_URL])
+    expect(reached).toEqual(['POST'])
+  })
+
+  test('is answered no field that it could not have asked for', async () => {
+    const answer = await send('OPTIONS', {
+      origin: PUBLIC_URL,
+      ...ASKING,
+      'access-control-request-headers': 'a b;c',
+    })
+    expect([answer.status, answer.headers['access-control-allow-headers']]).toEqual([204, undefined])
+  })
+})
+
+describe('Any other is told nothing', () => {
+  test.each<[string, string, Record<string, string>, number]>([
+    ['the question of another origin', 'OPTIONS', { origin: 'https://evil.example', ...ASKING }, 403],
+    ['the question of null', 'OPTIONS', { origin: 'null', ...ASKING }, 403],
+    ['OPTIONS that ask nothing', 'OPTIONS', { origin: PUBLIC_URL }, 405],
+    ['a question without an origin', 'OPTIONS', ASKING, 405],
+    ['a call of another origin', 'POST', { origin: 'https://evil.example', ...CALL }, 403],
+  ])('%s', async (_what, method, headers, status) => {
+    const answer = await send(method, headers, method === 'POST' ? body : '')
+    expect(answer.status).toBe(status)
+    if (headers['origin'] !== PUBLIC_URL)
+      expect(answer.headers).not.toHaveProperty('access-control-allow-origin')
+    expect(reached).toEqual([])
+  })
+})
