@@ -1,6 +1,6 @@
 /**
- * Owns what a command does when nobody reads its output any more (`usher print-docs | head`): it ends quietly,
- * as other programs do. Contract: "What the service does": a server goes on, whoever reads its log.
+ * Owns what a command does when nobody reads its output any more (`usher print-docs | head`): it ends
+ * quietly, as other programs do. Contract: "What the service does": a server goes on, whoever reads its log.
  */
 import type { Writable } from 'node:stream'
 

@@ -146,7 +146,8 @@ export function operatorOrigin(client_id: string): string | undefined {
   const reachable = url.protocol === 'https:' || isLoopbackHost(url.hostname)
   // With the dot of the root, the host is the same, but the origin differs from the one that an owner
   // blocked.
-  if (!isHostSpelledPlainly(client_id) || !isPossibleHost(url.hostname)) return undefined
+  if (!isHostSpelledPlainly(client_id)) return undefined
+  if (!isPossibleHost(url.hostname)) return undefined
   // If the parser had to change it (dot segments, `\`, a missing path, upper case), it is not the URL that
   // was signed.
   return reachable && url.href === client_id && url.username === '' && url.password === '' && url.hash === ''

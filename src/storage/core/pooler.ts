@@ -66,5 +66,5 @@ async function markOf(client: Client): Promise<string | null> {
 
 const notKept = (): Unusable =>
   new Unusable(
-    'a pooler there (PgBouncer) gives the statements of one session to several connections, and locks, LISTEN and roles do not outlive a transaction: set pool_mode = session for this database, or name Postgres itself in DATABASE_URL',
+    'a pooler there (PgBouncer) gives the statements of one session to several connections, and locks, notifications and roles do not outlive a transaction: set pool_mode = session for this database, or name Postgres itself in DATABASE_URL',
   )

@@ -64,7 +64,7 @@ interface Facts {
   schemas: string[]
 }
 
-/** A database that answers and cannot be used as it is set: an outage to `isOutage` that waiting mends not. */
+/** A database that answers, set so that it cannot be used: an outage to `isOutage` that no waiting mends. */
 export class Unusable extends Error {
   readonly code = 'EUNUSABLE'
 }
