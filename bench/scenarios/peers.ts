@@ -236,11 +236,12 @@ async function asDeployed(
       .replaceAll(/\$\{\w+\}/g, '1'),
   ) as {
     static_resources: {
-      listeners: { filter_chains: { filters: { typed_config: { http_filters: { name: unknown }[] } }[] }[] }[]
+      listeners: { filter_chains: { filters: { typed_config: { http_filters: { name: string }[] } }[] }[] }[]
       clusters: { name: string }[]
     }
   }
-  const filter = of.listeners[0]!.filter_chains[0]!.filters[0]!.typed_config.http_filters[0]!
+  const { http_filters } = of.listeners[0]!.filter_chains[0]!.filters[0]!.typed_config
+  const filter = http_filters.find(one => one.name === 'envoy.filters.http.ext_authz')!
   return { filter, cluster: of.clusters.find(cluster => cluster.name === name) }
 }
 

@@ -109,12 +109,18 @@ interface Cluster {
   load_assignment: { endpoints: [{ lb_endpoints: { endpoint: { address: object } }[] }] }
 }
 
-/** The connection manager, whose first filter asks usher. */
+/** The connection manager, one of whose filters asks usher. */
 interface Listener {
   address: { socket_address: { address: string } }
   filter_chains: [
     {
-      filters: [{ typed_config: { http_filters: [{ typed_config: { grpc_service: { timeout: string } } }] } }]
+      filters: [
+        {
+          typed_config: {
+            http_filters: { name: string; typed_config: { grpc_service: { timeout: string } } }[]
+          }
+        },
+      ]
     },
   ]
 }
@@ -147,7 +153,8 @@ async function gatewayConfig(tools: { host: string; port: number }): Promise<obj
     tool_server: ['STATIC', tools.host, tools.port],
   }
   // What a machine that is busy with something else holds up is not lost.
-  const [filter] = listeners[0].filter_chains[0].filters[0].typed_config.http_filters
+  const { http_filters } = listeners[0].filter_chains[0].filters[0].typed_config
+  const filter = http_filters.find(({ name }) => name === 'envoy.filters.http.ext_authz')!
   filter.typed_config.grpc_service.timeout = '10s'
   for (const cluster of clusters) {
     for (const check of cluster.health_checks ?? []) check.timeout = '5s'

@@ -178,7 +178,10 @@ async function openOnFailures(found: Envoy, stack: Stack): Promise<{ child: Chil
     }),
   ) as Bootstrap
   const [{ filters }] = config.static_resources.listeners[0].filter_chains
-  filters[0].typed_config.http_filters[0].typed_config.failure_mode_allow = true
+  const asking = filters[0].typed_config.http_filters.find(
+    ({ name }) => name === 'envoy.filters.http.ext_authz',
+  )
+  asking!.typed_config.failure_mode_allow = true
   const file = join(stack.directory, 'envoy-open.yaml')
   await writeFile(file, stringify(config, { aliasDuplicateObjects: false }))
   const child = startChild({
@@ -196,7 +199,13 @@ interface Bootstrap {
       {
         filter_chains: [
           {
-            filters: [{ typed_config: { http_filters: [{ typed_config: { failure_mode_allow: boolean } }] } }]
+            filters: [
+              {
+                typed_config: {
+                  http_filters: { name: string; typed_config: { failure_mode_allow: boolean } }[]
+                }
+              },
+            ]
           },
         ]
       },
