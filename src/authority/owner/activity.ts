@@ -32,6 +32,7 @@ const count = z.int().min(0)
 const UNIX_SECONDS = z
   .string()
   .regex(/^\d{1,12}$/, 'give a Unix time in seconds')
+  .meta({ examples: ['1772443800'] })
   .transform(Number)
 const record = z.looseObject({})
 
