@@ -14,7 +14,7 @@ import {
 import { OutboundFault, type Outbound } from '../http/outbound.ts'
 import { NAMED_KEYS_BYTES_MAX } from '../wire/document-bounds.ts'
 import { isJsonObject, parseJson, type Json } from '../wire/json.ts'
-import { issuerMetadataUrls } from '../wire/metadata.ts'
+import { issuerMetadataUrls } from '../wire/authorization-server-metadata.ts'
 
 export interface RealmKeysOptions {
   /** The realm, exactly as it spells its own issuer. */

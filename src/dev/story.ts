@@ -6,7 +6,7 @@
 import type { Grant } from '../agent/index.ts'
 import { AgentError } from '../agent/index.ts'
 import { readAll, type PendingItem } from '../owner/index.ts'
-import { parseResourceMetadata, resourceMetadataUrl } from '../wire/metadata.ts'
+import { parseResourceMetadata, resourceMetadataUrl } from '../wire/resource-metadata.ts'
 import { parseChallenge } from '../wire/negotiation.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../wire/keys.ts'

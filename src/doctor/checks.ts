@@ -8,7 +8,7 @@ import { awaitDatabase } from '../storage/core/database-wait.ts'
 import { lookAt } from '../storage/migrate.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
 import { parseJwks, type PrivateKey } from '../wire/keys.ts'
-import { resourceMetadataUrl } from '../wire/metadata.ts'
+import { resourceMetadataUrl } from '../wire/resource-metadata.ts'
 import { GRANT_TYPE_CLIENT_CREDENTIALS, PROTECTION_SCOPE } from '../wire/names.ts'
 
 /** What was found wrong: the fault, and the remedy. */

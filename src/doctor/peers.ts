@@ -6,7 +6,7 @@
 import type { Outbound } from '../http/outbound.ts'
 import { LEASE_OFFER } from '../wire/leases.ts'
 import { mandateDigest, parseMandate } from '../wire/mandate.ts'
-import { issuerMetadataUrls, parseTallyMetadata } from '../wire/metadata.ts'
+import { issuerMetadataUrls, parseTallyMetadata } from '../wire/authorization-server-metadata.ts'
 import { ORGANIZATION_PATH, WELL_KNOWN } from '../wire/names.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { ask, checkMetadata, getObject, Unwell } from './checks.ts'

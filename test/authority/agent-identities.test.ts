@@ -6,7 +6,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createAgent, type AgentOptions } from '../../src/agent/index.ts'
 import { freePorts } from '../../src/dev/ports.ts'
-import { resourceMetadataUrl } from '../../src/wire/metadata.ts'
+import { resourceMetadataUrl } from '../../src/wire/resource-metadata.ts'
 import { DEFAULT_SPEC_NS } from '../../src/wire/names.ts'
 import { buildRemediation, encodeChallenge } from '../../src/wire/challenge.ts'
 import { readRptClaims } from '../../src/wire/tokens.ts'

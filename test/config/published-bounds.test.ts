@@ -9,7 +9,11 @@ import { stringify } from 'yaml'
 import { readAuthorityConfig, readSidecarConfig } from '../../src/config.ts'
 import { DOCUMENT_BYTES_MAX, KEYS_MAX } from '../../src/wire/document-bounds.ts'
 import { generatePrivateJwk, importPrivateJwk, parseJwks, publicJwk } from '../../src/wire/keys.ts'
-import { parseResourceMetadata, resourceMetadata, verifySignedMetadata } from '../../src/wire/metadata.ts'
+import {
+  parseResourceMetadata,
+  resourceMetadata,
+  verifySignedMetadata,
+} from '../../src/wire/resource-metadata.ts'
 import { parseOwnerListing } from '../../src/wire/owner-resources.ts'
 import { configFolder, faultsOf } from '../support/config-files.ts'
 

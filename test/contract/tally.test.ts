@@ -3,7 +3,7 @@
  */
 import { describe, expect, test } from 'vitest'
 import { mandateDigest, parseMandate } from '../../src/wire/mandate.ts'
-import { parseTallyMetadata } from '../../src/wire/metadata.ts'
+import { parseTallyMetadata } from '../../src/wire/authorization-server-metadata.ts'
 import { row } from '../support/contract-row.ts'
 import { MANDATE_DOCUMENT, TALLY } from '../support/joint.ts'
 import { startedOnce } from '../support/started.ts'

@@ -12,7 +12,11 @@ import { startSidecar, type Sidecar } from '../../src/enforcement/main.ts'
 import { createLogger } from '../../src/http/log.ts'
 import { signRequest } from '../../src/wire/http-signature.ts'
 import { generatePrivateJwk, parseJwks, type PrivateKey } from '../../src/wire/keys.ts'
-import { parseResourceMetadata, resourceMetadataUrl, verifySignedMetadata } from '../../src/wire/metadata.ts'
+import {
+  parseResourceMetadata,
+  resourceMetadataUrl,
+  verifySignedMetadata,
+} from '../../src/wire/resource-metadata.ts'
 import { readRptClaims } from '../../src/wire/tokens.ts'
 import { checkBytes, connect, denialIn, type CheckClient } from '../support/check-client.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'

@@ -1,7 +1,7 @@
 /** What holders' servers answer to a tally, read strictly. */
 import { describe, expect, it } from 'vitest'
 import { asOwner } from '../../src/wire/identifiers.ts'
-import { parseHolderMetadata } from '../../src/wire/metadata.ts'
+import { parseHolderMetadata } from '../../src/wire/authorization-server-metadata.ts'
 import { parseQuote, parseVerdictAnswer } from '../../src/wire/quote.ts'
 
 const of = { owner: asOwner('bea'), resource_id: 'family-1/savings' }

@@ -9,7 +9,7 @@ import type { ClientConfig } from '../../config.ts'
 import { Exit, EXIT, type Terminal } from '../../terminal/command.ts'
 import { printable } from '../../terminal/printable.ts'
 import { parseJwks } from '../../wire/keys.ts'
-import { parseResourceMetadata, resourceMetadataUrl } from '../../wire/metadata.ts'
+import { parseResourceMetadata, resourceMetadataUrl } from '../../wire/resource-metadata.ts'
 import { AgentError, fail, reading } from '../agent-error.ts'
 import { createDirectory } from '../metadata.ts'
 import {

@@ -14,7 +14,7 @@ import {
   resourceMetadataUrl,
   verifySignedMetadata,
   type ResourceMetadata,
-} from '../../wire/metadata.ts'
+} from '../../wire/resource-metadata.ts'
 import { Refusal } from '../../wire/refusal.ts'
 
 /** Why the publication of a resource cannot be used: `reason` is for dashboards, the message for people. */

@@ -6,7 +6,7 @@ import { BoundedMap } from '../../limits/bounded-map.ts'
 import type { Outbound } from '../../http/outbound.ts'
 import { isJsonObject } from '../../wire/json.ts'
 import { LEASE_OFFER } from '../../wire/leases.ts'
-import { parseAuthorizationServerMetadata } from '../../wire/metadata.ts'
+import { parseAuthorizationServerMetadata } from '../../wire/authorization-server-metadata.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
 
 export interface AuthorityOffers {

@@ -4,7 +4,7 @@
  */
 import type { SignedRequest } from '../../http/signed-request.ts'
 import { publicJwk, type PrivateKey, type PublicJwk } from '../../wire/keys.ts'
-import type { ResourceMetadata } from '../../wire/metadata.ts'
+import type { ResourceMetadata } from '../../wire/resource-metadata.ts'
 import type { OwnerListing } from '../../wire/owner-resources.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { AuthorityGuard } from './authority-guard.ts'

@@ -4,7 +4,7 @@
  */
 import { gravestConsequence } from '../../rules/permission.ts'
 import type { PrivateKey } from '../../wire/keys.ts'
-import { resourceMetadata, type ResourceMetadata, type ToolSurface } from '../../wire/metadata.ts'
+import { resourceMetadata, type ResourceMetadata, type ToolSurface } from '../../wire/resource-metadata.ts'
 import type { OwnerListing } from '../../wire/owner-resources.ts'
 import type { Route, Tool } from '../request/routes.ts'
 import type { Owner } from '../../wire/identifiers.ts'

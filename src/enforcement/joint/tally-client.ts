@@ -8,7 +8,7 @@ import { countedMandate, type CountedMandate } from '../../rules/mandate.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { Json } from '../../wire/json.ts'
 import { parseMandate } from '../../wire/mandate.ts'
-import { parseTallyMetadata } from '../../wire/metadata.ts'
+import { parseTallyMetadata } from '../../wire/authorization-server-metadata.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
 import { outage, type Deadline } from '../deadline.ts'
 
