@@ -5,6 +5,7 @@
  */
 import { OutboundFault, type Outbound, type OutboundAnswer } from '../http/outbound.ts'
 import { awaitDatabase } from '../storage/core/database-wait.ts'
+import { SHARED_ROLE } from '../storage/core/runtime-role.ts'
 import { lookAt } from '../storage/migrate.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
 import { parseJwks, type PrivateKey } from '../wire/keys.ts'
@@ -25,8 +26,9 @@ export async function checkDatabase(
   { party, migrates, command }: { party: string; migrates: boolean; command: string },
 ): Promise<{ said: string; clockAhead: number }> {
   await awaitDatabase({ url, seconds: 0, tell: () => undefined })
-  const { missing, clockAhead } = await lookAt(url, party)
-  if (missing.length === 0) return { said: 'it takes writes and is up to date', clockAhead }
+  const { missing, clockAhead, sharedRole } = await lookAt(url, party)
+  const role = sharedRole ? `; ${SHARED_ROLE}, a role of all databases of its cluster, has rights in it` : ''
+  if (missing.length === 0) return { said: `it takes writes and is up to date${role}`, clockAhead }
   if (!migrates)
     throw new Unwell(`it lacks ${missing.length} migrations, from ${missing[0]} on. Run \`${command}\`.`)
   return { said: `it takes writes; the start will apply ${missing.length} migrations`, clockAhead }

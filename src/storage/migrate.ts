@@ -6,7 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from 'pg'
 import { openConnection } from './core/connection.ts'
-import { ensureRuntimeRole, type Privileges } from './core/runtime-role.ts'
+import { grantPrivileges, isRoleShared, obtainRuntimeRole, type Privileges } from './core/runtime-role.ts'
 import { tryLock, type Held } from './core/lock.ts'
 import { telling } from './core/database-wait.ts'
 import { applyMigration, readMigrations, type Migration } from './migrations.ts'
@@ -29,7 +29,7 @@ const folderOf = (party: string): URL => new URL(`${party}/`, MIGRATIONS)
 
 /**
  * Brings the database at `url` up to date.
- * @param tell called every 5 seconds with what is waited for.
+ * @param tell called every 5 seconds with what is waited for, and with what there is to say about the role.
  * @returns the names applied by this call (empty if another replica was first).
  * @throws Error when an applied migration has since been edited, when the database is so new that this
  * program does not work with it, and like `refuseEarlier`.
@@ -51,8 +51,10 @@ export async function migrate(
       held = await lock(url)
       doing = 'the migrations'
       await assertOurTables(connection.client, migrations)
+      const said = await obtainRuntimeRole(connection.client)
+      if (said !== undefined) tell(said)
       const applied = await applyAll(connection.client, schema.party, migrations)
-      await ensureRuntimeRole(connection.client, schema, { migrated: applied.length > 0 })
+      await grantPrivileges(connection.client, schema, { migrated: applied.length > 0 })
       return applied
     } finally {
       await connection.close()
@@ -98,6 +100,8 @@ export interface DatabaseLook {
   /** The database's clock minus this machine's, in seconds, accurate to half of `roundTripMs`. */
   clockAhead: number
   roundTripMs: number
+  /** Whether the role that other databases of the cluster may share has rights in this one. */
+  sharedRole: boolean
 }
 
 /**
@@ -116,7 +120,8 @@ export async function lookAt(url: string, party: string): Promise<DatabaseLook> 
     const clockAhead = rows[0]!.now - (asked + answered) / 2_000
     const applied = await appliedRows(connection.client, party)
     const missing = missingOf(applied, migrations)
-    return { missing, clockAhead, roundTripMs: answered - asked }
+    const sharedRole = await isRoleShared(connection.client)
+    return { missing, clockAhead, roundTripMs: answered - asked, sharedRole }
   } finally {
     await connection.close()
   }

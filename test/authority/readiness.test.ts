@@ -5,7 +5,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { openDatabase } from '../../src/storage/authority/database.ts'
 import { coreStand, authorityStand } from '../support/stands.ts'
-import { onServer } from '../support/postgres.ts'
+import { onServer, runtimeRole, runtimeRoles } from '../support/postgres.ts'
 import { severableLink } from '../support/severable-link.ts'
 import { until } from '../support/until.ts'
 
@@ -77,12 +77,12 @@ describe('A replica', () => {
         client.release(true)
       }
     }
-    await asAdministrator('REVOKE SELECT ON grants FROM usher_runtime')
+    await asAdministrator(`REVOKE SELECT ON grants FROM ${runtimeRoles(authority.database.url)}`)
     try {
       await until(async () => (await ready()).status === 503)
       expect((await ready()).because).toBe('reads from the database fail, for a reason that its log tells')
     } finally {
-      await asAdministrator('GRANT SELECT ON grants TO usher_runtime')
+      await asAdministrator(`GRANT SELECT ON grants TO ${runtimeRole(authority.database.url)}`)
     }
     await until(async () => (await ready()).status === 200)
     expect(await reads()).toBe(200)

@@ -26,7 +26,7 @@ import { beginRemoval, openDeleting } from '../../src/storage/authority/removals
 import { registerResourceServer } from '../../src/storage/authority/registrations.ts'
 import { readStanding } from '../../src/storage/authority/standing.ts'
 import { asOwner, type Owner } from '../../src/wire/identifiers.ts'
-import { PATIENT } from '../support/postgres.ts'
+import { PATIENT, runtimeRole } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { coreStand } from '../support/stands.ts'
 
@@ -322,7 +322,7 @@ describe('Removing an owner', () => {
   it('is refused, and nothing ends, where the log-in may not delete receipts', async () => {
     const owner = await seed.seedOwner(database.db)
     const url = new URL(database.url)
-    url.searchParams.set('options', '-c role=usher_runtime')
+    url.searchParams.set('options', `-c role=${runtimeRole(database.url)}`)
     const asServer = { db: database.db, url: url.href }
     await expect(removeOwner(asServer, { owner, actor: ACTOR, archives })).rejects.toMatchObject({
       code: 'conflict',

@@ -10,7 +10,7 @@ import { listen } from '../../src/storage/core/listen.ts'
 import { tryLock } from '../../src/storage/core/lock.ts'
 import { refusesStartUp } from '../../src/storage/core/pooler.ts'
 import { pgbouncer, startPgbouncer, type PoolerOptions } from '../support/pgbouncer.ts'
-import { emptyDatabase } from '../support/postgres.ts'
+import { emptyDatabase, runtimeRole } from '../support/postgres.ts'
 import { describeWith } from '../support/requirement.ts'
 import { until } from '../support/until.ts'
 
@@ -109,7 +109,7 @@ describeWith(await pgbouncer(), 'PgBouncer', path => {
           current_setting('statement_timeout') AS limit, current_setting('datestyle') AS style`.execute(
           database.db,
         )
-        expect(rows).toEqual([{ role: 'usher_runtime', limit: '10s', style: 'ISO, MDY' }])
+        expect(rows).toEqual([{ role: runtimeRole(url), limit: '10s', style: 'ISO, MDY' }])
         const held = await tryLock(url, 'once')
         expect(held).toBeDefined()
         expect(await tryLock(url, 'once')).toBeUndefined()

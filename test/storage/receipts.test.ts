@@ -7,6 +7,7 @@ import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { recordGrant } from '../../src/storage/authority/grant-issuance.ts'
 import { readReceipts } from '../../src/storage/authority/receipts.ts'
+import { runtimeRole, runtimeRoles } from '../support/postgres.ts'
 import { repositoryFiles } from '../support/repository.ts'
 import * as seed from '../support/seed.ts'
 import { coreStand } from '../support/stands.ts'
@@ -81,9 +82,9 @@ describe('Receipts are append-only', () => {
           return rows[0]!.role
         }),
       )
-    expect(new Set(await roles())).toEqual(new Set(['usher_runtime']))
+    expect(new Set(await roles())).toEqual(new Set([runtimeRole(database.url)]))
     await expect(inTransaction(database.db, tx => sql`SELECT 1 / 0`.execute(tx))).rejects.toThrow()
-    expect(new Set(await roles())).toEqual(new Set(['usher_runtime']))
+    expect(new Set(await roles())).toEqual(new Set([runtimeRole(database.url)]))
   })
 
   it('by statement: none of ours changes or removes one', () => {
@@ -97,7 +98,9 @@ describe('Receipts are append-only', () => {
     const { owner } = await granted(1)
     const admin = new Client({ connectionString: database.url })
     await admin.connect()
-    await admin.query('REVOKE ALL ON receipts FROM usher_runtime; GRANT ALL ON receipts TO usher_runtime')
+    await admin.query(
+      `REVOKE ALL ON receipts FROM ${runtimeRoles(database.url)}; GRANT ALL ON receipts TO ${runtimeRole(database.url)}`,
+    )
     await admin.end()
     expect(await AUTHORITY_DATABASE.migrate(database.url)).toEqual([])
     await expect(database.pool.query('DELETE FROM receipts')).rejects.toMatchObject({ code: '42501' })

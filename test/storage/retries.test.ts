@@ -17,7 +17,7 @@ import {
 import { inTransaction, isOutage, sqlState } from '../../src/storage/core/database.ts'
 import { openDatabase, type Database } from '../../src/storage/authority/database.ts'
 import { startTestAuthority } from '../support/authority.ts'
-import { freshDatabase } from '../support/postgres.ts'
+import { freshDatabase, runtimeRole } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { testAgent } from '../support/test-agent.ts'
 import { asHandle, type Family, type Owner } from '../../src/wire/identifiers.ts'
@@ -33,7 +33,7 @@ beforeAll(async () => {
   generation = await seed.seedConnection(database.db, owner, HANDLE)
   admin = new Client({ connectionString: database.url })
   await admin.connect()
-  await admin.query('CREATE SEQUENCE tries; GRANT ALL ON SEQUENCE tries TO usher_runtime')
+  await admin.query(`CREATE SEQUENCE tries; GRANT ALL ON SEQUENCE tries TO ${runtimeRole(database.url)}`)
 })
 afterAll(async () => {
   await admin.end()

@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest'
 import { AUTHORITY_DATABASE, openDatabase } from '../../src/storage/authority/database.ts'
 import { awaitDatabase } from '../../src/storage/core/database-wait.ts'
 import { isOutage } from '../../src/storage/core/database.ts'
-import { emptyDatabase, freshDatabase, onServer } from '../support/postgres.ts'
+import { emptyDatabase, freshDatabase, onServer, runtimeRole } from '../support/postgres.ts'
 
 const nameOf = (url: string) => new URL(url).pathname.slice(1)
 
@@ -82,7 +82,7 @@ describe('A setting of the database', () => {
       const { rows } = await sql<{ path: string; role: string; found: boolean }>`
         SELECT current_setting('search_path') AS path, current_user::text AS role,
           EXISTS (SELECT FROM owners) AS found`.execute(database.db)
-      expect(rows).toEqual([{ path: `"${schema}"`, role: 'usher_runtime', found: false }])
+      expect(rows).toEqual([{ path: `"${schema}"`, role: runtimeRole(database.url), found: false }])
     } finally {
       await database.close()
     }

@@ -10,7 +10,6 @@ import {
   startEmbeddedPostgres,
   type PostgresServer,
 } from '../../src/dev/embedded-postgres.ts'
-import { RUNTIME_ROLE } from '../../src/storage/core/runtime-role.ts'
 import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
 
 declare module 'vitest' {
@@ -55,13 +54,14 @@ async function start(): Promise<RunServer> {
     url.pathname = `/${template}`
     await AUTHORITY_DATABASE.migrate(url.href)
     // Tests watch which session waits for which, and run ANALYZE on rows that they made.
-    await execute(server.url, `GRANT pg_read_all_stats, pg_maintain TO ${RUNTIME_ROLE}`)
+    await execute(server.url, `GRANT pg_read_all_stats, pg_maintain TO usher_runtime_${template}`)
   } catch (error) {
     await server.stop()
     throw error
   }
   const stop = async (): Promise<void> => {
     await execute(server.url, `DROP DATABASE IF EXISTS ${template} WITH (FORCE)`)
+    await execute(server.url, `DROP ROLE IF EXISTS usher_runtime_${template}`)
     await server.stop()
   }
   return { url: server.url, template, users: 0, stop }

@@ -27,7 +27,11 @@ export const PATIENT = { lockTimeoutMs: 60_000, connectTimeoutMs: 60_000, statem
 export async function freshDatabase(options: FreshDatabaseOptions = {}): Promise<Database> {
   const name = `usher_${randomBytes(6).toString('hex')}`
   const clone = `CREATE DATABASE ${name} TEMPLATE ${inject('postgresTemplate')}`
-  await onServer(client => cloneWithin(client, clone, Date.now() + CLONE_DEADLINE_MS))
+  await onServer(async client => {
+    await cloneWithin(client, clone, Date.now() + CLONE_DEADLINE_MS)
+    // The privileges in a clone are those of the template's role.
+    await client.query(`CREATE ROLE ${roleOf(name)} NOLOGIN IN ROLE ${roleOf(inject('postgresTemplate'))}`)
+  })
   const url = new URL(inject('postgresUrl'))
   url.pathname = `/${name}`
   const database = openDatabase({ poolMax: 40, ...options, url: url.href })
@@ -35,7 +39,7 @@ export async function freshDatabase(options: FreshDatabaseOptions = {}): Promise
     ...database,
     close: async () => {
       await database.close()
-      await onServer(client => client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`))
+      await drop(name)
     },
   }
 }
@@ -67,8 +71,26 @@ export async function emptyDatabase(): Promise<{ url: string; close: () => Promi
   await onServer(client => client.query(`CREATE DATABASE ${name}`))
   const url = new URL(inject('postgresUrl'))
   url.pathname = `/${name}`
-  const close = () => onServer(client => client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`))
-  return { url: url.href, close }
+  return { url: url.href, close: () => drop(name) }
+}
+
+/** The roles whose privileges requests have in a database of a test, as they stand in GRANT and REVOKE. */
+export function runtimeRoles(url: string): string {
+  return [new URL(url).pathname.slice(1), inject('postgresTemplate')].map(roleOf).join(', ')
+}
+
+/** The role that serves a database of a test, whose names need no quotes. */
+export function runtimeRole(url: string): string {
+  return roleOf(new URL(url).pathname.slice(1))
+}
+
+const roleOf = (database: string): string => `usher_runtime_${database}`
+
+function drop(name: string): Promise<void> {
+  return onServer(async client => {
+    await client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
+    await client.query(`DROP ROLE IF EXISTS ${roleOf(name)}`)
+  })
 }
 
 /** Runs `work` as who administers the server. */

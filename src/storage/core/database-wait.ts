@@ -102,7 +102,10 @@ const REFUSED_REMEDIES: ReadonlyMap<string, string> = new Map([
   ['28P01', 'Correct the user and the password.'],
   ['28000', 'Make that role, or let it log in (pg_hba.conf), or name another user.'],
   ['3D000', 'Make that database (CREATE DATABASE), or name one that is there.'],
-  ['42501', 'Let that role use the database (GRANT), or name another user.'],
+  [
+    '42501',
+    'Let that role use it: GRANT it the role that serves the database, or CONNECT; or name another user.',
+  ],
   ['53300', 'Postgres takes no more connections: raise max_connections, or lower the pools.'],
   ['DEPTH_ZERO_SELF_SIGNED_CERT', 'Name the CA of its certificate in NODE_EXTRA_CA_CERTS.'],
   ['SELF_SIGNED_CERT_IN_CHAIN', 'Name the CA of its certificate in NODE_EXTRA_CA_CERTS.'],
