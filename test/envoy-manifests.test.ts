@@ -32,6 +32,7 @@ describeWith(manifestCheck(), 'each manifest is one that its custom resource adm
 
   /** A path into a manifest, and what stands there instead; undefined takes it out. */
   const FAULTS: [string, string, string, unknown][] = [
+    ['security-policy.yaml', 'SecurityPolicy', 'spec.cors.allowOrigins', ['app.example.com']],
     ['security-policy.yaml', 'SecurityPolicy', 'spec.extAuth.failOpens', false],
     ['security-policy.yaml', 'SecurityPolicy', 'spec.extAuth.timeout', '3 seconds'],
     ['security-policy.yaml', 'SecurityPolicy', 'spec.extAuth.statusOnError', 299],
@@ -155,6 +156,22 @@ describe('every way of asking is closed on failures, in time, and for whole bodi
     expect(text(file)).toMatch(/expose_headers: WWW-Authenticate,/)
     expect(text(file)).toMatch(/allow_headers: authorization, .*signature, signature-input/)
   })
+
+  test.each(['security-policy.yaml', 'security-policy-http.yaml'])(
+    'envoy-gateway/%s lets pages call as the raw Envoy does',
+    file => {
+      const raw = (member: string): string[] =>
+        new RegExp(`${member}: (.*)`).exec(text('envoy.yaml'))![1]!.split(', ')
+      const { cors } = named(`envoy-gateway/${file}`, 'SecurityPolicy').spec!
+      expect(cors).toEqual({
+        allowOrigins: ['https://app.example.com'],
+        allowMethods: raw('allow_methods'),
+        allowHeaders: raw('allow_headers'),
+        exposeHeaders: raw('expose_headers'),
+        maxAge: '600s',
+      })
+    },
+  )
 
   /** The header fields that the raw Envoy shows, as its file lists them: whole names, and beginnings. */
   const shownByEnvoy = () => {
