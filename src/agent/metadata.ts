@@ -7,13 +7,15 @@ import { BoundedMap } from '../limits/bounded-map.ts'
 import type { JsonObject } from '../wire/json.ts'
 import { parseJwks, type PublishedKey } from '../wire/keys.ts'
 import {
-  parseAuthorizationServerMetadata,
   parseResourceMetadata,
   resourceMetadataUrl,
-  type AuthorizationServerMetadata,
   type ResourceMetadata,
   type ToolSurface,
-} from '../wire/metadata.ts'
+} from '../wire/resource-metadata.ts'
+import {
+  parseAuthorizationServerMetadata,
+  type AuthorizationServerMetadata,
+} from '../wire/authorization-server-metadata.ts'
 import { WELL_KNOWN } from '../wire/names.ts'
 import type { Challenge } from '../wire/negotiation.ts'
 import { AgentError, fail, reading } from './agent-error.ts'
@@ -39,6 +41,8 @@ export interface Directory {
   authorityNamed(resource: string, issuer: string, signal?: AbortSignal): Promise<Authority>
   /** The tools that a resource says it has, from its own document. */
   surfacesOf(resource: string, signal?: AbortSignal): Promise<ToolSurface[]>
+  /** The name of the owner of a resource, where its own document says where her resources are listed. */
+  ownerNameOf(resource: string, signal?: AbortSignal): Promise<string | undefined>
   /** The keys an authority signs with; `fresh` asks again, for a key not among those known. */
   keysOf(
     authority: Authority,
@@ -64,6 +68,12 @@ export function createDirectory(options: { allowLoopback: boolean; now: () => nu
     kept.set(url.href, { at: options.now(), document })
     return document
   }
+  const metadataOf = async (resource: string, signal?: AbortSignal): Promise<ResourceMetadata> => {
+    const address = reading('request_invalid', 'The resource has no metadata address', () =>
+      resourceMetadataUrl(resource),
+    )
+    return metadataIn(await get(address, 'resource metadata', { fresh: false, signal }), resource)
+  }
   const authorityNamed: Directory['authorityNamed'] = async (resource, issuer, signal) => {
     await checkNamed(resource, issuer, fresh =>
       get(resourceMetadataUrl(resource), 'resource metadata', { fresh, signal }),
@@ -86,12 +96,11 @@ export function createDirectory(options: { allowLoopback: boolean; now: () => nu
       return authorityNamed(resource, challenge.as_uri, signal)
     },
     authorityNamed,
-    surfacesOf: async (resource, signal) => {
-      const address = reading('request_invalid', 'The resource has no metadata address', () =>
-        resourceMetadataUrl(resource),
-      )
-      const document = await get(address, 'resource metadata', { fresh: false, signal })
-      return metadataIn(document, resource).tool_surfaces ?? []
+    surfacesOf: async (resource, signal) => (await metadataOf(resource, signal)).tool_surfaces ?? [],
+    ownerNameOf: async (resource, signal) => {
+      const { owner_resources_endpoint: listing } = await metadataOf(resource, signal)
+      const [, name] = listing === undefined ? [] : (OWNER_IN.exec(new URL(listing).pathname) ?? [])
+      return name === undefined ? undefined : decodeURIComponent(name)
     },
     keysOf: async (authority, fetching) => {
       const document = await get(authority.jwksUri.href, "authority's keys", fetching)
@@ -99,6 +108,9 @@ export function createDirectory(options: { allowLoopback: boolean; now: () => nu
     },
   }
 }
+
+/** `owner_resources_endpoint` of an owner; without her name it is that of all. */
+const OWNER_IN = /\/owner-resources\/([^/]+)\/?$/
 
 const ABSENT = new Set([404, 410])
 

@@ -13,6 +13,7 @@ export interface Came {
   method: string
   params?: Record<string, unknown>
   headers: Record<string, string | string[] | undefined>
+  path: string
   nth: number
 }
 /** Answers one request; `GET` is a method here too. */
@@ -76,7 +77,7 @@ export async function startScriptedTools(): Promise<ScriptedTools> {
           const method = message.method ?? request.method!
           methods.push(method)
           const nth = methods.filter(one => one === method).length
-          const came = { id: '', ...message, method, nth, headers: request.headers }
+          const came = { id: '', ...message, method, nth, headers: request.headers, path: request.url! }
           ;(scripts.get(method) ?? (request.method === 'GET' ? nobody : refusesMethod))(came, response)
         }),
     )

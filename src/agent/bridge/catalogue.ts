@@ -9,7 +9,8 @@ import { checkAddress } from '../transport.ts'
 import { foreignLine } from './foreign-text.ts'
 import type { SpoiltTool } from './readable-tool.ts'
 import { spaced } from './spaced.ts'
-import { listedTools, prefixes, type ListedTool } from './tools.ts'
+import type { Prefixes } from './prefixes.ts'
+import { listedTools, type ListedTool } from './tools.ts'
 import { openUpstream, type Upstream } from './upstream.ts'
 
 export interface CatalogueOptions {
@@ -18,6 +19,17 @@ export interface CatalogueOptions {
   specNs: string
   /** Called with something that the person at the terminal should know; escaped. */
   say: (line: string) => void
+}
+
+/** The parts of the bridge that the list of tools needs. */
+interface CatalogueParts {
+  /** What the client can do for a tool that asks back. */
+  capabilities: () => ClientCapabilities
+  prefixes: Prefixes
+  /** Seconds since the epoch. */
+  now: () => number
+  /** Notifies the client that the list is another one. */
+  changed: () => void
 }
 
 /** The resources, and what they listed last. */
@@ -73,13 +85,8 @@ const RETRY_MILLISECONDS_MAX = 300_000
 
 export function openCatalogue(
   { resources, allowLoopback, specNs, say }: CatalogueOptions,
-  {
-    capabilities,
-    now,
-    changed,
-  }: { capabilities: () => ClientCapabilities; now: () => number; changed: () => void },
+  { capabilities, prefixes, now, changed }: CatalogueParts,
 ): Catalogue {
-  const named = prefixes(resources)
   const listings = new Map<string, Promise<Kept>>()
   const latest = new Map<string, ListedTool[]>()
   const renew = (resource: string): void => {
@@ -99,7 +106,8 @@ export function openCatalogue(
   const read = async (resource: string): Promise<Kept> => {
     const { tools, spoilt, ttlMs } = await upstreams.get(resource)!.listTools()
     const hidden = [...spoilt]
-    const shown = listedTools(resource, named.get(resource) ?? '', tools, tool => void hidden.push(tool))
+    const prefix = await prefixes.of(resource)
+    const shown = listedTools(resource, prefix, tools, tool => void hidden.push(tool))
     sayHidden(resource, hidden, say)
     latest.set(resource, shown)
     return { tools: shown, until: keptUntil(ttlMs) }
@@ -124,7 +132,7 @@ export function openCatalogue(
     listed: async resource => latest.has(resource) || absent.orMissed(resource, listing(resource)),
     definitionOf: (resource, tool) => latest.get(resource)?.find(one => one.tool === tool)?.definition,
     find: async name => {
-      for (const resource of resources.filter(one => name.startsWith(named.get(one) ?? ''))) {
+      for (const resource of await candidates(name, resources, prefixes)) {
         const { tools } = await absent.orMissed(resource, listing(resource))
         const found = tools.find(tool => tool.name === name)
         if (found !== undefined) return found
@@ -138,6 +146,16 @@ export function openCatalogue(
       await Promise.all([...upstreams.values()].map(upstream => upstream.close()))
     },
   }
+}
+
+/**
+ * The resources that may have a tool of that name: first those whose prefix it has, then those that have none
+ * yet, because they may be down.
+ */
+async function candidates(name: string, resources: readonly string[], prefixes: Prefixes): Promise<string[]> {
+  const given = await Promise.all(resources.map(prefixes.given))
+  const known = resources.filter((_, at) => given[at] !== undefined && name.startsWith(given[at]))
+  return [...known, ...resources.filter((_, at) => given[at] === undefined)]
 }
 
 /** The lists of all resources, in which those that do not answer have their tools of before. */

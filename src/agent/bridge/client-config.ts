@@ -11,12 +11,15 @@ import { UsageError, type Terminal } from '../../terminal/command.ts'
 import { printable, printableJson } from '../../terminal/printable.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../../wire/json.ts'
 import { withEntry } from './json-entry.ts'
+import { CLIENT_NAME } from './listen-token.ts'
 import { mergedToml, tomlEntry, type Entry } from './toml-entry.ts'
 
 /** The file and format in which a client keeps its servers. */
 interface ClientFile {
   path: string
   format: { kind: 'json'; member: 'mcpServers' | 'servers'; typed: boolean } | { kind: 'toml' }
+  /** Whether the client reads entries of servers that it does not start itself. */
+  remote: boolean
 }
 
 export interface ConfigureOptions {
@@ -26,6 +29,8 @@ export interface ConfigureOptions {
   write?: string | true | undefined
   /** The environment in which the client should start the bridge. */
   environment?: Readonly<Record<string, string>> | undefined
+  /** A bridge that runs, instead of one that the client starts; `secret` is this client's own. */
+  running?: { url: string; secret: string } | undefined
 }
 
 /** A program with the arguments that come before ours. */
@@ -34,7 +39,6 @@ interface Start {
   args: string[]
 }
 
-const NAME = /^[A-Za-z0-9_-]{1,64}$/
 /** With the names of tools as they are shown, and four underscores and `mcp`, 64 characters (`tools.ts`). */
 const NAME_FITS_MAX = 9
 
@@ -44,7 +48,7 @@ const NAME_FITS_MAX = 9
  */
 export async function configure(options: ConfigureOptions, terminal: Terminal): Promise<void> {
   const { resources, client, name, write } = options
-  if (!NAME.test(name)) throw new UsageError('Give --name letters, digits, - and _.')
+  if (!CLIENT_NAME.test(name)) throw new UsageError('Give --name letters, digits, - and _.')
   for (const resource of resources)
     if (!URL.canParse(resource)) throw new UsageError(`${resource} is no URL.`)
   if (name.length > NAME_FITS_MAX)
@@ -53,13 +57,9 @@ export async function configure(options: ConfigureOptions, terminal: Terminal): 
         `take one of at most ${NAME_FITS_MAX} characters.\n`,
     )
   const file = clientFile(client)
-  const start = ownStart()
-  const env = options.environment ?? {}
-  const entry = {
-    command: start.command,
-    args: [...start.args, 'agent', 'bridge', ...resources],
-    ...(Object.keys(env).length > 0 && { env: { ...env } }),
-  }
+  if (options.running !== undefined && !file.remote)
+    throw new UsageError(`${client} only takes servers that it starts itself: leave --listen out.`)
+  const entry = entryOf(options)
   if (write === undefined) {
     terminal.err(`Add this to ${printable(file.path)}, or run it again with --write:\n`)
     return terminal.out(
@@ -80,9 +80,22 @@ export async function configure(options: ConfigureOptions, terminal: Terminal): 
       `${path} is no TOML that another entry can be merged into, and stays as it is: add the entry by hand.`,
     )
   }
-  const kept = await replace(path, before, after)
+  const kept = await replace(path, before, { after, secret: options.running !== undefined })
   const told = kept === undefined ? '' : `; the file as it was is ${printable(kept)}`
   terminal.err(`Wrote ${printable(name)} to ${printable(path)}${told}.\n`)
+  if (options.running !== undefined)
+    terminal.err(`It holds the secret of this client: keep ${printable(path)} out of version control.\n`)
+}
+
+function entryOf({ resources, environment: env = {}, running }: ConfigureOptions): Entry {
+  if (running !== undefined)
+    return { url: running.url, http_headers: { Authorization: `Bearer ${running.secret}` } }
+  const start = ownStart()
+  return {
+    command: start.command,
+    args: [...start.args, 'agent', 'bridge', ...resources],
+    ...(Object.keys(env).length > 0 && { env: { ...env } }),
+  }
 }
 
 function clientFile(client: string): ClientFile {
@@ -91,10 +104,11 @@ function clientFile(client: string): ClientFile {
     path: string,
     member: 'mcpServers' | 'servers' = 'mcpServers',
     typed = false,
-  ): ClientFile => ({ path, format: { kind: 'json', member, typed } })
+    remote = true,
+  ): ClientFile => ({ path, format: { kind: 'json', member, typed }, remote })
   switch (client) {
     case 'claude-desktop':
-      return json(join(claudeFolder(home), 'claude_desktop_config.json'))
+      return json(join(claudeFolder(home), 'claude_desktop_config.json'), 'mcpServers', false, false)
     case 'claude-code':
       return json('.mcp.json', 'mcpServers', true)
     case 'cursor':
@@ -102,7 +116,7 @@ function clientFile(client: string): ClientFile {
     case 'vscode':
       return json(join('.vscode', 'mcp.json'), 'servers', true)
     case 'codex':
-      return { path: join(home, '.codex', 'config.toml'), format: { kind: 'toml' } }
+      return { path: join(home, '.codex', 'config.toml'), format: { kind: 'toml' }, remote: true }
     default:
       throw new UsageError('Give --client as claude-desktop, claude-code, cursor, vscode or codex.')
   }
@@ -129,7 +143,9 @@ function ownStart(): Start {
 type JsonFormat = Extract<ClientFile['format'], { kind: 'json' }>
 
 function jsonServer({ typed }: JsonFormat, entry: Entry): JsonObject {
-  return { ...(typed ? { type: 'stdio' } : {}), ...entry }
+  const type = 'url' in entry ? 'http' : 'stdio'
+  const { http_headers: headers, ...rest } = { http_headers: undefined, ...entry }
+  return { ...(typed ? { type } : {}), ...rest, ...(headers === undefined ? {} : { headers }) }
 }
 
 function mergeJson(
@@ -188,7 +204,11 @@ async function absent(path: string): Promise<undefined> {
  * @returns where the original file is kept; undefined if there was none. A link still leads to the file
  * afterwards.
  */
-async function replace(path: string, before: string | undefined, after: string): Promise<string | undefined> {
+async function replace(
+  path: string,
+  before: string | undefined,
+  { after, secret }: { after: string; secret: boolean },
+): Promise<string | undefined> {
   await mkdir(dirname(path), { recursive: true }).catch((cause: unknown) => {
     throw new UsageError(`${dirname(path)} is no folder that a file can be put into.`, { cause })
   })
@@ -202,7 +222,9 @@ async function replace(path: string, before: string | undefined, after: string):
   const target = await realpath(path)
   const kept = await keep(target)
   const temporary = `${target}.${crypto.randomUUID()}`
-  await writeFile(temporary, after, { mode: (await stat(target)).mode & 0o777, flag: 'wx' })
+  // What holds a secret is its owner's alone, also where the file was not.
+  const mode = (await stat(target)).mode & (secret ? 0o600 : 0o777)
+  await writeFile(temporary, after, { mode, flag: 'wx' })
   await rename(temporary, target)
   return kept
 }

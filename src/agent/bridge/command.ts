@@ -12,7 +12,7 @@ import { UsageError, type Terminal } from '../../terminal/command.ts'
 import { printable } from '../../terminal/printable.ts'
 import { checkAddress } from '../transport.ts'
 import type { BridgeOptions } from './core.ts'
-import { listenToken } from './listen-token.ts'
+import { CLIENT_NAME, clientSecret, listenToken } from './listen-token.ts'
 import type { Serving } from './serve.ts'
 import { readAcceptedTerms } from './terms.ts'
 
@@ -57,21 +57,56 @@ export function addBridge(program: Command, readConfig: () => ClientConfig, term
     .requiredOption('--client <name>', 'claude-desktop, claude-code, cursor, vscode or codex')
     .option('--name <name>', 'the name of the entry', 'usher')
     .option('--write [file]', "merge it into the client's own file, keeping a copy of that")
-    .action(async (resources: string[], given: { client: string; name: string; write?: string | true }) => {
+    .option(
+      '--listen <address>',
+      'lead the client to the bridge that listens there, with a secret of its own',
+    )
+    .option('--listen-token-file <file>', 'the secret of that bridge, as it was started with')
+    .option('--client-name <name>', 'whose keys and grants the client uses there (default: as --client)')
+    .action(async (resources: string[], _own: object, command: Command) => {
+      // Those too that the bridge itself has by the same names, and therefore takes for its own.
+      const given = command.optsWithGlobals<ConfigGiven>()
       const { configure } = await import('./client-config.ts')
-      await configure({ resources, ...given, environment: environmentOf(readConfig()) }, terminal)
+      const environment = environmentOf(readConfig())
+      await configure({ resources, ...given, environment, running: await runningOf(given) }, terminal)
     })
   bridge
     .command('doctor')
     .description('say what keeps the bridge from working with a resource')
     .argument('<resource>', 'the URL of the MCP endpoint')
     .option('--client-name <name>', 'whose key to look at')
-    .action(async (resource: string, { clientName }: { clientName?: string }) => {
+    .action(async (resource: string, _own: object, command: Command) => {
+      const { clientName } = command.optsWithGlobals<{ clientName?: string }>()
       const { diagnose } = await import('./doctor.ts')
       const config = readConfig()
       redirectConsole(sayTo(terminal))
       await diagnose({ resource, clientName, stateRoot: stateRoot(config), config }, terminal)
     })
+}
+
+interface ConfigGiven {
+  client: string
+  name: string
+  write?: string | true
+  listen?: string
+  listenTokenFile?: string
+  clientName?: string
+}
+
+/** The bridge that runs, and the secret of the client there; its secret is made where none is yet. */
+async function runningOf(given: ConfigGiven): Promise<{ url: string; secret: string } | undefined> {
+  const { listen, listenTokenFile, clientName = given.client } = given
+  if (listen === undefined) {
+    if (listenTokenFile === undefined && given.clientName === undefined) return undefined
+    throw new UsageError('Give --listen-token-file and --client-name together with --listen.')
+  }
+  if (loopback(listen).port === 0 || listenTokenFile === undefined)
+    throw new UsageError(
+      'Give --listen the port of the bridge that runs, and --listen-token-file as it was started with.',
+    )
+  if (!CLIENT_NAME.test(clientName)) throw new UsageError('Give --client-name letters, digits, - and _.')
+  const { token } = await listenToken(listenTokenFile)
+  return { url: `http://${listen}/`, secret: clientSecret(token, clientName) }
 }
 
 async function runBridge(

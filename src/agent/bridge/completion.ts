@@ -222,7 +222,7 @@ function cardOf(
 ): string | undefined {
   if (ownerConsole === undefined) return undefined
   const url = new URL(ownerConsole)
-  url.hash = `/waiting/${encodeURIComponent(family)}`
+  url.hash = `/waiting?family=${encodeURIComponent(family)}`
   return url.href
 }
 

@@ -9,6 +9,7 @@ import { createDirectory } from '../metadata.ts'
 import { readProfile, type Profile } from '../profile.ts'
 import { createCalls, type Calls } from './calls.ts'
 import { openCatalogue, type CatalogueOptions } from './catalogue.ts'
+import { openPrefixes } from './prefixes.ts'
 import { bridgeState, type BridgeState, type Owner } from './state.ts'
 import type { AcceptedBeforehand } from './terms.ts'
 import { describeTool, type ListedTool } from './tools.ts'
@@ -53,10 +54,16 @@ export function openBridge(
   }
   let secret: Promise<Buffer> | undefined
   const common = { client_id: clientId, allowLoopback, specNs }
-  const catalogue = openCatalogue(options, { capabilities, now, changed })
+  const directory = createDirectory({ allowLoopback, now })
+  const prefixes = openPrefixes({
+    resources: options.resources,
+    folder: state.folder,
+    ownerNameOf: resource => directory.ownerNameOf(resource),
+  })
+  const catalogue = openCatalogue(options, { capabilities, prefixes, now, changed })
   const calls = createCalls({
     state,
-    directory: createDirectory({ allowLoopback, now }),
+    directory,
     beforehand: options.accepted,
     lingerSeconds: options.lingerSeconds,
     now,

@@ -2,7 +2,7 @@
  * Owns the secret that a client of `--listen` has to know. Contract: "Authentication": a process that reaches
  * the loopback need not belong to the person whose keys and grants the bridge holds.
  */
-import { timingSafeEqual } from 'node:crypto'
+import { createHmac, timingSafeEqual } from 'node:crypto'
 import { basename, dirname, resolve } from 'node:path'
 import { createDurably } from '../../files/durable-file.ts'
 import { ExposedFile, readPrivateFile } from '../../files/private-file.ts'
@@ -10,6 +10,8 @@ import { UsageError } from '../../terminal/command.ts'
 import { encodeBase64url, sha256 } from '../../wire/encoding.ts'
 
 const TOKEN = /^[A-Za-z0-9._~+/-]{32,512}$/
+/** A name that stands in a secret. */
+export const CLIENT_NAME = /^[A-Za-z0-9_-]{1,64}$/
 
 /**
  * The secret in that file, which is made if it does not exist; without a file, a secret for this start only.
@@ -41,8 +43,28 @@ function codeOf(error: unknown): string {
   return (error as NodeJS.ErrnoException).code ?? 'it is no file'
 }
 
-/** Whether a request carries it. The comparison takes the same time for a nearly right one. */
-export function carries(authorization: string | undefined, token: string): boolean {
+/** Who sent a request: a client with a secret of its own, by its name, or any that knows the bridge's. */
+export interface Caller {
+  name: string | undefined
+}
+
+/**
+ * The secret of one client: it lets that client in under `name`, whatever it calls itself, and tells it none
+ * of the others. It follows from the bridge's own secret, so that a bridge that runs knows it at once.
+ */
+export function clientSecret(token: string, name: string): string {
+  return `${name}.${createHmac('sha256', token).update(`usher bridge client ${name}`).digest('base64url')}`
+}
+
+/** Whose secret a request carries. The comparison takes the same time for a nearly right one. */
+export function callerOf(authorization: string | undefined, token: string): Caller | undefined {
   const [, given] = /^Bearer +(\S+) *$/i.exec(authorization ?? '') ?? []
-  return given !== undefined && timingSafeEqual(sha256(given), sha256(token))
+  if (given === undefined) return undefined
+  if (isSame(given, token)) return { name: undefined }
+  const name = given.slice(0, Math.max(0, given.lastIndexOf('.')))
+  return CLIENT_NAME.test(name) && isSame(given, clientSecret(token, name)) ? { name } : undefined
+}
+
+function isSame(given: string, right: string): boolean {
+  return timingSafeEqual(sha256(given), sha256(right))
 }

@@ -17,7 +17,7 @@ import { isJsonObject, type Json } from '../../wire/json.ts'
 import { isLoopbackHost } from '../../wire/loopback.ts'
 import { openClients } from './clients.ts'
 import type { BridgeOptions } from './core.ts'
-import { carries } from './listen-token.ts'
+import { callerOf, type Caller } from './listen-token.ts'
 import { serverFor, type Serving, type Shared } from './serve.ts'
 import { marked } from './unchanged.ts'
 
@@ -30,6 +30,7 @@ export interface ListenOptions {
 
 /** One request and its answer. */
 interface Exchange {
+  caller: Caller
   /** Called when the answer has been written completely. */
   whenSent: (() => Promise<void>)[]
   /** Called if the connection was closed before that. */
@@ -40,6 +41,8 @@ interface Exchange {
 
 /** A client of 2025-11-25, from its `initialize` on. */
 interface Session {
+  /** Nobody else speaks in it, whatever else they know. */
+  caller: Caller
   server: Server
   transport: WebStandardStreamableHTTPServerTransport
   /** How many of its requests are being answered. */
@@ -60,6 +63,7 @@ export async function serveOnLoopback(options: BridgeOptions, listen: ListenOpti
     clients,
     whenSent: (_id, act) => void exchanges.getStore()?.whenSent.push(act),
     gone: () => exchanges.getStore()?.gone,
+    callerName: () => exchanges.getStore()?.caller.name,
     listening: true,
   }
   const modern = createMcpHandler(context => serverFor(shared, context), { legacy: 'reject' })
@@ -72,14 +76,15 @@ export async function serveOnLoopback(options: BridgeOptions, listen: ListenOpti
     },
   })
   const server = createServer((request, response) => {
-    const refusal = refusalOf(request, token)
-    if (refusal !== undefined) return refuse(response, refusal)
+    const caller = callerOf(request.headers.authorization, token)
+    const refusal = refusalOf(request, caller)
+    if (refusal !== undefined || caller === undefined) return refuse(response, refusal ?? UNKNOWN_CALLER)
     const node = request as Parameters<typeof serve>[0]
     const failed = (error: unknown): void => abandon(response, error, options.say)
     // A client that disconnects is no error of the process, even in the middle of an answer.
     request.on('error', () => undefined)
     response.on('error', () => undefined)
-    exchanges.run(exchangeOf(response), () => serve(node, response)).catch(failed)
+    exchanges.run(exchangeOf(response, caller), () => serve(node, response)).catch(failed)
   })
   server.maxConnections = CONNECTIONS_MAX
   await new Promise<void>((resolve, reject) => {
@@ -127,17 +132,18 @@ interface Refusal {
   headers?: Record<string, string>
 }
 
+const UNKNOWN_CALLER: Refusal = {
+  status: 401,
+  message:
+    'Send the secret of this client, which `usher agent bridge config --listen` hands out, or of this bridge (Authorization: Bearer ...): it is printed on standard error at the start, or is in the file of --listen-token-file.',
+  headers: { 'www-authenticate': 'Bearer' },
+}
+
 /** A foreign web page may reach the loopback, under its own host name or origin. */
-function refusalOf({ headers, url }: IncomingMessage, token: string): Refusal | undefined {
+function refusalOf({ headers, url }: IncomingMessage, caller: Caller | undefined): Refusal | undefined {
   if (isForeign(headers.host) || isForeign(headers.origin?.replace(/^https?:\/\//, '')))
     return { status: 403, message: 'This bridge serves programs of this machine, by its loopback address.' }
-  if (!carries(headers.authorization, token))
-    return {
-      status: 401,
-      message:
-        'Send the secret of this bridge (Authorization: Bearer ...): it is printed on standard error at the start, or is in the file of --listen-token-file.',
-      headers: { 'www-authenticate': 'Bearer' },
-    }
+  if (caller === undefined) return UNKNOWN_CALLER
   if (url?.startsWith('/') === true) return undefined
   return { status: 400, message: 'The target of this request is no path of this bridge.' }
 }
@@ -165,7 +171,7 @@ function errorBody(message: string): object {
   return { jsonrpc: '2.0', error: { code: -32_000, message }, id: null }
 }
 
-function exchangeOf(response: ServerResponse): Exchange {
+function exchangeOf(response: ServerResponse, caller: Caller): Exchange {
   const ending = new AbortController()
   const whenSent: Exchange['whenSent'] = []
   response.once('finish', () => {
@@ -178,7 +184,7 @@ function exchangeOf(response: ServerResponse): Exchange {
       resolve()
     }),
   )
-  return { whenSent, gone: ending.signal, over }
+  return { caller, whenSent, gone: ending.signal, over }
 }
 
 interface Sessions {
@@ -204,12 +210,12 @@ function createSessions(shared: Shared, exchanges: AsyncLocalStorage<Exchange>):
     await idle[1].server.close()
     return true
   }
-  const begin = async (request: Request): Promise<Response> => {
+  const begin = async (request: Request, caller: Caller): Promise<Response> => {
     if (!(await makeRoom())) return refused(503, 'This bridge serves as many sessions as it can: try later.')
     const server = serverFor(shared, { era: 'legacy' })
     const transport: WebStandardStreamableHTTPServerTransport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: () => crypto.randomUUID(),
-      onsessioninitialized: id => use(id, { server, transport, busy: 0 }),
+      onsessioninitialized: id => use(id, { caller, server, transport, busy: 0 }),
       onsessionclosed: id => void sessions.delete(id),
     })
     await server.connect(transport)
@@ -218,15 +224,17 @@ function createSessions(shared: Shared, exchanges: AsyncLocalStorage<Exchange>):
   return {
     serve: async request => {
       const id = request.headers.get('mcp-session-id')
+      const { caller } = exchanges.getStore()!
       if (id === null)
         return (await isInitialize(request))
-          ? begin(request)
+          ? begin(request, caller)
           : refused(
               400,
               'This request names no client: begin with initialize, and send the Mcp-Session-Id that it is answered with.',
             )
       const session = sessions.get(id)
-      if (session === undefined) return refused(404, 'This session is over: begin a new one with initialize.')
+      if (session === undefined || session.caller.name !== caller.name)
+        return refused(404, 'This session is over: begin a new one with initialize.')
       use(id, session)
       return session.transport.handleRequest(request)
     },

@@ -51,6 +51,8 @@ export interface Shared {
   whenSent(id: string | number, act: () => Promise<void>): void
   /** Aborted when nobody is left to be answered. */
   gone?: () => AbortSignal | undefined
+  /** The name under which the client of this request was let in, which goes before what it calls itself. */
+  callerName?: () => string | undefined
 }
 
 /** Serves one client over standard input and output. */
@@ -95,7 +97,10 @@ export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
   const heard = new WeakSet<Bridge>()
   const of = (context: ServerContext): Served => {
     const { name, capabilities } = clientOf(server, context, modern)
-    const found = shared.clients.open(shared.options.clientName ?? name, capabilities)
+    const found = shared.clients.open(
+      shared.callerName?.() ?? shared.options.clientName ?? name,
+      capabilities,
+    )
     if (!(modern && shared.listening === true) && !heard.has(found.bridge)) {
       heard.add(found.bridge)
       listening.add(found.bridge.onChanged(() => void server.sendToolListChanged().catch(() => undefined)))

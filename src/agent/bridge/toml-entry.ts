@@ -5,18 +5,37 @@
 import { isDeepStrictEqual } from 'node:util'
 
 /** The command and arguments by which a client starts the bridge. */
-export interface Entry {
+export interface StartEntry {
   command: string
   args: string[]
   env?: Record<string, string>
 }
 
+/** Where a client finds a bridge that runs (`--listen`), with the header fields that it sends. */
+export interface ListenEntry {
+  url: string
+  http_headers: Record<string, string>
+}
+
+/** An entry as it stands in TOML. */
+export type Entry = StartEntry | ListenEntry
+
 /** The entry as a table of its own. */
-export function tomlEntry(name: string, { command, args, env }: Entry): string {
-  // Basic strings of TOML have the escapes of JSON.
-  const variables = Object.entries(env ?? {}).map(([key, value]) => `${key} = ${JSON.stringify(value)}`)
-  const table = variables.length === 0 ? '' : `env = { ${variables.join(', ')} }\n`
-  return `[mcp_servers.${name}]\ncommand = ${JSON.stringify(command)}\nargs = [${args.map(arg => JSON.stringify(arg)).join(', ')}]\n${table}`
+export function tomlEntry(name: string, entry: Entry): string {
+  return [
+    `[mcp_servers.${name}]`,
+    ...Object.entries(entry).map(([key, value]) => `${key} = ${inToml(value)}`),
+    '',
+  ].join('\n')
+}
+
+/** Basic strings of TOML have the escapes of JSON. */
+function inToml(value: string | string[] | Record<string, string>): string {
+  if (typeof value === 'string') return JSON.stringify(value)
+  if (Array.isArray(value)) return `[${value.map(inToml).join(', ')}]`
+  return `{ ${Object.entries(value)
+    .map(([key, member]) => `${key} = ${inToml(member)}`)
+    .join(', ')} }`
 }
 
 /**

@@ -22,25 +22,6 @@ export interface ListedTool {
   listed: JsonObject
 }
 
-/** The name of a resource among several, from the last part of its path: `https://…/mcp/alice` is `alice`. */
-export function prefixes(resources: readonly string[]): Map<string, string> {
-  const names = new Map<string, string>()
-  if (resources.length < 2) return new Map(resources.map(resource => [resource, '']))
-  for (const resource of resources) {
-    const url = new URL(resource)
-    const last = url.pathname.split('/').findLast(part => part !== '') ?? url.hostname
-    const plain = decoded(last)
-      .replaceAll(/[^A-Za-z0-9-]/g, '-')
-      .slice(0, PREFIX_MAX)
-    let name = plain
-    for (let count = 2; [...names.values()].includes(`${name}_`); count++) name = `${plain}-${count}`
-    names.set(resource, `${name}_`)
-  }
-  return names
-}
-
-/** It leaves room for a readable part of the tool's own name. */
-const PREFIX_MAX = 20
 /**
  * Clients drop a tool, or have every request refused, if its name is longer than 60 to 64 characters with
  * what they put before it.
@@ -59,15 +40,6 @@ function shownName(name: string): string {
   if (name.length <= NAME_LENGTH_MAX) return name
   const hash = sha256(name).toString('hex').slice(0, HASH_LENGTH)
   return `${name.slice(0, NAME_LENGTH_MAX - HASH_LENGTH - 1)}_${hash}`
-}
-
-/** A part of a path, decoded, or unchanged if it cannot be decoded. */
-function decoded(part: string): string {
-  try {
-    return decodeURIComponent(part)
-  } catch {
-    return part
-  }
 }
 
 /**

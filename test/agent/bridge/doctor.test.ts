@@ -49,6 +49,7 @@ describe('The doctor', () => {
     expect(await ended).toBe(0)
     for (const what of ['address', 'metadata', 'clock', 'authority', 'key', 'tools'])
       expect(wrote.out).toContain(`ok    ${what}:`)
+    expect(wrote.out).not.toContain('give --client-name')
   })
 
   it.each([

@@ -11,7 +11,7 @@ import { errorResult } from '../../../src/agent/bridge/answers.ts'
 import { foreignText, isPlain } from '../../../src/agent/bridge/foreign-text.ts'
 import { bridgeState } from '../../../src/agent/bridge/state.ts'
 import { isAgreed, readAcceptedTerms, readOffer, termsText } from '../../../src/agent/bridge/terms.ts'
-import { describeTool, listedTools, prefixes } from '../../../src/agent/bridge/tools.ts'
+import { describeTool, listedTools } from '../../../src/agent/bridge/tools.ts'
 import type { TermsTemplate } from '../../../src/wire/terms.ts'
 import { bridgeFolder } from '../../support/bridge.ts'
 import { startScriptedServer } from '../../support/scripted-http.ts'
@@ -102,12 +102,6 @@ describe('A list of tools', () => {
         outputSchema: given.outputSchema,
         annotations: { ...given.annotations, 'usher/access': mark },
       })
-  })
-
-  it('names a tool by its owner where there are several resources', () => {
-    const resources = [RESOURCE, 'https://other.example/mcp/bob', 'https://third.example/mcp/alice']
-    expect([...prefixes(resources).values()]).toEqual(['alice_', 'bob_', 'alice-2_'])
-    expect([...prefixes([RESOURCE]).values()]).toEqual([''])
   })
 })
 

@@ -5,18 +5,21 @@
  */
 import type { Tool } from '@modelcontextprotocol/client'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { listedTools, prefixes } from '../../../src/agent/bridge/tools.ts'
+import { lastPart, openPrefixes, plainName } from '../../../src/agent/bridge/prefixes.ts'
+import { listedTools } from '../../../src/agent/bridge/tools.ts'
 import { configure } from '../../../src/agent/bridge/client-config.ts'
 import { bridgeFolder, startBridge } from '../../support/bridge.ts'
 import { capturedTerminal } from '../../support/captured-terminal.ts'
-import { resultOf, startScriptedTools, type ScriptedTools } from '../../support/scripted-tools.ts'
+import { document, resultOf, startScriptedTools, type ScriptedTools } from '../../support/scripted-tools.ts'
 
 const ALICE = 'https://resource.example/mcp/alice'
 const BOB = `https://resource.example/mcp/${'b'.repeat(60)}`
 const CLIENTS = /^mcp__usher__[A-Za-z0-9_.-]{1,48}$/
 const tool = (name: string): Tool => ({ name, inputSchema: { type: 'object' } })
+const prefixOf = (resources: string[], resource: string): string =>
+  resources.length < 2 ? '' : `${plainName(lastPart(resource))}_`
 const namesOf = (resources: string[], names: string[], resource = resources[0]!): string[] =>
-  listedTools(resource, prefixes(resources).get(resource)!, names.map(tool)).map(({ name }) => name)
+  listedTools(resource, prefixOf(resources, resource), names.map(tool)).map(({ name }) => name)
 
 describe('The name of a tool', () => {
   it.each([
@@ -38,7 +41,7 @@ describe('The name of a tool', () => {
     ['42 characters, of several resources', [ALICE, BOB], 42],
   ])('is left as it is where it fits: %s', (_what, resources, length) => {
     expect(namesOf(resources, ['n'.repeat(length)])).toEqual([
-      `${prefixes(resources).get(ALICE)}${'n'.repeat(length)}`,
+      `${prefixOf(resources, ALICE)}${'n'.repeat(length)}`,
     ])
   })
 
@@ -67,6 +70,108 @@ describe('The name of a tool', () => {
     expect(terminal.said).not.toContain('at most 9 characters')
     await configure({ ...options, name: 'usher-for-trades' }, terminal)
     expect(terminal.said).toContain('at most 9 characters')
+  })
+})
+
+describe('Of several resources, a tool', () => {
+  const [work, home, bobs] = [
+    'https://work.example/tools',
+    'https://home.example/tools',
+    'https://bob.example/tools',
+  ] as const
+  const owners = new Map<string, string>([
+    [work, 'alice'],
+    [home, 'alice'],
+    [bobs, 'bob'],
+  ])
+  let folder: Awaited<ReturnType<typeof bridgeFolder>>
+  beforeEach(async () => void (folder = await bridgeFolder()))
+  afterEach(() => folder.remove())
+  const down = async (): Promise<never> => {
+    throw new Error('nobody answers')
+  }
+  const prefixes = (resources: readonly string[], ownerNameOf = async (one: string) => owners.get(one)) =>
+    openPrefixes({ resources, folder: folder.folder, ownerNameOf })
+  const all = async (
+    resources: readonly string[],
+    ownerNameOf?: (one: string) => Promise<string | undefined>,
+  ) => {
+    const opened = prefixes(resources, ownerNameOf)
+    return Promise.all(resources.map(opened.of))
+  }
+
+  it('has the name of its owner before it, as the metadata has it, and a number where she has several', async () => {
+    expect(await all([work, bobs, home])).toEqual(['alice_', 'bob_', 'alice-2_'])
+  })
+
+  it('keeps what is before it, whichever resources are down later, and in whatever order they come', async () => {
+    expect(await all([work, home, bobs])).toEqual(['alice_', 'alice-2_', 'bob_'])
+    expect(await all([bobs, home, work], down)).toEqual(['bob_', 'alice-2_', 'alice_'])
+    expect(await all([home, 'https://new.example/mcp/alice'])).toEqual(['alice-2_', 'alice-3_'])
+  })
+
+  it('has the last part of the address where no metadata names an owner', async () => {
+    const nameless = async () => undefined
+    expect(await all([work, 'https://b.example/mcp/bob%20b', 'https://c.example/'], nameless)).toEqual([
+      'tools_',
+      'bob-b_',
+      'c-example_',
+    ])
+  })
+
+  it('of one that does not answer has nothing before it yet, and takes no name from others', async () => {
+    const opened = prefixes([work, home, bobs], async one => (one === work ? down() : owners.get(one)))
+    expect(await opened.of(bobs)).toBe('bob_')
+    expect(await Promise.all([work, home, bobs].map(opened.given))).toEqual([undefined, 'alice_', 'bob_'])
+  })
+
+  it('has at most 20 harmless characters before it and the number, whatever the name is', async () => {
+    const odd = ['../../etc/passwd', 'x'.repeat(100), '\u0000\u202e', 'ALICE', 'Alice']
+    const resources = odd.map((_, at) => `https://odd.example/${at}`)
+    const given = await all(resources, async one => odd[Number(lastPart(one))])
+    for (const prefix of given) expect(prefix).toMatch(/^[A-Za-z0-9-]{1,22}_$/)
+    expect(new Set(given.map(prefix => prefix.toLowerCase())).size).toBeGreaterThanOrEqual(4)
+    expect(new Set(given).size).toBe(odd.length)
+  })
+
+  it('has the same before it in two processes that begin at once', async () => {
+    const [one, other] = await Promise.all([all([work, home, bobs]), all([work, home, bobs])])
+    const later = await all([work, home, bobs])
+    expect(new Set(later).size).toBe(3)
+    expect(later).toEqual(one)
+    expect(later).toEqual(other)
+  })
+
+  it('of one resource alone has nothing before it, and nobody is asked', async () => {
+    const asked: string[] = []
+    const opened = prefixes([work], async one => void asked.push(one))
+    expect([await opened.of(work), await opened.given(work), asked]).toEqual(['', '', []])
+  })
+
+  it('is named so by a bridge, by the document of the resource', async () => {
+    const tools = await startScriptedTools()
+    const other = new URL('/mcp/second', tools.url).href
+    const asked: string[] = []
+    tools.script('GET', ({ path }, response) => {
+      asked.push(path)
+      if (!path.startsWith('/.well-known/')) return void response.writeHead(405).end()
+      const resource = path.endsWith('/mcp/second') ? other : tools.url.href
+      const owner = resource === other ? 'carol' : 'dora'
+      document(response, {
+        resource,
+        owner_resources_endpoint: new URL(`/owner-resources/${owner}`, tools.url).href,
+      })
+    })
+    const options = { name: 'owners', resources: [tools.url.href, other], state: folder.folder }
+    const bridge = await startBridge(options)
+    try {
+      expect((await bridge.tools()).map(({ name }) => name)).toEqual(['dora_read', 'carol_read'])
+      expect((await bridge.call('carol_read')).text).toBe('done')
+    } finally {
+      await bridge.close()
+      await tools.close()
+    }
+    expect(asked.some(path => path.startsWith('/.well-known/oauth-protected-resource'))).toBe(true)
   })
 })
 

@@ -3,6 +3,8 @@
  * can do; and what becomes of a request that nobody waits for.
  */
 import { describe, expect, it } from 'vitest'
+import { asFamily } from '../../../src/wire/identifiers.ts'
+import { linkTo } from '../../../src/wire/notification.ts'
 import { CLIENTS, pendingOf, type BridgeOptions } from '../../support/bridge.ts'
 import { rowsOfLayer } from '../../support/layer.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
@@ -96,8 +98,11 @@ describe("The owner's console, where the agent's user is the owner", () => {
   it.each(['1.x 2025-11-25', '2.x 2025-11-25', '2.x 2026-07-28'] as const)(
     'is shown by a link: %s',
     async kind => {
+      let card = ''
       const decide = async (): Promise<'accept'> => {
-        await stand.owner.decide((await waiting()).family, 'approved')
+        const { family } = await waiting()
+        card = linkTo('https://console.example', asFamily(family))
+        await stand.owner.decide(family, 'approved')
         return 'accept'
       }
       const word: BridgeOptions['word'] = ({ mode }) => (mode === 'url' ? decide() : 'accept')
@@ -105,7 +110,8 @@ describe("The owner's console, where the agent's user is the owner", () => {
       const trade = { symbol: 'VTI', qty: unique() }
       expect((await call('place_trade', trade)).text).toBe(`Bought ${trade.qty} VTI`)
       expect(elicited.map(({ mode }) => mode)).toEqual(['form', 'url'])
-      expect(elicited[1]!.url).toMatch(/^https:\/\/console\.example\/#\/waiting\/fam_/)
+      // The address that notifications lead to, which the page opens at the card.
+      expect(elicited[1]!.url).toBe(card)
     },
   )
 
