@@ -5,6 +5,7 @@
 import { sql, type Selectable } from 'kysely'
 import type { GrantClaims } from '../../rules/grant-content.ts'
 import type { ClientId, Family, Owner } from '../../wire/identifiers.ts'
+import { ASKED_FEW } from '../core/batch.ts'
 import { grantReads, type PlacedRow } from '../core/grant-reads.ts'
 import { TAKES_NO_WRITES } from '../core/connection.ts'
 import { inTransaction, prepared, type Runner } from '../core/database.ts'
@@ -121,7 +122,8 @@ const READ = prepared<ReadRow>(
     LEFT JOIN grants g ON g.account = $1 AND g.rpt_sha256 = asked.rpt_sha256
     LEFT JOIN negotiations n ON n.account = g.account AND n.family = g.family
     LEFT JOIN accounts a ON a.account = g.account
-    LEFT JOIN resources r ON r.account = g.account AND r.resource_id = g.resource_id AND r.client_id = g.client_id`,
+    LEFT JOIN resources r ON r.account = g.account AND r.resource_id = g.resource_id AND r.client_id = g.client_id
+    WHERE ${ASKED_FEW}`,
 )
 
 /**

@@ -78,9 +78,11 @@ export interface SignedGrant {
   body: GrantAnswer
 }
 
-/** Signs the RPT and the receipt. */
-export function signGrant(signer: Signer, content: GrantContent): SignedGrant {
-  const now = signer.now()
+/**
+ * Signs the RPT and the receipt. `now` (seconds since the epoch) is when `expires_in` was reckoned: a later
+ * moment would give a grant that ends after what it rests on.
+ */
+export function signGrant(signer: Signer, content: GrantContent, now: number = signer.now()): SignedGrant {
   const claims = rptClaims(signer.issuer, content, now)
   const rpt = signRpt({ ...claims, ...jointDigests(content) }, signer.keys[0])
   const receipt = signReceipt(receiptClaims(claims, content, now), signer.keys[0])

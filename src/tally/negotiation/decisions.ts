@@ -110,7 +110,7 @@ async function collect(of: Deciding, row: Row): Promise<Collected> {
   const allowing = answers.filter(answer => isAllowing(answer, now))
   const content = account && contentOf(row, { mandate: account.mandate, allowing, now })
   if (content === undefined || account!.version !== row.version) return refused(of, row)
-  const { row: signed, body } = signGrant(of, content)
+  const { row: signed, body } = signGrant(of, content, now)
   const { owner: _account, handle: _handle, ...grant } = signed
   const counted = new Set(allowing.map(({ verdict }) => verdict))
   const outcome = await recordGrant(db, { ...grant, account: row.account, version: row.version }, found => {
