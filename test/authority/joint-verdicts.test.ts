@@ -227,6 +227,19 @@ describe('a verdict', () => {
     expect(await read(answered.body.verdict)).toMatchObject({ effect: 'deny', because: 'denied' })
   })
 
+  it('is told as expired, and not given again, once she took it back', async () => {
+    await known()
+    const one = question()
+    expect(await read((await asked(one)).body.verdict)).toMatchObject({ effect: 'allow' })
+    await stand.authority.call(stand.bea, {
+      method: 'POST',
+      target: '/owner/connections/revoke',
+      json: { handle: `jkt:${agent.thumbprint}` },
+    })
+    const { body } = await asked(one)
+    expect(await read(body.verdict)).toMatchObject({ effect: 'deny', because: 'expired' })
+  })
+
   it('is given to nobody for an account that she left', async () => {
     const first = question()
     await asked(first)

@@ -2,7 +2,7 @@
  * contract, "What the service does": the bridge's list of tools is the present one of the resource: cached as
  * long as the resource says, and read again when it says that the list changed.
  */
-import { createServer, type Server as HttpServer } from 'node:http'
+import { createServer, type Server as HttpServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createMcpHandler, Server, type McpHttpHandler } from '@modelcontextprotocol/server'
 import { toNodeHandler } from '@modelcontextprotocol/node'
@@ -10,6 +10,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openBridge, type Bridge } from '../../../src/agent/bridge/core.ts'
 import { DEFAULT_SPEC_NS } from '../../../src/wire/names.ts'
 import { bridgeFolder } from '../../support/bridge.ts'
+import { startScriptedTools } from '../../support/scripted-tools.ts'
 
 let description = ''
 let ttlMs = 0
@@ -97,6 +98,26 @@ describe('The list of tools', () => {
     // The subscription may come after the list.
     await expect.poll(() => (handler.notify.toolsChanged(), told)).toBeGreaterThan(0)
     await expect.poll(shown).toMatch(/^second/)
+  })
+
+  it('is read anew when a server of 2025-11-25 says on its stream that it changed', async () => {
+    const tools = await startScriptedTools()
+    try {
+      let stream: ServerResponse | undefined
+      tools.script('GET', (_came, response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+        stream = response
+      })
+      let changed = 0
+      const upstream = tools.upstream({ onToolsChanged: () => void changed++ })
+      expect((await upstream.listTools()).tools.map(({ name }) => name)).toEqual(['read'])
+      await expect.poll(() => stream).toBeDefined()
+      expect(changed).toBe(0)
+      stream!.write('data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n')
+      await expect.poll(() => changed).toBe(1)
+    } finally {
+      await tools.close()
+    }
   })
 
   it('that changes all the time has the client told at once, then seldom, and the list read is the last one', async () => {
