@@ -2,6 +2,7 @@
  * Owns the numbers of one authority. Contract: "Health": for dashboards, never for owners or agents; no label
  * says whose anything is.
  */
+import { SECURITY_EVENTS } from '../http/security-log.ts'
 import { createServerMetrics, type ServerMetrics } from '../http/server-metrics.ts'
 import type { HttpServerOptions } from '../http/server.ts'
 import { answersNow } from '../storage/core/database-wait.ts'
@@ -39,11 +40,7 @@ export function createAuthorityMetrics(
     return (await Promise.all(answers)).every(Boolean)
   }
   const metrics = createServerMetrics('authority', { pools, clock, databaseAnswers }, around)
-  const count = metrics.addCounter({
-    name: 'usher_security_events_total',
-    help: 'Security events, by kind; each is a line of the log, too.',
-    labelNames: ['event'],
-  })
+  const count = metrics.addCounter(SECURITY_EVENTS)
   const refused = metrics.addCounter({
     name: 'usher_quota_refusals_total',
     help: 'Requests refused because an owner was at her limit, by kind.',

@@ -1,10 +1,10 @@
 /**
- * Tells an operator of each security event: one line of the log and one more of a counter. It names people
- * and things by their ids, and holds no secret and no text that an agent wrote. Contract: "Events", "Health".
+ * Tells an operator of each security event: what the authority's ledgers and receipts say, once it is
+ * numbered. Contract: "Events", "Health".
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { RequestObserver } from '../http/metrics.ts'
-import { createRateShares } from '../limits/rate-shares.ts'
+import { createSecurityLog, type SecurityLine } from '../http/security-log.ts'
 import type { Db } from '../storage/authority/database.ts'
 import type { LedgerKind } from '../storage/authority/ledger.ts'
 import { onNumbered, type Numbered } from '../storage/authority/positions.ts'
@@ -19,13 +19,6 @@ const ORDINARY: ReadonlySet<string> = new Set<LedgerKind>([
   'reports_unknown',
 ])
 
-/**
- * The limit on lines about refused credentials, per route, because anybody can cause them. The counter counts
- * all.
- */
-const REFUSED_LINES_PER_MINUTE = 60
-const ROUTES_MAX = 100
-
 export interface SecurityLogOptions {
   log: FastifyBaseLogger
   metrics: Pick<AuthorityMetrics, 'securityEvent' | 'answered'>
@@ -39,25 +32,15 @@ export interface SecurityLogOptions {
  * 401 is an event, too.
  */
 export function startSecurityLog(db: Db, { log, metrics, clock }: SecurityLogOptions): RequestObserver {
+  const count = (event: string): void => metrics.securityEvent(event)
+  const security = createSecurityLog({ log, count, answered: metrics.answered, clock })
   onNumbered(db, numbered => {
-    for (const one of numbered) {
-      if (ORDINARY.has(one.kind)) continue
-      metrics.securityEvent(one.kind)
-      log.info(securityLine(one), 'security')
-    }
+    for (const one of numbered) if (!ORDINARY.has(one.kind)) security.report(securityLine(one))
   })
-  const lines = createRateShares({ perMinute: REFUSED_LINES_PER_MINUTE, sourcesMax: ROUTES_MAX, clock })
-  return asked => {
-    metrics.answered(asked)
-    if (asked.status !== 401) return
-    metrics.securityEvent('credential_refused')
-    const { method, route } = asked
-    if (lines.take(`${method} ${route}`) === 0)
-      log.warn({ event: 'credential_refused', method, route }, 'security')
-  }
+  return security.answered
 }
 
-function securityLine({ owner, kind, seq, handle, family, jti }: Numbered): object {
+function securityLine({ owner, kind, seq, handle, family, jti }: Numbered): SecurityLine {
   return {
     event: kind,
     owner,

@@ -7,6 +7,7 @@ import type { AttemptLimit } from '../credentials/attempt-limit.ts'
 import type { AcceptedCredentials } from '../credentials/presentation.ts'
 import type { RealmKeys } from '../credentials/realm-keys.ts'
 import type { JwksCache } from '../http/jwks-cache.ts'
+import type { SecurityLog } from '../http/security-log.ts'
 import type { SignatureBase } from '../http/signed-request.ts'
 import type { Database } from '../storage/organization/database.ts'
 import type { Clock } from '../surface/clock.ts'
@@ -35,6 +36,7 @@ export interface Organization {
   readonly keys: readonly [PrivateKey, ...PrivateKey[]]
   readonly database: Database
   readonly log: FastifyBaseLogger
+  readonly security: SecurityLog
   readonly clock: Clock
   /** Whole seconds since the epoch, for signatures and tokens; rows are judged by the database's clock. */
   now(): number

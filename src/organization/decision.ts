@@ -61,6 +61,12 @@ export const DECISIONS: readonly Endpoint<Organization>[] = [
       const { version, charter } = (await readCharterVersion(organization.database.db, caller.view_version))!
       const { role, clearance } = caller
       const decided = decideUnderCharter({ charter, role, clearance }, body)
+      if (decided.effect === 'refuse') {
+        const { owner } = caller
+        const { resource_id } = body
+        const line = { event: 'decision_refused', owner, resource_id, because: decided.because }
+        organization.security.reportLimited(owner, line)
+      }
       const attested = decided.governed ? clearanceOf(organization, caller) : undefined
       return answer(200, { ...decided, charter_version: version, clearance: attested ?? null })
     },

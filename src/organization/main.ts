@@ -13,6 +13,7 @@ import { createLogger, type Logger } from '../http/log.ts'
 import { OPENAPI_ENDPOINT, openApiDocument } from '../http/openapi.ts'
 import { openOutbound } from '../http/outbound.ts'
 import { runServed, startServed, type Served } from '../http/process.ts'
+import { SECURITY_EVENTS } from '../http/security-log.ts'
 import { createServerMetrics } from '../http/server-metrics.ts'
 import { createHttpServer, type HttpServer } from '../http/server.ts'
 import { signatureBase } from '../http/signed-request.ts'
@@ -25,7 +26,7 @@ import { answersNow } from '../storage/core/database-wait.ts'
 import { startSweeping, sweepEach, type Swept } from '../storage/core/sweep.ts'
 import { appendActivity } from '../storage/organization/activity.ts'
 import { lockHead, publishCharter } from '../storage/organization/charters.ts'
-import { ORGANIZATION_DATABASE, type Database } from '../storage/organization/database.ts'
+import { ORGANIZATION_DATABASE } from '../storage/organization/database.ts'
 import { NOTICES_CHANNEL } from '../storage/organization/notices.ts'
 import { organizationBatches } from '../storage/organization/sweep.ts'
 import { createClock, sayTurns, type Clock } from '../surface/clock.ts'
@@ -38,6 +39,7 @@ import type { Organization } from './context.ts'
 import { aboutListener, ADMIN_ENDPOINTS, ENDPOINTS, PUBLIC_ENDPOINTS } from './endpoints.ts'
 import { NOTICES_TOLD, startOutbox } from './notices/outbox.ts'
 import { createNoticeSender } from './notices/sender.ts'
+import { startSecurityLog } from './security-log.ts'
 
 const WRONG_CODES_PER_MINUTE = 10
 /** How many identity providers are kept: one charter after another may name a new one. */
@@ -89,10 +91,10 @@ export async function startOrganization(
     const clock = createClock({ local: localClock, onTurn: sayTurns(log, SIGNING) })
     const waking = { wake: (): void => undefined }
     const onNotice = (): void => waking.wake()
-    const organization = await openOrganization(config, { log, clock, lockTimeoutMs, onNotice, closers })
-    const notReady = async () => clock.fault() ?? (await organization.database.readFault())
+    const opened = await openOrganization(config, { log, clock, lockTimeoutMs, onNotice, closers })
+    const { db, pool, readFault } = opened.database
+    const notReady = async () => clock.fault() ?? (await readFault())
     const said = { logger: log, healthy, notReady, onUndeclared, refusalOf: outageRefusal }
-    const { pool } = organization.database
     const databaseAnswers = (): Promise<boolean> => answersNow(pool)
     const metrics = createServerMetrics(
       'organization',
@@ -100,7 +102,13 @@ export async function startOrganization(
       said,
     )
     const told = metrics.addCounter(NOTICES_TOLD)
-    const around = await openSurroundings(config, { said, metrics, closers })
+    const counted = metrics.addCounter(SECURITY_EVENTS)
+    const count = (event: string): void => counted({ event })
+    const security = startSecurityLog(db, { log, count, answered: metrics.answered, clock: localClock })
+    const organization = { ...opened, security }
+    await publishFirst(organization, config.provisioned.charter)
+    const { answered } = security
+    const around = await openSurroundings(config, { said, metrics: { ...metrics, answered }, closers })
     const { sweepSeconds: pauseSeconds } = config
     const sweeper = startSweeping(limit => sweep(organization, limit), { pauseSeconds, log })
     closers.push(() => sweeper.stop())
@@ -149,11 +157,10 @@ async function openOrganization(
     onNotice: () => void
     closers: (() => Promise<void>)[]
   },
-): Promise<Organization> {
+): Promise<Omit<Organization, 'security'>> {
   const { issuer, id, name, invitationSeconds } = config
   const database = await ORGANIZATION_DATABASE.openServing({ ...config, lockTimeoutMs }, log)
   closers.push(() => database.close())
-  if (config.provisioned.charter !== undefined) await publishFirst(database, config.provisioned.charter, log)
   const listener = await listenToDatabase({
     url: config.databaseUrl,
     channel: NOTICES_CHANNEL,
@@ -215,8 +222,12 @@ function openIdentityKeys(
  * Publishes the file's charter if none was ever published; only one of several replicas that start together
  * does.
  */
-async function publishFirst({ db }: Database, charter: Charter, log: Logger): Promise<void> {
-  const version = await inTransaction(db, async tx => {
+async function publishFirst(
+  { database, log }: Pick<Organization, 'database' | 'log'>,
+  charter: Charter | undefined,
+): Promise<void> {
+  if (charter === undefined) return
+  const version = await inTransaction(database.db, async tx => {
     if ((await lockHead(tx)) > 0) return undefined
     const s256 = charterDigest(charter)
     const row = await publishCharter(tx, { charter, s256, by: PROVISIONED_BY, affects: 'everybody' })

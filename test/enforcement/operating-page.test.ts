@@ -6,6 +6,7 @@ import { createAuthorityMetrics } from '../../src/authority/metrics.ts'
 import { reportLeases } from '../../src/authority/protection/lease-reports.ts'
 import { createMetrics } from '../../src/enforcement/telemetry/metrics.ts'
 import { createLogger } from '../../src/http/log.ts'
+import { SECURITY_EVENTS } from '../../src/http/security-log.ts'
 import { listen } from '../../src/http/server.ts'
 import { createServerMetrics } from '../../src/http/server-metrics.ts'
 import { NOTICES_TOLD } from '../../src/organization/notices/outbox.ts'
@@ -58,7 +59,7 @@ describe('docs/operating.md tells of each metric what the process itself tells o
     const server = metrics.createServer()
     const address = await listen(server, { host: '127.0.0.1', port: 0 })
     const text = await (await fetch(`http://${address}/metrics`)).text()
-    const all = [...documented('Of the authority:'), ...documented('Of the authority alone:')]
+    const all = [...documented('Of the authority:'), ...documented('Of the authority, beside these:')]
     expect(all.sort()).toEqual(told(text))
     await server.close()
     await database.close()
@@ -70,6 +71,7 @@ describe('docs/operating.md tells of each metric what the process itself tells o
     const measured = { pools: {}, clock, databaseAnswers: () => Promise.resolve(false) }
     const metrics = createServerMetrics('organization', measured, around)
     metrics.addCounter(NOTICES_TOLD)({ outcome: 'ended' })
+    metrics.addCounter(SECURITY_EVENTS)({ event: 'joined' })
     const server = metrics.createServer()
     const address = await listen(server, { host: '127.0.0.1', port: 0 })
     const text = await (await fetch(`http://${address}/metrics`)).text()

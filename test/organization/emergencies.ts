@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
+import type { Logger } from '../../src/http/log.ts'
 import { ORGANIZATION_DATABASE, type Db } from '../../src/storage/organization/database.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
@@ -106,13 +107,14 @@ export const refusal = ({ status, body: said }: { status: number; body: JsonObje
 ]
 /**
  * Registers the hooks of a suite: an organization of which amy and ben are members, and a desk that publishes
- * the agent's key; `environment` are further settings of the organization.
+ * the agent's key; `environment` are further settings of the organization, `log` is where its lines go.
  */
-export function startEmergencies(environment: Record<string, string> = {}): void {
+export function startEmergencies(environment: Record<string, string> = {}, log?: Logger): void {
   beforeAll(async () => {
     await new Promise<void>(resolve => desk.listen(0, '127.0.0.1', resolve))
     stand = await startMemberStand({
       environment,
+      log,
       file: {
         charter: charterOf({ break_glass: clause() }),
         enforcement_points: [

@@ -4,6 +4,7 @@
  */
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { Logger } from '../../src/http/log.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import { exchange, prepare, type OwnerCall, type Reply } from './authority.ts'
 import { charterOf, ORG_ISSUER, startTestOrganization, type TestOrganization } from './organization.ts'
@@ -65,12 +66,19 @@ async function startMemberAuthority(): Promise<MemberAuthority> {
     if (path === '/.well-known/agents-configuration')
       return { status: 200, json: { issuer: uri, ...authority.metadata } }
     if (path === '/jwks') return { status: 200, json: { keys: [publicJwk(key)] } }
+    if (path.startsWith('/org/admin/')) return { status: 200, json: administered(path, body) }
     const { notice } = JSON.parse(body) as { notice: string }
     authority.notices.push(notice)
     const decided = authority.decide?.(notice) ?? authority.answers
     return decided === 'hang' ? decided : { status: decided.status, json: decided.body ?? {} }
   }
   return authority
+}
+
+/** Nothing is there to administer, and every act is done. */
+function administered(path: string, body: string): object {
+  if (body !== '') return {}
+  return path.includes('/ledger') ? { entries: [], next: null } : []
 }
 
 async function bodyOf(request: IncomingMessage): Promise<string> {
@@ -81,16 +89,25 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
 
 /**
  * Starts all three; `file` are members of the provisioning file beside the usual ones, `environment` further
- * settings of the organization.
+ * settings of the organization, `log` is where its lines go.
  */
 export async function startMemberStand({
   file,
   environment: more = {},
-}: { file?: object; environment?: Record<string, string> } = {}): Promise<MemberStand> {
+  log,
+}: {
+  file?: object
+  environment?: Record<string, string>
+  log?: Logger | undefined
+} = {}): Promise<MemberStand> {
   const [first, second] = [await startMemberAuthority(), await startMemberAuthority()]
   const listed = { UMA_DEV_LOOPBACK: 'true', UMA_ORG_AUTHORITIES: `${first.uri},${second.uri}` }
   const environment = { ...listed, ...more }
-  const organization = await startTestOrganization({ environment, ...(file === undefined ? {} : { file }) })
+  const organization = await startTestOrganization({
+    environment,
+    log,
+    ...(file === undefined ? {} : { file }),
+  })
   const signedBy: MemberStand['signedBy'] = (authority, call, at = organization) =>
     exchange(prepare(at.publicUrl, ORG_ISSUER, { key: authority.key }, call))
   const post: MemberStand['post'] = (what, json, by = first) =>

@@ -9,6 +9,7 @@ import { stringify } from 'yaml'
 import { readOrganizationConfig } from '../../src/config.ts'
 import { startChild, untilReady } from '../../src/dev/child-process.ts'
 import { freePorts } from '../../src/dev/ports.ts'
+import type { Logger } from '../../src/http/log.ts'
 import { startOrganization, type RunningOrganization } from '../../src/organization/main.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import {
@@ -71,6 +72,8 @@ export interface TestOrganizationOptions {
   beside?: TestOrganization
   /** Of its machine, in milliseconds; the right one when left out. */
   localClock?: () => number
+  /** Where its lines go. */
+  log?: Logger | undefined
   /** It is a separate process, which can be killed. */
   asProcess?: boolean
 }
@@ -93,6 +96,7 @@ export async function startTestOrganization(
     ? startProcess(folder, environment)
     : startOrganization(readOrganizationConfig(environment), {
         localClock: options.localClock,
+        log: options.log,
         onUndeclared,
         lockTimeoutMs: LOCK_TIMEOUT_MS,
       }).then(serving => ({ ...serving, kill: cannotBeKilled })))

@@ -1,6 +1,7 @@
 /**
  * Owns what follows once a transaction has committed: who is told of which owners it wrote something that
- * others read in order, and who is waited for because something of an owner's ended with it. Knows no table.
+ * others read in order, who is waited for because something of an owner's ended with it, and what it asked
+ * for itself. Knows no table.
  * Contract: "Events", "What the service does" (revocation is immediate).
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -9,6 +10,7 @@ import { Refusal } from '../../wire/refusal.ts'
 import { tellAs } from './notify.ts'
 
 type Listener = (owner: Owner) => void
+type Follow = (db: object) => void
 
 /**
  * Waits, of what ended for an owner with a commit, until nobody uses it any more. Never fails: what was
@@ -29,6 +31,7 @@ export interface Settled {
 const listeners = new WeakMap<object, Listener>()
 const settlers = new WeakMap<object, Settle>()
 /** Of transactions that are open. */
+const following = new WeakMap<object, Follow[]>()
 const written = new WeakMap<object, Set<Owner>>()
 const ended = new WeakMap<object, Set<Owner>>()
 const watching = new AsyncLocalStorage<Settled[]>()
@@ -47,6 +50,16 @@ export function afterCommit(db: object, listener: Listener): void {
  */
 export function settleAfterCommit(db: object, settle: Settle): void {
   settlers.set(db, settle)
+}
+
+/**
+ * Has `follow` called once this transaction has committed, with the database that it was made through, in
+ * the order of these calls. `follow` may not throw.
+ */
+export function onceCommitted(tx: object, follow: Follow): void {
+  const open = following.get(tx)
+  if (open === undefined) throw new Error('Only what is done in a transaction is followed by something.')
+  open.push(follow)
 }
 
 /**
@@ -98,9 +111,12 @@ export async function tellingAfter<Tx extends object, T>(
   work: (tx: Tx) => Promise<T>,
 ): Promise<T> {
   const [owners, ending] = [new Set<Owner>(), new Set<Owner>()]
+  let follows: Follow[] = []
   const done = await run(tx => {
     owners.clear()
     ending.clear()
+    follows = []
+    following.set(tx, follows)
     tellAs(db, tx)
     written.set(tx, owners)
     ended.set(tx, ending)
@@ -112,6 +128,7 @@ export async function tellingAfter<Tx extends object, T>(
   })
   const settled = settle(db, ending)
   for (const owner of owners) listeners.get(db)?.(owner)
+  for (const follow of follows) follow(db)
   await settled
   return done
 }

@@ -4,6 +4,7 @@
  */
 import { sql, type Selectable } from 'kysely'
 import type { Owner } from '../../wire/identifiers.ts'
+import { onceCommitted } from '../core/after-commit.ts'
 import type { Db, Tx } from './database.ts'
 import type { ActivityTable } from './tables.ts'
 
@@ -37,8 +38,26 @@ export interface NewActivity {
   data: Record<string, unknown>
 }
 
+/** An entry that was committed, with its number. */
+export interface AppendedActivity extends NewActivity {
+  seq: number
+}
+
+type ActivityListener = (entry: AppendedActivity) => void
+
+const listeners = new WeakMap<object, ActivityListener>()
+
+/**
+ * Calls `listener` with each entry that is appended through `db`, after the commit, so each is reported once
+ * across all replicas, or not at all if a process dies in between. One listener per database.
+ */
+export function onActivity(db: Db, listener: ActivityListener): void {
+  listeners.set(db, listener)
+}
+
 /** Appends an entry, under the lock of the head, which gives it its number. */
-export async function appendActivity(tx: Tx, { kind, admin, owner, data }: NewActivity): Promise<void> {
+export async function appendActivity(tx: Tx, entry: NewActivity): Promise<void> {
+  const { kind, admin, owner, data } = entry
   const { activity: seq } = await tx
     .updateTable('head')
     .set({ activity: sql<number>`activity + 1` })
@@ -46,6 +65,7 @@ export async function appendActivity(tx: Tx, { kind, admin, owner, data }: NewAc
     .executeTakeFirstOrThrow()
   const row = { seq, kind, admin: admin ?? null, owner: owner ?? null, data: JSON.stringify(data) }
   await tx.insertInto('activity').values(row).execute()
+  onceCommitted(tx, db => listeners.get(db)?.({ seq, ...entry }))
 }
 
 /** Entries after a number, oldest first. */
