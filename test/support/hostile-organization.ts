@@ -25,6 +25,8 @@ export interface HostileOrganization {
   answers: Record<string, object>
   /** By path, what becomes of the next requests before it answers again: cut, or refused with this status. */
   next: Record<string, ('cut' | number)[]>
+  /** By path, what it waits for before it answers. */
+  holds: Record<string, () => Promise<unknown>>
   server: Server
 }
 
@@ -37,6 +39,7 @@ export async function startHostile(): Promise<HostileOrganization> {
     asked: [],
     answers: {},
     next: {},
+    holds: {},
     server: createServer(),
   }
   hostile.server.on('request', (request, response) => {
@@ -44,13 +47,18 @@ export async function startHostile(): Promise<HostileOrganization> {
     hostile.asked.push(path)
     const instead = hostile.next[path]?.shift()
     if (instead === 'cut') return void request.socket.destroy()
-    response.statusCode = instead ?? 200
-    response.setHeader('content-type', 'application/json')
-    response.end(JSON.stringify({ ...honest(hostile, path), ...hostile.answers[path] }))
+    void Promise.resolve(hostile.holds[path]?.()).then(() => {
+      response.statusCode = instead ?? 200
+      response.setHeader('content-type', 'application/json')
+      response.end(JSON.stringify({ ...honest(hostile, path), ...hostile.answers[path] }))
+    })
   })
   await new Promise<void>(resolve => hostile.server.listen(0, '127.0.0.1', resolve))
   hostile.issuer = `http://127.0.0.1:${(hostile.server.address() as AddressInfo).port}`
-  onTestFinished(() => void hostile.server.close())
+  onTestFinished(() => {
+    hostile.server.closeAllConnections()
+    hostile.server.close()
+  })
   return hostile
 }
 

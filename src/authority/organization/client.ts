@@ -101,7 +101,7 @@ export interface OrganizationClientOptions {
 
 const DISCOVERY_MS_MAX = 3_000
 const ANSWER_BYTES_MAX = 512 * 1024
-/** The time limit for what is shown beside something else. */
+/** The time limit for what is shown beside something else, finding out where to ask included. */
 const INVITATION_MS_MAX = 2_000
 /** Of what an agent waits for. */
 const WEIGHED_BYTES_MAX = 64 * 1024
@@ -136,9 +136,12 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
   const published = createJwksCache({ outbound: options.outbound, clock: Date.now })
   const documents = createRemoteDocuments({ outbound: options.outbound, clock: Date.now })
 
-  const discovered = async (issuer: string): Promise<Discovered> => {
+  const discovered = async (
+    issuer: string,
+    deadline = Date.now() + DISCOVERY_MS_MAX,
+  ): Promise<Discovered> => {
     if (!issuers.includes(issuer)) throw new OrganizationOutage('it is not listed any more')
-    const looking = { deadline: Date.now() + DISCOVERY_MS_MAX, favoured: true }
+    const looking = { deadline, favoured: true }
     const document = await documents.read(issuer + WELL_KNOWN.organization, looking)
     if ('missing' in document) throw new OrganizationOutage(`its discovery ${document.missing}`)
     return readable(() => readDiscovery(document.json, issuer))
@@ -190,10 +193,12 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
       }
     },
     invitation: async (issuer, { owner }) => {
-      const { invitation_endpoint: endpoint } = await discovered(issuer)
+      const deadline = Date.now() + INVITATION_MS_MAX
+      const { invitation_endpoint: endpoint } = await discovered(issuer, deadline)
       if (endpoint === undefined) return null
       const query = new URLSearchParams({ owner, as_uri })
-      const asking = { url: `${endpoint}?${query.toString()}`, timeoutMs: INVITATION_MS_MAX }
+      const timeoutMs = Math.max(deadline - Date.now(), 1)
+      const asking = { url: `${endpoint}?${query.toString()}`, timeoutMs }
       return invitationIn(await ask(asking).catch(nothingThere))
     },
   }
