@@ -248,7 +248,9 @@ function openOrganizations(
   const outbound = createOutbound({ devLoopback: config.devLoopback, publicOnly: true })
   closers.push(() => outbound.close())
   const { organizations: issuers = [], issuer: as_uri, aliases = [] } = config
-  const organizations = createOrganizationClient({ issuers, as_uri, key: keys[0], outbound, now })
+  const discoveryAlias = aliasIn(aliases, ALIAS.organizationDiscovery)
+  const asking = { issuers, as_uri, key: keys[0], discoveryAlias, outbound, now }
+  const organizations = createOrganizationClient(asking)
   const typAlias = aliasIn(aliases, ALIAS.clearanceTyp)
   return { organizations, clearances: createClearances({ organizations, audience: as_uri, typAlias, now }) }
 }

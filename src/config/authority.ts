@@ -202,7 +202,7 @@ export const AUTHORITY_SETTINGS = defineSettings({
     }),
     aliases: optional('UMA_AS_ALIASES', choices(Object.values(ALIAS) as [Alias, ...Alias[]]), {
       description:
-        'Names of other software that are accepted beside the contract’s: for the agreement’s format (with the claim type `urn:uma4agents:claim:myterms-agreement`) and the metadata’s address, which are published too; for the beginning of the agreement’s `iss`; for the `typ` of an introduction, of an organization’s notice, of its administrator’s token, of its clearance of a member, and of a tally’s question; and for the members of a tally’s metadata. None when left out.',
+        'Names of other software that are accepted beside the contract’s: for the agreement’s format (with the claim type `urn:uma4agents:claim:myterms-agreement`) and the metadata’s address, which are published too; for the beginning of the agreement’s `iss`; for the `typ` of an introduction, of an organization’s notice, of its administrator’s token, of its clearance of a member, and of a tally’s question; for the address of an organization’s discovery; and for the members of a tally’s metadata. None when left out.',
     }),
   },
   check: values => [

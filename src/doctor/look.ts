@@ -25,6 +25,8 @@ export interface Peer {
   issuer: string
   /** Path of the document. */
   document: string
+  /** A further path, of other software, that is looked at if the document is not there. */
+  alias?: string | undefined
   setting: string
 }
 
@@ -32,15 +34,30 @@ export interface Peer {
 export async function examinePeer(
   look: Look,
   outbound: Outbound,
-  { what, issuer, document, setting }: Peer,
+  peer: Peer,
 ): Promise<Awaited<ReturnType<typeof checkMetadata>>['document'] | undefined> {
+  const { what, issuer } = peer
   const found = await look(
     `${what} ${issuer}`,
-    () => checkMetadata(outbound, { url: issuer + document, issuer, setting }),
+    () => ownMetadata(outbound, peer),
     () => 'it is reached, and names itself',
   )
   if (found !== undefined) await look(`clock of ${issuer}`, () => checkPeerClock(found.date, Date.now()))
   return found?.document
+}
+
+/** If it is at neither path, the fault is that of the first. */
+async function ownMetadata(
+  outbound: Outbound,
+  { issuer, document, alias, setting }: Peer,
+): ReturnType<typeof checkMetadata> {
+  const at = (path: string) => checkMetadata(outbound, { url: issuer + path, issuer, setting })
+  try {
+    return await at(document)
+  } catch (error) {
+    if (alias === undefined) throw error
+    return at(alias).catch(() => Promise.reject(error as Error))
+  }
 }
 
 /** Does `work` with a client that is closed after it. */

@@ -6,7 +6,7 @@ import type { AuthorityConfig, OrganizationConfig, TallyConfig } from '../config
 import type { ListenAddress } from '../http/listen-address.ts'
 import type { Outbound } from '../http/outbound.ts'
 import type { PrivateKey } from '../wire/keys.ts'
-import { WELL_KNOWN } from '../wire/names.ts'
+import { ALIAS, aliasIn, WELL_KNOWN } from '../wire/names.ts'
 import { checkDatabase, checkDatabaseClock, checkMetadata, checkPublishedKeys } from './checks.ts'
 import { checkDoor } from './doors.ts'
 import { COMPLETE, examinePeer, withOutbound, type Look, type Peer } from './look.ts'
@@ -42,11 +42,12 @@ export const AUTHORITY: ServerKind<AuthorityConfig> = {
   prefix: 'UMA_AS',
   command: 'usher migrate',
   document: WELL_KNOWN.umaConfiguration,
-  peers: ({ organizations = [], tallies = [] }) => [
+  peers: ({ organizations = [], tallies = [], aliases = [] }) => [
     ...organizations.map(issuer => ({
       what: 'organization',
       issuer,
       document: WELL_KNOWN.organization,
+      alias: aliasIn(aliases, ALIAS.organizationDiscovery),
       setting: 'UMA_AS_ORGANIZATIONS',
     })),
     ...tallies.map(issuer => ({

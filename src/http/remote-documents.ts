@@ -38,9 +38,13 @@ export interface Looking {
 /** Why there is no document, as a code for counts and dashboards. */
 export type MissingReason = OutboundReason | 'status' | 'media_type' | 'malformed' | 'busy'
 
-/** A document, or why there is none: a clause that continues "the document …", in our own words only. */
+/**
+ * A document, or why there is none: a clause that continues "the document …", in our own words only. `absent`
+ * is true only if its server said that there is nothing at the address (404, 410).
+ */
 export type RemoteDocument =
-  { readonly json: Json } | { readonly missing: string; readonly reason?: MissingReason }
+  | { readonly json: Json }
+  | { readonly missing: string; readonly reason?: MissingReason; readonly absent?: boolean }
 
 export interface RemoteDocuments {
   /** The document at a URL: 200, a JSON media type, strict JSON. Never throws. */
@@ -51,7 +55,7 @@ type Fetching = Pick<Looking, 'favoured' | 'bytesMax'>
 
 interface Entry {
   document?: { json: Json; bytes: number; fetchedAt: number }
-  failure?: { missing: string; reason: MissingReason; until: number }
+  failure?: { missing: string; reason: MissingReason; absent?: boolean; until: number }
   running?: Promise<string | undefined>
 }
 
@@ -103,7 +107,8 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
       budget.served(origin)
     } catch (error) {
       if (!(error instanceof Missing)) throw error
-      entry.failure = { missing: error.message, reason: error.reason, until: clock() + failureMs }
+      const { message: missing, reason, absent } = error
+      entry.failure = { missing, reason, absent, until: clock() + failureMs }
       if (!error.answered) budget.failed(origin)
     } finally {
       leave()
@@ -130,8 +135,7 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
       if (held !== undefined) return held
       if (untried === LATE) return { missing: WHY.timeout, reason: 'timeout' }
       if (untried !== undefined) return { missing: untried, reason: 'busy' }
-      const { missing, reason } = entry.failure ?? { missing: 'could not be read', reason: 'broken' as const }
-      return { missing, reason }
+      return entry.failure ?? { missing: 'could not be read', reason: 'broken' }
     },
   }
 }
@@ -159,16 +163,23 @@ function forgetOldest(entries: Map<string, Entry>): void {
     }
 }
 
-/** A document that could not be fetched. `answered` says whether the origin answered at all. */
+/**
+ * A document that could not be fetched. `answered` says whether the origin answered at all, `absent` whether
+ * it said that there is none.
+ */
 class Missing extends Error {
   readonly reason: MissingReason
   readonly answered: boolean
-  constructor(message: string, reason: MissingReason, answered = true) {
+  readonly absent: boolean
+  constructor(message: string, reason: MissingReason, { answered = true, absent = false } = {}) {
     super(message)
     this.reason = reason
     this.answered = answered
+    this.absent = absent
   }
 }
+
+const ABSENT: ReadonlySet<number> = new Set([404, 410])
 
 const WHY: Record<OutboundReason, string> = {
   forbidden_url: 'stands at an address that is not fetched from',
@@ -191,9 +202,11 @@ async function fetchJson(
     .request({ url, headers, timeoutMs: FETCH_MS_MAX, ...bound })
     .catch((cause: unknown) => {
       if (!(cause instanceof OutboundFault)) throw cause
-      throw new Missing(WHY[cause.reason], cause.reason, cause.reason === 'too_large')
+      throw new Missing(WHY[cause.reason], cause.reason, { answered: cause.reason === 'too_large' })
     })
-  if (answer.status !== 200) throw new Missing(`was answered with ${answer.status}, not 200`, 'status')
+  const { status } = answer
+  if (status !== 200)
+    throw new Missing(`was answered with ${status}, not 200`, 'status', { absent: ABSENT.has(status) })
   const type = answer.headers['content-type']
   if (typeof type !== 'string' || !/^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i.test(type))
     throw new Missing('has no JSON media type', 'media_type')

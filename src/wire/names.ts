@@ -52,6 +52,8 @@ export const ALIAS = {
   clearanceTyp: 'u4a-clearance+jwt',
   /** A further path of the metadata. */
   configuration: '/.well-known/uma4agents-configuration',
+  /** Where an organization is looked for that has no discovery document at the contract's path. */
+  organizationDiscovery: '/.well-known/u4a-organization',
   /** `typ` of a tally's requests. */
   tallyRequestTyp: 'u4a-tally-req+jwt',
   ...TALLY_MEMBER_ALIAS,
@@ -60,7 +62,7 @@ export type Alias = (typeof ALIAS)[keyof typeof ALIAS]
 /** The same of an organization (`UMA_ORG_ALIASES`). */
 export const ORGANIZATION_ALIAS = {
   /** A further path of its discovery document. */
-  discovery: '/.well-known/u4a-organization',
+  discovery: ALIAS.organizationDiscovery,
   /** `typ` of its own membership tokens, if other software made them before. */
   membershipTyp: 'u4a-membership+jwt',
   /** `typ` of the acceptance of an emergency by a member's authorization server. */

@@ -4,22 +4,28 @@
  */
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { freePorts } from '../../src/dev/ports.ts'
 import { signJws } from '../../src/wire/jws.ts'
 import { importPrivateJwk, type PrivateJwk } from '../../src/wire/keys.ts'
-import { ALIAS, TYP } from '../../src/wire/names.ts'
-import { exchange } from '../support/authority.ts'
+import { ALIAS, TYP, WELL_KNOWN } from '../../src/wire/names.ts'
+import { exchange, startTestAuthority } from '../support/authority.ts'
+import { discoveryOf, startHostile, type HostileOrganization } from '../support/hostile-organization.ts'
 import { startMembershipStand, type MembershipStand } from '../support/membership.ts'
 import { startOrganizationDoor, type OrganizationDoor } from '../support/organization-door.ts'
 import { startedOnce } from '../support/started.ts'
 import { testAgent } from '../support/test-agent.ts'
+import { until } from '../support/until.ts'
 
 /** With a door in front of the organization, which can say of a member what a test makes it say. */
-async function start(environment: Record<string, string>): Promise<AliasStand> {
+async function start(
+  environment: Record<string, string>,
+  organization: Record<string, string> = {},
+): Promise<AliasStand> {
   const [port] = await freePorts(1)
   const stand = await startMembershipStand({
     listen: `127.0.0.1:${port}`,
+    organization,
     authority: { environment },
   })
   const at = Number(new URL(stand.issuer).port)
@@ -112,5 +118,80 @@ describe('With UMA_AS_ALIASES', () => {
     for (const typ of [noticeTyp, clearanceTyp]) expect(await administering(aliased, typ)).toBe(401)
     for (const typ of [noticeTyp, organizationAdminTyp])
       expect(await cleared(aliased, typ)).toBe('clearance_unmet')
+  })
+})
+
+const ABSENT = { status: 404, body: { error: 'not_found' } }
+
+/** What becomes of a preview by a code at an authority that lists this organization. */
+async function previewed(
+  { issuer }: HostileOrganization,
+  environment: Record<string, string> = { UMA_AS_ALIASES: ALIAS.organizationDiscovery },
+): Promise<number> {
+  const listing = { UMA_DEV_LOOPBACK: 'true', UMA_AS_ORGANIZATIONS: issuer, ...environment }
+  const authority = await startTestAuthority({ environment: listing })
+  onTestFinished(() => authority.close())
+  const target = '/owner/organization/preview'
+  const call = { method: 'POST', target, json: { code: 'any' } } as const
+  return (await authority.call(authority.alice, call)).status
+}
+
+/** One that answers this at the contract's path of discovery, and has its document at the other. */
+async function publishing(status: number | undefined, document: object = {}): Promise<HostileOrganization> {
+  const organization = await startHostile()
+  const { issuer } = organization
+  if (status !== undefined) organization.next[WELL_KNOWN.organization] = [status, status]
+  organization.answers[ALIAS.organizationDiscovery] = { ...discoveryOf(issuer), ...document }
+  return organization
+}
+const isAskedForOther = ({ asked }: HostileOrganization) => asked.includes(ALIAS.organizationDiscovery)
+
+describe('An organization that publishes its discovery under the other name alone', () => {
+  it('is joined, asked and left where that name is listed', async () => {
+    const { organizationDiscovery: other } = ALIAS
+    const stand = await start({ UMA_AS_ALIASES: other }, { UMA_ORG_ALIASES: other })
+    onTestFinished(() => stand.close())
+    stand.door.instead(WELL_KNOWN.organization, () => ABSENT)
+    const joined = await stand.joined()
+    expect([joined.status, joined.body.org]).toEqual([200, 'acme'])
+    await testAgent(stand.authority).granted('portfolio_read')
+    expect(stand.door.count('/decision')).toBeGreaterThan(0)
+    expect((await stand.own('DELETE')).status).toBe(200)
+    await until(() => stand.door.count('/member/leave') > 0)
+    // Its document is kept, unlike the word that there is none at the other path.
+    expect(stand.door.count(other)).toBe(1)
+  })
+
+  it.each([404, 410])('is found there if it answers %i under the name of the contract', async status => {
+    const organization = await publishing(status)
+    expect(await previewed(organization)).toBe(200)
+    expect(isAskedForOther(organization)).toBe(true)
+  })
+
+  it('is away where that name is not listed', async () => {
+    const organization = await publishing(404)
+    expect(await previewed(organization, {})).toBe(503)
+    expect(await previewed(organization, { UMA_AS_ALIASES: noticeTyp })).toBe(503)
+    expect(isAskedForOther(organization)).toBe(false)
+  })
+
+  it.each([
+    ['of another issuer', { issuer: 'https://org.example' }],
+    ['with an endpoint elsewhere', { preview_endpoint: 'https://elsewhere.example/preview' }],
+  ])('is not believed in a document %s', async (_, document) => {
+    const organization = await publishing(404, document)
+    expect(await previewed(organization)).toBe(503)
+    expect(organization.asked).not.toContain('/preview')
+  })
+})
+
+describe('An organization with both names', () => {
+  it('is found under the name of the contract, and an outage there is no absence', async () => {
+    const both = await publishing(undefined)
+    expect([await previewed(both), isAskedForOther(both)]).toEqual([200, false])
+    for (const status of [500, 503, 403]) {
+      const failing = await publishing(status)
+      expect([await previewed(failing), isAskedForOther(failing)]).toEqual([503, false])
+    }
   })
 })

@@ -9,7 +9,9 @@ import { readAuthorityConfig } from '../../src/config.ts'
 import { freePorts } from '../../src/dev/ports.ts'
 import type { Database } from '../../src/storage/authority/database.ts'
 import { generatePrivateJwk } from '../../src/wire/keys.ts'
+import { ALIAS, WELL_KNOWN } from '../../src/wire/names.ts'
 import { doctor } from '../support/doctor.ts'
+import { discoveryOf, startHostile } from '../support/hostile-organization.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import { startRealm } from '../support/realm.ts'
 
@@ -92,6 +94,17 @@ describe('usher doctor', () => {
       'ok    authority keys',
     ])
     expect(code).toBe(0)
+  })
+
+  it('finds an organization under the name of other software where that is listed', async () => {
+    const organization = await startHostile()
+    organization.next[WELL_KNOWN.organization] = [404, 404]
+    organization.answers[ALIAS.organizationDiscovery] = discoveryOf(organization.issuer)
+    const listing = { ...environment, UMA_AS_ORGANIZATIONS: organization.issuer }
+    const lineOf = async (more: Record<string, string>) =>
+      (await doctor({ ...listing, ...more })).lines.find(line => line.includes('organization http'))
+    expect(await lineOf({ UMA_AS_ALIASES: ALIAS.organizationDiscovery })).toMatch(/^ok .*it is reached/)
+    expect(await lineOf({})).toMatch(/^FAIL .*answers with status 404/)
   })
 
   it('says which key file is another than that which is published, and ends with 1', async () => {

@@ -62,21 +62,26 @@ export async function startHostile(): Promise<HostileOrganization> {
   return hostile
 }
 
+/** Where it says that its endpoints are. */
+export function discoveryOf(issuer: string): Record<string, unknown> {
+  return {
+    issuer,
+    organization: { id: 'acme', name: 'Acme' },
+    jwks_uri: `${issuer}/jwks`,
+    preview_endpoint: `${issuer}/preview`,
+    enrolment_endpoint: `${issuer}/join`,
+    envelope_endpoint: `${issuer}/envelope`,
+    leave_endpoint: `${issuer}/leave`,
+    decision_endpoint: `${issuer}/decision`,
+    clearance_endpoint: `${issuer}/clearance`,
+    compliance_endpoint: `${issuer}/compliance`,
+  }
+}
+
 function honest({ issuer, key }: HostileOrganization, path: string): object {
   switch (path) {
     case '/.well-known/ext-organization':
-      return {
-        issuer,
-        organization: { id: 'acme', name: 'Acme' },
-        jwks_uri: `${issuer}/jwks`,
-        preview_endpoint: `${issuer}/preview`,
-        enrolment_endpoint: `${issuer}/join`,
-        envelope_endpoint: `${issuer}/envelope`,
-        leave_endpoint: `${issuer}/leave`,
-        decision_endpoint: `${issuer}/decision`,
-        clearance_endpoint: `${issuer}/clearance`,
-        compliance_endpoint: `${issuer}/compliance`,
-      }
+      return discoveryOf(issuer)
     case '/jwks':
       return { keys: [publicJwk(key)] }
     case '/preview':

@@ -65,6 +65,8 @@ export async function startMembershipStand(
   options: {
     charter?: object
     file?: object
+    /** Further settings of the organization. */
+    organization?: Record<string, string>
     authority?: TestAuthorityOptions
     listen?: string
     /** The organization is a separate process. */
@@ -80,6 +82,7 @@ export async function startMembershipStand(
       UMA_ORG_ISSUER: issuer,
       UMA_ORG_LISTEN: options.listen ?? `127.0.0.1:${forOrganization}`,
       UMA_ORG_AUTHORITIES: as_uri,
+      ...options.organization,
     },
     file: { charter: charterOf({ ...CLAIMING, ...options.charter }), ...options.file },
     asProcess: options.asProcess ?? false,

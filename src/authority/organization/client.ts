@@ -93,6 +93,8 @@ export interface OrganizationClientOptions {
   /** This authority's own issuer. */
   as_uri: string
   key: PrivateKey
+  /** A further path of discovery documents, for organizations that have none at the contract's. */
+  discoveryAlias?: string | undefined
   /** For public addresses only. */
   outbound: Outbound
   /** Seconds since the epoch. */
@@ -134,18 +136,7 @@ interface Sending {
 export function createOrganizationClient(options: OrganizationClientOptions): OrganizationClient {
   const { issuers, as_uri } = options
   const published = createJwksCache({ outbound: options.outbound, clock: Date.now })
-  const documents = createRemoteDocuments({ outbound: options.outbound, clock: Date.now })
-
-  const discovered = async (
-    issuer: string,
-    deadline = Date.now() + DISCOVERY_MS_MAX,
-  ): Promise<Discovered> => {
-    if (!issuers.includes(issuer)) throw new OrganizationOutage('it is not listed any more')
-    const looking = { deadline, favoured: true }
-    const document = await documents.read(issuer + WELL_KNOWN.organization, looking)
-    if ('missing' in document) throw new OrganizationOutage(`its discovery ${document.missing}`)
-    return readable(() => readDiscovery(document.json, issuer))
-  }
+  const discovered = discovery(options)
   const ask = (sending: Sending): Promise<Json | undefined> => answerTo(options, sending)
   return {
     issuers,
@@ -204,10 +195,31 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
   }
 }
 
+/** Where a listed organization's endpoints are. `deadline` in ms since the epoch; 3 s from now by default. */
+type Discovery = (issuer: string, deadline?: number) => Promise<Discovered>
+
+/**
+ * Reads discovery documents, and keeps them for a while. The other name of the document counts only if the
+ * organization says that it has none under the contract's; an outage says nothing.
+ */
+function discovery({ issuers, discoveryAlias, outbound }: OrganizationClientOptions): Discovery {
+  const documents = createRemoteDocuments({ outbound, clock: Date.now })
+  return async (issuer, deadline = Date.now() + DISCOVERY_MS_MAX) => {
+    if (!issuers.includes(issuer)) throw new OrganizationOutage('it is not listed any more')
+    const looking = { deadline, favoured: true }
+    let document = await documents.read(issuer + WELL_KNOWN.organization, looking)
+    if (discoveryAlias !== undefined && 'missing' in document && document.absent === true)
+      document = await documents.read(issuer + discoveryAlias, looking)
+    if ('missing' in document) throw new OrganizationOutage(`its discovery ${document.missing}`)
+    const { json } = document
+    return readable(() => readDiscovery(json, issuer))
+  }
+}
+
 /** What an agent waits for. */
 function whileWeighing(
   as_uri: string,
-  discovered: (issuer: string) => Promise<Discovered>,
+  discovered: Discovery,
   ask: (sending: Sending) => Promise<Json | undefined>,
 ): Pick<OrganizationClient, 'decision' | 'clearance'> {
   return {
