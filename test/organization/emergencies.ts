@@ -15,7 +15,7 @@ import { TYP } from '../../src/wire/names.ts'
 import type { BreakGlassGrant } from '../../src/wire/notice.ts'
 import { exchange, prepare, type OwnerCall, type PreparedCall } from '../support/authority.ts'
 import { charterOf, ORG_ISSUER } from '../support/organization.ts'
-import { startMemberStand, type MemberStand } from '../support/organization-members.ts'
+import { startMemberStand, type MemberAuthority, type MemberStand } from '../support/organization-members.ts'
 
 export const RESOURCE = 'https://tools.example/mcp/amy'
 /** The credential of the one that enforces amy's. */
@@ -45,19 +45,23 @@ export async function inDatabase(work: (db: Db) => Promise<void>): Promise<void>
 }
 export let stand: MemberStand
 
-/** What her authority says yes to: everything, unless a test says otherwise. */
-const acceptance = (notice: string, changes: object, typ: string) => {
-  const { payload } = parseJws(notice)
-  const grant = payload['grant'] as unknown as BreakGlassGrant
-  const claims = { iss: stand.first.uri, aud: ORG_ISSUER, owner: asOwner('amy'), ...grant, ...changes }
-  return {
-    status: 200,
-    body: { received: 'break_glass', accepted: signJws({ typ, payload: claims }, stand.first.key) },
-  }
-}
 const isAsking = (notice: string) => parseJws(notice).payload['kind'] === 'break_glass'
-export const accepts = (changes: object = {}, typ: string = TYP.breakGlassAccepted) => {
-  stand.first.decide = notice => (isAsking(notice) ? acceptance(notice, changes, typ) : undefined)
+/** What her authority says yes to: everything, unless a test says otherwise. */
+export const accepting =
+  (
+    { uri, key }: Pick<MemberAuthority, 'uri' | 'key'>,
+    changes: object = {},
+    typ: string = TYP.breakGlassAccepted,
+  ) =>
+  (notice: string) => {
+    if (!isAsking(notice)) return undefined
+    const grant = parseJws(notice).payload['grant'] as unknown as BreakGlassGrant
+    const claims = { iss: uri, aud: ORG_ISSUER, owner: asOwner('amy'), ...grant, ...changes }
+    const accepted = signJws({ typ, payload: claims }, key)
+    return { status: 200, body: { received: 'break_glass', accepted } }
+  }
+export const accepts = (changes: object = {}, typ?: string) => {
+  stand.first.decide = accepting(stand.first, changes, typ)
 }
 export const answers = (answer: { status: number; body?: object } | 'hang') => {
   stand.first.decide = notice => (isAsking(notice) ? answer : undefined)

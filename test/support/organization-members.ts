@@ -89,15 +89,17 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
 
 /**
  * Starts all three; `file` are members of the provisioning file beside the usual ones, `environment` further
- * settings of the organization, `log` is where its lines go.
+ * settings of the organization, `administrators` others beside the usual one, `log` is where its lines go.
  */
 export async function startMemberStand({
   file,
   environment: more = {},
+  administrators = [],
   log,
 }: {
   file?: object
   environment?: Record<string, string>
+  administrators?: object[]
   log?: Logger | undefined
 } = {}): Promise<MemberStand> {
   const [first, second] = [await startMemberAuthority(), await startMemberAuthority()]
@@ -105,6 +107,7 @@ export async function startMemberStand({
   const environment = { ...listed, ...more }
   const organization = await startTestOrganization({
     environment,
+    administrators,
     log,
     ...(file === undefined ? {} : { file }),
   })
