@@ -6,17 +6,21 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { sql } from 'kysely'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { end } from '../../src/authority/organization/membership.ts'
 import type { MemberView } from '../../src/rules/member-view.ts'
 import type { OrganizationEpochs } from '../../src/rules/membership.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
 import { recordGrant } from '../../src/storage/authority/grant-issuance.ts'
 import { consumeGrant, readGrant } from '../../src/storage/authority/grants.ts'
+import { appendLedger } from '../../src/storage/authority/ledger.ts'
 import {
   endMembership,
   insertMembership,
+  readMembership,
   updateMembership,
   writeReached,
 } from '../../src/storage/authority/membership.ts'
+import { blockAgents, endAgent, type Acted } from '../../src/storage/authority/organization-acts.ts'
 import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { inTransaction, STATEMENTS_CHANNEL, type SentStatement } from '../../src/storage/core/database.ts'
 import type { Handle, Owner } from '../../src/wire/identifiers.ts'
@@ -52,31 +56,58 @@ const joins = (owner: Owner) =>
   })
 const OPERATOR = 'https://operator.example'
 
-async function owned(): Promise<{ owner: Owner; handle: Handle; generation: number }> {
+interface Owned {
+  owner: Owner
+  handle: Handle
+  generation: number
+  /** The one that agreements name. */
+  operator: string | null
+}
+
+async function owned(operator: string | null = OPERATOR): Promise<Owned> {
   const owner = await seed.seedOwner(database.db, { ask_me: true })
   const handle = seed.name('jkt:') as Handle
   const generation = await seed.seedConnection(database.db, owner, handle)
   await sql`INSERT INTO operators (owner, origin) VALUES (${owner}, ${OPERATOR})`.execute(database.db)
-  return { owner, handle, generation }
+  return { owner, handle, generation, operator }
 }
-type Owned = Awaited<ReturnType<typeof owned>>
 
 const FIRST: OrganizationEpochs = { membership: 1, handle: 0, operator: 0 }
 
 /** Records a grant under these epochs; undefined if it rests on nothing any more. */
 async function issue(
-  { owner, handle, generation }: Owned,
+  { owner, handle, generation, operator }: Owned,
   organization: OrganizationEpochs | undefined = FIRST,
 ): Promise<Buffer | undefined> {
   const rpt = seed.bytes()
   const row = seed.grantRow(owner, handle, generation, rpt)
-  const restsOn = { ...row.restsOn, operator: OPERATOR, organization }
+  const restsOn = { ...row.restsOn, operator, organization }
   return (await recordGrant(database.db, { ...row, restsOn }, [])) ? rpt : undefined
 }
 
-type Loss = [what: string, lose: (tx: Tx, of: Owned) => Promise<unknown>]
+const BY = {
+  by: 'administrator',
+  actor: { kind: 'organization', org: 'acme', name: 'Acme', admin: 'ines' },
+} as const
+
+/** What an administrator acts under, once the agent, whom its operator attests, used what is governed. */
+async function used(tx: Tx, { owner, handle }: Owned) {
+  await appendLedger(tx, owner, { kind: 'promised', handle, about: seed.resourceId(owner) })
+  await sql`INSERT INTO connection_operators (owner, handle, origin) VALUES (${owner}, ${handle}, ${OPERATOR})`.execute(
+    tx,
+  )
+  const { join_id } = (await readMembership(tx, owner))!
+  return { owner, membership: join_id, by: BY }
+}
+
+/** An act that was done to nobody proves nothing. */
+const done = (acted: Acted | undefined) => expect(acted?.changed).toBe(true)
+
+type Loss = [what: string, lose: (tx: Tx, of: Owned) => Promise<unknown>, operator?: string | null]
+const blocks: Loss[1] = async (tx, of) => done(await blockAgents(tx, await used(tx, of), OPERATOR))
+
 const LOSSES: Loss[] = [
-  ['she leaves', (tx, { owner }) => endMembership(tx, owner)],
+  ['she leaves', (tx, { owner }) => end(tx, owner, { by: 'owner', actor: seed.ACTOR })],
   ['her group changes', (tx, { owner }) => updateMembership(tx, owner, { loses: true })],
   [
     'what it shared is shared no more',
@@ -86,35 +117,30 @@ const LOSSES: Loss[] = [
     },
   ],
   [
-    'the organization acts on the agent',
-    (tx, { owner, handle }) =>
-      sql`UPDATE connections SET org_epoch = org_epoch + 1 WHERE owner = ${owner} AND handle = ${handle}`.execute(
-        tx,
-      ),
+    'an administrator ends the agent',
+    async (tx, of) => done(await endAgent(tx, await used(tx, of), of.handle)),
   ],
-  [
-    'the organization acts on its operator',
-    (tx, { owner }) =>
-      sql`UPDATE operators SET org_epoch = org_epoch + 1 WHERE owner = ${owner} AND origin = ${OPERATOR}`.execute(
-        tx,
-      ),
-  ],
+  ['an administrator blocks its operator', blocks],
+  ['an administrator blocks an operator whom its agreement does not name', blocks, null],
 ]
 
 describe('A grant on what an organization governs', () => {
-  it.each(LOSSES)('is organization_revoked once %s, cannot be spent, and is not revived', async (_, lose) => {
-    const of = await owned()
-    await joins(of.owner)
-    const rpt = (await issue(of))!
-    expect(await ended(of.owner, rpt)).toBe(false)
-    await inTx(of.owner, tx => lose(tx, of))
-    expect(await ended(of.owner, rpt)).toBe(true)
-    expect(await consume(of.owner, rpt)).toBeUndefined()
-    await inTx(of.owner, tx => endMembership(tx, of.owner))
-    await joins(of.owner)
-    expect(await ended(of.owner, rpt)).toBe(true)
-    expect(await issue(of)).toBeUndefined()
-  })
+  it.each(LOSSES)(
+    'is organization_revoked once %s, cannot be spent, and is not revived',
+    async (_, lose, operator) => {
+      const of = await owned(operator)
+      await joins(of.owner)
+      const rpt = (await issue(of))!
+      expect(await ended(of.owner, rpt)).toBe(false)
+      await inTx(of.owner, tx => lose(tx, of))
+      expect(await ended(of.owner, rpt)).toBe(true)
+      expect(await consume(of.owner, rpt)).toBeUndefined()
+      await inTx(of.owner, tx => endMembership(tx, of.owner))
+      await joins(of.owner)
+      expect(await ended(of.owner, rpt)).toBe(true)
+      expect(await issue(of)).toBeUndefined()
+    },
+  )
 
   it('made before it was governed ends with the joining, and one made while it was hers is as before', async () => {
     const of = await owned()
@@ -150,8 +176,8 @@ describe('A grant on what an organization governs', () => {
 
   it.each(LOSSES)(
     'a consume that waits for its grant while %s wins before that returns, or not at all',
-    async (_, lose) => {
-      const of = await owned()
+    async (_, lose, operator) => {
+      const of = await owned(operator)
       await joins(of.owner)
       const rpt = (await issue(of))!
       const holder = await database.pool.connect()
@@ -175,8 +201,8 @@ describe('A grant on what an organization governs', () => {
     },
   )
 
-  it.each(LOSSES)('and others that share its statement win before %s returns', async (_, lose) => {
-    const of = await owned()
+  it.each(LOSSES)('and others that share its statement win before %s returns', async (_, lose, operator) => {
+    const of = await owned(operator)
     await joins(of.owner)
     const rpts = await seed.callers(3, () => issue(of))
     const hold = await holdConsumes(database.url)
@@ -194,9 +220,9 @@ describe('A grant on what an organization governs', () => {
     await losing
   })
 
-  it.each(LOSSES)('once %s, no consume wins and no grant is issued: %#', async (_, lose) => {
+  it.each(LOSSES)('once %s, no consume wins and no grant is issued: %#', async (_, lose, operator) => {
     await seed.inRounds(ROUNDS, AT_ONCE, async () => {
-      const of = await owned()
+      const of = await owned(operator)
       await joins(of.owner)
       const rpt = (await issue(of))!
       let isLost = false
