@@ -4,13 +4,13 @@
  */
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { tellUnmetEmergencies } from '../../src/authority/organization/emergency-faults.ts'
 import { verifyBreakGlassAcceptance } from '../../src/wire/break-glass.ts'
 import { parseJws } from '../../src/wire/jws.ts'
 import { importPublicJwk, publicJwk } from '../../src/wire/keys.ts'
 import type { BreakGlassGrant, Notice } from '../../src/wire/notice.ts'
-import { exchange, prepare } from '../support/authority.ts'
+import { exchange, prepare, startTestAuthority } from '../support/authority.ts'
 import { startMembershipStand } from '../support/membership.ts'
 import { newKey } from '../support/operators.ts'
 import * as seed from '../support/seed.ts'
@@ -347,5 +347,43 @@ describe('What becomes of an accepted emergency', () => {
     ])
     await compared()
     expect((await whats()).filter(what => what.startsWith('un'))).toHaveLength(2)
+  })
+})
+
+describe.each([30, -30])('A replica of her authority whose clock is off by %d s', seconds => {
+  it('says no yes and spends nothing, while what ends something is taken', async () => {
+    const wrong = await startTestAuthority({
+      beside: stand.authority,
+      localClock: () => Date.now() + seconds * 1_000,
+      environment: { UMA_AS_LISTEN: '127.0.0.1:0' },
+    })
+    onTestFinished(() => wrong.close())
+    const atWrong = (notice: string) =>
+      wrong.request('POST', '/org/notice', {
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ notice }),
+      })
+    const notice = await stand.noticeOf(asking())
+    const refused = await atWrong(notice)
+    expect([refused.status, refused.body.error, refused.body.accepted]).toEqual([
+      503,
+      'temporarily_unavailable',
+      undefined,
+    ])
+    expect(await whats()).toEqual([])
+    // Another replica takes the same notice.
+    expect((await stand.post(notice)).body.accepted).toEqual(expect.any(String))
+    const ended = await stand.noticeOf({ kind: 'membership_ended', by: 'administrator' })
+    expect((await atWrong(ended)).status).toBe(200)
+    expect((await stand.own('GET')).body.enrolled).toBe(false)
+  })
+
+  it('or which is her organization’s: its longest grant is accepted, until it ends', async () => {
+    const iat = Math.floor(Date.now() / 1_000) + seconds
+    const asked = asking({ exp: iat + 300 })
+    const { status, body } = await stand.post(await stand.noticeOf(asked, { iat, exp: iat + 60 }))
+    expect([status, typeof body.accepted]).toEqual([200, 'string'])
+    const longer = asking({ exp: iat + 301 })
+    expect((await stand.post(await stand.noticeOf(longer, { iat, exp: iat + 60 }))).status).toBe(403)
   })
 })

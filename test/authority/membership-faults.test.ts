@@ -3,8 +3,9 @@
  * wrong: contract, "Organization membership, on the member's authorization server", "Events" (organization
  * notice), "Errors" (503).
  */
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest'
 import type { Passage } from '../support/alternating-door.ts'
+import { startTestAuthority } from '../support/authority.ts'
 import { startFaultyStand } from '../support/faulty-membership.ts'
 import { startTestOrganization } from '../support/organization.ts'
 import { startedOnce } from '../support/started.ts'
@@ -159,5 +160,27 @@ describe.each([30, -30])('An organization’s machine whose clock is off by %d s
       { iat, exp: iat + 300 },
     )
     expect((await stand.post(notice)).status).toBe(200)
+  })
+})
+
+describe.each([30, -30])('A replica of her authority whose clock is off by %d s', seconds => {
+  it('signs its calls by the time of the database: she joins, is asked about and leaves through it', async () => {
+    const wrong = await startTestAuthority({
+      beside: stand.authority,
+      localClock: () => Date.now() + seconds * 1_000,
+    })
+    onTestFinished(() => wrong.close())
+    expect((await wrong.request('GET', '/ready')).status).toBe(503)
+    const own = (method: 'POST' | 'DELETE' | 'GET', below = '', json?: object) =>
+      wrong.call(stand.alice, { method, target: `/owner/organization${below}`, ...(json && { json }) })
+    const code = await stand.invited()
+    const { status, body } = await own('POST', '/preview', { code })
+    expect([status, body.org]).toEqual([200, 'acme'])
+    const { charter_version, binds_s256 } = body
+    const joined = await own('POST', '', { code, agreed: true, charter_version, binds_s256 })
+    expect([joined.status, joined.body.enrolled]).toEqual([200, true])
+    expect((await stand.listed())!.owner).toBe('alice')
+    expect((await own('DELETE')).status).toBe(200)
+    await until(async () => (await stand.listed()) === undefined)
   })
 })

@@ -93,6 +93,23 @@ describe('A request for a member', () => {
   })
 })
 
+describe.each([30, -30, 90, -90])(
+  'A call that her authority signed by a clock that is off by %d s',
+  seconds => {
+    it('is taken within a minute, and by nobody beyond', async () => {
+      const created = Math.floor(Date.now() / 1_000) + seconds
+      const status = Math.abs(seconds) < 60 ? 200 : 401
+      const code = await invited()
+      const json = { owner, as_uri: stand.first.uri, code }
+      const call = { method: 'POST', target: '/member/preview', json, sign: { created } } as const
+      expect((await signedBy(stand.first, call)).status).toBe(status)
+      const token = (await post('join', await joining(code))).body.membership_token as string
+      const components = ['@method', '@authority', '@path', 'authorization']
+      expect((await envelope(token, { sign: { components, created } })).status).toBe(status)
+    })
+  },
+)
+
 describe('A code', () => {
   it('of an invitation is hers alone, once, and dead when it is withdrawn', async () => {
     const code = await invited()

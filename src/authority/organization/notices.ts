@@ -14,6 +14,7 @@ import { readMembership, updateMembership, type Membership } from '../../storage
 import { lockQueue, readOwner, spendSignature } from '../../storage/authority/owners.ts'
 import { endsLeases } from '../../storage/core/after-commit.ts'
 import { inTransaction } from '../../storage/core/database.ts'
+import { refuseWhileOff } from '../../surface/clock.ts'
 import { signBreakGlassAcceptance } from '../../wire/break-glass.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import { parseJws } from '../../wire/jws.ts'
@@ -29,7 +30,7 @@ const KEPT_SECONDS = 8 * 86_400
 
 type Noticed = Pick<
   Authority,
-  'issuer' | 'aliases' | 'keys' | 'database' | 'organizations' | 'clearances' | 'now'
+  'issuer' | 'aliases' | 'keys' | 'database' | 'organizations' | 'clearances' | 'clock' | 'now'
 >
 
 export const NOTICE: Endpoint<Noticed> = endpoint({
@@ -53,6 +54,8 @@ export const NOTICE: Endpoint<Noticed> = endpoint({
   },
   handle: async (authority: Noticed, { body, answer }) => {
     const received = await verified(authority, body.notice)
+    // Her server's yes is a part of the grant, so it is issued here. What ends something goes on.
+    if (received.notice?.kind === 'break_glass') refuseWhileOff(authority.clock)
     const decision = await onBehalfOf(received.claims.sub, () => take(authority, received))
     authority.clearances.forget(received.claims.sub)
     // One code for every reason, because the organization may not know what she ended or blocked.
