@@ -15,6 +15,7 @@ import { generatePrivateJwk } from '../../src/wire/keys.ts'
 import { callOf, PUBLIC_URL, type CallParts } from '../enforcement/calls.ts'
 import { CLIENT_ID, startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { checkBytes, connect, denialIn, type CheckClient } from '../support/check-client.ts'
+import { receivedSpans } from '../support/received-spans.ts'
 import { startScriptedServer, type ScriptedServer } from '../support/scripted-http.ts'
 import { testAgent, type TestAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
@@ -22,15 +23,6 @@ import { until } from '../support/until.ts'
 const PARAMS = { symbol: 'VTI', qty: 2 }
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const CALLER = 'b7ad6b7169203331'
-
-interface SpanRecord {
-  traceId: string
-  spanId: string
-  parentSpanId?: string
-  name: string
-  service: string
-  attributes: Record<string, unknown>
-}
 
 let receiver: ScriptedServer
 let authority: TestAuthority
@@ -103,32 +95,7 @@ const check = (parts: CallParts, headers: Record<string, string> = {}) => {
 }
 
 /** Every span received so far, of one trace. */
-function spans(traceId: string): SpanRecord[] {
-  interface Attribute {
-    key: string
-    value: Record<string, unknown>
-  }
-  const flat = (list: Attribute[]) =>
-    Object.fromEntries(list.map(({ key, value }) => [key, Object.values(value)[0]]))
-  return receiver.to('/v1/traces').flatMap(({ body }) => {
-    const { resourceSpans } = JSON.parse(body.toString()) as {
-      resourceSpans: {
-        resource: { attributes: Attribute[] }
-        scopeSpans: { spans: (Omit<SpanRecord, 'attributes'> & { attributes: Attribute[] })[] }[]
-      }[]
-    }
-    return resourceSpans.flatMap(({ resource, scopeSpans }) =>
-      scopeSpans
-        .flatMap(scope => scope.spans)
-        .filter(span => span.traceId === traceId)
-        .map(span => ({
-          ...span,
-          attributes: flat(span.attributes),
-          service: String(flat(resource.attributes)['service.name']),
-        })),
-    )
-  })
-}
+const spans = (traceId: string) => receivedSpans(receiver, traceId)
 
 describe('A call that is traced', () => {
   let rpt: string
