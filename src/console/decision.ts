@@ -33,19 +33,29 @@ export async function approveAll(access: Access, items: readonly DecisionItem[])
   const decisions = await Promise.all(
     items.map(async item => ({ family: item.family, ...(await approvalOf(access, item)) })),
   )
-  const body = { decisions }
-  const { decisions: decided } = await ask<{ decisions: Decided[] }>(access, {
-    method: 'POST',
-    path: 'owner/pending/decisions',
-    body,
-  })
-  return decided
+  return postAll(access, decisions)
 }
 
 /** Denies it; the agent reads the reason. */
 export async function deny(access: Access, item: DecisionItem, reason: string): Promise<Decided> {
+  return post(access, item.family, await denialOf(item, reason))
+}
+
+/** Denies several of them, all or none; each agent reads the reason. */
+export async function denyAll(
+  access: Access,
+  items: readonly DecisionItem[],
+  reason: string,
+): Promise<Decided[]> {
+  const decisions = await Promise.all(
+    items.map(async item => ({ family: item.family, ...(await denialOf(item, reason)) })),
+  )
+  return postAll(access, decisions)
+}
+
+async function denialOf(item: DecisionItem, reason: string): Promise<object> {
   const said = reason.trim() === '' ? {} : { reason: reason.trim() }
-  return post(access, item.family, { decision: 'denied', item_s256: await s256(canonicalize(item)), ...said })
+  return { decision: 'denied', item_s256: await s256(canonicalize(item)), ...said }
 }
 
 async function approvalOf(
@@ -102,4 +112,10 @@ function post(access: Access, family: string, body: object): Promise<Decided> {
     path: `owner/pending/${encodeURIComponent(family)}/decision`,
     body,
   })
+}
+
+async function postAll(access: Access, decisions: readonly object[]): Promise<Decided[]> {
+  const path = 'owner/pending/decisions'
+  const answer = await ask<{ decisions: Decided[] }>(access, { method: 'POST', path, body: { decisions } })
+  return answer.decisions
 }

@@ -111,7 +111,9 @@ export function Asking(props: {
         if (event.key === 'Escape') setOpen(false)
       }}
     >
-      <p>{asks}</p>
+      <p>
+        <Shown text={asks} />
+      </p>
       <div class="row">
         <button
           type="button"

@@ -176,8 +176,16 @@ export const WORDS = {
     changed: 'What waits has changed since you were shown it. Look again: this is how it is now.',
     dismiss: 'Dismiss',
     since: 'Asked',
-    together: (count: number, tool: string) => `${count} requests of this agent for ${tool}`,
-    select: 'Decide together',
+    together: (count: number) => `${count} requests of one agent for one tool`,
+    graveApart: (count: number) =>
+      count === 1
+        ? 'One of them cannot be undone, or nobody says what it leads to: approve it on its own card. You can deny it here.'
+        : `${count} of them cannot be undone, or nobody says what they lead to: approve each on its own card. You can deny them here.`,
+    atOnce: (count: number) => `At most ${count} are decided at once, the oldest first.`,
+    approveTogether: 'Approve together',
+    approveAllAsk: 'You approve each of these calls, for its own parameters: all of them, or none.',
+    denyTogether: 'Deny together',
+    denyAll: (count: number) => `Deny all ${count}`,
     approveAll: (count: number) => `Approve all ${count}`,
     hidden: 'Details',
   },

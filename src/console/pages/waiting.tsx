@@ -34,7 +34,7 @@ export function WaitingPage({ query }: PageProps) {
         {waiting.length > 0 ? <p class="keys-hint quiet">{W.keys}</p> : null}
       </PageHead>
       <Awaited data={data} fault={fault} reload={reload} />
-      <Together items={waiting} onSettled={settle} />
+      <Together items={waiting} onSettled={settle} onChanged={reload} />
       {data !== undefined && shown.length === 0 ? <Nothing title={W.none} hint={W.noneHint} /> : null}
       <ol class="cards" ref={list}>
         {shown.map(one => (

@@ -11,13 +11,14 @@ import { Asking, Fault } from '../parts.tsx'
 import { useDeed, useSession } from '../session.ts'
 import { Shown } from '../shown.tsx'
 import { WORDS } from '../words.ts'
+import { DenyForm } from './deny-form.tsx'
+import { isGrave } from './groups.ts'
 import { HoldButton } from './hold-button.tsx'
 import type { Outcome } from './outcome.ts'
 import { useSigner } from './signer.tsx'
 import { TextField } from '../text-field.tsx'
 
 const W = WORDS.waiting
-const REASON_LENGTH_MAX = 200
 
 interface Props {
   item: DecisionItem
@@ -26,14 +27,6 @@ interface Props {
   onOnly: (only: boolean) => void
   onSettled: (outcome: Outcome) => void
   onChanged: () => void
-}
-
-/**
- * An act that can be undone needs one press; every other act, and a call of an undeclared class, needs more.
- */
-function isGrave({ consequence, operation }: DecisionItem): boolean {
-  if (consequence === undefined) return operation !== undefined
-  return consequence !== 'reversible' && consequence !== 'compensatable'
 }
 
 export function Decide({ item, only, onOnly, onSettled, onChanged }: Props) {
@@ -89,7 +82,7 @@ export function Decide({ item, only, onOnly, onSettled, onChanged }: Props) {
       ) : null}
       <Fault text={fault} />
       {isDenying ? (
-        <DenyForm busy={busy} onDeny={denyIt} onCancel={() => setDenying(false)} />
+        <DenyForm busy={busy} confirm={W.denyNow} onDeny={denyIt} onCancel={() => setDenying(false)} />
       ) : (
         <>
           {isFirstContact(item) && item.account === undefined ? (
@@ -151,43 +144,6 @@ function Only(props: { tier: string; isOnly: boolean; onChange: (isOnly: boolean
         </span>
       </span>
     </label>
-  )
-}
-
-function DenyForm(props: { busy: boolean; onDeny: (reason: string) => void; onCancel: () => void }) {
-  const { busy, onDeny, onCancel } = props
-  const [reason, setReason] = useState('')
-  const field = useRef<HTMLInputElement>(null)
-  useLayoutEffect(() => field.current?.focus(), [])
-  return (
-    <form
-      class="deny-form"
-      onSubmit={event => {
-        event.preventDefault()
-        onDeny(Array.from(reason).slice(0, REASON_LENGTH_MAX).join(''))
-      }}
-      onKeyDown={event => {
-        if (event.key === 'Escape') onCancel()
-      }}
-    >
-      <TextField
-        label={W.denyReason}
-        field={field}
-        name="reason"
-        autocomplete="off"
-        maxLength={REASON_LENGTH_MAX}
-        value={reason}
-        onValue={setReason}
-      />
-      <div class="row">
-        <button type="submit" class="danger" disabled={busy}>
-          {W.denyNow}
-        </button>
-        <button type="button" class="plain" onClick={onCancel}>
-          {W.cancel}
-        </button>
-      </div>
-    </form>
   )
 }
 

@@ -1,65 +1,163 @@
 /**
- * Several requests of one agent for one tool, decided together: each is signed separately, and either all are
- * decided or none. Contract: "Owner API" (`/owner/pending/decisions`).
+ * Several requests of one agent for one tool, decided together: each approval is signed separately, and either
+ * all are decided or none. What cannot be undone is approved on its own card alone. Contract: "Owner API"
+ * (`/owner/pending/decisions`).
  */
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { DecisionItem } from '../../wire/decision-item.ts'
 import type { PendingItem } from '../../wire/owner-api.ts'
-import { approveAll } from '../decision.ts'
-import { Asking, Fault } from '../parts.tsx'
+import { ApiFault } from '../api.ts'
+import { approveAll, denyAll } from '../decision.ts'
+import { Fault } from '../parts.tsx'
 import { useDeed, useSession } from '../session.ts'
-import { Shown } from '../shown.tsx'
+import { Field, Shown } from '../shown.tsx'
 import { WORDS } from '../words.ts'
+import { DenyForm } from './deny-form.tsx'
+import { groupsOf, TOGETHER_MAX, type Group as GroupOfRequests } from './groups.ts'
 import type { Outcome } from './outcome.ts'
-import { canonicalize } from '../../wire/json.ts'
+import { Parameters } from './parameters.tsx'
 
 const W = WORDS.waiting
-/** How many the API accepts at once. */
-const MOST = 50
 
 interface Props {
   items: readonly PendingItem[]
   onSettled: (family: string, outcome: Outcome) => void
+  /** What waits is no longer what was shown. */
+  onChanged: () => void
 }
 
-export function Together({ items, onSettled }: Props) {
-  const groups = new Map<string, DecisionItem[]>()
-  for (const { item } of items) {
-    if (item.kind !== 'operation' || item.operation === undefined) continue
-    const name = canonicalize([item.agent.handle, item.operation.tool, item.resource_id])
-    groups.set(name, [...(groups.get(name) ?? []), item])
-  }
+export function Together({ items, ...on }: Props) {
   return (
     <>
-      {[...groups]
-        .filter(([, all]) => all.length > 1)
-        .map(([name, all]) => (
-          <Group key={name} items={all.slice(0, MOST)} onSettled={onSettled} />
-        ))}
+      {groupsOf(items.map(({ item }) => item)).map(group => (
+        <Group key={group.name} group={group} {...on} />
+      ))}
     </>
   )
 }
 
-function Group({ items, onSettled }: { items: DecisionItem[]; onSettled: Props['onSettled'] }) {
+/** What she is about to decide: what was listed when she began, whatever comes to wait meanwhile. */
+interface Chosen {
+  what: 'approved' | 'denied'
+  items: readonly DecisionItem[]
+}
+
+function Group({ group, onSettled, onChanged }: { group: GroupOfRequests } & Omit<Props, 'items'>) {
   const { access } = useSession()
   const { busy, fault, run } = useDeed()
-  const tool = items[0]!.operation!.tool
-  const decide = async (): Promise<void> => {
-    for (const { family } of await approveAll(access, items))
-      onSettled(family, { what: 'approved', here: true })
-  }
+  const [chosen, setChosen] = useState<Chosen>()
+  const { all, approvable, deniable, graveCount } = group
+  const decide = ({ what, items }: Chosen, reason = ''): void =>
+    run(async () => {
+      try {
+        const decided = await (what === 'approved'
+          ? approveAll(access, items)
+          : denyAll(access, items, reason))
+        for (const { family } of decided) onSettled(family, { what, here: true })
+        setChosen(undefined)
+      } catch (error) {
+        if (error instanceof ApiFault && error.status === 409) onChanged()
+        throw error
+      }
+    })
+  const leave = (): void => setChosen(undefined)
   return (
     <section class="together">
-      <p>
-        <Shown text={W.together(items.length, tool)} />
-      </p>
+      <p>{W.together(all.length)}</p>
+      <About item={all[0]!} />
+      {graveCount === 0 ? null : <p class="note warn">{W.graveApart(graveCount)}</p>}
+      {all.length > TOGETHER_MAX ? <p class="note">{W.atOnce(TOGETHER_MAX)}</p> : null}
       <Fault text={fault} />
-      <Asking
-        label={W.select}
-        asks={`${W.approveAll(items.length)}: ${items.map(one => canonicalize(one.operation!.params)).join(' · ')}`}
-        confirm={W.approveAll(items.length)}
-        busy={busy}
-        onConfirm={() => run(decide)}
-      />
+      {chosen === undefined ? (
+        <div class="row">
+          {approvable.length < 2 ? null : (
+            <button
+              type="button"
+              class="plain"
+              onClick={() => setChosen({ what: 'approved', items: approvable })}
+            >
+              {W.approveTogether}
+            </button>
+          )}
+          <button type="button" class="plain" onClick={() => setChosen({ what: 'denied', items: deniable })}>
+            {W.denyTogether}
+          </button>
+        </div>
+      ) : (
+        <>
+          <Each items={chosen.items} />
+          {chosen.what === 'approved' ? (
+            <Approval
+              count={chosen.items.length}
+              busy={busy}
+              onApprove={() => decide(chosen)}
+              onCancel={leave}
+            />
+          ) : (
+            <DenyForm
+              busy={busy}
+              confirm={W.denyAll(chosen.items.length)}
+              onDeny={reason => decide(chosen, reason)}
+              onCancel={leave}
+            />
+          )}
+        </>
+      )}
     </section>
+  )
+}
+
+function About({ item: { agent, operation, resource_id } }: { item: DecisionItem }) {
+  return (
+    <dl>
+      <Field name={W.agent}>
+        <Shown text={agent.handle} isName mono />
+      </Field>
+      <Field name={W.tool}>
+        <Shown text={operation!.tool} isName />
+      </Field>
+      <Field name={W.resource}>
+        <Shown text={resource_id} isName />
+      </Field>
+    </dl>
+  )
+}
+
+function Approval(props: { count: number; busy: boolean; onApprove: () => void; onCancel: () => void }) {
+  const { count, busy, onApprove, onCancel } = props
+  const back = useRef<HTMLButtonElement>(null)
+  useLayoutEffect(() => back.current?.focus(), [])
+  return (
+    <div
+      class="asking"
+      role="group"
+      aria-label={W.approveTogether}
+      onKeyDown={event => {
+        if (event.key === 'Escape') onCancel()
+      }}
+    >
+      <p>{W.approveAllAsk}</p>
+      <div class="row">
+        <button type="button" class="danger" disabled={busy} onClick={onApprove}>
+          {W.approveAll(count)}
+        </button>
+        <button ref={back} type="button" class="plain" onClick={onCancel}>
+          {W.cancel}
+        </button>
+      </div>
+    </div>
+  )
+}
+
+/** The parameters of each, as its card shows them. */
+function Each({ items }: { items: readonly DecisionItem[] }) {
+  return (
+    <ol class="each">
+      {items.map(({ family, operation }) => (
+        <li key={family}>
+          <Parameters params={operation!.params} earlier={undefined} />
+        </li>
+      ))}
+    </ol>
   )
 }

@@ -1,0 +1,53 @@
+/**
+ * Owns the form of a denial: a reason that the agent reads, or none. Contract: "Owner API"
+ * (`/owner/pending/{family}/decision`, `reason`).
+ */
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { TextField } from '../text-field.tsx'
+import { WORDS } from '../words.ts'
+
+const W = WORDS.waiting
+const REASON_LENGTH_MAX = 200
+
+/** `onDeny` gets at most 200 characters as people count them, and an empty text for no reason. */
+export function DenyForm(props: {
+  busy: boolean
+  confirm: string
+  onDeny: (reason: string) => void
+  onCancel: () => void
+}) {
+  const { busy, confirm, onDeny, onCancel } = props
+  const [reason, setReason] = useState('')
+  const field = useRef<HTMLInputElement>(null)
+  useLayoutEffect(() => field.current?.focus(), [])
+  return (
+    <form
+      class="deny-form"
+      onSubmit={event => {
+        event.preventDefault()
+        onDeny(Array.from(reason).slice(0, REASON_LENGTH_MAX).join(''))
+      }}
+      onKeyDown={event => {
+        if (event.key === 'Escape') onCancel()
+      }}
+    >
+      <TextField
+        label={W.denyReason}
+        field={field}
+        name="reason"
+        autocomplete="off"
+        maxLength={REASON_LENGTH_MAX}
+        value={reason}
+        onValue={setReason}
+      />
+      <div class="row">
+        <button type="submit" class="danger" disabled={busy}>
+          {confirm}
+        </button>
+        <button type="button" class="plain" onClick={onCancel}>
+          {W.cancel}
+        </button>
+      </div>
+    </form>
+  )
+}
