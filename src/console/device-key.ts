@@ -2,7 +2,8 @@
  * Owns the device key of this browser: it is made here, kept here, and never readable by any script, not even
  * this one. Contract: "Authentication" (owner at the owner API: a device key she enrolled), "Algorithms".
  */
-import { base64url, sha256, utf8 } from './bytes.ts'
+import { utf8 } from './bytes.ts'
+import { thumbprint } from './jws.ts'
 
 /** `waiting`: the key was made, but is not yet known to be enrolled. `x` and `kid` (RFC 7638) are public. */
 export interface DeviceKey {
@@ -25,11 +26,6 @@ export async function makeKey(name: string): Promise<DeviceKey> {
   const { x } = await crypto.subtle.exportKey('jwk', made.publicKey)
   if (x === undefined) throw new Error('the browser made no Ed25519 key')
   return { kid: await thumbprint(x), x, name, state: 'waiting', privateKey: made.privateKey }
-}
-
-/** The RFC 7638 thumbprint of the Ed25519 key with this `x`. */
-export async function thumbprint(x: string): Promise<string> {
-  return base64url(await sha256(JSON.stringify({ crv: 'Ed25519', kty: 'OKP', x })))
 }
 
 /** The public half, as it is enrolled. */

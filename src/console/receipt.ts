@@ -3,13 +3,13 @@
  * agreement in it by the agent's own key, and her decision by one of hers. Contract: "Grant answer (beat 4)"
  * (both sides hold the receipt), "Algorithms". It is the same check as `usher verify receipt`, by WebCrypto.
  */
-import { isJsonObject, parseJsonObject, type Json, type JsonObject } from '../wire/json.ts'
+import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
 import { TYP } from '../wire/names.ts'
 import type { ReceiptRecord } from '../wire/owner-api.ts'
 import type { DeviceKey as ListedKey, Passkey } from '../wire/owner-credentials.ts'
 import { ask, askAll, type Access } from './api.ts'
-import { bytesOfBase64url, s256, textOfBase64url, utf8 } from './bytes.ts'
-import { thumbprint } from './device-key.ts'
+import { s256 } from './bytes.ts'
+import { isSignedBy, keyIn, parsedJws, signedAgreement } from './jws.ts'
 import { passkeysOf } from './passkey.ts'
 import { signedByPasskey } from './passkey-statement.ts'
 
@@ -27,13 +27,6 @@ export interface Checking {
   published: Json[]
   mine: readonly ListedKey[]
   passkeys: readonly Passkey[]
-}
-
-interface Jws {
-  header: JsonObject
-  payload: JsonObject
-  input: string
-  signature: Uint8Array<ArrayBuffer>
 }
 
 const REPEATED = ['terms_uri', 'template_id', 'family', 'resource_id'] as const
@@ -79,12 +72,11 @@ export async function checkReceipt(
 async function agreementFault(receipt: JsonObject): Promise<Fault | undefined> {
   const { agreement_jws: compact, agreement, cnf, echo_absent: absent = [] } = receipt
   if (typeof compact !== 'string' || (await s256(compact)) !== agreement) return 'agreement'
-  const jws = parsedJws(compact, TYP.agreement)
-  const x = jws === undefined ? undefined : agentKeyIn(jws.header)
-  if (jws === undefined || x === undefined || !(await isSignedBy(jws, x))) return 'agent'
-  if (!isJsonObject(cnf) || cnf['jkt'] !== (await thumbprint(x))) return 'agent'
+  const jkt = isJsonObject(cnf) && typeof cnf['jkt'] === 'string' ? cnf['jkt'] : ''
+  const claims = await signedAgreement(compact, { agreement, jkt })
+  if (claims === undefined) return 'agent'
   const left = Array.isArray(absent) ? absent : []
-  const differs = REPEATED.some(name => !left.includes(name) && jws.payload[name] !== receipt[name])
+  const differs = REPEATED.some(name => !left.includes(name) && claims[name] !== receipt[name])
   return differs ? 'repeated' : undefined
 }
 
@@ -123,51 +115,4 @@ async function signedByKey(
 
 function isSame(said: readonly unknown[], wanted: readonly unknown[]): boolean {
   return said.every((one, place) => one === wanted[place])
-}
-
-/**
- * It is read strictly: another spelling of the same bytes is refused. Only an agreement may have no `typ`.
- */
-function parsedJws(compact: string, typ: string): Jws | undefined {
-  const [protectedText = '', payloadText = '', signatureText = '', ...more] = compact.split('.')
-  const signature = bytesOfBase64url(signatureText)
-  if (more.length > 0 || signature?.length !== 64) return undefined
-  try {
-    const header = parseJsonObject(textOfBase64url(protectedText) ?? '')
-    const payload = parseJsonObject(textOfBase64url(payloadText) ?? '')
-    const { alg, crit, b64, typ: kind } = header
-    if (alg !== 'EdDSA' && alg !== 'Ed25519') return undefined
-    if (crit !== undefined || b64 !== undefined) return undefined
-    const isKind = kind === undefined ? typ === TYP.agreement : kind === typ
-    return isKind ? { header, payload, input: `${protectedText}.${payloadText}`, signature } : undefined
-  } catch {
-    return undefined
-  }
-}
-
-/** The `x` of an Ed25519 key, 43 characters; undefined for any other. */
-function keyIn(jwk: Json | undefined): string | undefined {
-  if (!isJsonObject(jwk) || jwk['kty'] !== 'OKP' || jwk['crv'] !== 'Ed25519') return undefined
-  const { x } = jwk
-  return typeof x === 'string' && bytesOfBase64url(x)?.length === 32 ? x : undefined
-}
-
-/**
- * The key is in the header itself, or in the token of the agent's provider, which the authority has verified.
- */
-function agentKeyIn(header: JsonObject): string | undefined {
-  const { jwk, agent_token: token } = header
-  if (typeof token !== 'string') return keyIn(jwk)
-  try {
-    const { cnf } = parseJsonObject(textOfBase64url(token.split('.')[1] ?? '') ?? '')
-    return isJsonObject(cnf) ? keyIn(cnf['jwk']) : undefined
-  } catch {
-    return undefined
-  }
-}
-
-async function isSignedBy({ input, signature }: Jws, x: string): Promise<boolean> {
-  const jwk = { kty: 'OKP', crv: 'Ed25519', x }
-  const key = await crypto.subtle.importKey('jwk', jwk, { name: 'Ed25519' }, false, ['verify'])
-  return crypto.subtle.verify('Ed25519', key, signature, utf8(input))
 }

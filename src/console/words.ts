@@ -95,7 +95,7 @@ export const WORDS = {
     claims: 'In its own words',
     claimsHint: 'What the agent says. Nobody has checked it.',
     claimsForged:
-      'The server showed other words than the agent signed. They are not shown; tell who runs the authority.',
+      'The server gave other words than this agent signed. They are not shown; tell who runs the authority.',
     claimsNone: 'It gives no reason.',
     reason: 'Reason',
     mission: 'Mission, approved by',

@@ -3,18 +3,10 @@
  * record. Contract: "Grant answer (beat 4)".
  */
 import { readStatement, type SignedStatement } from './decision-statement.ts'
-import { s256 } from './encoding.ts'
 import type { JsonObject } from './json.ts'
-import {
-  checkClaims,
-  findByKid,
-  parseJws,
-  signJws,
-  verifyJws,
-  type UnverifiedJws,
-  type Verified,
-} from './jws.ts'
-import { importPublicJwk, type PrivateKey, type PublicKey, type PublishedKey } from './keys.ts'
+import { checkClaims, findByKid, signJws, verifyJws, type Verified } from './jws.ts'
+import type { PrivateKey, PublishedKey } from './keys.ts'
+import { verifyKnownAgreement } from './known-agreement.ts'
 import {
   compactMember,
   integerMember,
@@ -136,13 +128,7 @@ function readOwnerDecision(payload: JsonObject): Pick<ReceiptClaims, 'owner_deci
 /** The claims of the embedded agreement, after checking that it is the one that the receipt names. */
 function checkEmbedded(claims: ReceiptClaims): JsonObject {
   const { agreement_jws, agreement, cnf } = claims
-  if (s256(agreement_jws) !== agreement) {
-    refuse('invalid_request', 'Embed the agreement that the receipt names by its hash.')
-  }
-  const document = parseJws(agreement_jws)
-  const key = headerKey(document)
-  const { payload } = verifyJws(document, key, { typ: TYP.agreement, typOptional: true })
-  if (key.thumbprint !== cnf.jkt) refuse('invalid_request', 'Name in cnf the key that signed the agreement.')
+  const payload = verifyKnownAgreement(agreement_jws, { agreement, jkt: cnf.jkt })
   const absent = OPTIONAL_ECHOES.filter(name => member(payload, name) === undefined)
   if (String(claims.echo_absent ?? []) !== String(absent)) {
     refuse('invalid_request', 'Name in echo_absent what the agreement left out, and nothing else.')
@@ -154,14 +140,4 @@ function checkEmbedded(claims: ReceiptClaims): JsonObject {
     }
   }
   return payload
-}
-
-/**
- * The key an agreement's header names. An agent token is only read for its key, not verified: the identity of
- * the agent was checked when the agreement was made, and the token may have expired since.
- */
-function headerKey({ header }: UnverifiedJws): PublicKey {
-  if (member(header, 'agent_token') === undefined) return importPublicJwk(member(header, 'jwk'))
-  const { payload } = parseJws(compactMember(header, 'agent_token'))
-  return importPublicJwk(member(objectMember(payload, 'cnf'), 'jwk'))
 }

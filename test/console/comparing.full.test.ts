@@ -3,11 +3,16 @@
  * (`/owner/pending/{family}`, `only`), over a real authority in a real browser.
  */
 import { describe, expect, it } from 'vitest'
-import type { Connection } from '../../src/wire/owner-api.ts'
+import { itemDigest } from '../../src/wire/decision-item.ts'
+import { s256 } from '../../src/wire/encoding.ts'
+import { signJws } from '../../src/wire/jws.ts'
+import { TYP } from '../../src/wire/names.ts'
+import type { Connection, PendingItem } from '../../src/wire/owner-api.ts'
 import { installedBrowser } from '../support/browser.ts'
 import { card, consoleStand, DESK, expectSound, PHONE, WAYS } from '../support/console-stand.ts'
 import { describeWith } from '../support/requirement.ts'
 import { decide, testAgent } from '../support/test-agent.ts'
+import { newKey } from '../support/wire-samples.ts'
 
 describeWith(installedBrowser(), 'A card of the page', path => {
   const stand = consoleStand(path)
@@ -40,6 +45,34 @@ describeWith(installedBrowser(), 'A card of the page', path => {
       await device.close()
     }
     await decide(authority, agent.handle, 'denied')
+    await decide(authority, agent.handle, 'denied')
+  })
+
+  it('does not show words that the agent did not sign, whatever the server says their hash is', async () => {
+    const agent = testAgent(authority)
+    const { family } = await stand.waits(agent, 'portfolio_read', { reason: 'To tell you how it stands' })
+    const { page, ...device } = await stand.deviceOf(DESK)
+    const one = card(page, family)
+    await one.locator('.claims').getByText('To tell you how it stands').waitFor()
+    const payload = { reason: 'Because your bank says so' }
+    // The header names the agent's key, and another one signed.
+    const header = { jwk: agent.key.jwk }
+    const agreement_jws = signJws({ typ: TYP.agreement, kid: false, header, payload }, newKey())
+    const lie = (pending: PendingItem): object => {
+      const item = { ...pending.item, agreement_s256: s256(agreement_jws) }
+      return { ...pending, item, item_s256: itemDigest(item), agreement_jws }
+    }
+    await page.route('**/owner/pending', async route => {
+      const all = (await (await route.fetch()).json()) as PendingItem[]
+      await route.fulfill({ json: all.map(lie) })
+    })
+    await page.route('**/owner/pending/fam_*', async route =>
+      route.fulfill({ json: lie((await (await route.fetch()).json()) as PendingItem) }),
+    )
+    await page.reload()
+    await one.getByText('The server gave other words than this agent signed.').waitFor()
+    expect(await one.textContent()).not.toContain('Because your bank says so')
+    await device.close()
     await decide(authority, agent.handle, 'denied')
   })
 

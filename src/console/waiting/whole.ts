@@ -1,7 +1,8 @@
 /**
  * Owns what is shown with a request: the agent's own words, read from the agreement that it signed, and only
- * if the record names that agreement; what she knows about the agent; and the last such call that she
- * approved. Contract: "Agreement" (reason, mission, operation), "Owner API" (`/owner/pending/{family}`).
+ * if the record names that agreement and its key signed it; what she knows about the agent; and the last such
+ * call that she approved. Contract: "Agreement" (reason, mission, operation), "Owner API"
+ * (`/owner/pending/{family}`).
  */
 import { useEffect, useState } from 'preact/hooks'
 import { operationOf } from '../../rules/agreement.ts'
@@ -9,7 +10,8 @@ import type { DecisionItem } from '../../wire/decision-item.ts'
 import { isJsonObject, parseJsonObject, type JsonObject } from '../../wire/json.ts'
 import type { WholePendingItem } from '../../wire/owner-api.ts'
 import { ask, ApiFault, type Access } from '../api.ts'
-import { s256, textOfBase64url } from '../bytes.ts'
+import { textOfBase64url } from '../bytes.ts'
+import { signedAgreement } from '../jws.ts'
 import { useSession } from '../session.ts'
 
 /** A call that she approved; `at` is ISO 8601. */
@@ -19,7 +21,7 @@ export interface EarlierCall {
 }
 
 export interface Whole {
-  /** Why it asks, in its own words; `forged`: the server showed other bytes than the record names. */
+  /** Why it asks, in its own words; `forged`: the server gave words that this agent did not sign. */
   said: { reason: string | undefined; approver: string | undefined } | 'forged'
   connection: WholePendingItem['connection']
   /** Null if she has not approved a call of this tool by this agent yet, or if it is no call. */
@@ -55,8 +57,10 @@ async function wholeOf(access: Access, item: DecisionItem): Promise<Whole> {
     path: `owner/pending/${encodeURIComponent(item.family)}`,
   })
   const earlier = approved_before && earlierOf(item, approved_before)
-  if ((await s256(agreement_jws)) !== item.agreement_s256) return { said: 'forged', connection, earlier }
-  const { reason, mission } = payloadOf(agreement_jws)
+  const named = { agreement: item.agreement_s256, jkt: item.agent.jkt }
+  const claims = await signedAgreement(agreement_jws, named)
+  if (claims === undefined) return { said: 'forged', connection, earlier }
+  const { reason, mission } = claims
   const approver = isJsonObject(mission) ? mission['approver'] : undefined
   const said = {
     reason: typeof reason === 'string' && reason !== '' ? reason : undefined,
