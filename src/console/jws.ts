@@ -32,8 +32,9 @@ export async function signedAgreement(
 }
 
 /**
- * A compact JWS of that `typ`, read strictly: another spelling of the same bytes is refused. Only an agreement
- * may have no `typ`, or spell it as media types may be (RFC 7515 §4.1.9), because agents of others sign it.
+ * A compact JWS of that `typ`, read strictly: another spelling of the same bytes is refused. Only an
+ * agreement may have no `typ`, or spell it as media types may be (RFC 7515 §4.1.9), because agents of others
+ * sign it.
  */
 export function parsedJws(compact: string, typ: string): Jws | undefined {
   const [protectedText = '', payloadText = '', signatureText = '', ...more] = compact.split('.')

@@ -37,6 +37,7 @@ import type {
   Revoked,
   Subscription,
   Tier,
+  WholePendingItem,
 } from '../wire/owner-api.ts'
 import type { DeviceKey, Login, Passkey } from '../wire/owner-credentials.ts'
 import { apiBase, requestUrl, unreachable, type ApiAccess, type ApiRequest } from '../client/signed-fetch.ts'
@@ -72,6 +73,8 @@ export type ReceiptsQuery = {
 export interface OwnerClient {
   readonly access: ApiAccess
   pending(): AsyncGenerator<PendingItem>
+  /** One of them, with the agreement that the agent signed; an earlier authority leaves that out. */
+  pendingRequest(family: string): Promise<Partial<WholePendingItem>>
   /** `said` is sent with it: what it is bound to, and for a denial the reason for the agent. */
   decide(
     family: string,
@@ -141,6 +144,10 @@ export function createOwnerClient(access: ApiAccess): OwnerClient {
   return {
     access,
     pending: () => list<PendingItem>(access, '/owner/pending'),
+    pendingRequest: async family => {
+      const path = `/owner/pending/${encodeURIComponent(family)}`
+      return expectObject((await exchange(access, { method: 'GET', path })).json, path)
+    },
     decide: (family, decision, said = {}) =>
       post(`/owner/pending/${encodeURIComponent(family)}/decision`, { decision, ...said }),
     connections: () => list<Connection>(access, '/owner/connections'),

@@ -25,9 +25,11 @@ import { addPasskeyCommands } from './passkey-commands.ts'
 import { addPolicyCommands } from './policy-commands.ts'
 import { addReceipts } from './receipt-commands.ts'
 import { addServerCommands } from './server-commands.ts'
+import { readOwnWords } from './own-words.ts'
 import { boundApproval, type BoundBy } from './signed-approval.ts'
 import { tell, type Action, type Session } from './session.ts'
 import { labelsOf, NO_LABELS } from './labels.ts'
+import { pendingDetails, pendingRecord, type Beside } from './show-request.ts'
 import * as show from './show.ts'
 import { watch } from './watch.ts'
 
@@ -163,13 +165,19 @@ function addEnrol(program: Command, action: Action): void {
 
 async function pending(session: Session, given?: string): Promise<void> {
   if (given !== undefined) {
-    const item = await waitingItem(session, given)
-    const labels = await labelsOf(session)
-    return tell(session, item, one => show.pendingDetails(one, labels))
+    const request = await waitingItem(session, given)
+    const beside = await besideOf(session, request)
+    return tell(session, request, one => pendingDetails(one, beside))
   }
   const items = await readAll(session.client.pending())
   const labels = items.length === 0 ? NO_LABELS : await labelsOf(session)
   tell(session, items, (all, columns) => show.pendingTable(all, columns, labels))
+}
+
+/** What a person is shown of a request beside its record; a script is given that alone. */
+async function besideOf(session: Session, { item }: Partial<PendingItem>): Promise<Beside> {
+  const words = session.json ? 'unread' : await readOwnWords(session.client, item)
+  return { words, labels: await labelsOf(session) }
 }
 
 /** The waiting item with this name, or the only one that begins with it. Fails with `not_found`. */
@@ -199,7 +207,7 @@ async function approve(
       'Approve at a terminal, which shows what the approval opens and asks you; or add --yes to approve unseen.',
     )
   const item = await waitingItem(session, given)
-  session.terminal.err(show.pendingRecord(item, await labelsOf(session)))
+  session.terminal.err(pendingRecord(item, await besideOf(session, item)))
   if (!(await confirm(`Approve ${item.family}?`))) {
     session.terminal.err('Nothing was decided: it waits on.\n')
     throw new Exit(EXIT.refused)

@@ -1,17 +1,15 @@
 /**
- * Owns how the owner's records read on a terminal. Contract: "Owner API": what an agent says about itself
- * (reason, mission, names) is shown as its claim, escaped.
+ * Owns how the owner's records read on a terminal, escaped. Contract: "Owner API". A waiting request by
+ * itself is show-request.ts.
  */
-import { enforcedText, keptText } from './enforced.ts'
 import { NO_LABELS, type Labels } from './labels.ts'
-import { becauseText, wasRevoked } from '../rules/rule-words.ts'
-import { printable, printableTime, printableValue, record, table } from '../terminal/printable.ts'
+import { wasRevoked } from '../rules/rule-words.ts'
+import { printable, printableTime, printableValue, table } from '../terminal/printable.ts'
 import type {
   BannedOrigin,
   Connection,
   LedgerEntry,
   PendingItem,
-  JointHolding,
   ReceiptRecord,
   Resource,
   ResourceServer,
@@ -20,9 +18,10 @@ import type {
   Tier,
 } from '../wire/owner-api.ts'
 
-/** The waiting requests, one line each. */
-export function pendingTable(items: PendingItem[], columns?: number, labels: Labels = NO_LABELS): string {
-  if (items.length === 0) return 'Nothing waits for you.\n'
+/** The waiting requests, one line each, from the records that decisions are bound to. */
+export function pendingTable(all: PendingItem[], columns?: number, labels: Labels = NO_LABELS): string {
+  if (all.length === 0) return 'Nothing waits for you.\n'
+  const items = all.map(asRecorded)
   const { heading, cells } = labelColumn(items, labels)
   const rows = items.map(item => [
     item.family,
@@ -34,6 +33,18 @@ export function pendingTable(items: PendingItem[], columns?: number, labels: Lab
     printableTime(item.requested_at),
   ])
   return table(['family', 'kind', 'resource', 'wants', 'agent', ...heading, 'since'], rows, columns)
+}
+
+/** With the members of its record in place of those that are listed beside it. */
+function asRecorded(pending: PendingItem): PendingItem {
+  const item = pending.item as PendingItem['item'] | undefined
+  if (item === undefined) return pending
+  const { family, kind, account, resource_id, operation = null, terms, agent, because, opens } = item
+  const requested_at = new Date(item.requested_at * 1_000).toISOString()
+  const { purpose } = terms
+  const { handle } = agent
+  const recorded = { family, kind, account, resource_id, operation, purpose, handle, because, opens }
+  return { ...pending, ...recorded, requested_at }
 }
 
 /** Her names for the agents of a table: a column that is there only if she has named one of them. */
@@ -51,98 +62,8 @@ function wantsText({ kind, operation, purpose, opens }: PendingItem): string {
   return kind === 'connection' && opens?.length > 0 ? `${wants}; opens ${opens.join(', ')} unasked` : wants
 }
 
-/** One complete waiting request, and how to answer it. */
-export function pendingDetails(item: PendingItem, labels: Labels = NO_LABELS): string {
-  const family = printable(item.family)
-  return `${pendingRecord(item, labels)}\nusher owner approve ${family}\nusher owner deny ${family}\n`
-}
-
-/** One complete waiting request; one of its lines says what approving it opens. */
-export function pendingRecord(item: PendingItem, labels: Labels = NO_LABELS): string {
-  const { binding, provenance, accountability } = item.assurance ?? {}
-  return (
-    record({
-      family: item.family,
-      kind: item.kind === 'connection' && wasRevoked(item.because) ? AGAIN : KIND[item.kind],
-      ...jointOf(item),
-      agent: item.handle,
-      label: labels.get(item.handle),
-      identity: identityText(item.identity),
-      ...operatorOf(item.identity),
-      resource: item.resource_id,
-      tier: `${item.tier_name} (${item.tier})`,
-      purpose: item.purpose,
-      operation: item.operation ? operationText(item.operation) : undefined,
-      ...signedBeside(item),
-      'says why': item.reason,
-      mission: item.mission,
-      prohibited: item.prohibited.map(prohibition => keptText(prohibition, item.enforced)),
-      enforced: enforcedText(item.enforced),
-      lasts: `${item.expires_in} s`,
-      because: becauseText(item),
-      ...opensOf(item),
-      since: printableTime(item.requested_at),
-      assurance: item.assurance
-        ? `binding ${binding}, provenance ${provenance}, accountability ${accountability}`
-        : undefined,
-    }) + (item.assurance_notes ?? []).map(note => `  - ${printable(note)}\n`).join('')
-  )
-}
-
-/** Further signed facts: where the grant is valid, and what cannot be undone. */
-function signedBeside({ item }: Partial<Pick<PendingItem, 'item'>>): Record<string, string | undefined> {
-  return { 'good at': item?.resource, consequence: item?.consequence }
-}
-
-const KIND: Record<PendingItem['kind'], string> = {
-  connection: 'connection (an agent you do not know)',
-  operation: 'operation',
-  joint: 'joint (something that you hold with others)',
-}
-
-const AGAIN = 'connection (an agent whose access was ended before)'
-
 function kindInTable({ kind, because }: PendingItem): string {
   return kind === 'connection' && wasRevoked(because) ? 'connection again' : kind
-}
-
-/** For what she holds with others: with whom, how many must agree, and how far her approval goes. */
-function jointOf({ account, rule, holders }: PendingItem): Record<string, unknown> {
-  if (account === undefined || rule === undefined || holders === undefined) return {}
-  const weighs = (weight: number): string =>
-    rule.total_weight === holders.length ? '' : `, weight ${weight}`
-  return {
-    account,
-    'who is asked': holders.map(one => `${one.owner} at ${one.issuer}${weighs(one.weight)}`),
-    'it takes': takesText(rule, holders.length),
-    'approving opens': `nothing beside what is held jointly in ${account}`,
-  }
-}
-
-function takesText({ kind, threshold, total_weight }: JointHolding['rule'], holders: number): string {
-  if (kind === 'all') return 'the approval of all of them'
-  if (kind === 'any') return 'the approval of any one of them'
-  if (total_weight === holders) return `the approval of ${threshold} of them`
-  return `approvals that weigh ${threshold} of ${total_weight}`
-}
-
-/** What else her approval opens; an authority of an earlier version does not say. */
-function opensOf({ kind, opens }: PendingItem): Record<string, unknown> {
-  if (kind !== 'connection' || opens === undefined) return {}
-  const none = 'nothing: every tier of yours asks you about each operation'
-  return { 'approving opens': opens.length === 0 ? none : `without asking you again: ${opens.join(', ')}` }
-}
-
-/** How the agent is known: only a word, or the word in a record that says more. */
-function identityText(identity: unknown): unknown {
-  return isRecord(identity) && typeof identity['kind'] === 'string' ? identity['kind'] : identity
-}
-
-/** The claimed operators. */
-function operatorOf(identity: unknown): Record<string, unknown> {
-  if (!isRecord(identity)) return {}
-  const { operator, client_id, signature_agent } = identity
-  return { operator, 'its document': client_id, 'its keys': signature_agent }
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -1,7 +1,7 @@
 /**
  * Owns reading an agreement again that was accepted before, known by its hash and by the key that signed it,
- * as a receipt and a waiting item name it. Contract: "Agreement (claim_token, beat 3)" (JWS protected header),
- * "Grant answer (beat 4)".
+ * as a receipt and a waiting item name it. Contract: "Agreement (claim_token, beat 3)" (JWS protected
+ * header), "Grant answer (beat 4)".
  */
 import { s256 } from './encoding.ts'
 import type { JsonObject } from './json.ts'

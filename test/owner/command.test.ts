@@ -80,15 +80,15 @@ describe('pending', () => {
     expect((await owner('pending')).printed).toContain('joint (family-1)')
   })
 
-  it('shows one request whole, what the agent says of itself escaped', async () => {
+  it('shows one request as it is listed where there is no record, escaped, and no word that nobody verified', async () => {
     answers['/owner/pending'] = { body: [trade] }
     const { printed } = await owner('pending', 'fam_7')
-    expect(printed).toContain('says why      because\\u{a}\\u{1b}]0;x\\u{7}\n')
-    expect(printed).toContain('assurance     binding 1, provenance 0, accountability 0\n')
-    expect(printed).toContain('  - the key alone vouches for it\n')
-    expect(printed).toContain(
-      'identity      pseudonymous\noperator      https://op.example\nits document  https://op.example/a\\u{1b}\n',
-    )
+    expect(printed).toContain('The authority gives no record of this request: it lists what follows')
+    expect(printed).toContain('operation   place_trade {"symbol":"VTI","note":"\\u001b[2K\\u{202e}"}\n')
+    expect(printed).toContain('assurance   binding 1, provenance 0, accountability 0\n')
+    expect(printed).toContain('identity    pseudonymous\noperator    https://op.example\n')
+    expect(printed).toContain('its own words are not shown')
+    expect(printed).not.toContain('because\\u{a}')
     expect(printed).toContain('usher owner approve fam_7\nusher owner deny fam_7\n')
     // oxlint-disable-next-line no-control-regex -- looking for them is the purpose
     expect(printed).not.toMatch(/[\u001b\u0007\u202e]/)
@@ -111,14 +111,14 @@ describe('pending', () => {
     answers['/owner/pending'] = { body: [{ ...trade, prohibited, enforced }] }
     const { printed } = await owner('pending', 'fam_7')
     expect(printed).toContain(
-      'prohibited    leverage\\u{1b} (only promised), withdraw (enforced: no grant under these terms has that scope), ' +
+      'prohibited  leverage\\u{1b} (only promised), withdraw (enforced: no grant under these terms has that scope), ' +
         'cancel_trade (enforced: this grant is for one other call), newer\n' +
-        'enforced      scope trade; at most 300 s; once; exactly this operation\n',
+        'enforced    scope trade; at most 300 s; once; exactly this operation\n',
     )
     // From an authority that says less, or more than is known here.
     answers['/owner/pending'] = { body: [trade] }
     expect((await owner('pending', 'fam_7')).printed).toContain(
-      'prohibited    leverage\nenforced      {"scope":true}\n',
+      'prohibited  leverage\nenforced    {"scope":true}\n',
     )
   })
 

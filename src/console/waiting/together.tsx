@@ -1,7 +1,7 @@
 /**
- * Several requests of one agent for one tool, decided together: each approval is signed separately, and either
- * all are decided or none. What cannot be undone is approved on its own card alone. Contract: "Owner API"
- * (`/owner/pending/decisions`).
+ * Several requests of one agent for one tool, decided together: each approval is signed separately, and
+ * either all are decided or none. What cannot be undone is approved on its own card alone. Contract: "Owner
+ * API" (`/owner/pending/decisions`).
  */
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { DecisionItem } from '../../wire/decision-item.ts'

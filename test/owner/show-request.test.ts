@@ -1,0 +1,155 @@
+/**
+ * What a person reads of one request at her terminal: contract, "Owner API" (a surface shows what is in the
+ * item), "Agreement (claim_token, beat 3)" (the agent's own words are its claim, and only what it signed).
+ */
+import { beforeEach, describe, expect, it } from 'vitest'
+import { openClaimToken, signAgreement } from '../../src/wire/agreement.ts'
+import { itemDigest, type DecisionItem } from '../../src/wire/decision-item.ts'
+import { s256 } from '../../src/wire/encoding.ts'
+import { thumbprintHandle } from '../../src/wire/keys.ts'
+import { ITEM } from '../support/decision-samples.ts'
+import { ownerCommand } from '../support/owner-command.ts'
+import { agreementContent, newKey } from '../support/wire-samples.ts'
+
+const { answers, api, owner } = ownerCommand()
+const [agent, stranger] = [newKey(), newKey()]
+const compactOf = (content: Parameters<typeof agreementContent>[0], key = agent): string =>
+  openClaimToken(signAgreement(agreementContent(content), key)).compact
+const signed = compactOf({
+  reason: 'To plan\n\u001b]0;x\u0007your day',
+  mission: { approver: 'https://boss.example\u202e', s256: 'm'.repeat(43) },
+})
+
+/** As the authority lists it; what stands beside the item says something else. */
+function listed(changes: Partial<DecisionItem> = {}, agreement = signed) {
+  const item: DecisionItem = {
+    ...ITEM,
+    agent: { handle: thumbprintHandle(agent), jkt: agent.thumbprint, identity: 'pseudonymous' },
+    agreement_s256: s256(agreement),
+    ...changes,
+  }
+  const beside = {
+    family: item.family,
+    kind: 'operation',
+    tier: 'LISTED',
+    tier_name: 'LISTED',
+    resource_id: 'LISTED',
+    purpose: 'LISTED',
+    operation: { tool: 'LISTED', params: {} },
+    reason: 'LISTED',
+    mission: { approver: 'LISTED', s256: 'LISTED' },
+    prohibited: ['LISTED'],
+    enforced: { scope: ['LISTED'] },
+    identity: { kind: 'identified', client_id: 'LISTED', signature_agent: 'LISTED', operator: 'LISTED' },
+    handle: 'LISTED',
+    assurance: { binding: 9, provenance: 9, accountability: 9 },
+    assurance_notes: ['LISTED'],
+    because: ['LISTED'],
+    opens: ['LISTED'],
+    expires_in: 999_999,
+    requested_at: '2001-01-01T00:00:00.000Z',
+  }
+  return { ...beside, item, item_s256: itemDigest(item) }
+}
+
+function waits(changes: Partial<DecisionItem> = {}, agreement_jws = signed): void {
+  const request = listed(changes, agreement_jws)
+  answers['/owner/pending'] = { body: [request] }
+  answers[`/owner/pending/${ITEM.family}`] = { body: { ...request, agreement_jws } }
+}
+
+const printedOf = async (): Promise<string> => (await owner('pending', ITEM.family)).printed
+
+beforeEach(() => waits())
+
+describe('One request at a terminal', () => {
+  it('is shown from the item alone, whatever is listed beside it, in the table as well', async () => {
+    const printed = await printedOf()
+    expect(printed).toContain('place_trade {"qty":5,"symbol":"VTI"}')
+    for (const said of ['bea/trading', 'Trade as told', 'resale', 'compensatable', agent.thumbprint])
+      expect(printed).toContain(said)
+    expect(printed).toMatch(/^lasts +for one call, within 300 s$/m)
+    expect(printed).toMatch(/^since +2026-/m)
+    const table = (await owner('pending')).printed
+    expect(table).toContain('bea/trading')
+    for (const text of [printed, table]) expect(text).not.toMatch(/LISTED|999999|2001-01-01/)
+  })
+
+  it('says whether its operator lists its key, and who else has a say', async () => {
+    const organization = {
+      issuer: 'https://org.example',
+      org: 'acme',
+      name: 'Acme\u202e',
+      effect: 'ask',
+      because: ['always_ask'],
+    }
+    waits({ operator: { origin: 'https://op.example', attested: true }, organization })
+    const printed = await printedOf()
+    expect(printed).toMatch(/^operator +https:\/\/op\.example \(lists the key of this agent as its own\)$/m)
+    expect(printed).toMatch(
+      /^organization +Acme\\u\{202e\} \(acme at https:\/\/org\.example\) says ask: always_ask$/m,
+    )
+    waits({ operator: { origin: 'https://op.example', attested: false } })
+    expect(await printedOf()).toMatch(/named by the agent, and does not confirm it/)
+    waits()
+    expect(await printedOf()).toMatch(/^operator +none named$/m)
+  })
+
+  it('says of a call that nobody knows what it leads to', async () => {
+    waits()
+    const { consequence: _none, ...item } = listed().item
+    const request = { ...listed(), item, item_s256: itemDigest(item) }
+    answers['/owner/pending'] = { body: [request] }
+    expect(await printedOf()).toMatch(/^consequence +nobody says what it leads to$/m)
+  })
+
+  it('is for a script the record as the authority gave it', async () => {
+    const { printed } = await owner('--json', 'pending', ITEM.family)
+    expect(JSON.parse(printed)).toEqual(listed())
+    expect(api.received).toHaveLength(1)
+  })
+})
+
+describe('The own words of an agent', () => {
+  it('stand below the facts, as its claim, escaped', async () => {
+    const printed = await printedOf()
+    const [facts, words] = printed.split("In the agent's own words, which nobody has checked:\n")
+    expect(facts).not.toMatch(/plan|boss/)
+    expect(words).toMatch(/^ {2}says why +To plan\\u\{a\}\\u\{1b\}\]0;x\\u\{7\}your day$/m)
+    expect(words).toMatch(/^ {2}mission approved by +https:\/\/boss\.example\\u\{202e\}$/m)
+    // oxlint-disable-next-line no-control-regex -- looking for them is the purpose
+    expect(printed).not.toMatch(/[\u001b\u0007\u202e]/)
+  })
+
+  it('are said to be none where it gave none', async () => {
+    waits({}, compactOf({}))
+    expect(await printedOf()).toContain('The agent says nothing in its own words.')
+  })
+
+  it.each<[string, () => void]>([
+    ['another key signed them', () => waits({}, compactOf({ reason: 'Forged' }, stranger))],
+    ['the item names another agreement', () => waits({ agreement_s256: s256('another') })],
+    [
+      'they were exchanged under the signature',
+      () => {
+        const [header, , signature] = signed.split('.')
+        const payload = Buffer.from(JSON.stringify({ reason: 'Forged' })).toString('base64url')
+        waits({}, `${header}.${payload}.${signature}`)
+      },
+    ],
+    ['they are no agreement', () => waits({}, 'Forged')],
+  ])('are not shown where %s', async (_what, forge) => {
+    forge()
+    const printed = await printedOf()
+    expect(printed).toContain('The authority gave other words than this agent signed.')
+    expect(printed).not.toMatch(/Forged|To plan/)
+  })
+
+  it('are not shown where the authority does not give what was signed', async () => {
+    delete answers[`/owner/pending/${ITEM.family}`]
+    const { code, printed } = await owner('pending', ITEM.family)
+    expect(code).toBe(0)
+    expect(printed).toContain('its own words are not shown')
+    expect(printed).not.toMatch(/To plan|LISTED/)
+  })
+})
