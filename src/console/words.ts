@@ -248,6 +248,10 @@ export const WORDS = {
     words: 'Containing',
     all: 'All',
     more: 'Show older',
+    noneYet: 'Nothing that fits was found so far',
+    searchOn: 'Search further back',
+    exportCut: (count: number) =>
+      `Only the newest ${count} entries are in the file, and there are older ones. “usher owner ledger --json” exports a longer ledger.`,
     export: { json: 'Export JSON', csv: 'Export CSV' },
     receipt: 'Receipt',
     receipts: 'Receipts',

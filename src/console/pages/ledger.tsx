@@ -5,56 +5,50 @@ import { useEffect, useMemo, useState } from 'preact/hooks'
 import type { Connection, LedgerEntry } from '../../wire/owner-api.ts'
 import { ask, askAll, type Access } from '../api.ts'
 import { csvOf } from '../ledger/csv.ts'
+import { LedgerLine } from '../ledger/line.tsx'
+import {
+  allEntries,
+  EXPORTED_MAX,
+  ledgerPath,
+  nextPage,
+  NO_FILTER,
+  WORDS_LENGTH_MAX,
+  type Filter,
+  type Page,
+  type ReadPage,
+} from '../ledger/query.ts'
 import { Receipts } from '../ledger/receipts.tsx'
 import { saveAs } from '../ledger/save.ts'
-import { LedgerLine } from '../ledger/line.tsx'
 import { Awaited, Fault, Nothing, PageHead } from '../parts.tsx'
 import { useDeed, useLoaded, useSession } from '../session.ts'
-import { WORDS } from '../words.ts'
+import { shownText } from '../shown.tsx'
 import { TextField } from '../text-field.tsx'
+import { WORDS } from '../words.ts'
 
 const W = WORDS.ledger
 const PAGE = 50
-/** How many entries are exported at once; `usher owner ledger` exports a longer ledger. */
-const EXPORTED_MAX = 10_000
+/** A search begins once she has not typed for so long. */
+const TYPING_MS = 250
+const FORMATS = ['json', 'csv'] as const
 
-interface Filter {
-  handle: string
-  kind: string
-}
-
-interface Page {
-  entries: LedgerEntry[]
-  next: number | null
-}
-
-const NONE: Filter = { handle: '', kind: '' }
+const readBy =
+  (access: Access): ReadPage =>
+  path =>
+    ask<Page>(access, { path })
 
 export function LedgerPage() {
-  const [filter, setFilter] = useState(NONE)
-  const [words, setWords] = useState('')
-  const [from, setFrom] = useState('')
-  const [until, setUntil] = useState('')
+  const [filter, setFilter] = useState(NO_FILTER)
   const [family, setFamily] = useState<string>()
-  const { data, fault, reload } = useLoaded(access => readPage(access, filter), /./)
-  const [older, setOlder] = useState<Page[]>([])
-  const { busy, fault: failed, run } = useDeed()
+  const [isCut, setCut] = useState(false)
   const { access } = useSession()
-  useEffect(() => {
-    setOlder([])
-    reload()
-  }, [filter, reload])
-  const next = (older.at(-1) ?? data)?.next ?? null
-  const entries = useMemo(() => {
-    const all = new Map<number, LedgerEntry>()
-    for (const page of [...(data === undefined ? [] : [data]), ...older])
-      for (const entry of page.entries) all.set(entry.seq, entry)
-    return [...all.values()]
-      .sort((a, b) => b.seq - a.seq)
-      .filter(entry => fits(entry, { words, from, until }))
-  }, [data, older, words, from, until])
-  const more = async (): Promise<void> => {
-    if (next !== null) setOlder([...older, await readPage(access, filter, next)])
+  const { busy, fault: failed, run } = useDeed()
+  const { data, fault, reload, entries, next, older } = useEntries(useSettled(filter))
+  const save = async (format: (typeof FORMATS)[number]): Promise<void> => {
+    setCut(false)
+    const all = await allEntries(readBy(access), filter)
+    if (format === 'csv') saveAs('ledger.csv', csvOf(all.entries), 'text/csv')
+    else saveAs('ledger.json', `${JSON.stringify(all.entries, undefined, 2)}\n`, 'application/json')
+    setCut(all.isCut)
   }
   return (
     <>
@@ -66,17 +60,20 @@ export function LedgerPage() {
               type="button"
               class="plain"
               disabled={busy}
-              onClick={() => run(() => exportAll(access, { ...filter, words, from, until, format }))}
+              onClick={() => run(() => save(format))}
             >
               {W.export[format]}
             </button>
           ))}
         </div>
       </PageHead>
-      <Filters {...{ filter, setFilter, words, setWords, from, setFrom, until, setUntil }} />
+      <Filters filter={filter} setFilter={setFilter} />
       <Fault text={failed} />
+      <div role="status">{isCut ? <p class="notice warn">{W.exportCut(EXPORTED_MAX)}</p> : null}</div>
       <Awaited data={data} fault={fault} reload={reload} />
-      {data !== undefined && entries.length === 0 ? <Nothing title={W.none} /> : null}
+      {data !== undefined && entries.length === 0 ? (
+        <Nothing title={next === null ? W.none : W.noneYet} />
+      ) : null}
       <ol class="lines">
         {entries.map(entry => (
           <LedgerLine key={entry.seq} entry={entry} onReceipt={setFamily} />
@@ -84,8 +81,8 @@ export function LedgerPage() {
       </ol>
       {next === null ? null : (
         <div class="foot">
-          <button type="button" class="plain" disabled={busy} onClick={() => run(more)}>
-            {W.more}
+          <button type="button" class="plain" disabled={busy} onClick={() => run(older)}>
+            {entries.length === 0 ? W.searchOn : W.more}
           </button>
         </div>
       )}
@@ -94,100 +91,100 @@ export function LedgerPage() {
   )
 }
 
-function readPage(access: Access, { handle, kind }: Filter, before?: number): Promise<Page> {
-  const query = new URLSearchParams({ first: 'newest', limit: String(PAGE) })
-  if (handle !== '') query.set('handle', handle)
-  if (kind !== '') query.set('kind', kind)
-  if (before !== undefined) query.set('before', String(before))
-  return ask<Page>(access, { path: `owner/ledger?${query.toString()}` })
+/** The newest entries that fit, and with each call of `older` those before them. */
+function useEntries(filter: Filter) {
+  const { access } = useSession()
+  const key = ledgerPath(filter, { limit: PAGE })
+  const { data, fault, reload } = useLoaded(
+    async by => ({ key, page: await nextPage(readBy(by), filter, { limit: PAGE }) }),
+    /./,
+  )
+  const [further, setFurther] = useState<{ key: string; pages: Page[] }>({ key, pages: [] })
+  useEffect(reload, [key, reload])
+  // What was read for another filter does not count.
+  const first = data?.key === key ? data.page : undefined
+  const pages = further.key === key ? further.pages : undefined
+  const next = (pages?.at(-1) ?? first)?.next ?? null
+  const entries = useMemo(() => {
+    const all = new Map<number, LedgerEntry>()
+    for (const page of [...(first === undefined ? [] : [first]), ...(pages ?? [])])
+      for (const entry of page.entries) all.set(entry.seq, entry)
+    return [...all.values()].sort((a, b) => b.seq - a.seq)
+  }, [first, pages])
+  const older = async (): Promise<void> => {
+    if (next === null) return
+    const page = await nextPage(readBy(access), filter, { before: next, limit: PAGE })
+    setFurther({ key, pages: [...(pages ?? []), page] })
+  }
+  return { data: first, fault, reload, entries, next, older }
 }
 
-interface Sought {
-  words: string
-  from: string
-  until: string
+/** The value once it has not changed for a moment. */
+function useSettled<T>(value: T): T {
+  const [settled, setSettled] = useState(value)
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(() => value), TYPING_MS)
+    return () => clearTimeout(timer)
+  }, [value])
+  return settled
 }
 
-/** Days are in the reader's own time zone. */
-function fits(entry: LedgerEntry, { words, from, until }: Sought): boolean {
-  const time = Date.parse(entry.ts)
-  if (from !== '' && time < Date.parse(`${from}T00:00:00`)) return false
-  if (until !== '' && time >= Date.parse(`${until}T00:00:00`) + 86_400_000) return false
-  const text = JSON.stringify(entry).toLowerCase()
-  return words
-    .toLowerCase()
-    .split(/\s+/)
-    .every(word => text.includes(word))
-}
-
-const FORMATS = ['json', 'csv'] as const
-
-/** The part of the whole ledger that the filters select, as a file. */
-async function exportAll(
-  access: Access,
-  { format, ...wanted }: Filter & Sought & { format: (typeof FORMATS)[number] },
-): Promise<void> {
-  const all: LedgerEntry[] = []
-  let before: number | undefined
-  do {
-    const { entries, next }: Page = await readPage(access, wanted, before)
-    all.push(...entries.filter(entry => fits(entry, wanted)))
-    before = next ?? undefined
-  } while (before !== undefined && all.length < EXPORTED_MAX)
-  if (format === 'csv') saveAs('ledger.csv', csvOf(all), 'text/csv')
-  else saveAs('ledger.json', `${JSON.stringify(all, undefined, 2)}\n`, 'application/json')
-}
-
-function Filters(props: {
-  filter: Filter
-  setFilter: (filter: Filter) => void
-  words: string
-  setWords: (words: string) => void
-  from: string
-  setFrom: (day: string) => void
-  until: string
-  setUntil: (day: string) => void
-}) {
-  const { filter, setFilter, words, setWords, from, setFrom, until, setUntil } = props
+function Filters({ filter, setFilter }: { filter: Filter; setFilter: (filter: Filter) => void }) {
   const { data } = useLoaded(
     access => askAll<Connection>(access, 'owner/connections'),
     /^(decided|connect|revoked)/,
   )
+  const set = (name: keyof Filter) => (value: string) => setFilter({ ...filter, [name]: value })
   return (
     <form class="filters" onSubmit={event => event.preventDefault()}>
-      <TextField label={W.words} name="words" type="search" value={words} onValue={setWords} />
-      <label>
-        <span class="label">{W.kind}</span>
-        <select
-          name="kind"
-          value={filter.kind}
-          onChange={event => setFilter({ ...filter, kind: event.currentTarget.value })}
-        >
-          <option value="">{W.all}</option>
-          {Object.entries(W.kinds).map(([kind, text]) => (
-            <option key={kind} value={kind}>
-              {text}
-            </option>
-          ))}
-        </select>
-      </label>
-      <label>
-        <span class="label">{W.agent}</span>
-        <select
-          name="agent"
-          value={filter.handle}
-          onChange={event => setFilter({ ...filter, handle: event.currentTarget.value })}
-        >
-          <option value="">{W.all}</option>
-          {data?.map(({ handle, label }) => (
-            <option key={handle} value={handle}>
-              {label ?? handle}
-            </option>
-          ))}
-        </select>
-      </label>
-      <TextField label={W.from} name="from" type="date" value={from} onValue={setFrom} />
-      <TextField label={W.until} name="until" type="date" value={until} onValue={setUntil} />
+      <TextField
+        label={W.words}
+        name="words"
+        type="search"
+        maxLength={WORDS_LENGTH_MAX}
+        value={filter.words}
+        onValue={set('words')}
+      />
+      <Choice
+        label={W.kind}
+        name="kind"
+        value={filter.kind}
+        onValue={set('kind')}
+        options={Object.entries(W.kinds)}
+      />
+      <Choice
+        label={W.agent}
+        name="agent"
+        value={filter.handle}
+        onValue={set('handle')}
+        options={(data ?? []).map(({ handle, label }) => [handle, shownText(label ?? handle)])}
+      />
+      <TextField label={W.from} name="from" type="date" value={filter.from} onValue={set('from')} />
+      <TextField label={W.until} name="until" type="date" value={filter.until} onValue={set('until')} />
     </form>
+  )
+}
+
+/** One of several values, each with its text, or all of them. */
+function Choice(props: {
+  label: string
+  name: string
+  value: string
+  onValue: (value: string) => void
+  options: [value: string, text: string][]
+}) {
+  const { label, name, value, onValue, options } = props
+  return (
+    <label>
+      <span class="label">{label}</span>
+      <select name={name} value={value} onChange={event => onValue(event.currentTarget.value)}>
+        <option value="">{W.all}</option>
+        {options.map(([one, text]) => (
+          <option key={one} value={one}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
   )
 }
