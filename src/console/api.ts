@@ -8,6 +8,7 @@ import { signingInput } from '../wire/request-signing.ts'
 import { base64, randomText, sha256, utf8 } from './bytes.ts'
 import { sign, type DeviceKey } from './device-key.ts'
 import type { Login } from './realm.ts'
+import { WORDS } from './words.ts'
 
 /** The answer if a request failed; `status` 0 means that nobody answered. */
 export class ApiFault extends Error {
@@ -149,7 +150,8 @@ async function fetched(url: URL, init: RequestInit): Promise<Response> {
     response = await fetch(url, { ...init, redirect: 'error', credentials: 'omit', cache: 'no-store' })
   } catch (cause) {
     if (isAbort(cause)) throw cause
-    throw new ApiFault(0, 'unreachable', 'Nobody answers. What you decide is sent once the server is back.')
+    const isRead = (init.method ?? 'GET') === 'GET'
+    throw new ApiFault(0, 'unreachable', isRead ? WORDS.unreachable.read : WORDS.unreachable.act)
   }
   if (response.ok) return response
   const body = await bodyOf(response)

@@ -17,18 +17,28 @@ interface Jws {
 
 /**
  * The claims of an agreement, if it has this hash (`agreement`, s256) and is signed by the key with this
- * thumbprint (`jkt`); undefined otherwise. An agent token in its header is only read for its key. Judges no
- * claim.
+ * thumbprint (`jkt`); undefined otherwise. Judges no claim.
  */
 export async function signedAgreement(
   compact: string,
   { agreement, jkt }: { agreement: string; jkt: string },
 ): Promise<JsonObject | undefined> {
   if ((await s256(compact)) !== agreement) return undefined
+  const read = await selfSignedAgreement(compact)
+  return read?.jkt === jkt ? read.claims : undefined
+}
+
+/**
+ * The claims of an agreement that is signed by the key in its own header, and the thumbprint of that key. An
+ * agent token in the header is only read for its key. Whose key it is, is not judged.
+ */
+export async function selfSignedAgreement(
+  compact: string,
+): Promise<{ claims: JsonObject; jkt: string } | undefined> {
   const jws = parsedJws(compact, TYP.agreement)
   const x = jws === undefined ? undefined : agentKeyIn(jws.header)
   if (jws === undefined || x === undefined || !(await isSignedBy(jws, x))) return undefined
-  return (await thumbprint(x)) === jkt ? jws.payload : undefined
+  return { claims: jws.payload, jkt: await thumbprint(x) }
 }
 
 /**

@@ -18,6 +18,11 @@ export const WORDS = {
   longText: 'A long text, shown whole',
   loading: 'Loading…',
   offline: 'Offline. What is shown may be old; the page goes on by itself once the server answers.',
+  /** An answer may also have been lost after the server did what it was asked. */
+  unreachable: {
+    read: 'Nobody answers.',
+    act: 'Nobody answers. As far as this page knows nothing was decided or changed, and it sends nothing again by itself. Look once the server is back, and decide then.',
+  },
   retry: 'Try again',
   skip: 'Skip to the content',
   pages: {

@@ -46,13 +46,16 @@ describeWith(installedBrowser(), 'A page without a network', path => {
       const asked = []
       for (const agent of missed) asked.push(await stand.waits(agent))
       await press(card(page, before.family).getByRole('button', { name: 'Approve', exact: true }))
-      await card(page, before.family).getByRole('alert').getByText('Nobody answers').waitFor()
+      const said = card(page, before.family).getByRole('alert').getByText('Nobody answers')
+      expect(await said.textContent()).toContain('nothing was decided or changed, and it sends nothing again')
       expect((await pendingAt(authority)).map(({ family }) => family)).toContain(before.family)
       await page.getByText(OFFLINE).waitFor()
       await page.context().setOffline(false)
       for (const { family } of asked) await card(page, family).waitFor()
       await page.getByText(OFFLINE).waitFor({ state: 'detached' })
       expect(resumed.at(-1)).toMatch(/./)
+      // Nothing of what she pressed meanwhile is sent by itself.
+      expect((await pendingAt(authority)).map(({ family }) => family)).toContain(before.family)
       await press(card(page, before.family).getByRole('button', { name: 'Approve', exact: true }))
       await card(page, before.family).getByText('Approved by you, on this device').waitFor()
       expect((await known.present(before.ticket)).status).toBe(200)
@@ -64,6 +67,25 @@ describeWith(installedBrowser(), 'A page without a network', path => {
       await device.close()
     },
   )
+})
+
+describeWith(installedBrowser(), 'A card whose agreement cannot be read', path => {
+  const stand = consoleStand(path)
+
+  it('says so, and shows the agent’s own words once the server answers', async () => {
+    const agent = testAgent(stand.authority)
+    const { family } = await stand.waits(agent, 'portfolio_read', { reason: 'To tell you how it stands' })
+    const device = await stand.deviceOf(DESK)
+    const { page } = device
+    await page.route('**/owner/pending/fam_*', route => route.abort())
+    await page.reload()
+    const claims = card(page, family).locator('.claims')
+    await claims.getByText('Nobody answers').waitFor()
+    expect(await claims.textContent()).not.toContain('To tell you how it stands')
+    await page.unroute('**/owner/pending/fam_*')
+    await claims.getByText('To tell you how it stands').waitFor()
+    await device.close()
+  })
 })
 
 const servers = await pair()

@@ -68,7 +68,7 @@ export function Card({ pending, outcome, onSettled, onChanged, onDismiss }: Card
 type OpenProps = Pick<CardProps, 'onSettled' | 'onChanged'> & { item: DecisionItem }
 
 function Open({ item, onSettled, onChanged }: OpenProps) {
-  const whole = useWhole(item)
+  const { whole, fault } = useWhole(item)
   // What is said about an approval and what it lets in are the same.
   const [only, setOnly] = useState(false)
   return (
@@ -81,7 +81,7 @@ function Open({ item, onSettled, onChanged }: OpenProps) {
         <Lasts item={item} only={only} />
         <Others item={item} />
       </div>
-      <Claims said={whole?.said} />
+      <Claims said={whole?.said} fault={fault} />
       <Decide item={item} only={only} onOnly={setOnly} onSettled={onSettled} onChanged={onChanged} />
     </>
   )

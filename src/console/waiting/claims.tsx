@@ -8,13 +8,13 @@ import type { Whole } from './whole.ts'
 
 const W = WORDS.waiting
 
-export function Claims({ said }: { said: Whole['said'] | undefined }) {
+export function Claims({ said, fault }: { said: Whole['said'] | undefined; fault: string | undefined }) {
   return (
     <section class="claims">
       <h3>{W.claims}</h3>
       <p class="note">{W.claimsHint}</p>
       {said === undefined ? (
-        <p class="quiet">{WORDS.loading}</p>
+        <p class="quiet">{fault ?? WORDS.loading}</p>
       ) : said === 'forged' ? (
         <p class="notice bad">{W.claimsForged}</p>
       ) : (

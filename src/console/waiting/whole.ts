@@ -4,15 +4,13 @@
  * call that she approved. Contract: "Agreement" (reason, mission, operation), "Owner API"
  * (`/owner/pending/{family}`).
  */
-import { useEffect, useState } from 'preact/hooks'
 import { operationOf } from '../../rules/agreement.ts'
 import type { DecisionItem } from '../../wire/decision-item.ts'
-import { isJsonObject, parseJsonObject, type JsonObject } from '../../wire/json.ts'
+import { isJsonObject, type JsonObject } from '../../wire/json.ts'
 import type { WholePendingItem } from '../../wire/owner-api.ts'
-import { ask, ApiFault, type Access } from '../api.ts'
-import { textOfBase64url } from '../bytes.ts'
-import { signedAgreement } from '../jws.ts'
-import { useSession } from '../session.ts'
+import { ask, type Access } from '../api.ts'
+import { selfSignedAgreement, signedAgreement } from '../jws.ts'
+import { useLoaded } from '../session.ts'
 
 /** A call that she approved; `at` is ISO 8601. */
 export interface EarlierCall {
@@ -24,39 +22,36 @@ export interface Whole {
   /** Why it asks, in its own words; `forged`: the server gave words that this agent did not sign. */
   said: { reason: string | undefined; approver: string | undefined } | 'forged'
   connection: WholePendingItem['connection']
-  /** Null if she has not approved a call of this tool by this agent yet, or if it is no call. */
-  earlier: EarlierCall | null
+  /**
+   * Null if she has not approved a call of this tool by this agent yet, or if it is no call; undefined if the
+   * server gave one that this agent did not sign.
+   */
+  earlier: EarlierCall | null | undefined
 }
 
-/** Undefined until it is there, and if nobody answers: a card does not wait for it. */
-export function useWhole(item: DecisionItem): Whole | undefined {
-  const { access } = useSession()
-  const [whole, setWhole] = useState<Whole>()
-  useEffect(() => {
-    let isCurrent = true
-    wholeOf(access, item).then(
-      read => {
-        if (isCurrent) setWhole(read)
-      },
-      (error: unknown) => {
-        // The card says if the item no longer waits.
-        if (isCurrent && !(error instanceof ApiFault))
-          setWhole({ said: 'forged', connection: null, earlier: null })
-      },
-    )
-    return () => {
-      isCurrent = false
-    }
-    // The record of a family never changes; its hash would show that.
-  }, [access, item.family, item.agreement_s256])
-  return whole
+/**
+ * Undefined until it is there; a card does not wait for it. While nobody answers, `fault` says so, and it is
+ * asked for again.
+ */
+export function useWhole(item: DecisionItem): { whole: Whole | undefined; fault: string | undefined } {
+  const { data, fault } = useLoaded(access => wholeOf(access, item), /^(connection|reset)/)
+  return { whole: data, fault }
 }
 
 async function wholeOf(access: Access, item: DecisionItem): Promise<Whole> {
-  const { agreement_jws, approved_before, connection } = await ask<WholePendingItem>(access, {
-    path: `owner/pending/${encodeURIComponent(item.family)}`,
-  })
-  const earlier = approved_before && earlierOf(item, approved_before)
+  const path = `owner/pending/${encodeURIComponent(item.family)}`
+  const read = await ask<WholePendingItem>(access, { path })
+  return verifiedWhole(item, read).catch((): Whole => ({
+    said: 'forged',
+    connection: null,
+    earlier: undefined,
+  }))
+}
+
+/** Fails where what was read is no such answer. */
+async function verifiedWhole(item: DecisionItem, read: WholePendingItem): Promise<Whole> {
+  const { agreement_jws, approved_before, connection } = read
+  const earlier = approved_before && (await earlierOf(item, approved_before))
   const named = { agreement: item.agreement_s256, jkt: item.agent.jkt }
   const claims = await signedAgreement(agreement_jws, named)
   if (claims === undefined) return { said: 'forged', connection, earlier }
@@ -69,17 +64,19 @@ async function wholeOf(access: Access, item: DecisionItem): Promise<Whole> {
   return { said, connection, earlier }
 }
 
-/** Read from what the agent signed then; a call of another tool is not comparable. */
-function earlierOf(
-  { operation }: DecisionItem,
+/**
+ * Read from what the agent signed then, and only if it did: an identified agent may have had another key. A
+ * call of another tool is not comparable.
+ */
+async function earlierOf(
+  { operation, agent }: DecisionItem,
   { approved_at, agreement_jws }: NonNullable<WholePendingItem['approved_before']>,
-): EarlierCall | null {
-  const called = operationOf(payloadOf(agreement_jws))
+): Promise<Whole['earlier']> {
+  const agreed = await selfSignedAgreement(agreement_jws)
+  if (agreed === undefined || (agent.identity === 'pseudonymous' && agreed.jkt !== agent.jkt))
+    return undefined
+  const called = operationOf(agreed.claims)
   return called === undefined || called.tool !== operation?.tool
     ? null
     : { at: approved_at, params: called.params }
-}
-
-function payloadOf(jws: string): JsonObject {
-  return parseJsonObject(textOfBase64url(jws.split('.')[1] ?? '') ?? '')
 }
