@@ -105,6 +105,32 @@ describe('A decision', () => {
     expect(await post(family, { decision: 'approved', item_s256 })).toMatchObject({ status: 200 })
   })
 
+  it('on what was shown before a tier changed is 409 item_changed with the item as it is, and opens nothing', async () => {
+    const edit = (json: object) =>
+      authority.call(authority.alice, { method: 'PUT', target: '/owner/policies/statements', json })
+    expect((await edit({ ask_me: true })).status).toBe(200)
+    const one = agent()
+    const before = await waiting(one)
+    expect(before.item.opens).toEqual(['reading'])
+    // From now on her approval would let the agent through unasked there, too.
+    expect((await edit({ ask_me: false })).status).toBe(200)
+    const after = await shown(one)
+    expect(after.item).toEqual({ ...before.item, opens: ['reading', 'statements'] })
+    for (const said of [
+      { item_s256: before.item_s256 },
+      { statement: signed(before.item) },
+      { item_s256: after.item_s256, statement: signed(before.item) },
+    ])
+      expect(await post(before.family, { decision: 'approved', ...said })).toMatchObject({
+        status: 409,
+        body: { error: 'item_changed', item: after.item, item_s256: after.item_s256 },
+      })
+    expect((await shown(one)).item_s256).toBe(after.item_s256)
+    expect(await ledgerOf('connected', one.handle)).toEqual([])
+    const statement = signed(after.item)
+    expect(await post(after.family, { decision: 'approved', statement })).toMatchObject({ status: 200 })
+  })
+
   it('is refused where no database or reader could take what comes with it', async () => {
     const { family, item } = await waiting(agent())
     for (const said of [
