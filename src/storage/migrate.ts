@@ -51,10 +51,10 @@ export async function migrate(
       held = await lock(url)
       doing = 'the migrations'
       await assertOurTables(connection.client, migrations)
-      const said = await obtainRuntimeRole(connection.client)
-      if (said !== undefined) tell(said)
+      const obtained = await obtainRuntimeRole(connection.client)
+      if (obtained.said !== undefined) tell(obtained.said)
       const applied = await applyAll(connection.client, schema.party, migrations)
-      await grantPrivileges(connection.client, schema, { migrated: applied.length > 0 })
+      await grantPrivileges(connection.client, obtained, { ...schema, migrated: applied.length > 0 })
       return applied
     } finally {
       await connection.close()

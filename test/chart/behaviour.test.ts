@@ -288,7 +288,12 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
         'SecurityPolicy',
         'usher-alice',
       ).spec
-      expect(named(of('envoy-gateway'), 'SecurityPolicy', 'usher-alice').spec).toEqual(wanted)
+      const config = { allowed_origins: ['https://app.example.com'] }
+      const asked = changed('envoy-gateway', { sidecar: { config } })
+      expect(named(asked, 'SecurityPolicy', 'usher-alice').spec).toEqual(wanted)
+      // Without pages that may call nothing is answered to them.
+      const { cors: _pages, ...others } = wanted as Record<string, unknown>
+      expect(named(of('envoy-gateway'), 'SecurityPolicy', 'usher-alice').spec).toEqual(others)
     })
 
     test('take the cap on bodies from the file of the sidecar', () => {

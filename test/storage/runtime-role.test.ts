@@ -3,6 +3,8 @@
  * (docs/operating.md, "The role in Postgres"; docs/field-faults.md, row 2).
  */
 import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { Client } from 'pg'
 import { afterAll, describe, expect, it } from 'vitest'
 import { AUTHORITY_DATABASE, openDatabase } from '../../src/storage/authority/database.ts'
@@ -10,6 +12,7 @@ import { awaitDatabase } from '../../src/storage/core/database-wait.ts'
 import { lookAt } from '../../src/storage/migrate.ts'
 import { ORGANIZATION_DATABASE } from '../../src/storage/organization/database.ts'
 import { onServer } from '../support/postgres.ts'
+import { ROOT } from '../support/repository.ts'
 
 const PASSWORD = 'of-a-test'
 const made: string[] = []
@@ -113,12 +116,19 @@ describe('Two databases of one cluster', () => {
     )
     // Even where somebody lets it in.
     await asAdministrator(one, `GRANT CONNECT ON DATABASE ${quoted(one.name)} TO ${b}`)
+    const version = await onDatabase(one.as(a), async client => {
+      const { rows } = await client.query<{ version: number }>(
+        `SELECT current_setting('server_version_num')::int AS version`,
+      )
+      return rows[0]!.version
+    })
     for (const statement of [
       'SELECT * FROM owners',
       `UPDATE owners SET owner = 'another'`,
       'DELETE FROM owners',
       `SET ROLE ${quoted(one.role)}`,
-      `GRANT ${quoted(one.role)} TO ${b}`,
+      // Before, whoever may make roles may take any.
+      ...(version < 160_000 ? [] : [`GRANT ${quoted(one.role)} TO ${b}`]),
     ])
       await expect(onDatabase(one.as(b), client => client.query(statement))).rejects.toMatchObject({
         code: '42501',
@@ -200,6 +210,23 @@ describe('A log-in that may not make roles', () => {
   })
 })
 
+it('a new database gives the shared role nothing, whatever everybody may read there', async () => {
+  const login = await logIn('CREATEROLE')
+  const place = await databaseOf(login)
+  await asAdministrator(
+    place,
+    SHARED,
+    `ALTER DEFAULT PRIVILEGES FOR ROLE ${login} IN SCHEMA public GRANT SELECT ON TABLES TO PUBLIC`,
+  )
+  await AUTHORITY_DATABASE.migrate(place.as(login))
+  const { rows } = await onDatabase(place.as(login), client =>
+    client.query<{ writes: boolean }>(
+      `SELECT has_table_privilege('usher_runtime', 'owners', 'UPDATE, DELETE') AS writes`,
+    ),
+  )
+  expect(rows).toEqual([{ writes: false }])
+})
+
 /** As an earlier version, or an administrator for it, made it. */
 const SHARED = `DO $$ BEGIN CREATE ROLE usher_runtime NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$`
 
@@ -266,6 +293,26 @@ describe('A database that was migrated when all shared one role', () => {
     await expect(
       onDatabase(place.as(login), client => client.query('SET ROLE usher_runtime; SELECT * FROM owners')),
     ).rejects.toMatchObject({ code: '42501' })
+  })
+
+  it('is left to members of its own role by what docs/operating.md says', async () => {
+    const { login, place } = await fromEarlier()
+    const serving = await logIn()
+    const role = quoted(place.role)
+    await asAdministrator(place, `CREATE ROLE ${role} NOLOGIN`, `GRANT ${role} TO ${login}, ${serving}`)
+    await AUTHORITY_DATABASE.migrate(place.as(login))
+    const page = readFileSync(join(ROOT, 'docs/operating.md'), 'utf8')
+    const [, block] = /### Databases from 0\.2\.0[\s\S]*?```sql\n([\s\S]*?)```/.exec(page)!
+    const statements = block!
+      .replaceAll('usher_runtime_usher', role)
+      .replaceAll('DATABASE usher', `DATABASE ${quoted(place.name)}`)
+    await onDatabase(place.as(login), client => client.query(statements))
+    expect(await servedAs(place.as(serving))).toBe(place.role)
+    const stranger = await logIn()
+    await expect(onDatabase(place.as(stranger), async () => undefined)).rejects.toMatchObject({
+      code: '42501',
+    })
+    expect(await lookAt(place.as(login), 'authority')).toMatchObject({ sharedRole: false })
   })
 
   it('gives both roles what a new migration makes, and neither a right over receipts', async () => {

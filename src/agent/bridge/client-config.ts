@@ -3,7 +3,17 @@
  * stays as it is, and is given one more server.
  */
 import { constants } from 'node:fs'
-import { copyFile, mkdir, readFile, readlink, realpath, rename, stat, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  copyFile,
+  mkdir,
+  readFile,
+  readlink,
+  realpath,
+  rename,
+  stat,
+  writeFile,
+} from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, extname, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
@@ -84,7 +94,9 @@ export async function configure(options: ConfigureOptions, terminal: Terminal): 
   const told = kept === undefined ? '' : `; the file as it was is ${printable(kept)}`
   terminal.err(`Wrote ${printable(name)} to ${printable(path)}${told}.\n`)
   if (options.running !== undefined)
-    terminal.err(`It holds the secret of this client: keep ${printable(path)} out of version control.\n`)
+    terminal.err(
+      `It holds the secret of this client: keep ${printable(path)} and its copies out of version control.\n`,
+    )
 }
 
 function entryOf({ resources, environment: env = {}, running }: ConfigureOptions): Entry {
@@ -221,6 +233,8 @@ async function replace(
   }
   const target = await realpath(path)
   const kept = await keep(target)
+  // It may hold the secret already.
+  if (secret) await chmod(kept, 0o600)
   const temporary = `${target}.${crypto.randomUUID()}`
   // What holds a secret is its owner's alone, also where the file was not.
   const mode = (await stat(target)).mode & (secret ? 0o600 : 0o777)

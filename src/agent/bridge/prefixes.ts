@@ -29,18 +29,17 @@ export interface Prefixes {
 /** It leaves room for a readable part of the tool's own name. */
 const PREFIX_MAX = 20
 const PREFIXES_MAX = 1000
-/** The list of a resource waits no longer for its metadata, nor for that of others. */
-const METADATA_MILLISECONDS = 5000
-const OTHERS_MILLISECONDS = 1000
+/** The first list of a resource waits no longer for its metadata, and for that of others. */
+const METADATA_MILLISECONDS = 2000
 
 export function openPrefixes({ resources, folder, ownerNameOf }: PrefixOptions): Prefixes {
   const place = join(folder, 'prefixes')
   const known = new Map<string, string>()
   /** One is given after the other, so that the order of the resources decides between two of one name. */
   let turn: Promise<unknown> = Promise.resolve()
-  const nameOf = async (resource: string, ms: number): Promise<string | undefined> => {
+  const nameOf = async (resource: string): Promise<string | undefined> => {
     const owner = await waitAtMost(
-      ms,
+      METADATA_MILLISECONDS,
       ownerNameOf(resource).catch(() => undefined),
     )
     return typeof owner === 'string' && owner !== '' ? plainName(owner) : undefined
@@ -68,28 +67,34 @@ export function openPrefixes({ resources, folder, ownerNameOf }: PrefixOptions):
     }
     fail('state_unusable', `${place} holds more prefixes than there are resources: remove it.`)
   }
-  const give = async (wanted: string): Promise<string> => {
-    const before = await given(wanted)
-    if (before !== undefined) return before
-    const named = resources.map(async resource => {
-      if ((await given(resource)) !== undefined) return undefined
-      return nameOf(resource, resource === wanted ? METADATA_MILLISECONDS : OTHERS_MILLISECONDS)
-    })
-    const names = await Promise.all(named)
+  const namesFor = (wanted: string): Promise<(string | undefined)[]> =>
+    Promise.all(
+      resources.map(async resource => ((await given(resource)) === undefined ? nameOf(resource) : undefined)),
+    ).then(names =>
+      resources.map(
+        (resource, at) => names[at] ?? (resource === wanted ? plainName(lastPart(resource)) : undefined),
+      ),
+    )
+  const give = async (wanted: string, names: readonly (string | undefined)[]): Promise<string> => {
     for (const [at, resource] of resources.entries()) {
-      const name = names[at] ?? (resource === wanted ? plainName(lastPart(resource)) : undefined)
-      if (name !== undefined) await claim(resource, name)
+      const name = names[at]
+      if (name !== undefined && (await given(resource)) === undefined) await claim(resource, name)
     }
     return known.get(wanted)!
   }
   return {
     given,
-    of: resource => {
-      const found = turn.then(() => give(resource))
-      turn = found.catch(() => undefined)
-      return found.catch((error: unknown) => {
+    of: async resource => {
+      try {
+        const before = await given(resource)
+        if (before !== undefined) return before
+        const names = await namesFor(resource)
+        const found = turn.then(() => give(resource, names))
+        turn = found.catch(() => undefined)
+        return await found
+      } catch (error) {
         throw unusable(error)
-      })
+      }
     },
   }
 }

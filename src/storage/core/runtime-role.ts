@@ -41,7 +41,13 @@ const SERVES = `coalesce(has_table_privilege(oid, to_regclass('schema_migrations
 /** SQL, of a row of pg_roles: whether it is the shared role, and still has rights here. */
 const STILL_SHARED = `rolname = '${SHARED_ROLE}' AND ${SERVES}`
 
-/** The roles that serve a database. */
+/** The roles that are to serve a database, as identifiers in SQL, and what there is to say about them. */
+export interface ObtainedRoles {
+  roles: readonly string[]
+  said: string | undefined
+}
+
+/** What is known of the roles before anything is done. */
 interface RolesHere {
   /** Its own, as an identifier in SQL. */
   own: string
@@ -58,30 +64,34 @@ interface RolesHere {
 /**
  * Makes the role of this database and takes it on, where that is not done. Comes before the migrations, so
  * that a log-in which may not do it changes nothing. A database that nothing has served yet, new or restored,
- * is closed to all log-ins but members of its role, if it belongs to this one. @returns what there is to say
- * about the role. @throws Error saying what to do if the log-in may neither make the role nor become it.
+ * is closed to all log-ins but members of its role, if it belongs to this one. @throws Error saying what to
+ * do if the log-in may neither make the role nor become it.
  */
-export async function obtainRuntimeRole(client: ClientBase): Promise<string | undefined> {
+export async function obtainRuntimeRole(client: ClientBase): Promise<ObtainedRoles> {
   const before = await rolesHere(client)
+  const { own, shared } = before
   const fault = (await createRole(client, before)) ?? (await takeRole(client))
   if (fault !== undefined && !before.sharedTaken) throw fault
-  if (fault === undefined && !before.serves && !before.shared) await closeToOthers(client, before.own)
-  if (!before.shared) return undefined
+  if (fault === undefined && !before.serves) await admitMembers(client, own, { alone: !shared })
+  const roles = [...(fault === undefined ? [own] : []), ...(shared ? [SHARED_ROLE] : [])]
+  if (!shared) return { roles, said: undefined }
   const unmade = fault === undefined ? '' : ` ${fault.message}`
-  return `The role ${SHARED_ROLE}, which other databases of this cluster may share, has rights in this one (docs/operating.md, "The role in Postgres").${unmade}`
+  return {
+    roles,
+    said: `The role ${SHARED_ROLE}, which other databases of this cluster may share, has rights in this one (docs/operating.md, "The role in Postgres").${unmade}`,
+  }
 }
 
 /**
- * Gives the role, and the shared one where that still has rights here, the privileges that it needs in this
- * database. Does nothing if everything is in place, so that a start changes nothing.
+ * Gives the roles that were obtained the privileges that they need in this database. Does nothing if
+ * everything is in place, so that a start changes nothing.
  */
 export async function grantPrivileges(
   client: ClientBase,
-  privileges: Privileges,
-  { migrated }: { migrated: boolean },
+  { roles }: ObtainedRoles,
+  { migrated, ...privileges }: Privileges & { migrated: boolean },
 ): Promise<void> {
-  const { own, taken, shared } = await rolesHere(client)
-  for (const role of [...(taken ? [own] : []), ...(shared ? [SHARED_ROLE] : [])]) {
+  for (const role of roles) {
     if (migrated || !(await hasItsPrivileges(client, role, privileges.appendOnly)))
       await grantTo(client, role, privileges)
   }
@@ -170,17 +180,19 @@ async function takeRole(client: ClientBase): Promise<Error | undefined> {
   }
 }
 
-/** By default every log-in of the cluster may connect to every database. */
-async function closeToOthers(client: ClientBase, own: string): Promise<void> {
+/**
+ * Lets members of the role connect, if the database belongs to this log-in, and them alone where it serves
+ * nobody else: by default every log-in of the cluster may connect to every database.
+ */
+async function admitMembers(client: ClientBase, own: string, { alone }: { alone: boolean }): Promise<void> {
   const { rows } = await client.query<{ name: string }>(
     `SELECT quote_ident(datname) AS name FROM pg_database WHERE datname = current_database()
-      AND pg_has_role(current_user, datdba, 'MEMBER')`,
+      AND pg_has_role(current_user, datdba, 'USAGE')`,
   )
   if (rows[0] === undefined) return
   const { name } = rows[0]
-  await client.query(
-    `GRANT CONNECT ON DATABASE ${name} TO ${own}; REVOKE CONNECT ON DATABASE ${name} FROM PUBLIC`,
-  )
+  await client.query(`GRANT CONNECT ON DATABASE ${name} TO ${own}`)
+  if (alone) await client.query(`REVOKE CONNECT ON DATABASE ${name} FROM PUBLIC`)
 }
 
 /** Asked of every table, because tables that were restored from a dump may lack privileges. */

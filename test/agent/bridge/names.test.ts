@@ -134,6 +134,15 @@ describe('Of several resources, a tool', () => {
     expect(new Set(given).size).toBe(odd.length)
   })
 
+  it('waits for no other resource once something stands before it', async () => {
+    await all([work, home, bobs])
+    expect(await all([work, home, bobs], () => new Promise(() => undefined))).toEqual([
+      'alice_',
+      'alice-2_',
+      'bob_',
+    ])
+  })
+
   it('has the same before it in two processes that begin at once', async () => {
     const [one, other] = await Promise.all([all([work, home, bobs]), all([work, home, bobs])])
     const later = await all([work, home, bobs])
