@@ -31,7 +31,7 @@ chmod 711 .
 as() { if [ "$(id -u)" = 0 ]; then setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; else "$@"; fi; }
 export PATH="${bin}:$PATH"
 mkdir database && chmod 777 database
-as initdb -D database/data -U usher --auth=trust > initdb.log 2>&1
+as initdb -D database/data -U usher --auth=trust --encoding=UTF8 --locale=C > initdb.log 2>&1
 as postgres -D database/data -p 9300 -k "$PWD/database" -c listen_addresses=127.0.0.1 > postgres.log 2>&1 &
 until psql postgres://usher@127.0.0.1:9300/postgres -c 'SELECT 1' > /dev/null 2>&1; do sleep 0.2; done
 export DATABASE_URL=postgres://usher@127.0.0.1:9300/postgres
