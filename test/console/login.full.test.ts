@@ -128,6 +128,7 @@ describeWith(installedBrowser(), 'A login at her realm', path => {
     const { page, ...opened } = await loggedIn(keyboard, 'a-stranger')
     await page.getByText('Bind this login first').waitFor()
     await page.getByRole('button', { name: 'Log in' }).waitFor()
+    expect(await page.locator('.cards').count()).toBe(0)
     await opened.close()
   })
 
