@@ -39,9 +39,12 @@ test: $(INSTALLED) $(CONSOLE) ## Format, lint, types, import rules, then what ea
 # Five Envoys, as below.
 test-full: $(INSTALLED) $(CONSOLE) ## All tests at full strength, known faults, cluster, gateways and the bench gate (an hour and a half)
 	$(SIDE_BY_SIDE) $(CHECKS)
-	@REQUIRE_ALL=1 RACE_ROUNDS=100 ENVOY_VERSIONS='$(ENVOY_VERSIONS)' node test/support/run-tests.ts
+	@began=$$(date +%s); REQUIRE_ALL=1 RACE_ROUNDS=100 ENVOY_VERSIONS='$(ENVOY_VERSIONS)' node test/support/run-tests.ts && \
+	  echo "test-full: tests: $$(($$(date +%s) - began)) s"
 	@node test/support/contract-rows-check.ts
-	@$(MAKE) --no-print-directory faults cluster-test gateway-test bench-gate
+	@for part in faults cluster-test gateway-test bench-gate; do \
+	  began=$$(date +%s); REQUIRE_ALL=1 $(MAKE) --no-print-directory $$part || exit; echo "test-full: $$part: $$(($$(date +%s) - began)) s"; \
+	done
 
 python: $(INSTALLED) ## Install the Python packages that tests run beside ours (test/support/python), where they are not yet
 	@node test/support/python.ts

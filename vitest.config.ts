@@ -4,8 +4,10 @@
  */
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
+import { PATIENCE_MS } from './test/support/patience.ts'
 
-const POSTGRES = [
+/** The tests that need the database server of the run. */
+export const POSTGRES = [
   'test/storage/**/*.test.ts',
   'test/authority/**/*.test.ts',
   'test/admin/**/*.test.ts',
@@ -31,7 +33,7 @@ const PRODUCT = [
  * How long `expect.poll` waits, which by default is a second; as long as `until` does. A test that asserts
  * nothing cannot fail, so it is red.
  */
-const EXPECT = { poll: { timeout: 60_000 }, requireAssertions: true }
+const EXPECT = { poll: { timeout: PATIENCE_MS }, requireAssertions: true }
 /** The default leaves one processor out, which on a machine of two is half of it. */
 const ALL_PROCESSORS = '100%'
 /**

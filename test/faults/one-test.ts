@@ -5,8 +5,9 @@
  */
 import { spawn } from 'node:child_process'
 import { readFile, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, matchesGlob } from 'node:path'
 import { z } from 'zod'
+import { POSTGRES } from '../../vitest.config.ts'
 import type { Fault } from './faults.ts'
 
 export type Ending =
@@ -36,24 +37,33 @@ type Report = z.infer<typeof REPORT>
 /** Failing like this is no answer of the test's, but a patch that is no program. */
 const NO_PROGRAM =
   /^(?:SyntaxError|ReferenceError)\b|is not a function|does not provide an export|Cannot find (?:module|package)|Failed to (?:load|resolve)/
-/** What needs the database of the run (vitest.config.ts). */
-const WITH_POSTGRES = /^test\/(?:storage|authority|contract|envoy)\//
+/** Few tests must fail by never seeing what they wait for; those that pass see it in much less. */
+const PATIENCE_WITH_A_FAULT_MS = 15_000
 
 /**
- * How the named tests end in this directory, in their order. `databaseUrl`: a server for those that need one.
+ * How the named tests end in this directory, in their order. `databaseUrl`: a server for those that need one;
+ * `hasFault`: they are to fail, so they wait less long for what is not to come.
  */
 export async function runTests(
   directory: string,
   named: readonly Named[],
-  { databaseUrl, secondsMax }: { databaseUrl: string | undefined; secondsMax: number },
+  {
+    databaseUrl,
+    secondsMax,
+    hasFault,
+  }: { databaseUrl: string | undefined; secondsMax: number; hasFault: boolean },
 ): Promise<Ending[]> {
   const reportFile = join(directory, 'faults-report.json')
   const files = [...new Set(named.map(({ file }) => file))]
   const pattern = named.map(({ test }) => `^${escaped(test)}$`).join('|')
   const args = ['run', ...files, '-t', pattern, '--reporter=json', `--outputFile=${reportFile}`]
-  const usesDatabase = databaseUrl !== undefined && files.some(file => WITH_POSTGRES.test(file))
+  const usesDatabase =
+    databaseUrl !== undefined && files.some(file => POSTGRES.some(glob => matchesGlob(file, glob)))
   const output = await execute(directory, args, {
-    environment: usesDatabase ? { DATABASE_URL: databaseUrl } : {},
+    environment: {
+      ...(usesDatabase && { DATABASE_URL: databaseUrl }),
+      ...(hasFault && { TEST_PATIENCE_MS: String(PATIENCE_WITH_A_FAULT_MS) }),
+    },
     secondsMax,
   })
   const text = await readFile(reportFile, 'utf8').catch(() => undefined)

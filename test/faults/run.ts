@@ -14,12 +14,12 @@ const USAGE = `usage: node test/faults/run.ts [options] [name...]
   name         run these faults only
   --list       list them
   --shard I/N  run the I-th of N parts
-  --jobs N     faults at a time, each in a copy of its own (half of the cores)
+  --jobs N     faults at a time, each in a copy of its own (as many as cores)
 DATABASE_URL uses a Postgres of yours instead of an embedded one.`
 
 /** A test that has not ended by then is stopped, and shows nothing. */
 const SECONDS_PER_TEST = 180
-const SECONDS_WITHOUT = 600
+const SECONDS_WITHOUT = 900
 
 interface Options {
   faults: Fault[]
@@ -44,7 +44,7 @@ function readOptions(): Options | undefined {
   const [, part, parts] = /^(\d+)\/(\d+)$/.exec(values.shard)?.map(Number) ?? []
   if (part === undefined || parts === undefined || part < 1 || part > parts)
     throw new Error('Give --shard as I/N, such as 1/2.')
-  const jobs = Number(values.jobs ?? Math.max(1, Math.floor(availableParallelism() / 2)))
+  const jobs = Number(values.jobs ?? availableParallelism())
   if (!Number.isInteger(jobs) || jobs < 1) throw new Error('Give --jobs as a number from 1.')
   const wanted = positionals.length === 0 ? all : all.filter(({ name }) => positionals.includes(name))
   return { faults: wanted.filter((_, at) => at % parts === part - 1), list: values.list, jobs }
@@ -55,7 +55,11 @@ type Miss = string | undefined
 
 /** Without any fault every test that will be asked for must be green: one run for all of them. */
 async function missesWithout(tree: Tree, faults: readonly Fault[], databaseUrl: string): Promise<Miss[]> {
-  const endings = await runTests(tree.directory, faults, { databaseUrl, secondsMax: SECONDS_WITHOUT })
+  const endings = await runTests(tree.directory, faults, {
+    databaseUrl,
+    secondsMax: SECONDS_WITHOUT,
+    hasFault: false,
+  })
   return endings.map(ending => {
     if (ending.kind === 'passed') return undefined
     return `without the fault, its test ${ending.kind === 'failed' ? 'fails' : 'is not shown'}: ${ending.said}`
@@ -74,7 +78,11 @@ async function missWith(
     return { miss: (error as Error).message, said: '' }
   }
   try {
-    const [ending] = await runTests(tree.directory, [fault], { databaseUrl, secondsMax: SECONDS_PER_TEST })
+    const [ending] = await runTests(tree.directory, [fault], {
+      databaseUrl,
+      secondsMax: SECONDS_PER_TEST,
+      hasFault: true,
+    })
     switch (ending!.kind) {
       case 'failed':
         return { miss: undefined, said: ending!.said }

@@ -43,7 +43,7 @@ try {
     await tree.bringIn(fault)
     process.env['HISTORY_LEASES'] = OF_LEASES.includes(name) ? '1' : ''
     const began = performance.now()
-    const limits = { databaseUrl: undefined, secondsMax: SECONDS_MAX }
+    const limits = { databaseUrl: undefined, secondsMax: SECONDS_MAX, hasFault: true }
     const [ending] = await runTests(tree.directory, [HISTORY], limits)
     await tree.restore()
     const said = ending!.kind === 'failed' ? ending!.said : ''

@@ -1,4 +1,4 @@
-/** Owns how patient a server is that a test started. */
+/** Owns how patient a test is, and how patient a server is that it started. */
 
 /**
  * How long its statements wait for a row that another holds, in milliseconds: below the 10 s that a
@@ -7,3 +7,9 @@
  * themselves.
  */
 export const LOCK_TIMEOUT_MS = 9_000
+
+/**
+ * A busy machine is not a fault: this is how long, in milliseconds, nothing that works takes, however much
+ * else runs. Only where a test is to fail (test/faults) is it shorter, by `TEST_PATIENCE_MS`.
+ */
+export const PATIENCE_MS = Number(process.env['TEST_PATIENCE_MS'] ?? 60_000)

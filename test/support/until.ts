@@ -1,15 +1,14 @@
 /** Owns waiting in tests: for a condition, with a deadline, never for a time. */
 import { expect } from 'vitest'
+import { PATIENCE_MS } from './patience.ts'
 
-/** A busy machine is not a fault: this is how long nothing that works takes, however much else runs. */
-const WITHIN_MS = 60_000
 /** Between two looks; whoever has waited long is not in a hurry, and leaves the processor to others. */
 const PAUSE_MS = { first: 2, most: 50 }
 
-/** Resolves once `condition` holds; rejects after a minute, or `withinMs`. */
+/** Resolves once `condition` holds; rejects after our patience, or `withinMs`. */
 export async function until(
   condition: () => boolean | Promise<boolean>,
-  withinMs = WITHIN_MS,
+  withinMs = PATIENCE_MS,
 ): Promise<void> {
   const deadline = Date.now() + withinMs
   let pause = PAUSE_MS.first
