@@ -2,22 +2,20 @@
  * Replicas that wake one another by nothing, over an engine that has no NOTIFY: contract, "Events", which
  * arrive all the same.
  */
-import { Client } from 'pg'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { watchEvents } from '../../src/owner/index.ts'
 import { startOfReading } from '../../src/storage/authority/events.ts'
 import { startTestAuthority } from '../support/authority.ts'
-import { freshDatabase } from '../support/postgres.ts'
+import { connected, freshDatabase } from '../support/postgres.ts'
 import { decide, testAgent } from '../support/test-agent.ts'
 
 describe('With UMA_AS_NOTIFY=false', () => {
   it('an event made at one replica reaches a stream at the other, and nobody is notified', async () => {
     const database = await freshDatabase()
     onTestFinished(() => database.close())
-    const administrator = new Client({ connectionString: database.url })
-    await administrator.connect()
-    await administrator.query('REVOKE EXECUTE ON FUNCTION pg_notify(text, text) FROM PUBLIC')
-    await administrator.end()
+    await connected(database.url, administrator =>
+      administrator.query('REVOKE EXECUTE ON FUNCTION pg_notify(text, text) FROM PUBLIC'),
+    )
     const environment = { DATABASE_URL: database.url, UMA_AS_NOTIFY: 'false' }
     const one = await startTestAuthority({ environment })
     onTestFinished(() => one.close())

@@ -4,12 +4,12 @@
  * Contract: "Resources and their fields".
  */
 import { randomBytes } from 'node:crypto'
-import { Client } from 'pg'
+import type { Client } from 'pg'
 import { expect, it } from 'vitest'
 import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
 import { ORGANIZATION_DATABASE } from '../../src/storage/organization/database.ts'
 import { TALLY_DATABASE } from '../../src/storage/tally/database.ts'
-import { withEmptyDatabase } from '../support/postgres.ts'
+import { connected, withEmptyDatabase } from '../support/postgres.ts'
 
 /** ASCII that cannot be compressed. */
 const ascii = (length: number) => randomBytes(length).toString('base64url').slice(0, length)
@@ -104,13 +104,7 @@ async function withTables(
 ) {
   await withEmptyDatabase(async url => {
     await migrate(url)
-    const client = new Client({ connectionString: url })
-    await client.connect()
-    try {
-      await work(client)
-    } finally {
-      await client.end()
-    }
+    await connected(url, work)
   })
 }
 

@@ -1,19 +1,11 @@
 /** Migrations: ordered, forward only, safe under concurrent start. */
-import { Client } from 'pg'
 import { describe, expect, it } from 'vitest'
 import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
 import { lookAt } from '../../src/storage/migrate.ts'
-import { withEmptyDatabase } from '../support/postgres.ts'
+import { connected, withEmptyDatabase } from '../support/postgres.ts'
 
-const query = async (url: string, sql: string) => {
-  const client = new Client({ connectionString: url })
-  await client.connect()
-  try {
-    return (await client.query(sql)).rows as Record<string, unknown>[]
-  } finally {
-    await client.end()
-  }
-}
+const query = (url: string, sql: string) =>
+  connected(url, async client => (await client.query(sql)).rows as Record<string, unknown>[])
 
 describe('migrations', () => {
   it('twenty replicas that start at once apply each migration once', async () => {

@@ -1,13 +1,12 @@
 /** Contract, "Grant answer (beat 4)": both sides hold the receipt; the authority's side of it, for ever. */
 import { sql } from 'kysely'
-import { Client } from 'pg'
 import { describe, expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { recordGrant } from '../../src/storage/authority/grant-issuance.ts'
 import { readReceipts } from '../../src/storage/authority/receipts.ts'
-import { runtimeRole, runtimeRoles } from '../support/postgres.ts'
+import { connected, runtimeRole, runtimeRoles } from '../support/postgres.ts'
 import { repositoryFiles } from '../support/repository.ts'
 import * as seed from '../support/seed.ts'
 import { coreStand } from '../support/stands.ts'
@@ -96,12 +95,11 @@ describe('Receipts are append-only', () => {
 
   it('again after a restore that lost the privileges, from the next migrate on', async () => {
     const { owner } = await granted(1)
-    const admin = new Client({ connectionString: database.url })
-    await admin.connect()
-    await admin.query(
-      `REVOKE ALL ON receipts FROM ${runtimeRoles(database.url)}; GRANT ALL ON receipts TO ${runtimeRole(database.url)}`,
+    await connected(database.url, admin =>
+      admin.query(
+        `REVOKE ALL ON receipts FROM ${runtimeRoles(database.url)}; GRANT ALL ON receipts TO ${runtimeRole(database.url)}`,
+      ),
     )
-    await admin.end()
     expect(await AUTHORITY_DATABASE.migrate(database.url)).toEqual([])
     await expect(database.pool.query('DELETE FROM receipts')).rejects.toMatchObject({ code: '42501' })
     expect(await readReceipts(database.db, owner, ALL)).toHaveLength(1)

@@ -5,13 +5,12 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Client } from 'pg'
-import { afterAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, inject, it } from 'vitest'
 import { AUTHORITY_DATABASE, openDatabase } from '../../src/storage/authority/database.ts'
 import { awaitDatabase } from '../../src/storage/core/database-wait.ts'
 import { lookAt } from '../../src/storage/migrate.ts'
 import { ORGANIZATION_DATABASE } from '../../src/storage/organization/database.ts'
-import { onServer } from '../support/postgres.ts'
+import { connected, onServer } from '../support/postgres.ts'
 import { ROOT } from '../support/repository.ts'
 
 const PASSWORD = 'of-a-test'
@@ -53,27 +52,12 @@ async function databaseOf(login: string, name = fresh('Role test')): Promise<Pla
   return { name, role, as }
 }
 
-async function onDatabase<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ connectionString: url })
-  await client.connect()
-  try {
-    return await work(client)
-  } finally {
-    await client.end()
-  }
-}
-
 /** Runs it in the database as who administers the server. */
 async function asAdministrator(place: Place, ...statements: string[]): Promise<void> {
-  await onServer(async client => {
-    const { user, password, host, port } = client
-    const admin = new Client({ user, password: password as string, host, port, database: place.name })
-    await admin.connect()
-    try {
-      for (const statement of statements) await admin.query(statement)
-    } finally {
-      await admin.end()
-    }
+  const url = new URL(inject('postgresUrl'))
+  url.pathname = `/${encodeURIComponent(place.name)}`
+  await connected(url.href, async admin => {
+    for (const statement of statements) await admin.query(statement)
   })
 }
 
@@ -93,7 +77,7 @@ async function servedAs(url: string): Promise<string> {
 
 /** How many tables of ours are there, besides the one that whoever migrates holds for a lock. */
 const tablesAt = (url: string): Promise<number> =>
-  onDatabase(url, async client => {
+  connected(url, async client => {
     const { rowCount } = await client.query(
       `SELECT FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'locks'`,
     )
@@ -110,13 +94,13 @@ describe('Two databases of one cluster', () => {
     expect(await servedAs(one.as(a))).toBe(one.role)
     expect(await servedAs(other.as(b))).toBe(other.role)
 
-    await expect(onDatabase(one.as(b), async () => undefined)).rejects.toMatchObject({ code: '42501' })
+    await expect(connected(one.as(b), async () => undefined)).rejects.toMatchObject({ code: '42501' })
     await expect(awaitDatabase({ url: one.as(b), seconds: 5, tell: () => undefined })).rejects.toThrow(
       /permission denied for database .*GRANT it the role that serves the database/s,
     )
     // Even where somebody lets it in.
     await asAdministrator(one, `GRANT CONNECT ON DATABASE ${quoted(one.name)} TO ${b}`)
-    const version = await onDatabase(one.as(a), async client => {
+    const version = await connected(one.as(a), async client => {
       const { rows } = await client.query<{ version: number }>(
         `SELECT current_setting('server_version_num')::int AS version`,
       )
@@ -130,7 +114,7 @@ describe('Two databases of one cluster', () => {
       // Before, whoever may make roles may take any.
       ...(version < 160_000 ? [] : [`GRANT ${quoted(one.role)} TO ${b}`]),
     ])
-      await expect(onDatabase(one.as(b), client => client.query(statement))).rejects.toMatchObject({
+      await expect(connected(one.as(b), client => client.query(statement))).rejects.toMatchObject({
         code: '42501',
       })
   })
@@ -141,7 +125,7 @@ describe('Two databases of one cluster', () => {
     await AUTHORITY_DATABASE.migrate(one.as(login))
     await ORGANIZATION_DATABASE.migrate(other.as(login))
     await expect(
-      onDatabase(one.as(login), async client => {
+      connected(one.as(login), async client => {
         await client.query(`SET ROLE ${quoted(other.role)}`)
         await client.query('SELECT * FROM owners')
       }),
@@ -195,7 +179,7 @@ describe('A log-in that may not make roles', () => {
     const place = await databaseOf(ddl)
     await AUTHORITY_DATABASE.migrate(place.as(ddl))
     await expect(servedAs(place.as(serving))).rejects.toMatchObject({ code: '42501' })
-    await onDatabase(place.as(ddl), client => client.query(`GRANT ${quoted(place.role)} TO ${serving}`))
+    await connected(place.as(ddl), client => client.query(`GRANT ${quoted(place.role)} TO ${serving}`))
     expect(await servedAs(place.as(serving))).toBe(place.role)
   })
 
@@ -219,7 +203,7 @@ it('a new database gives the shared role nothing, whatever everybody may read th
     `ALTER DEFAULT PRIVILEGES FOR ROLE ${login} IN SCHEMA public GRANT SELECT ON TABLES TO PUBLIC`,
   )
   await AUTHORITY_DATABASE.migrate(place.as(login))
-  const { rows } = await onDatabase(place.as(login), client =>
+  const { rows } = await connected(place.as(login), client =>
     client.query<{ writes: boolean }>(
       `SELECT has_table_privilege('usher_runtime', 'owners', 'UPDATE, DELETE') AS writes`,
     ),
@@ -279,9 +263,9 @@ describe('A database that was migrated when all shared one role', () => {
     expect(await start()).toEqual([])
     expect(await servedAs(place.as(login))).toBe(place.role)
     // An older replica works on.
-    await onDatabase(place.as(login), client => client.query('SET ROLE usher_runtime; SELECT * FROM owners'))
+    await connected(place.as(login), client => client.query('SET ROLE usher_runtime; SELECT * FROM owners'))
 
-    await onDatabase(place.as(login), async client => {
+    await connected(place.as(login), async client => {
       await client.query('REVOKE ALL ON ALL TABLES IN SCHEMA public FROM usher_runtime')
       await client.query('REVOKE ALL ON ALL SEQUENCES IN SCHEMA public FROM usher_runtime')
     })
@@ -291,7 +275,7 @@ describe('A database that was migrated when all shared one role', () => {
     expect(await servedAs(place.as(login))).toBe(place.role)
     expect(await lookAt(place.as(login), 'authority')).toMatchObject({ sharedRole: false })
     await expect(
-      onDatabase(place.as(login), client => client.query('SET ROLE usher_runtime; SELECT * FROM owners')),
+      connected(place.as(login), client => client.query('SET ROLE usher_runtime; SELECT * FROM owners')),
     ).rejects.toMatchObject({ code: '42501' })
   })
 
@@ -306,10 +290,10 @@ describe('A database that was migrated when all shared one role', () => {
     const statements = block!
       .replaceAll('usher_runtime_usher', role)
       .replaceAll('DATABASE usher', `DATABASE ${quoted(place.name)}`)
-    await onDatabase(place.as(login), client => client.query(statements))
+    await connected(place.as(login), client => client.query(statements))
     expect(await servedAs(place.as(serving))).toBe(place.role)
     const stranger = await logIn()
-    await expect(onDatabase(place.as(stranger), async () => undefined)).rejects.toMatchObject({
+    await expect(connected(place.as(stranger), async () => undefined)).rejects.toMatchObject({
       code: '42501',
     })
     expect(await lookAt(place.as(login), 'authority')).toMatchObject({ sharedRole: false })
@@ -325,12 +309,12 @@ describe('A database that was migrated when all shared one role', () => {
     await asAdministrator(place, 'REVOKE ALL ON owners, receipts FROM usher_runtime')
     await AUTHORITY_DATABASE.migrate(place.as(login))
     for (const role of ['usher_runtime', quoted(place.role)]) {
-      await onDatabase(place.as(login), client =>
+      await connected(place.as(login), client =>
         client.query(`SET ROLE ${role}; SELECT * FROM owners, receipts`),
       )
       for (const statement of ['DELETE FROM receipts', 'DELETE FROM schema_migrations'])
         await expect(
-          onDatabase(place.as(login), client => client.query(`SET ROLE ${role}; ${statement}`)),
+          connected(place.as(login), client => client.query(`SET ROLE ${role}; ${statement}`)),
         ).rejects.toMatchObject({ code: '42501' })
     }
   })
@@ -344,7 +328,7 @@ describe('A database that was migrated when all shared one role', () => {
       `GRANT ${quoted(place.role)} TO ${login}`,
     )
     await AUTHORITY_DATABASE.migrate(place.as(login))
-    expect(await onDatabase(place.as(monitor), async client => (await client.query('SELECT')).rowCount)).toBe(
+    expect(await connected(place.as(monitor), async client => (await client.query('SELECT')).rowCount)).toBe(
       1,
     )
   })
@@ -365,7 +349,7 @@ it('a database that was restored without privileges is closed and served like a 
   expect(await AUTHORITY_DATABASE.migrate(place.as(login))).toEqual([])
   expect(await servedAs(place.as(login))).toBe(place.role)
   const stranger = await logIn()
-  await expect(onDatabase(place.as(stranger), async () => undefined)).rejects.toMatchObject({ code: '42501' })
+  await expect(connected(place.as(stranger), async () => undefined)).rejects.toMatchObject({ code: '42501' })
 })
 
 it('a log-in to which the database does not belong migrates it, and leaves open who may connect', async () => {
@@ -375,5 +359,5 @@ it('a log-in to which the database does not belong migrates it, and leaves open 
   await AUTHORITY_DATABASE.migrate(place.as(login))
   expect(await servedAs(place.as(login))).toBe(place.role)
   const monitor = await logIn()
-  expect(await onDatabase(place.as(monitor), async client => (await client.query('SELECT')).rowCount)).toBe(1)
+  expect(await connected(place.as(monitor), async client => (await client.query('SELECT')).rowCount)).toBe(1)
 })

@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest'
 import { AUTHORITY_DATABASE, openDatabase } from '../../src/storage/authority/database.ts'
 import { awaitDatabase } from '../../src/storage/core/database-wait.ts'
 import { isOutage } from '../../src/storage/core/database.ts'
-import { emptyDatabase, freshDatabase, onServer, runtimeRole } from '../support/postgres.ts'
+import { connected, emptyDatabase, freshDatabase, onServer, runtimeRole } from '../support/postgres.ts'
 
 const nameOf = (url: string) => new URL(url).pathname.slice(1)
 
@@ -21,15 +21,11 @@ async function databaseWith(settings: Record<string, string>) {
 }
 
 /** What a plain session of that database has, to show that the setting was in force. */
-async function plainly(url: string, name: string): Promise<string> {
-  const client = new Client({ connectionString: url })
-  await client.connect()
-  try {
+function plainly(url: string, name: string): Promise<string> {
+  return connected(url, async client => {
     const { rows } = await client.query<{ value: string }>('SELECT current_setting($1) AS value', [name])
     return rows[0]!.value
-  } finally {
-    await client.end()
-  }
+  })
 }
 
 const SETTINGS: [string, string, string][] = [

@@ -13,6 +13,7 @@ import { inTransaction } from '../../src/storage/core/database.ts'
 import type { GrantClaims } from '../../src/rules/grant-content.ts'
 import { asClientId, type Family, type Owner } from '../../src/wire/identifiers.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'
+import { connected } from '../support/postgres.ts'
 import { startedOnce } from '../support/started.ts'
 import {
   ACCOUNT,
@@ -117,11 +118,7 @@ describe('A withdrawal', () => {
 
 /** Mandates that were served are changed by nobody who serves requests. */
 async function asOwner(statement: string): Promise<void> {
-  const { Client } = await import('pg')
-  const client = new Client({ connectionString: database.url })
-  await client.connect()
-  await client.query(statement)
-  await client.end()
+  await connected(database.url, client => client.query(statement))
 }
 
 describe('Grants that are asked about at the same time', () => {

@@ -2,7 +2,6 @@
  * What a tally removes, and what it keeps: docs/limits.md, "What is kept"; contract, "Limits" (lifetimes),
  * "Tally for a jointly held resource".
  */
-import { Client } from 'pg'
 import { describe, expect, test } from 'vitest'
 import { listAccesses, recordAccesses } from '../../src/storage/tally/accesses.ts'
 import { readGrant } from '../../src/storage/tally/grants.ts'
@@ -20,6 +19,7 @@ import {
   TOOLS,
   waiting,
 } from '../support/tally-database.ts'
+import { connected } from '../support/postgres.ts'
 import { startedForEach } from '../support/started.ts'
 
 const database = startedForEach(tallyDatabase)
@@ -126,10 +126,7 @@ test('What fails of one table keeps no other from being swept', async () => {
   await waiting(database)
   await age(database, 'negotiations', NEGOTIATION, '9 days')
   // By the owner of the tables, because a process that serves requests may change none.
-  const owner = new Client({ connectionString: database.url })
-  await owner.connect()
-  await owner.query('ALTER TABLE accesses RENAME TO elsewhere')
-  await owner.end()
+  await connected(database.url, owner => owner.query('ALTER TABLE accesses RENAME TO elsewhere'))
   const { gone, faults } = await sweep()
   expect([gone, faults.map(({ table }) => table)]).toEqual([1, ['accesses']])
 })

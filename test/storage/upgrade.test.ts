@@ -6,11 +6,10 @@ import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { Client } from 'pg'
 import { afterEach, describe, expect, it } from 'vitest'
 import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
 import { migrate, refuseEarlier } from '../../src/storage/migrate.ts'
-import { withEmptyDatabase } from '../support/postgres.ts'
+import { connected, withEmptyDatabase } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
 
 const AUTHORITY = {
@@ -36,16 +35,6 @@ function later(files: Record<string, string>): URL {
 
 const upgrade = (url: string, files: Record<string, string>) =>
   migrate(url, AUTHORITY, undefined, later(files))
-
-async function connected<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ connectionString: url })
-  await client.connect()
-  try {
-    return await work(client)
-  } finally {
-    await client.end()
-  }
-}
 
 const EXPAND = '-- expand\nALTER TABLE owners ADD COLUMN later text;\n'
 const INDEX = '-- expand, alone\nCREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS once ON things (name);\n'

@@ -95,10 +95,15 @@ function drop(name: string): Promise<void> {
 
 /** Runs `work` as who administers the server. */
 export async function onServer(work: (client: Client) => Promise<unknown>): Promise<void> {
-  const client = new Client({ connectionString: inject('postgresUrl') })
+  await connected(inject('postgresUrl'), work)
+}
+
+/** Runs `work` on a connection of its own, as the role of the URL: a pool of ours takes on another. */
+export async function connected<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
+  const client = new Client({ connectionString: url })
   await client.connect()
   try {
-    await work(client)
+    return await work(client)
   } finally {
     await client.end()
   }

@@ -5,10 +5,9 @@
  */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startAuthorityProcess } from '../support/authority-process.ts'
-import { emptyDatabase } from '../support/postgres.ts'
+import { connected, emptyDatabase } from '../support/postgres.ts'
 import { describeWith } from '../support/requirement.ts'
 import { authorityStand } from '../support/stands.ts'
 import { PARTIES, released, type Party } from './released.ts'
@@ -20,16 +19,6 @@ const closing: (() => Promise<void> | void)[] = []
 afterAll(async () => {
   for (const close of closing.splice(0)) await close()
 })
-
-async function connected<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ connectionString: url })
-  await client.connect()
-  try {
-    return await work(client)
-  } finally {
-    await client.end()
-  }
-}
 
 async function database(sql?: string): Promise<string> {
   const { url, close } = await emptyDatabase()
