@@ -56,6 +56,18 @@ export interface Invitation {
   expires_at: string
 }
 
+/** An emergency window that can still be redeemed. */
+export interface EmergencyWindow {
+  window_id: string
+  owner: string
+  by: string
+  reason: string
+  opened_at: string
+  expires_at: string
+  /** An agent is redeeming it just now. */
+  redeeming: boolean
+}
+
 export interface Activity {
   seq: number
   ts: string
@@ -75,6 +87,7 @@ export interface AdminClient {
   groups(): Promise<Groups>
   members(): AsyncGenerator<Member>
   invitations(): AsyncGenerator<Invitation>
+  windows(): AsyncGenerator<EmergencyWindow>
   activity(query: NumberedQuery): AsyncGenerator<Activity>
   /** The items about a member's agents, as her server shows them. */
   agents(owner: string, list: 'pending' | 'connections' | 'operators'): AsyncGenerator<JsonObject>
@@ -99,6 +112,7 @@ export function createAdminClient(access: ApiAccess): AdminClient {
     groups: () => get('/admin/roles'),
     members: () => list(access, '/admin/members'),
     invitations: () => list(access, '/admin/invites'),
+    windows: () => list(access, '/admin/break-glass'),
     activity: query => readNumbered(access, '/admin/activity', 'entries', query),
     agents: (owner, what) => list(access, `/admin/members/${encodeURIComponent(owner)}/${what}`),
     ledger: (owner, query) =>

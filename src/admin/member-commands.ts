@@ -8,7 +8,7 @@ import { wholeNumber } from '../client/program.ts'
 import { UsageError } from '../terminal/command.ts'
 import { printable, printableTime, printableValue, table } from '../terminal/printable.ts'
 import { published } from './charter-commands.ts'
-import type { Activity, Invitation, Member } from './client.ts'
+import type { Activity, EmergencyWindow, Invitation, Member } from './client.ts'
 import { tell, type Action, type Session } from './session.ts'
 
 /** Adds `members list|move|remove` and `clearance`. */
@@ -52,7 +52,7 @@ export function addMemberCommands(program: Command, action: Action): void {
     .action(action(attest))
 }
 
-/** Adds `break-glass`. */
+/** Adds `break-glass`, `windows` and `close-window`. */
 export function addBreakGlass(program: Command, action: Action): void {
   program
     .command('break-glass')
@@ -73,6 +73,21 @@ export function addBreakGlass(program: Command, action: Action): void {
         const said = `For one call at ${printable(owner)}, within ${printableValue(opened['expires_in'])} s. She is notified now, and of its use.\n`
         if (!session.json) session.terminal.err(said)
         tell(session, opened, ({ voucher }) => `${printableValue(voucher)}\n`)
+      }),
+    )
+  program
+    .command('windows')
+    .description('emergency windows that can still be redeemed, without their vouchers')
+    .action(action(async session => tell(session, await readAll(session.client.windows()), windowTable)))
+  program
+    .command('close-window')
+    .argument('<window_id>', 'the window, as `windows` names it')
+    .description('close an emergency window: its voucher is dead')
+    .action(
+      action(async (session, id: string) => {
+        const path = `/admin/break-glass/${encodeURIComponent(id)}`
+        const gone = await session.client.ask({ method: 'DELETE', path })
+        tell(session, gone, ({ closed }) => `${printableValue(closed)} is closed.\n`)
       }),
     )
 }
@@ -196,6 +211,19 @@ function invitationTable(invitations: Invitation[], columns?: number): string {
     one.note,
   ])
   return table(['code_id', 'owner', 'authority', 'expires', 'note'], rows, columns)
+}
+
+function windowTable(windows: EmergencyWindow[], columns?: number): string {
+  if (windows.length === 0) return 'No window is open.\n'
+  const rows = windows.map(one => [
+    one.window_id,
+    one.owner,
+    one.by,
+    printableTime(one.expires_at),
+    one.redeeming ? 'yes' : 'no',
+    one.reason,
+  ])
+  return table(['window_id', 'member', 'opened by', 'expires', 'redeeming', 'reason'], rows, columns)
 }
 
 function activityTable(entries: Activity[], columns?: number): string {

@@ -84,6 +84,8 @@ const DOCUMENTS = {
   key: 'BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4',
   code: 'K7QF-2MXN-9TBD',
   voucher: 'K7QF-2MXN-9TBD',
+  window_id: 'bgw_5f0c2a7e91d34b685f0c2a7e',
+  closed: 'bgw_5f0c2a7e91d34b685f0c2a7e',
   join_id: 'join-5f0c2a7e91d34b68',
   code_id: 'code-5f0c2a7e',
   nonce: 'b0Zk3sQx',

@@ -201,6 +201,22 @@ describe('usher admin break-glass', () => {
     expect(nobody).toMatchObject({ code: 1, printed: '', said: expect.stringMatching(/^not_found: /) })
     expect((await admin('break-glass', 'dora')).code).toBe(2)
   })
+
+  it('opened what `windows` lists, until `close-window` closes it', async () => {
+    const windows = await answered('windows')
+    expect(windows.map(({ owner }: { owner: string }) => owner)).toEqual(['dora', 'dora'])
+    for (const { window_id } of windows) {
+      expect((await admin('windows')).printed).toContain(window_id)
+      expect(await admin('close-window', window_id)).toEqual({
+        code: 0,
+        printed: `${window_id} is closed.\n`,
+        said: '',
+      })
+    }
+    expect((await admin('windows')).printed).toBe('No window is open.\n')
+    const again = await admin('close-window', windows[0].window_id)
+    expect(again).toMatchObject({ code: 1, said: expect.stringMatching(/^not_found: /) })
+  })
 })
 
 describe('usher admin', () => {

@@ -11,6 +11,8 @@ import { callWith, grantFor } from '../../src/dev/held-grants.ts'
 import {
   adminOf,
   agreeTo,
+  askClearances,
+  attest,
   invite,
   MEMBERSHIP,
   openOrganizationScene,
@@ -19,6 +21,7 @@ import {
 import type { RawAnswer } from '../../src/dev/raw-call.ts'
 import { SUBJECT } from '../../src/dev/organization-place.ts'
 import { openAgent, told, type ActingAgent, type Scene } from '../../src/dev/scene.ts'
+import { executions } from '../../src/dev/story.ts'
 import type { Stack } from '../../src/dev/stack.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
@@ -216,6 +219,7 @@ describeWith(await envoy(), 'two replicas of each party, through Envoy', found =
     }
     return [...found]
   }
+  const DENIED = { code: 'request_denied' }
   const REVOKED = ['403 access_revoked']
 
   test.each<[string, (agent: { handle: string; origin: string }) => [string, JsonObject, string]]>([
@@ -278,6 +282,55 @@ describeWith(await envoy(), 'two replicas of each party, through Envoy', found =
     })
     if (!wrong) expect(statuses.filter(found => found !== status && found !== 503)).toEqual([])
   }
+
+  test('a clearance admits by whichever replica, and what it admitted ends with it at each', async () => {
+    await askClearances(scene, { reading: { desk: ['markets'] } })
+    for (let n = 0; n < 4; n++)
+      await expect(scene.newAgent().startCall('portfolio_read', {}).result).rejects.toMatchObject(DENIED)
+    await attest(scene, { desk: 'markets' })
+    const admitted = [await held('portfolio_read'), await held('portfolio_read')]
+    for (const one of admitted) expect(await answers('portfolio_read', one)).toEqual(['200'])
+    await attest(scene, {})
+    for (const one of admitted) {
+      expect(await introspected(one)).toEqual(['organization_revoked', 'organization_revoked'])
+      expect(await answers('portfolio_read', one)).toEqual(REVOKED)
+    }
+    expect(await answers('statement_read', own)).toEqual(['200'])
+    await askClearances(scene, { reading: {} })
+  })
+
+  test('an emergency is let in once by whichever replica, and she sees all of it', async () => {
+    const call = { resource: stack.resource, tool: 'place_trade', arguments: { symbol: 'BND', qty: 3 } }
+    const placed = executions(scene, 'place_trade').length
+    const seen = async (): Promise<unknown[]> => {
+      const whats: unknown[] = []
+      for await (const { what } of scene.owner.ledger({ kind: 'break_glass' })) whats.push(what)
+      return whats.toSorted()
+    }
+    for (let n = 1; n <= 4; n++) {
+      const body = { owner: OWNER, reason: 'the market burns' }
+      const opened = await adminOf(scene).ask({ method: 'POST', path: '/admin/break-glass', body })
+      const asked = {
+        organization: stack.organization!.issuer,
+        owner: OWNER,
+        resource_id: `${OWNER}/trades`,
+        scopes: ['trade'],
+        reason: 'the market burns',
+        voucher: opened['voucher'] as string,
+      }
+      const desk = openAgent(stack)
+      await desk.agent.breakGlass(call, asked)
+      await expect(desk.agent.breakGlass(call, asked)).rejects.toMatchObject({ status: 403 })
+      expect(executions(scene, 'place_trade').length).toBe(placed + n)
+      await until(async () => (await seen()).filter(what => what === 'used').length === n)
+    }
+    const told = (what: string) => Array.from({ length: 4 }, () => what)
+    expect((await seen()).filter(what => what !== 'refused')).toEqual([
+      ...told('accepted'),
+      ...told('opened'),
+      ...told('used'),
+    ])
+  })
 
   test.each(['organization', 'authority', 'sidecar'] as const)(
     'with either %s killed the answers stay right',

@@ -48,7 +48,7 @@ const counts = async (): Promise<Record<string, number>> => {
 }
 
 /** Text that must not be in any line of the log. */
-const secrets = ['the server room burns', 'fire', 'a note for her', 'cleared for everything']
+const secrets = ['the server room burns', 'fire', 'a note for her', 'cleared for everything', 'a-wrong-']
 let kim: string
 let code_id: string
 const JOIN = { owner: 'kim', join_id: 'join-of-kim-0000000' }
@@ -68,14 +68,19 @@ const invite = async (owner: string) => {
   return body as { code: string; code_id: string }
 }
 
-/** What a line says besides its event and position, and the events that the act has first. */
+/** What a line says besides its event and position, and the other events of the act. */
 interface Expected {
   ids: object
   first?: string[]
+  /** Those that it has afterwards. */
+  last?: string[]
 }
 
+/** Events that are no entry of the activity: they change nothing. */
+const UNWRITTEN = ['decision_refused', 'entry_refused', 'emergency_refused'] as const
+
 /** Does one thing for each event, in this order. */
-const ACTS: Record<NewActivity['kind'] | 'decision_refused', () => Promise<Expected>> = {
+const ACTS: Record<NewActivity['kind'] | (typeof UNWRITTEN)[number], () => Promise<Expected>> = {
   charter_published: async () => {
     await stand.publish({ name: 'Acme anew', break_glass: clause() })
     return { ids: { admin: 'ines', charter_version: await version() } }
@@ -174,7 +179,25 @@ const ACTS: Record<NewActivity['kind'] | 'decision_refused', () => Promise<Expec
     const { status, body } = await open()
     expect(status).toBe(201)
     secrets.push(body.voucher as string)
-    return { ids: { admin: 'ines', owner: 'amy' } }
+    const window_id = expect.stringMatching(/^bgw_[0-9a-f]{24}$/)
+    return { ids: { admin: 'ines', owner: 'amy', window_id } }
+  },
+  break_glass_closed: async () => {
+    await open()
+    const { body: windows } = await stand.organization.admin({ target: '/admin/break-glass' })
+    const { window_id } = (windows as unknown as { window_id: string }[])[0]!
+    await admin({ method: 'DELETE', target: `/admin/break-glass/${window_id}` })
+    return { ids: { admin: 'ines', owner: 'amy', window_id }, first: ['break_glass_opened'] }
+  },
+  entry_refused: async () => {
+    const as_uri = stand.first.uri
+    const wrong = await stand.post('decline', { owner: 'kim', as_uri, code: 'a-wrong-code' })
+    expect(wrong.status).toBe(403)
+    return { ids: { owner: 'kim', as_uri, reason: 'invalid_code' } }
+  },
+  emergency_refused: async () => {
+    expect((await redeem({ voucher: 'a-wrong-voucher' })).status).toBe(403)
+    return { ids: { owner: 'amy', resource_id: 'acme/vault', reason: 'invalid_voucher' } }
   },
   break_glass_redeemed: async () => {
     const jti = await redeemed()
@@ -190,7 +213,7 @@ const ACTS: Record<NewActivity['kind'] | 'decision_refused', () => Promise<Expec
     answers({ status: 403 })
     expect((await redeem({ voucher: await voucher() })).status).toBe(403)
     const ids = { owner: 'amy', jti: expect.stringMatching(/^rpt_/) }
-    return { ids, first: ['break_glass_opened'] }
+    return { ids, first: ['break_glass_opened'], last: ['emergency_refused'] }
   },
   left: async () => {
     const as_uri = stand.first.uri
@@ -266,9 +289,10 @@ describe('A security event of an organization', () => {
     '%s is one line, with ids alone, and one more of its counter',
     async (event, act) => {
       const before = { lines: lines().length, counts: await counts() }
-      const { ids, first = [] } = await act()
+      const { ids, first = [], last = [] } = await act()
       // The answer to an administrator's act is an event of its own, whoever caused it.
-      const events = [...first, event, ...(event === 'member_acted_on' ? ['member_answered'] : [])]
+      const answered = event === 'member_acted_on' ? ['member_answered'] : []
+      const events = [...first, event, ...answered, ...last]
       const told = lines().slice(before.lines)
       expect(told.map(one => one.event)).toEqual(events)
       expect(told.find(one => one.event === event)).toEqual({
@@ -276,7 +300,7 @@ describe('A security event of an organization', () => {
         time: expect.any(String),
         name: 'organization',
         event,
-        ...(event === 'decision_refused' ? {} : { seq: expect.any(Number) }),
+        ...((UNWRITTEN as readonly string[]).includes(event) ? {} : { seq: expect.any(Number) }),
         ...ids,
         msg: 'security',
       })

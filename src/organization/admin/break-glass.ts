@@ -1,14 +1,14 @@
 /**
- * Administrators open emergency windows. Contract: "The organization's authority" (`/admin/...`: break-glass
- * windows).
+ * Administrators open emergency windows, see which are open, and close them. Contract: "The organization's
+ * authority" (`/admin/...`: break-glass windows).
  */
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { plainText } from '../../http/pages.ts'
+import { nextLink, PAGE, pageOf, plainText } from '../../http/pages.ts'
 import { agreedCharter } from '../../rules/agreed-charter.ts'
 import { appendActivity } from '../../storage/organization/activity.ts'
-import { insertVoucher } from '../../storage/organization/break-glass.ts'
+import { closeWindow, insertVoucher, listWindows } from '../../storage/organization/break-glass.ts'
 import { readCharterVersion } from '../../storage/organization/charters.ts'
 import type { Tx } from '../../storage/organization/database.ts'
 import { readMember, type MemberRow } from '../../storage/organization/members.ts'
@@ -24,11 +24,26 @@ import { ADMINISTRATOR, changeAs } from './guard.ts'
 const WINDOW_SECONDS = 300
 const WINDOW_SECONDS_MAX = 3_600
 
+const rows = { addedUnder: "The organization's authority" } as const
+
+const WINDOW = z
+  .strictObject({
+    window_id: z.string(),
+    owner: z.string(),
+    by: z.string(),
+    reason: z.string(),
+    opened_at: z.string(),
+    expires_at: z.string(),
+    redeeming: z.boolean(),
+  })
+  .meta({ id: 'EmergencyWindow' })
+const NO_SUCH_WINDOW = 'No window of this id is open.'
+
 export const BREAK_GLASS_WINDOWS: readonly Endpoint<Administration>[] = [
   endpoint({
     method: 'post',
     path: '/admin/break-glass',
-    rows: { addedUnder: "The organization's authority" },
+    rows,
     summary: 'Opens an emergency window for one call at a member’s; she is told of it',
     credential: ADMINISTRATOR,
     body: {
@@ -52,11 +67,54 @@ export const BREAK_GLASS_WINDOWS: readonly Endpoint<Administration>[] = [
         if (member === undefined) refuse('not_found', 'This owner is no member.')
         const resources = await openResources(tx, member)
         const by = caller.admin
-        await insertVoucher(tx, { voucher_sha256: sha256(voucher), owner, admin: by, reason }, window_s)
+        const row = { voucher_sha256: sha256(voucher), owner, admin: by, reason }
+        const window_id = await insertVoucher(tx, row, window_s)
         await insertNotice(tx, member, { kind: 'break_glass_opened', resources, reason, by, window_s })
-        await appendActivity(tx, { kind: 'break_glass_opened', admin: by, owner, data: { reason, window_s } })
+        const data = { window_id, reason, window_s }
+        await appendActivity(tx, { kind: 'break_glass_opened', admin: by, owner, data })
       })
       return answer(201, { voucher, expires_in: window_s })
+    },
+  }),
+  endpoint({
+    method: 'get',
+    path: '/admin/break-glass',
+    rows,
+    summary: 'Emergency windows that can still be redeemed, without their vouchers',
+    credential: ADMINISTRATOR,
+    query: PAGE,
+    answers: {
+      200: {
+        says: 'By window_id; `redeeming`: an agent is redeeming it just now.',
+        schema: WINDOW.array(),
+      },
+    },
+    handle: async ({ database }: Administration, { query: { after, limit }, answer }) => {
+      const { items, last } = pageOf(await listWindows(database.db, { after, limit: limit + 1 }), limit)
+      const shown = items.map(({ admin, held, ...window }) => ({ ...window, by: admin, redeeming: held }))
+      return answer(200, shown, nextLink('/admin/break-glass', last && { after: last.window_id, limit }))
+    },
+  }),
+  endpoint({
+    method: 'delete',
+    path: '/admin/break-glass/{window_id}',
+    rows,
+    summary: 'Closes an emergency window: its voucher is dead',
+    credential: ADMINISTRATOR,
+    parameters: { schema: z.strictObject({ window_id: plainText(64) }), unknown: NO_SUCH_WINDOW },
+    answers: { 200: { says: 'Closed.', schema: z.strictObject({ closed: z.string() }) } },
+    refuses: { 409: ['conflict'] },
+    handle: async (api: Administration, { caller, parameters: { window_id }, answer }) => {
+      await changeAs(api, caller, async tx => {
+        const closed = await closeWindow(tx, window_id)
+        if (closed === 'held')
+          refuse('conflict', 'Try again in ten seconds: an agent is redeeming this window just now.')
+        if (closed === undefined) refuse('not_found', NO_SUCH_WINDOW)
+        const { owner } = closed
+        const data = { window_id }
+        await appendActivity(tx, { kind: 'break_glass_closed', admin: caller.admin, owner, data })
+      })
+      return answer(200, { closed: window_id })
     },
   }),
 ]

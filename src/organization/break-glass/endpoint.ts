@@ -7,6 +7,7 @@ import { refuseWhileOff } from '../../surface/clock.ts'
 import { s256 } from '../../wire/encoding.ts'
 import { ORGANIZATION_PATH, POP } from '../../wire/names.ts'
 import type { Organization } from '../context.ts'
+import { reportingRefusal } from '../security-log.ts'
 import { AGENT_KEY } from './asker.ts'
 import { redeem } from './redemption.ts'
 import { admit, BREAK_GLASS_REQUEST } from './request.ts'
@@ -31,13 +32,12 @@ export const BREAK_GLASS: readonly Endpoint<Organization>[] = [
     refuses: { 403: ['request_denied'], 404: ['not_found'] },
     handle: async (organization: Organization, { caller, body, request, answer }) => {
       refuseWhileOff(organization.clock)
-      const admitted = await admit(organization, body, caller.key)
-      const bodyDigest = s256(request.rawBody ?? '')
-      const { token, expires_in } = await redeem(organization, {
-        ...caller,
-        ...admitted,
-        asked: body,
-        bodyDigest,
+      const { owner, resource_id } = body
+      const attempt = { event: 'emergency_refused', source: request.ip, ids: { owner, resource_id } } as const
+      const { token, expires_in } = await reportingRefusal(organization, attempt, async () => {
+        const admitted = await admit(organization, body, caller.key)
+        const bodyDigest = s256(request.rawBody ?? '')
+        return redeem(organization, { ...caller, ...admitted, asked: body, bodyDigest })
       })
       return answer(200, { access_token: token, token_type: POP, expires_in })
     },

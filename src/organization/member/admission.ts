@@ -14,6 +14,7 @@ import { answerInvitation, type Person } from '../../storage/organization/invita
 import type { Charter } from '../../wire/charter.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { Organization } from '../context.ts'
+import { reportingRefusal } from '../security-log.ts'
 import { codeOf, goodCode, invalidCode } from './codes.ts'
 
 /** Either of the two, as it is sent. */
@@ -38,7 +39,17 @@ export type Admission = (tx: Tx, charter: Charter) => Promise<'invitation' | 'sh
  * Refuses 403 if it does not let this person in; 429 if a source or a code failed too often; 503 if that
  * cannot be found out.
  */
-export async function admissionOf(
+export function admissionOf(
+  organization: Organization,
+  request: Pick<FastifyRequest, 'ip'>,
+  entry: Person & Entry,
+): Promise<Admission> {
+  const { owner, as_uri } = entry
+  const attempt = { event: 'entry_refused', source: as_uri, ids: { owner, as_uri } } as const
+  return reportingRefusal(organization, attempt, () => provenAdmission(organization, request, entry))
+}
+
+async function provenAdmission(
   organization: Organization,
   request: Pick<FastifyRequest, 'ip'>,
   { code, assertion, ...person }: Person & Entry,

@@ -17,6 +17,7 @@ import type { Db } from '../../storage/organization/database.ts'
 import { codeIdOf, isCode } from '../../wire/join-code.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { Organization } from '../context.ts'
+import { reportingRefusal } from '../security-log.ts'
 
 /** The bucket that counts wrong codes that belong to no invitation. */
 const SHARED = 'shared'
@@ -45,7 +46,11 @@ export function goodInvitation(
   request: Pick<FastifyRequest, 'ip'>,
   { code, ...person }: Person & { code: string },
 ): Promise<string> {
-  return withoutGuessing(organization, request, { code, find: db => invitationOf(db, code, person) })
+  const { owner, as_uri } = person
+  const attempt = { event: 'entry_refused', source: as_uri, ids: { owner, as_uri } } as const
+  return reportingRefusal(organization, attempt, () =>
+    withoutGuessing(organization, request, { code, find: db => invitationOf(db, code, person) }),
+  )
 }
 
 async function withoutGuessing<T>(

@@ -26,6 +26,7 @@ export interface NewActivity {
     | 'left'
     | 'declined'
     | 'break_glass_opened'
+    | 'break_glass_closed'
     | 'break_glass_redeemed'
     | 'break_glass_voided'
     | 'break_glass_used'

@@ -11,17 +11,24 @@ import type { BreakGlassGrantsTable, VouchersTable } from './tables.ts'
 
 export type BreakGlassGrantRow = Selectable<BreakGlassGrantsTable>
 
-/** Opens a window. */
+/**
+ * How an open window is named where its voucher must not be: a part of the digest, which nobody can redeem.
+ */
+const WINDOW_ID = sql<string>`'bgw_' || left(encode(voucher_sha256, 'hex'), 24)`
+
+/** Opens a window. @returns its `window_id`. */
 export async function insertVoucher(
   tx: Tx,
   voucher: Pick<Selectable<VouchersTable>, 'voucher_sha256' | 'owner' | 'admin' | 'reason'>,
   seconds: number,
-): Promise<void> {
+): Promise<string> {
   const expires_at = sql<string>`now() + ${seconds} * interval '1 second'`
-  await tx
+  const { window_id } = await tx
     .insertInto('vouchers')
     .values({ ...voucher, expires_at })
-    .execute()
+    .returning(WINDOW_ID.as('window_id'))
+    .executeTakeFirstOrThrow()
+  return window_id
 }
 
 /** A voucher: whose window it opens, and whether it is being used just now. */
@@ -91,6 +98,57 @@ export async function freeVoucher(tx: Tx, jti: string): Promise<void> {
     .where('held_by', '=', jti)
     .where('spent_at', 'is', null)
     .execute()
+}
+
+/** A window that can still be redeemed, without its voucher. */
+export interface WindowRow {
+  window_id: string
+  owner: Owner
+  admin: string
+  reason: string
+  opened_at: string
+  expires_at: string
+  /** Somebody is redeeming it just now. */
+  held: boolean
+}
+
+/** The open windows by `window_id`, from the one after `after`. */
+export function listWindows(
+  db: Db,
+  { after = '', limit }: { after?: string | undefined; limit: number },
+): Promise<WindowRow[]> {
+  return db
+    .selectFrom('vouchers')
+    .select([WINDOW_ID.as('window_id'), 'owner', 'admin', 'reason', 'opened_at', 'expires_at'])
+    .select(sql<boolean>`NOT ${FREE}`.as('held'))
+    .where(UNSPENT)
+    .where(sql<boolean>`${WINDOW_ID} > ${after}`)
+    .orderBy('window_id')
+    .limit(limit)
+    .execute()
+}
+
+/**
+ * Closes an open window that nobody is redeeming just now. @returns whose it was; `held` if somebody is;
+ * undefined if there is no such window.
+ */
+export async function closeWindow(tx: Tx, window_id: string): Promise<{ owner: Owner } | 'held' | undefined> {
+  const closed = await tx
+    .updateTable('vouchers')
+    .set({ expires_at: sql<string>`now()` })
+    .where(WINDOW_ID, '=', window_id)
+    .where(FREE)
+    .where(UNSPENT)
+    .returning('owner')
+    .executeTakeFirst()
+  if (closed !== undefined) return closed
+  const open = await tx
+    .selectFrom('vouchers')
+    .select('owner')
+    .where(WINDOW_ID, '=', window_id)
+    .where(UNSPENT)
+    .executeTakeFirst()
+  return open && 'held'
 }
 
 /** Stores a grant that nobody can use yet; `expires_at` in seconds since the epoch. */
