@@ -37,6 +37,12 @@ describe('a quote', () => {
     ])
   })
 
+  it('is not given for a tier that wants attested what nobody attests of her', async () => {
+    await stand.agreed()
+    await stand.tier({ clearance: { desk: ['markets'] } })
+    expect((await quoted()).body).toEqual({ owner: 'bea', tier: null, because: 'clearance' })
+  })
+
   it('is not given under another mandate than she agreed to, of which she is told once', async () => {
     await stand.agreed()
     await stand.tier()

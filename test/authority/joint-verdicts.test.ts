@@ -33,6 +33,13 @@ async function read(verdict: string) {
   const { body } = await stand.authority.request('GET', '/jwks')
   return verifyVerdict(verdict, parseJwks(body), { issuer: stand.authority.issuer, audience: stand.tally })
 }
+const OPERATOR = 'https://operator.test'
+const actOn = (act: 'block' | 'unblock') =>
+  stand.authority.call(stand.bea, {
+    method: 'POST',
+    target: `/owner/operators/${act}`,
+    json: { origin: OPERATOR },
+  })
 /** The agent is let in for the account by her yes to one question. */
 async function known(): Promise<void> {
   const first = question()
@@ -186,7 +193,7 @@ describe('a verdict', () => {
     expect(await read(body.verdict)).toMatchObject({ effect: 'deny', because: 'terms' })
   })
 
-  it.each([
+  it.each<[because: string, change: () => Promise<unknown>, terms?: object]>([
     [
       'no_tier',
       () => stand.authority.call(stand.bea, { method: 'DELETE', target: '/owner/policies/savings' }),
@@ -207,11 +214,23 @@ describe('a verdict', () => {
         await stand.own('POST', '/preview', { tally: stand.tally, account: ACCOUNT })
       },
     ],
-  ])('refuses, as %s, by what stands when it is asked', async (because, change) => {
+    ['operator', () => actOn('block'), { client_id: `${OPERATOR}/client.json` }],
+    [
+      'clearance',
+      () =>
+        stand.authority.call(stand.bea, {
+          method: 'PUT',
+          target: '/owner/policies/savings',
+          json: { clearance: { desk: ['markets'] } },
+        }),
+    ],
+  ])('refuses, as %s, by what stands when it is asked', async (because, change, terms) => {
     await known()
     await change()
-    const { body } = await asked({ ...question(), final: false })
+    const { body } = await asked({ ...question(terms), final: false })
     expect(await read(body.verdict)).toMatchObject({ effect: 'deny', because })
+    expect(await pending()).toEqual([])
+    await actOn('unblock')
   })
 
   it('waits for her again where she revoked the agent between her yes and the signing', async () => {

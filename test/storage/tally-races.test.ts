@@ -10,6 +10,7 @@ import { consumeGrant, readGrant, type NewGrant } from '../../src/storage/tally/
 import { readNegotiation } from '../../src/storage/tally/negotiations.ts'
 import { withdraw } from '../../src/storage/tally/withdrawals.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
+import type { Tx } from '../../src/storage/tally/database.ts'
 import type { GrantClaims } from '../../src/rules/grant-content.ts'
 import { asClientId, type Family, type Owner } from '../../src/wire/identifiers.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'
@@ -48,6 +49,15 @@ const takesBack = (holder: Owner, negotiations: readonly Family[] | 'all') =>
   })
 const consume = (rptSha256: Buffer) =>
   consumeGrant(database.calls, { account: ACCOUNT, client_id: TOOLS, generation: 0, rptSha256 })
+/** Another mandate than any before: each holder weighs so much. */
+const changeMandate = (tx: Tx, weight: number) =>
+  putMandate(tx, mandateOf({ holders: HOLDERS.map(owner => ({ owner, issuer: ISSUER, weight })) }), 'tag')
+/** For the next round: the version alone says which one it is. */
+async function firstMandateAgain(): Promise<void> {
+  const first = JSON.stringify(mandateOf())
+  await sql`UPDATE accounts SET version = 1, mandate = ${first}, mandate_s256 = 'first'`.execute(database.db)
+  await asOwner(`DELETE FROM mandates WHERE version > 1`)
+}
 const read = async (rptSha256: Buffer) =>
   (await readGrant(database.calls, { owner: ACCOUNT, clientId: TOOLS, rptSha256 }))?.grant
 
@@ -80,24 +90,12 @@ describe('A grant', () => {
   test('that is made while the mandate changes is not current, whichever came first', async () => {
     for (let round = 0; round < ROUNDS / 2; round++) {
       const family = await approved(database)
-      const change = (weight: number) =>
-        inTransaction(database.db, tx =>
-          putMandate(
-            tx,
-            mandateOf({ holders: HOLDERS.map(owner => ({ owner, issuer: ISSUER, weight })) }),
-            'tag',
-          ),
-        )
       const making = granted(database, family)
-      await change(2 + round)
+      await inTransaction(database.db, tx => changeMandate(tx, 2 + round))
       const { outcome, rptSha256 } = await making
       if (outcome === 'granted') expect((await read(rptSha256))?.current).toBe(false)
       expect(await consume(rptSha256)).toBeUndefined()
-      // As it was, for the next round: the version alone says which one it is.
-      await sql`UPDATE accounts SET version = 1, mandate = ${JSON.stringify(mandateOf())}, mandate_s256 = 'first'`.execute(
-        database.db,
-      )
-      await asOwner(`DELETE FROM mandates WHERE version > 1`)
+      await firstMandateAgain()
     }
   })
 })
@@ -173,6 +171,58 @@ describe('A single-use grant', () => {
       return waits
     })
     expect(await spending.consumed).toBeUndefined()
+  })
+
+  test('is not spent by who waited for a mandate that then changed', async () => {
+    const { rptSha256 } = await granted(database, await approved(database))
+    const spending = await inTransaction(database.db, async tx => {
+      await changeMandate(tx, 2)
+      const waits = { consumed: consume(rptSha256) }
+      await until(async () => (await lockWaiters(database)) > 0)
+      return waits
+    })
+    expect(await spending.consumed).toBeUndefined()
+    expect((await read(rptSha256))?.consumed).toBe(false)
+    await firstMandateAgain()
+  })
+
+  test('is spent by who waited for a mandate that was kept after all', async () => {
+    const { rptSha256 } = await granted(database, await approved(database))
+    const waits: { consumed?: Promise<Family | undefined> } = {}
+    const changing = inTransaction(database.db, async tx => {
+      await changeMandate(tx, 2)
+      waits.consumed = consume(rptSha256)
+      await until(async () => (await lockWaiters(database)) > 0)
+      throw new Error('taken back')
+    })
+    await expect(changing).rejects.toThrow('taken back')
+    expect(await waits.consumed).toBeDefined()
+  })
+
+  test('is spent before a changed mandate returns or never, also where a holder takes hers back meanwhile', async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const family = await approved(database)
+      const { rptSha256 } = await granted(database, family)
+      const ended = { mandate: false, withdrawal: false }
+      const acts = [
+        () => inTransaction(database.db, tx => changeMandate(tx, 2)).then(() => (ended.mandate = true)),
+        () => takesBack(BEA, [family]).then(() => (ended.withdrawal = true)),
+      ]
+      // In either order, and each third time with nobody who takes anything back.
+      if (round % 3 === 2) acts.pop()
+      if (round % 2 === 1) acts.reverse()
+      const consuming = async () => {
+        const before = ended.mandate || ended.withdrawal
+        return { before, spent: (await consume(rptSha256)) !== undefined }
+      }
+      const consumers = Array.from({ length: 4 }, consuming)
+      await Promise.all(acts.map(act => act()))
+      const found = await Promise.all([...consumers, consuming()])
+      expect(found.filter(({ spent }) => spent).length).toBeLessThanOrEqual(1)
+      expect(found.filter(({ before, spent }) => before && spent)).toEqual([])
+      expect((await read(rptSha256))?.current).toBe(false)
+      await firstMandateAgain()
+    }
   })
 
   test('is spent by who waited while a replica that starts provisioned the same again', async () => {
