@@ -28,9 +28,12 @@ export async function makeKey(name: string): Promise<DeviceKey> {
   return { kid: await thumbprint(x), x, name, state: 'waiting', privateKey: made.privateKey }
 }
 
-/** The public half, as it is enrolled. */
-export function jwkOf({ x }: Pick<DeviceKey, 'x'>): { kty: string; crv: string; x: string } {
-  return { kty: 'OKP', crv: 'Ed25519', x }
+/**
+ * The public half, as it is enrolled. It says that it was made in a page, so that a resource that pins it is
+ * warned: whoever serves the page could use it.
+ */
+export function jwkOf({ x }: Pick<DeviceKey, 'x'>): Record<'kty' | 'crv' | 'x' | 'surface', string> {
+  return { kty: 'OKP', crv: 'Ed25519', x, surface: 'served' }
 }
 
 /** The Ed25519 signature of a text, 64 bytes. */

@@ -85,8 +85,14 @@ export function addKeyExport(program: Command, ownKey: () => Promise<PrivateKey>
 
 function keyTable(keys: DeviceKey[], columns?: number): string {
   if (keys.length === 0) return 'No device key of yours is enrolled.\n'
-  const rows = keys.map(key => [key.kid, key.name, printableTime(key.enrolled_at), statusOf(key)])
-  return table(['kid', 'name', 'enrolled', 'status'], rows, columns)
+  const rows = keys.map(key => [
+    key.kid,
+    key.name,
+    printableTime(key.enrolled_at),
+    key.surface === 'served' || key.let_in !== undefined ? 'a page' : '-',
+    statusOf(key),
+  ])
+  return table(['kid', 'name', 'enrolled', 'made in', 'status'], rows, columns)
 }
 
 function statusOf({ revoked_at, let_in }: DeviceKey): string {

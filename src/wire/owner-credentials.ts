@@ -13,6 +13,8 @@ export interface DeviceKey extends EnrolledKey {
   /** Its public half, which verifies what she signed. */
   jwk: Record<string, unknown>
   revoked_at: string | null
+  /** The key was made in a page that the authority serves, so code of the authority could use it. */
+  surface?: 'served' | undefined
   /** Left out for a key that was enrolled for good. */
   let_in?: LetIn | undefined
 }

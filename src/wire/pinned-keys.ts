@@ -11,8 +11,11 @@ import { asObject, optionalText, textMember, textsMember } from './members.ts'
 import { thumbprintInput } from './passkey-claims.ts'
 import { refuse } from './refusal.ts'
 
-/** Marks a decision that was made in a page that the authority serves, according to its entry. */
-const SERVED = 'served'
+/**
+ * The `surface` of a key that was made in a page which the authority serves, so that code of the authority
+ * could use it.
+ */
+export const SERVED = 'served'
 
 /** `id` is its credential id, `thumbprint` that of RFC 7638; it signs only at `origins` and for `rp_id`. */
 export interface PinnedPasskey {

@@ -1,6 +1,7 @@
 /** An owner's device keys: contract, "Authentication" (each sufficient, each revocable on its own). */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { parsePinnedKeys } from '../../src/wire/pinned-keys.ts'
 import type { OwnerCall, TestOwner } from '../support/authority.ts'
 import { addKey, newcomer, PENDING, removeKey } from '../support/owner-credentials.ts'
 import { startRealmAuthority, type RealmAuthority } from '../support/realm-authority.ts'
@@ -36,6 +37,27 @@ describe('Device keys', () => {
         .sort((a, b) => (a.kid < b.kid ? -1 : 1))
         .map(key => ({ ...key, enrolled_at: expect.any(String) })),
     )
+  })
+
+  it('that were made in a served page are listed so, in the form in which a resource that pins one is warned', async () => {
+    const inPage = async (surface: unknown) => {
+      const key = newKey()
+      const json = { name: 'browser', jwk: { ...publicJwk(key), surface } }
+      expect((await call(alice, { method: 'POST', target: '/owner/device-keys', json })).status).toBe(201)
+      const { body } = await call(alice, { target: '/owner/device-keys' })
+      const { thumbprint: kid } = key
+      return { key, listed: (body as { kid: string; jwk: object }[]).find(one => one.kid === kid)! }
+    }
+    const { key, listed } = await inPage('served')
+    expect(listed).toMatchObject({ surface: 'served', jwk: { ...publicJwk(key), surface: 'served' } })
+    expect(parsePinnedKeys(JSON.stringify({ keys: [listed.jwk] })).served).toEqual([key.thumbprint])
+    // It decides for her as any other key.
+    expect((await call(as(key), PENDING)).status).toBe(200)
+    for (const other of ['own', '', 7, null, undefined]) {
+      const plain = await inPage(other)
+      expect(plain.listed.jwk).toEqual(publicJwk(plain.key))
+      expect(plain.listed).not.toHaveProperty('surface')
+    }
   })
 
   it('are each revocable: the key is refused at once, stays listed, and the others go on', async () => {

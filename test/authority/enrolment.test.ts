@@ -61,6 +61,7 @@ describe('A one-time code', () => {
     const reply = await call(enrolment(await issue(), key))
     expect(reply).toMatchObject({ status: 201, body: { owner, kid: key.thumbprint, name: 'laptop' } })
     expect((await pendingOf(key)).status).toBe(200)
+    expect((await keysOf()).find(({ kid }) => kid === key.thumbprint)?.jwk).toEqual(publicJwk(key))
     const { body } = await call({ target: '/owner/ledger', sign: { key } })
     expect(body.entries).toMatchObject([
       {

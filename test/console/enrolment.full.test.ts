@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest'
 import { qrCode } from '../../src/console/qr.ts'
 import { issueCode } from '../../src/authority/administration/recovery.ts'
+import { listDeviceKeys } from '../../src/storage/authority/device-keys.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { installedBrowser } from '../support/browser.ts'
@@ -39,6 +40,12 @@ describeWith(installedBrowser(), 'A browser that is enrolled', path => {
     return (await inTransaction(authority.database.db, tx => issueCode(tx, settings, wanted))).code
   }
 
+  /** Where her keys, or those that she calls so, were made, as they say for who pins one. */
+  const surfacesOf = async (owner: string, called?: string): Promise<unknown[]> => {
+    const keys = await listDeviceKeys(authority.database.db, asOwner(owner), { limit: 100 })
+    return keys.filter(({ name }) => called === undefined || name === called).map(({ jwk }) => jwk['surface'])
+  }
+
   it.each(WAYS)(
     'uses a one-time code in its link, which does not stay in the address, by $name',
     async ({ name, device: options, press }) => {
@@ -50,6 +57,7 @@ describeWith(installedBrowser(), 'A browser that is enrolled', path => {
       await page.getByText('Nothing waits for you').waitFor()
       await page.reload()
       await page.getByText('Nothing waits for you').waitFor()
+      expect(await surfacesOf(owners[name])).toEqual(['served'])
       await device.close()
     },
   )
@@ -76,6 +84,7 @@ describeWith(installedBrowser(), 'A browser that is enrolled', path => {
       expect(await page.locator('.check-word').textContent()).toBe(word)
       await press(page.getByRole('button', { name: 'Accept this device' }))
       await page.getByText('the other one decides for you now.').waitFor()
+      expect(new Set(await surfacesOf('alice', 'the other one'))).toEqual(new Set(['served']))
       await device.page.getByRole('heading', { name: 'Waiting' }).waitFor()
       await device.close()
       await known.close()

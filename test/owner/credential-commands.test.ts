@@ -58,15 +58,15 @@ describe('device keys', () => {
     answers['GET /owner/device-keys'] = {
       body: [
         { kid: 'k1', name: 'lap\u001btop', enrolled_at: AT, revoked_at: null },
-        { kid: 'k2', name: 'phone', enrolled_at: AT, revoked_at: AT },
+        { kid: 'k2', name: 'phone', enrolled_at: AT, revoked_at: AT, surface: 'served' },
       ],
     }
     const { code, printed } = await owner('keys')
     expect(code).toBe(0)
     expect(printed.split('\n')).toEqual([
-      'KID  NAME          ENROLLED              STATUS',
-      'k1   lap\\u{1b}top  2026-11-21 09:00:00Z  in force',
-      'k2   phone         2026-11-21 09:00:00Z  revoked 2026-11-21 09:00:00Z',
+      'KID  NAME          ENROLLED              MADE IN  STATUS',
+      'k1   lap\\u{1b}top  2026-11-21 09:00:00Z  -        in force',
+      'k2   phone         2026-11-21 09:00:00Z  a page   revoked 2026-11-21 09:00:00Z',
       '',
     ])
   })

@@ -27,6 +27,7 @@ import {
 import type { Actor } from '../../wire/actor.ts'
 import { importPublicJwk, publicJwk, type PublicKey } from '../../wire/keys.ts'
 import type { Owner } from '../../wire/identifiers.ts'
+import { SERVED } from '../../wire/pinned-keys.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { DeviceKey, EnrolledKey, LetIn, LetInKey, Login } from '../../wire/owner-credentials.ts'
 import type { CellView } from '../cells/cells.ts'
@@ -55,6 +56,7 @@ const LOGIN_MEMBERS = z.strictObject({ id: text, name: text, issuer: text, subje
 const DEVICE_KEY: z.ZodType<DeviceKey> = KEY_MEMBERS.extend({
   jwk: PUBLIC_JWK,
   revoked_at: text.nullable(),
+  surface: z.literal(SERVED).optional(),
   let_in: LET_IN.optional(),
 }).meta({ id: 'DeviceKey' })
 const ENROLLED_KEY: z.ZodType<EnrolledKey> = KEY_MEMBERS.meta({ id: 'EnrolledKey' })
@@ -83,7 +85,8 @@ export const CREDENTIALS: readonly Endpoint<OwnerApi>[] = [
     show: row => {
       const { kid, name, enrolled_at, jwk, revoked_at } = row
       const let_in = letInOf(row)
-      return { kid, name, enrolled_at, jwk, revoked_at, ...(let_in && { let_in }) }
+      const surface = jwk['surface'] === SERVED ? ({ surface: SERVED } as const) : {}
+      return { kid, name, enrolled_at, jwk, revoked_at, ...surface, ...(let_in && { let_in }) }
     },
   }),
   endpoint({
@@ -100,7 +103,8 @@ export const CREDENTIALS: readonly Endpoint<OwnerApi>[] = [
     answers: { 201: { says: 'Enrolled.', schema: ENROLLED_KEY } },
     handle: async (api: OwnerApi, { caller, body: { name, jwk }, answer }) => {
       const key = importKey(jwk)
-      const enrol = (tx: Tx) => enrolKey(tx, caller.owner, { name, key, by: byOwner(caller), cell: api.cell })
+      const added = { name, key, jwk, by: byOwner(caller), cell: api.cell }
+      const enrol = (tx: Tx) => enrolKey(tx, caller.owner, added)
       return answer(201, await changeAs(api, caller, enrol))
     },
   }),
@@ -192,18 +196,28 @@ export function importKey(jwk: Record<string, unknown>): PublicKey {
   }
 }
 
+/** A key as it was sent, and how it is enrolled. */
+interface AddedKey {
+  name: string
+  key: PublicKey
+  jwk: Record<string, unknown>
+  by: ChangedBy
+  cell: CellView | undefined
+}
+
 /**
- * Enrols a key, which stays hers for ever. Refuses 409 if it was enrolled or revoked before, by her or by
- * anybody.
+ * Enrols a key, which stays hers for ever; of its JWK also `surface` is kept, by which a resource that pins
+ * it is warned (`wire/pinned-keys`). Refuses 409 if it was enrolled or revoked before, by her or by anybody.
  */
 export async function enrolKey(
   tx: Tx,
   owner: Owner,
-  { name, key, by, cell }: { name: string; key: PublicKey; by: ChangedBy; cell: CellView | undefined },
+  { name, key, jwk: sent, by, cell }: AddedKey,
 ): Promise<EnrolledKey> {
   const kid = key.thumbprint
+  const jwk = { ...publicJwk(key), ...(sent['surface'] === SERVED && { surface: SERVED }) }
   const isFree = (await cell?.claim({ kind: 'device_key', key: kid, owner })) ?? true
-  if (!isFree || !(await insertDeviceKey(tx, { owner, kid, jwk: publicJwk(key), name })))
+  if (!isFree || !(await insertDeviceKey(tx, { owner, kid, jwk, name })))
     refuse('conflict', 'Make a new device key: this one was enrolled before, and a key is enrolled once.')
   const { enrolled_at } = (await readDeviceKey(tx, kid))!
   await tellCredential(tx, owner, { change: 'added', what: { credential: 'device_key', kid, name }, by })

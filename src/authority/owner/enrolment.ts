@@ -100,7 +100,7 @@ async function provenCredential(
   verifyDeviceSignature(signedMessage(request, api.base), judged, keyid =>
     keyid === key.thumbprint ? key : undefined,
   )
-  return (tx, owner, by) => enrolKey(tx, owner, { name, key, by: { by, actor }, cell: api.cell })
+  return (tx, owner, by) => enrolKey(tx, owner, { name, key, jwk, by: { by, actor }, cell: api.cell })
 }
 
 /**
