@@ -231,6 +231,13 @@ function wanted({ operation, purpose }: JsonObject): unknown {
     : purpose
 }
 
+/** What the agent says of itself, below the facts: as her server shows it, and nobody has checked it. */
+function ownWords({ reason, mission }: JsonObject): string {
+  if (reason === undefined && mission === undefined) return ''
+  const said = record({ 'says why': reason, mission }, '  ')
+  return `\nIn the agent's own words as her server shows them, which nobody has checked:\n${said}`
+}
+
 function pendingDetails(owner: string, item: JsonObject): string {
   const identity = isJsonObject(item['identity']) ? item['identity'] : {}
   const { binding, provenance, accountability } = isJsonObject(item['assurance']) ? item['assurance'] : {}
@@ -244,12 +251,12 @@ function pendingDetails(owner: string, item: JsonObject): string {
       operator: identity['operator'],
       resource: item['resource_id'],
       wants: wanted(item),
-      'says why': item['reason'],
-      mission: item['mission'],
       prohibited: item['prohibited'],
       lasts: `${printableValue(item['expires_in'])} s`,
       since: printableTime(item['requested_at']),
       assurance: `binding ${printableValue(binding)}, provenance ${printableValue(provenance)}, accountability ${printableValue(accountability)}`,
-    }) + `\nusher admin pending approve ${named}\nusher admin pending deny ${named}\n`
+    }) +
+    ownWords(item) +
+    `\nusher admin pending approve ${named}\nusher admin pending deny ${named}\n`
   )
 }

@@ -52,6 +52,11 @@ describe('usher admin pending', () => {
     const shown = (await admin('pending', 'show', 'alice', family)).printed
     expect(shown).toContain(`usher admin pending approve alice ${family}\n`)
     expect(shown).not.toContain('\u001b')
+    const [facts, words] = shown.split(
+      "\nIn the agent's own words as her server shows them, which nobody has checked:\n",
+    )
+    expect(facts).not.toContain('says why')
+    expect(words).toContain('says why')
     const approved = await admin('pending', 'approve', 'alice', family)
     expect(approved).toEqual({ code: 0, printed: `${family} is approved.\n`, said: '' })
     const late = await admin('pending', 'deny', 'alice', family)

@@ -9,6 +9,9 @@ import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from
 import { exchange, prepare, type OwnerCall, type Reply } from './authority.ts'
 import { charterOf, ORG_ISSUER, startTestOrganization, type TestOrganization } from './organization.ts'
 
+/** An answer to a notice; undefined: as every other one is answered. */
+type Decided = { status: number; body?: object } | 'hang' | undefined
+
 export interface MemberAuthority {
   uri: string
   key: PrivateKey
@@ -18,7 +21,7 @@ export interface MemberAuthority {
   /** How it answers a notice; 200 by default. */
   answers: { status: number; body?: object }
   /** Answers a notice in place of that, as its text tells; `hang`: never. */
-  decide?: ((notice: string) => { status: number; body?: object } | 'hang' | undefined) | undefined
+  decide?: ((notice: string) => Decided | Promise<Decided>) | undefined
   /** What its metadata names beside the issuer. */
   metadata: Record<string, unknown>
 }
@@ -51,8 +54,8 @@ export interface MemberStand {
 async function startMemberAuthority(): Promise<MemberAuthority> {
   const key = importPrivateJwk(generatePrivateJwk())
   const server = createServer((request, response) => {
-    void bodyOf(request).then(body => {
-      const answer = answerOf(request.url!, body)
+    void bodyOf(request).then(async body => {
+      const answer = await answerOf(request.url!, body)
       if (answer === 'hang') return
       const { status, json } = answer
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(json))
@@ -62,14 +65,14 @@ async function startMemberAuthority(): Promise<MemberAuthority> {
   const uri = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const metadata = { org_notice_endpoint: `${uri}/org/notice` }
   const authority: MemberAuthority = { uri, key, server, notices: [], answers: { status: 200 }, metadata }
-  const answerOf = (path: string, body: string): { status: number; json: object } | 'hang' => {
+  const answerOf = async (path: string, body: string): Promise<{ status: number; json: object } | 'hang'> => {
     if (path === '/.well-known/agents-configuration')
       return { status: 200, json: { issuer: uri, ...authority.metadata } }
     if (path === '/jwks') return { status: 200, json: { keys: [publicJwk(key)] } }
     if (path.startsWith('/org/admin/')) return { status: 200, json: administered(path, body) }
     const { notice } = JSON.parse(body) as { notice: string }
     authority.notices.push(notice)
-    const decided = authority.decide?.(notice) ?? authority.answers
+    const decided = (await authority.decide?.(notice)) ?? authority.answers
     return decided === 'hang' ? decided : { status: decided.status, json: decided.body ?? {} }
   }
   return authority

@@ -129,26 +129,17 @@ export function listWindows(
 }
 
 /**
- * Closes an open window that nobody is redeeming just now. @returns whose it was; `held` if somebody is;
- * undefined if there is no such window.
+ * Closes an open window: its voucher counts as spent, so a grant for which her authority is being asked just
+ * now is void. @returns whose it was; undefined if no such window is open.
  */
-export async function closeWindow(tx: Tx, window_id: string): Promise<{ owner: Owner } | 'held' | undefined> {
-  const closed = await tx
+export function closeWindow(tx: Tx, window_id: string): Promise<{ owner: Owner } | undefined> {
+  return tx
     .updateTable('vouchers')
-    .set({ expires_at: sql<string>`now()` })
+    .set({ spent_at: sql<string>`now()` })
     .where(WINDOW_ID, '=', window_id)
-    .where(FREE)
     .where(UNSPENT)
     .returning('owner')
     .executeTakeFirst()
-  if (closed !== undefined) return closed
-  const open = await tx
-    .selectFrom('vouchers')
-    .select('owner')
-    .where(WINDOW_ID, '=', window_id)
-    .where(UNSPENT)
-    .executeTakeFirst()
-  return open && 'held'
 }
 
 /** Stores a grant that nobody can use yet; `expires_at` in seconds since the epoch. */
