@@ -85,6 +85,8 @@ const DOCUMENTS = {
   code: 'K7QF-2MXN-9TBD',
   voucher: 'K7QF-2MXN-9TBD',
   window_id: 'bgw_5f0c2a7e91d34b685f0c2a7e',
+  own_words: 'Agents must give a reason.',
+  surface: 'served',
   closed: 'bgw_5f0c2a7e91d34b685f0c2a7e',
   join_id: 'join-5f0c2a7e91d34b68',
   code_id: 'code-5f0c2a7e',

@@ -120,12 +120,23 @@ function previewText(one: JsonObject, entry: string): string {
   const changes = objects(one['changes'])
   return [
     `${shown(one['name'])}: ${shown(one['charter_name'])}, version ${shown(one['charter_version'])}.`,
-    ...texts(one['summary']).map(line => `  ${line}`),
+    ...meaning(one),
+    `It would govern: ${texts(one['governed_resources']).join(', ') || 'nothing of yours'}.`,
     changes.length === 0 ? 'Your terms stay as they are.' : 'Your terms would change:',
     ...changes.map(change => `  ${shown(change['tier_name'])}: ${shown(change['text'])}`),
     `To agree to exactly this: usher owner organization join ${printable(entry)} --charter ${shown(one['charter_version'])} --binds ${shown(one['binds_s256'])}`,
     '',
   ].join('\n')
+}
+
+/** What it binds her to, as her authority says it; apart from that, what only the organization says. */
+function meaning(one: JsonObject): string[] {
+  const own = texts(one['own_words'])
+  return [
+    ...texts(one['summary']).map(line => `  ${line}`),
+    ...(own.length === 0 ? [] : ['In its own words, which nobody has checked:']),
+    ...own.map(line => `  ${line}`),
+  ]
 }
 
 function standingText(one: JsonObject): string {
@@ -145,7 +156,7 @@ function standingText(one: JsonObject): string {
   const waiting = isJsonObject(one['waiting']) ? one['waiting'] : undefined
   return [
     `You are a member of ${shown(one['name'])} (${shown(one['issuer'])}) since ${printableTime(shown(one['joined']))}.`,
-    ...texts(one['summary']).map(line => `  ${line}`),
+    ...meaning(one),
     `It governs: ${texts(one['governed_resources']).join(', ') || 'nothing of yours'}.`,
     `Its administrators may: ${texts(one['administrators_may']).join(', ') || 'nothing'}.`,
     ...(one['stale'] === true

@@ -1,20 +1,22 @@
 /**
  * Owns one member's view of a charter: the ceiling, what her group shares with her, and what follows, in
  * sentences. Contract: "The organization's authority" (preview: the charter in sentences, before joining; the
- * envelope, polled). Our code makes the sentences from the charter, so nobody can write another promise into
- * them.
+ * envelope, polled). Our code makes the sentences from the charter, and a member's own server makes them
+ * again from the view, so that an organization can write no other promise into them.
  */
 import {
+  EMERGENCY_RESOURCES_BYTES_MAX,
   ORGANIZATION_NAME_MAX,
   VIEW_BYTES_MAX,
   VIEW_SENTENCES_MAX,
   VIEW_TEXT_MAX,
   type Charter,
+  type CharterBreakGlass,
   type CharterRole,
   type Delegation,
 } from '../wire/charter.ts'
 import { s256Json } from '../wire/encoding.ts'
-import type { MemberView } from '../wire/owner-organization.ts'
+import type { MemberView, ShownView } from '../wire/owner-organization.ts'
 
 export type { MemberView } from '../wire/owner-organization.ts'
 
@@ -59,7 +61,7 @@ export function memberView(viewed: Viewed): MemberView {
     require_clearance: envelope.require_clearance,
     break_glass: charter.break_glass,
     summary: summaryOf(organization.name, charter, shared),
-    powers: powersOf(charter, shared),
+    powers: powersOf({ ...charter, ...shared }),
     role: group === undefined ? null : role,
     role_name: group?.name ?? null,
     ...shared,
@@ -127,28 +129,61 @@ export function bindingDigest(view: Binding): string {
   })
 }
 
-function summaryOf(name: string, charter: Charter, { grants, delegation }: Shared): string[] {
-  const { envelope, conditions, break_glass, identity_provider } = charter
-  const levels = Object.entries(conditions).filter(([, value]) => typeof value === 'number' && value > 0)
+/** The parts of a view that its sentences are made of. */
+type Said = Pick<
+  MemberView,
+  | 'claims'
+  | 'grants'
+  | 'delegation'
+  | 'max_expires_in'
+  | 'allowed_scopes'
+  | 'require_prohibited'
+  | 'always_ask'
+  | 'require_clearance'
+  | 'break_glass'
+> & { identity_provider: { issuer: string } | null }
+
+/**
+ * What her own server says of a view: `summary` and `powers` are made anew from what it binds her to, because
+ * an organization could send others than its charter gives. `own_words` are the sentences that only the
+ * organization says, such as its rules; they can but narrow, and nobody has checked them.
+ */
+export function shownView(view: MemberView): ShownView {
+  // A name could continue as a sentence that is none of ours.
+  const summary = bindingSentences('It', view)
+  const known = new Set([...summary, ...bindingSentences(view.name, view)])
+  const own_words = view.summary.filter(sentence => !known.has(sentence))
+  return { ...view, summary, powers: powersOf(view), own_words }
+}
+
+function summaryOf(name: string, charter: Charter, shared: Shared): string[] {
+  const { claims, break_glass, identity_provider, envelope } = charter
+  const said = { claims, break_glass, identity_provider, ...envelope, ...shared }
+  return [...bindingSentences(name, said), ...conditionSentences(charter)]
+}
+
+/** All that could bind her, in sentences about `name`. */
+function bindingSentences(name: string, view: Said): string[] {
+  const { claims, grants, allowed_scopes } = view
   return [
-    ...(charter.claims.length === 0
+    ...(claims.length === 0
       ? [`${name} claims none of your resources.`]
-      : sentences(charter.claims, list => `${name} governs ${list} among your resources.`)),
+      : sentences(claims, list => `${name} governs ${list} among your resources.`)),
     ...(grants.length === 0
       ? ['It shares none of them with you.']
       : sentences(grants, list => `It shares ${list} with you.`)),
-    DELEGATION_SAYS[delegation],
-    `Access to them lasts at most ${envelope.max_expires_in} seconds.`,
-    ...(envelope.allowed_scopes === null
+    DELEGATION_SAYS[view.delegation],
+    `Access to them lasts at most ${view.max_expires_in} seconds.`,
+    ...(allowed_scopes === null
       ? []
-      : envelope.allowed_scopes.length === 0
+      : allowed_scopes.length === 0
         ? ['No scope of them may be given.']
-        : sentences(envelope.allowed_scopes, (list, isFirst) =>
+        : sentences(allowed_scopes, (list, isFirst) =>
             isFirst ? `Only these scopes may be given: ${list}.` : `And these: ${list}.`,
           )),
-    ...envelope.require_prohibited.map(one => `Agents must promise not to: ${one}.`),
-    ...sentences(envelope.always_ask, list => `Every operation on ${list} needs somebody's approval.`),
-    ...Object.entries(envelope.require_clearance).flatMap(([fact, values]) =>
+    ...view.require_prohibited.map(one => `Agents must promise not to: ${one}.`),
+    ...sentences(view.always_ask, list => `Every operation on ${list} needs somebody's approval.`),
+    ...Object.entries(view.require_clearance).flatMap(([fact, values]) =>
       sentences(
         values,
         (list, isFirst) =>
@@ -158,24 +193,38 @@ function summaryOf(name: string, charter: Charter, { grants, delegation }: Share
         ' or ',
       ),
     ),
+    ...emergencySentences(view.break_glass),
+    ...(view.identity_provider === null ? [] : [`${view.identity_provider.issuer} vouches for who you are.`]),
+  ]
+}
+
+function emergencySentences({ enabled, resources, max_expires_in, ...clause }: CharterBreakGlass): string[] {
+  if (!enabled) return ['It may not open an emergency window.']
+  return [
+    ...sentences(
+      orNothing(resources),
+      list =>
+        `In an emergency it may let an agent use ${list} once, for at most ${max_expires_in} seconds; you are notified of each.`,
+    ),
+    ...(clause.require_reason ? [] : ['An emergency needs no reason.']),
+    ...sentences(clause.invokers, list => `An agent of ${list} needs no administrator for an emergency.`),
+  ]
+}
+
+/** Conditions and rules, which are not in a view: they narrow alone, and are asked of the organization. */
+function conditionSentences({ conditions, rules }: Charter): string[] {
+  const levels = Object.entries(conditions).filter(([, value]) => typeof value === 'number' && value > 0)
+  return [
     ...levels.map(([what, level]) => `Agents need ${what.replace('min_', '')} of at least ${level}.`),
     ...(conditions.require_reason ? ['Agents must give a reason.'] : []),
     ...(conditions.require_mission ? ['Agents must name a mission.'] : []),
-    ...charter.rules.flatMap(rule =>
+    ...rules.flatMap(rule =>
       sentences(
         rule.resources,
         list =>
           `${rule.then === 'ask' ? 'Asked about' : 'Refused'}: ${list} when ${rule.when.join(' and ')}.`,
       ),
     ),
-    ...(break_glass.enabled
-      ? sentences(
-          orNothing(break_glass.resources),
-          list =>
-            `In an emergency it may let an agent use ${list} once, for at most ${break_glass.max_expires_in} seconds; you are notified of each.`,
-        )
-      : ['It may not open an emergency window.']),
-    ...(identity_provider === null ? [] : [`${identity_provider.issuer} vouches for who you are.`]),
   ]
 }
 
@@ -185,7 +234,11 @@ const DELEGATION_SAYS: Record<Delegation, string> = {
   'any-agent': 'You may pass it on to any agent that you admit.',
 }
 
-function powersOf({ claims, break_glass }: Charter, { grants }: Shared): MemberView['powers'] {
+function powersOf({
+  claims,
+  break_glass,
+  grants,
+}: Pick<Said, 'claims' | 'break_glass' | 'grants'>): MemberView['powers'] {
   return {
     gets: [
       {
@@ -263,6 +316,8 @@ const SUBJECT_BYTES_MAX = 2_048
  * is shared most has the longest view.
  */
 export function viewBoundsFault(charter: Charter): string | undefined {
+  if (bytesOf(charter.break_glass.resources) > EMERGENCY_RESOURCES_BYTES_MAX)
+    return `name less in the emergency clause: over ${EMERGENCY_RESOURCES_BYTES_MAX} bytes fit into no notice`
   const [role] = Object.entries(charter.roles).toSorted(
     ([, one], [, other]) => charactersOf(other) - charactersOf(one),
   )
@@ -281,10 +336,14 @@ export function viewBoundsFault(charter: Charter): string | undefined {
     return `say less in one sentence: "${tooLong.slice(0, 80)}…" has over ${VIEW_TEXT_MAX} characters`
   if (view.summary.length > VIEW_SENTENCES_MAX)
     return `say less: members would read ${view.summary.length} sentences, and ${VIEW_SENTENCES_MAX} are the most`
-  const bytes = new TextEncoder().encode(JSON.stringify(view)).length + SUBJECT_BYTES_MAX
+  const bytes = bytesOf(view) + SUBJECT_BYTES_MAX
   return bytes > VIEW_BYTES_MAX
     ? `say less: a member's view would have ${bytes} bytes, and ${VIEW_BYTES_MAX} are the most`
     : undefined
+}
+
+function bytesOf(json: object): number {
+  return new TextEncoder().encode(JSON.stringify(json)).length
 }
 
 function charactersOf({ grants, name }: CharterRole): number {

@@ -35,6 +35,12 @@ export type MemberView = {
   binds_s256: string
 }
 
+/** A view as her own server tells it. */
+export type ShownView = MemberView & {
+  /** Sentences that the organization alone says; they can but narrow, and nobody has checked them. */
+  own_words: string[]
+}
+
 /** What a ceiling would cut from a tier, with a sentence that says so. */
 export interface OrganizationChange {
   tier: string
@@ -48,7 +54,7 @@ export interface OrganizationChange {
 }
 
 /** What a code, or a later version, would commit her to. */
-export type OrganizationPreview = MemberView & {
+export type OrganizationPreview = ShownView & {
   changes: OrganizationChange[]
   governed_resources: string[]
 }
@@ -70,7 +76,7 @@ export type OrganizationStanding =
       } | null
       unreachable: string[]
     }
-  | (MemberView & {
+  | (ShownView & {
       enrolled: true
       joined: string
       agreed_version: number

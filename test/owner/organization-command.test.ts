@@ -22,9 +22,15 @@ describe('organization', () => {
     const changes = [
       { tier: 'reading', tier_name: 'Reading', text: 'Grants last at most 900 seconds, not 3600.' },
     ]
-    answers['/owner/organization/preview'] = { body: { ...view, changes } }
+    const own_words = ['Agents must give a reason.\u001b[2J']
+    const governed_resources = ['alice/mail']
+    answers['/owner/organization/preview'] = { body: { ...view, changes, own_words, governed_resources } }
     const { code, printed } = await owner('organization', 'preview', 'inv_1.x')
     expect(code).toBe(0)
+    expect(printed).toContain(
+      '  It shares alice/mail with you.\nIn its own words, which nobody has checked:\n',
+    )
+    expect(printed).toContain('  Agents must give a reason.\\u{1b}[2J\nIt would govern: alice/mail.\n')
     expect(printed).toContain('Reading: Grants last at most 900 seconds, not 3600.')
     expect(printed).toContain('organization join inv_1.x --charter 3 --binds s256:abc')
     expect(printed).toContain('Acme\\u{1b}[2J')

@@ -6,7 +6,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readView } from '../../src/authority/organization/view.ts'
 import { charterFault } from '../../src/rules/charter.ts'
-import { memberView } from '../../src/rules/member-view.ts'
+import { memberView, shownView } from '../../src/rules/member-view.ts'
 import { parseCharter, VIEW_BYTES_MAX, type Charter } from '../../src/wire/charter.ts'
 import type { Json } from '../../src/wire/json.ts'
 import { charterOf } from '../support/organization.ts'
@@ -35,6 +35,26 @@ describe('A charter in sentences', () => {
       'Agents must promise not to: keeping a copy.',
     ])
     expect(summary({ max_expires_in: 900 }).join(' ')).not.toContain('promise')
+  })
+})
+
+describe('A view as her own server tells it', () => {
+  it('says what an honest organization says, but for its conditions and rules, which stand apart', () => {
+    const charter = charterWith({
+      conditions: { ...CHARTER.conditions, require_reason: true },
+      rules: [{ when: ['request.reason_absent'], then: 'refuse', resources: ['acme/mail'] }],
+    })
+    const view = viewOf(charter, 'staff')
+    const shown = shownView(view)
+    const bySelf = view.summary.map(one => one.replace(/^Acme /, 'It '))
+    expect([...shown.summary, ...shown.own_words].toSorted()).toEqual(bySelf.toSorted())
+    expect(shown.own_words).toEqual([
+      'Agents need binding of at least 1.',
+      'Agents need accountability of at least 1.',
+      'Agents must give a reason.',
+      'Refused: acme/mail when request.reason_absent.',
+    ])
+    expect(shown.powers).toEqual(view.powers)
   })
 })
 

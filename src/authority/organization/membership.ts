@@ -7,7 +7,7 @@
 import { randomBytes } from 'node:crypto'
 import { readToken } from '../../credentials/oidc.ts'
 import { isAssertionTo } from '../../rules/identity-assertion.ts'
-import { ADMINISTRATOR_POWERS, type MemberView } from '../../rules/member-view.ts'
+import { ADMINISTRATOR_POWERS, shownView, type MemberView } from '../../rules/member-view.ts'
 import { enlargements } from '../../rules/membership.ts'
 import type { Tx } from '../../storage/authority/database.ts'
 import { dueIn, dueNow } from '../../storage/authority/due.ts'
@@ -26,6 +26,7 @@ import { lockQueue } from '../../storage/authority/owners.ts'
 import { endsLeases } from '../../storage/core/after-commit.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
+import type { ShownView } from '../../wire/owner-organization.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { OwnerApi } from '../owner/api.ts'
 import type { OwnerCredential } from '../owner/credential.ts'
@@ -41,7 +42,7 @@ const JOIN_ID_BYTES = 24
 export const VIEW_SECONDS = 60
 
 /** What joining would commit her to, and what it would change. */
-export type Foreseen = MemberView & { changes: TierChange[]; governed_resources: string[] }
+export type Foreseen = ShownView & { changes: TierChange[]; governed_resources: string[] }
 
 /**
  * An organization's answer to a code or assertion, with what it would change here. This changes nothing on
@@ -59,7 +60,7 @@ export async function preview(
 
 async function foreseen({ database }: OwnerApi, owner: Owner, view: MemberView): Promise<Foreseen> {
   const { changes, governed_resources } = await foresee(database.db, owner, { agreed: view, view })
-  return { ...view, changes, governed_resources }
+  return { ...shownView(view), changes, governed_resources }
 }
 
 /** What she agrees to, by the digest of what binds her. */
@@ -156,7 +157,7 @@ export function agreeAgain(
     endsLeases(tx, owner)
     const { view } = (await readMembership(tx, owner)) ?? refuseNoMember()
     if (view.charter_version !== charter_version || view.binds_s256 !== binds_s256)
-      refuseMoved({ ...view, ...(await foresee(tx, owner, { agreed: view, view })) })
+      refuseMoved({ ...shownView(view), ...(await foresee(tx, owner, { agreed: view, view })) })
     await updateMembership(tx, owner, { agreed: view })
     await tell(tx, credential, 'org_joined', { ...named(view), charter_version, binds_s256, again: true })
     await settle(tx, owner, by(credential))

@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { refuseGuessing } from '../../credentials/attempt-limit.ts'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
 import { plainText } from '../../http/pages.ts'
+import { shownView } from '../../rules/member-view.ts'
 import { reachOf, STALE_SECONDS } from '../../rules/membership.ts'
 import { isAlwaysAsked } from '../../rules/envelope.ts'
 import { readMembership, type Membership } from '../../storage/authority/membership.ts'
@@ -39,8 +40,10 @@ const texts = z.array(text)
 const anything = z.unknown()
 
 const CHANGE = CUT.extend({ tier: text, tier_name: text, own_resources: texts })
+/** A view, as her own server tells it. */
+const SHOWN = { ...VIEW_MEMBERS, own_words: texts }
 const PREVIEW: z.ZodType<OrganizationPreview> = z.object({
-  ...VIEW_MEMBERS,
+  ...SHOWN,
   changes: z.array(CHANGE),
   governed_resources: texts,
 })
@@ -60,7 +63,7 @@ const STANDING: z.ZodType<OrganizationStanding> = z.union([
   }),
   z.object({
     enrolled: z.literal(true),
-    ...VIEW_MEMBERS,
+    ...SHOWN,
     joined: text,
     agreed_version: z.int(),
     waiting: z.object({ version: z.int(), changes: texts }).nullable(),
@@ -244,7 +247,7 @@ async function standing(api: OwnerApi, owner: Owner): Promise<OrganizationStandi
   const tiers = await listTiers(db, owner, { limit: TIERS_MAX })
   return {
     enrolled: true,
-    ...view,
+    ...shownView(view),
     joined: joined_at,
     agreed_version: agreed.charter_version,
     waiting: waitingFor(membership),

@@ -43,8 +43,8 @@ export function Sentences({ texts }: { texts: readonly string[] }) {
   )
 }
 
-/** What it means, in sentences that her own authority and the organization made of the charter. */
-export function Commitment({ view }: { view: Pick<Member, 'summary' | 'powers'> }) {
+/** What it means, in sentences that her own authority made of the charter; the organization's stand apart. */
+export function Commitment({ view }: { view: Pick<Member, 'summary' | 'powers' | 'own_words'> }) {
   const { gets, can, cannot } = view.powers
   return (
     <>
@@ -54,6 +54,11 @@ export function Commitment({ view }: { view: Pick<Member, 'summary' | 'powers'> 
       <Powers title={W.gets} powers={gets} />
       <Powers title={W.can} powers={can} />
       <Powers title={W.cannot} powers={cannot} />
+      {view.own_words.length === 0 ? null : (
+        <Part title={W.ownWords} hint={W.ownWordsHint}>
+          <Sentences texts={view.own_words} />
+        </Part>
+      )}
     </>
   )
 }

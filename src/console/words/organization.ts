@@ -28,6 +28,8 @@ export const ORGANIZATION = {
   gets: 'What it gets to know',
   can: 'What it may do',
   cannot: 'What it cannot do',
+  ownWords: 'What it says besides',
+  ownWordsHint: 'In its own words, which nobody has checked. It can only narrow what you allow.',
   powerNames: {
     numbers: 'Numbers',
     requests: 'Requests',
