@@ -246,8 +246,8 @@ describeWith(await envoy(), "The official SDK's clients", found => {
 
       test('may set the level of logging and ping', async () => {
         const { client } = await enter<Connected>(start, { token: standing(), sessions: true })
-        await client.setLoggingLevel('info')
-        await client.ping()
+        expect(await client.setLoggingLevel('info')).toEqual({})
+        expect(await client.ping()).toEqual({})
       })
     })
 
