@@ -70,6 +70,8 @@ export const CHARTER_LIST_MAX = 200
 export const VIEW_TEXT_MAX = 2_000
 export const VIEW_SENTENCES_MAX = 1_000
 export const VIEW_BYTES_MAX = 262_144
+/** The most bytes of what an emergency clause names, as JSON: a member is told all of it in one notice. */
+export const EMERGENCY_RESOURCES_BYTES_MAX = 65_536
 export const ORGANIZATION_NAME_MAX = 200
 const TEXT_MAX = 500
 const BREAK_GLASS_SECONDS = 900

@@ -3,6 +3,7 @@
  * membership, on the member's authorization server" (`/org/notice`), "Events" (organization notice): a JWT by
  * a key that the organization publishes, in the body `{"notice": "<jwt>"}`.
  */
+import { CHARTER_LIST_MAX } from './charter.ts'
 import { asOwner, type Owner } from './identifiers.ts'
 import type { JsonObject } from './json.ts'
 import { checkClaims, findByKid, parseJws, signJws, verifyJws, type Verified } from './jws.ts'
@@ -22,6 +23,17 @@ import type { VerificationKeys } from './tokens.ts'
 
 /** How long one attempt to deliver a notice is valid. */
 export const NOTICE_SECONDS = 300
+/**
+ * The most bytes of a compact notice: one that tells of an opening names all that the clause in force reaches
+ * and the member agreed to, which is at most what two charters name.
+ */
+export const NOTICE_BYTES_MAX = 204_800
+const RESOURCES_MAX = 2 * CHARTER_LIST_MAX
+/**
+ * The most notices about one member's emergencies in an hour: of those that tell of one, and of those that ask
+ * for a yes.
+ */
+export const EMERGENCIES_PER_HOUR = 60
 
 /** The grant of an emergency window; `exp` in seconds since the epoch. */
 export type BreakGlassGrant = {
@@ -81,7 +93,7 @@ export function signNotice(claims: NoticeClaims, notice: Notice, key: PrivateKey
  * (`invalid_request`) what cannot be read as one; of another `typ`, it is for `verifyNotice` to refuse.
  */
 export function noticeIssuer(jwt: string): string {
-  return urlMember(parseJws(jwt).payload, 'iss')
+  return urlMember(parseJws(jwt, NOTICE_BYTES_MAX).payload, 'iss')
 }
 
 /**
@@ -95,7 +107,11 @@ export function verifyNotice(
   expected: { issuer: string; audience: string; now: number; typAlias?: string | undefined },
 ): Verified<ReceivedNotice> {
   const { issuer, audience, now, typAlias } = expected
-  const { payload } = verifyJws(jwt, findByKid(keys), { typ: TYP.notice, typAlias })
+  const { payload } = verifyJws(jwt, findByKid(keys), {
+    typ: TYP.notice,
+    typAlias,
+    maxBytes: NOTICE_BYTES_MAX,
+  })
   checkClaims(payload, { iss: issuer, aud: audience, now, requireExp: true })
   const iat = integerMember(payload, 'iat')
   const exp = integerMember(payload, 'exp')
@@ -126,7 +142,7 @@ function readNotice(kind: string, payload: JsonObject): Notice | undefined {
     case 'break_glass_opened':
       return {
         kind: 'break_glass_opened',
-        resources: textsMember(payload, 'resources'),
+        resources: textsMember(payload, 'resources', false, RESOURCES_MAX),
         reason: textOrNull(payload, 'reason'),
         by: textMember(payload, 'by'),
         window_s: integerMember(payload, 'window_s', 1),

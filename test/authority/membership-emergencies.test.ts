@@ -287,6 +287,16 @@ describe('What becomes of an accepted emergency', () => {
     expect((await whats()).filter(what => what === 'void')).toHaveLength(1)
   })
 
+  it('is told of whole, however much the clause of a charter may name', async () => {
+    const name = (of: string) => (_: unknown, n: number) => `alice/${of}-${String(n).padStart(240, 'x')}`
+    // What the charter in force names, and what the one that she agreed to does.
+    const resources = ['now', 'then'].flatMap(of => Array.from({ length: 200 }, name(of)))
+    const opened = { kind: 'break_glass_opened', resources, reason: 'x', by: 'ines', window_s: 300 } as const
+    const { status, text } = await told(opened)
+    expect([status, text]).toEqual([200, '{"received":"break_glass_opened"}'])
+    expect((await ledger()).find(({ what }) => what === 'opened')?.['resources']).toEqual(resources)
+  })
+
   it('is told of sixty times an hour at most, and what is beyond is told again later: 429', async () => {
     const said = () =>
       told({

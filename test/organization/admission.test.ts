@@ -4,12 +4,16 @@
  */
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { createLogger } from '../../src/http/log.ts'
 import { startMemberStand } from '../support/organization-members.ts'
 import { ORG_ISSUER, startTestOrganization, type TestOrganization } from '../support/organization.ts'
 import { startRealm, type TestRealm } from '../support/realm.ts'
 import { startedOnce } from '../support/started.ts'
 
-const stand = startedOnce(() => startMemberStand())
+const lines: { event?: string; owner?: string; reason?: string }[] = []
+const write = (line: string): void => void lines.push(JSON.parse(line) as (typeof lines)[number])
+const log = createLogger({ name: 'organization', level: 'info', write })
+const stand = startedOnce(() => startMemberStand({ log }))
 let realm: TestRealm
 beforeAll(async () => {
   realm = await startRealm()
@@ -73,6 +77,10 @@ describe('An assertion of the identity provider', () => {
     await stand.post('leave', { ...person(), join_id })
     const again = await stand.post('join', { ...asked, join_id: `${join_id}-2` })
     expect([again.status, again.body.reason]).toEqual([403, 'invalid_assertion'])
+    // Somebody may have got hold of it, so an operator reads of it.
+    expect(lines.filter(line => line.event === 'entry_refused' && line.owner === owner)).toMatchObject([
+      { as_uri: stand.first.uri, reason: 'invalid_assertion' },
+    ])
   })
 
   it('by which two owners would join at once lets in one of them', async () => {

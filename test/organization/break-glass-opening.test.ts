@@ -10,6 +10,30 @@ import { kinds, redeem, stand, startEmergencies, voucher } from './emergencies.t
 
 startEmergencies()
 
+describe('What her server must be told of emergencies', () => {
+  it('holds up nothing that ends her access, where it takes no more of them within the hour', async () => {
+    const decided = stand.first.decide
+    const kindOf = (notice: string) => String(parseJws(notice).payload['kind'])
+    stand.first.decide = notice => (kindOf(notice).startsWith('break_glass') ? { status: 429 } : undefined)
+    for (let n = 0; n < 3; n++) await voucher()
+    await until(() => kinds().filter(kind => kind === 'break_glass_opened').length >= 3)
+    const move = { method: 'POST', target: '/admin/members/amy/role', json: { role: null } } as const
+    await stand.organization.admin(move)
+    await until(() => kinds().includes('role_changed'))
+    const waiting = async () => {
+      const { body } = await stand.organization.admin({ target: '/admin/members' })
+      const [amy] = (body as unknown as { owner: string; notices_waiting: number }[]).filter(
+        ({ owner }) => owner === 'amy',
+      )
+      return amy!.notices_waiting
+    }
+    await until(async () => (await waiting()) === 3)
+    // They are told in the end.
+    stand.first.decide = decided
+    await until(async () => (await waiting()) === 0)
+  })
+})
+
 describe('The yes to an emergency', () => {
   it('is asked for once her server has taken that the window was opened, or two seconds later', async () => {
     const accepting = stand.first.decide

@@ -212,6 +212,17 @@ describe("The authority's yes is part of the grant", () => {
     expect((await redeem({ voucher: good })).status).toBe(200)
   })
 
+  it('if it takes no more within the hour that is said, the voucher is free at once, and nothing is to be void', async () => {
+    const good = await voucher()
+    const before = kinds().length
+    answers({ status: 429 })
+    const { status, headers, body } = await redeem({ voucher: good })
+    expect([status, headers.get('retry-after'), body.error]).toEqual([429, '600', 'temporarily_unavailable'])
+    accepts()
+    expect((await redeem({ voucher: good })).status).toBe(200)
+    expect(kinds().slice(before)).not.toContain('break_glass_void')
+  })
+
   it.each<[string, () => void]>([
     ['fails', () => answers({ status: 500 })],
     ['says nothing of a yes', () => answers({ status: 200, body: { received: 'break_glass' } })],

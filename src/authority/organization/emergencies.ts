@@ -18,7 +18,7 @@ import type { Membership } from '../../storage/authority/membership.ts'
 import type { BreakGlassAcceptance } from '../../wire/break-glass.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import { asHandle, type Handle, type Owner } from '../../wire/identifiers.ts'
-import type { Notice, NoticeClaims } from '../../wire/notice.ts'
+import { EMERGENCIES_PER_HOUR, type Notice, type NoticeClaims } from '../../wire/notice.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { named } from './membership.ts'
 
@@ -38,17 +38,15 @@ type EmergencyNotice = Extract<
 export type Decision = BreakGlassAcceptance | 'refused'
 
 /**
- * An hour and owner, of those that tell and of those that ask: what a hostile organization may write to her
- * ledger and stream is bounded by it, and an honest one has few. It sends again later what is refused.
+ * Refuses 429 what is beyond the bound of an hour and owner: what a hostile organization may write to her
+ * ledger and stream is bounded so, and an honest one opens no more. It sends again later what is refused. The
+ * caller holds the queue's lock.
  */
-const NOTICES_PER_HOUR = 60
-
-/** Refuses 429 what is beyond that. The caller holds the queue's lock. */
 export async function admitNotice(tx: Tx, owner: Owner, kind: 'told' | 'asked'): Promise<void> {
-  if ((await countEmergencyNotice(tx, owner, kind)) > NOTICES_PER_HOUR)
+  if ((await countEmergencyNotice(tx, owner, kind)) > EMERGENCIES_PER_HOUR)
     refuse(
       'temporarily_unavailable',
-      `Send it again later: ${NOTICES_PER_HOUR} notices about emergencies came within an hour.`,
+      `Send it again later: ${EMERGENCIES_PER_HOUR} notices about emergencies came within an hour.`,
       {
         status: 429,
         headers: { 'retry-after': '600' },
@@ -105,6 +103,7 @@ export async function tellEmergency(tx: Tx, emergency: Emergency): Promise<void>
   if (notice.kind !== 'break_glass_opened') {
     const what = notice.kind === 'break_glass_used' ? 'used' : 'void'
     const { jti } = notice.grant
+    // What ends an accepted emergency is news once for each, so the bound on those is one on this, too.
     if (!(await endAccepted(tx, claims.sub, { issuer: claims.iss, jti, what }))) return
     return tell(tx, emergency, { what, said: { jti } })
   }

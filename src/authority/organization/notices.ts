@@ -19,7 +19,7 @@ import { signBreakGlassAcceptance } from '../../wire/break-glass.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import { parseJws } from '../../wire/jws.ts'
 import { ALIAS, aliasIn, AUTHORITY_PATH, NAME_PATTERN } from '../../wire/names.ts'
-import { noticeIssuer, verifyNotice, type ReceivedNotice } from '../../wire/notice.ts'
+import { NOTICE_BYTES_MAX, noticeIssuer, verifyNotice, type ReceivedNotice } from '../../wire/notice.ts'
 import { refuse, refusingAs } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
 import { admitNotice, decideEmergency, tellEmergency, type Decision } from './emergencies.ts'
@@ -38,7 +38,7 @@ export const NOTICE: Endpoint<Noticed> = endpoint({
   path: AUTHORITY_PATH.notice,
   rows: ['organization-notice'],
   summary: 'A notice signed by an organization about a member, verified with its published keys',
-  body: { schema: z.strictObject({ notice: z.string().min(1).max(16_384) }) },
+  body: { schema: z.strictObject({ notice: z.string().min(1).max(NOTICE_BYTES_MAX) }) },
   answers: {
     200: {
       says: 'Received, and in effect; a kind that is not known is received and changes nothing. `accepted` is the signed yes to a `break_glass`.',
@@ -74,7 +74,7 @@ async function verified(
   const issuer = noticeIssuer(jwt)
   if (!organizations.issuers.includes(issuer))
     refuse('invalid_token', 'Ask the operator of this server to list your organization.')
-  const kid = parseJws(jwt).header['kid']
+  const kid = parseJws(jwt, NOTICE_BYTES_MAX).header['kid']
   const keys = await organizations.keys(issuer, typeof kid === 'string' ? kid : undefined).catch(asRefused)
   return refusingAs('invalid_token', () =>
     verifyNotice(jwt, keys, { issuer, audience, now: now(), typAlias }),
@@ -98,8 +98,8 @@ async function take({ database, now }: Noticed, received: ReceivedNotice): Promi
     if (!(await spendSignature(tx, owner, digest, KEPT_SECONDS)))
       refuse('conflict', 'This notice was received before.')
     const { claims, notice } = received
-    if (notice?.kind.startsWith('break_glass') === true)
-      await admitNotice(tx, owner, notice.kind === 'break_glass' ? 'asked' : 'told')
+    if (notice?.kind === 'break_glass_opened') await admitNotice(tx, owner, 'told')
+    if (notice?.kind === 'break_glass') await admitNotice(tx, owner, 'asked')
     if (notice?.kind === 'break_glass')
       return decideEmergency(tx, { claims, notice, membership }, { now: now(), keptSeconds: KEPT_SECONDS })
     await takeEffect(tx, received, membership)

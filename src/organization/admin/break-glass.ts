@@ -12,7 +12,7 @@ import { closeWindow, insertVoucher, listWindows } from '../../storage/organizat
 import { readCharterVersion } from '../../storage/organization/charters.ts'
 import type { Tx } from '../../storage/organization/database.ts'
 import { readMember, type MemberRow } from '../../storage/organization/members.ts'
-import { insertNotice } from '../../storage/organization/notices.ts'
+import { ALONE, insertNotice } from '../../storage/organization/notices.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import { asOwner } from '../../wire/identifiers.ts'
 import { NAME_PATTERN } from '../../wire/names.ts'
@@ -69,7 +69,8 @@ export const BREAK_GLASS_WINDOWS: readonly Endpoint<Administration>[] = [
         const by = caller.admin
         const row = { voucher_sha256: sha256(voucher), owner, admin: by, reason }
         const window_id = await insertVoucher(tx, row, window_s)
-        await insertNotice(tx, member, { kind: 'break_glass_opened', resources, reason, by, window_s })
+        const notice = { kind: 'break_glass_opened', resources, reason, by, window_s } as const
+        await insertNotice(tx, member, notice, ALONE)
         const data = { window_id, reason, window_s }
         await appendActivity(tx, { kind: 'break_glass_opened', admin: by, owner, data })
       })

@@ -29,7 +29,7 @@ export const BREAK_GLASS: readonly Endpoint<Organization>[] = [
         headers: { 'cache-control': 'no-store' },
       },
     },
-    refuses: { 403: ['request_denied'], 404: ['not_found'] },
+    refuses: { 403: ['request_denied'], 404: ['not_found'], 429: ['temporarily_unavailable'] },
     handle: async (organization: Organization, { caller, body, request, answer }) => {
       refuseWhileOff(organization.clock)
       const { owner, resource_id } = body

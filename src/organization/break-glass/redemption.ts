@@ -20,7 +20,7 @@ import {
 } from '../../storage/organization/break-glass.ts'
 import { lockHead } from '../../storage/organization/charters.ts'
 import type { Tx } from '../../storage/organization/database.ts'
-import { insertNotice, isOpeningUntold, type Addressee } from '../../storage/organization/notices.ts'
+import { ALONE, insertNotice, isOpeningUntold, type Addressee } from '../../storage/organization/notices.ts'
 import { verifyBreakGlassAcceptance, type BreakGlassClaims } from '../../wire/break-glass.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import { asFamily, type Owner } from '../../wire/identifiers.ts'
@@ -36,6 +36,7 @@ import {
   beingUsed,
   denied,
   refuseScopes,
+  tooMany,
   wrongVoucher,
   type Admitted,
   type BreakGlassRequest,
@@ -44,9 +45,10 @@ import {
 const ACCEPTED_WITHIN_MS = 5_000
 const VOUCHER_HELD_SECONDS = 10
 
-/** Her authority certainly refused. */
+/** Her authority certainly said no: to this grant, or because it cannot take it now. */
 const REFUSED = Symbol('refused')
-type Said = string | typeof REFUSED
+const NOT_TAKEN = Symbol('not taken')
+type Said = string | typeof REFUSED | typeof NOT_TAKEN
 
 /** A running redemption. */
 export interface Redemption extends Asker, Admitted {
@@ -73,14 +75,14 @@ export async function redeem(organization: Organization, redemption: Redemption)
     organization.log.warn({ err: error, jti: grant.jti }, 'an emergency was not accepted')
     return undefined
   })
-  if (said === undefined || said === REFUSED) {
-    await giveUp(organization, redemption, { jti: grant.jti, isDefinite: said === REFUSED })
+  if (said === undefined || said === REFUSED || said === NOT_TAKEN) {
+    await giveUp(organization, redemption, { jti: grant.jti, isDefinite: said !== undefined })
     if (said === REFUSED)
       return denied(
         'not_accepted',
         'Negotiate with the member’s own authorization server: it accepts no emergency here.',
       )
-    throw unanswered()
+    throw said === NOT_TAKEN ? tooMany() : unanswered()
   }
   return makeLive(organization, redemption, { grant, accepted: said })
 }
@@ -159,6 +161,8 @@ async function askAuthority(
   const asking = async (): Promise<Said> => {
     const { status, body } = await organization.notices.send(told, { timeoutMs: ACCEPTED_WITHIN_MS })
     if (status === 403) return REFUSED
+    // It says so itself: nothing was decided, so there is nothing to take back.
+    if (status === 429) return NOT_TAKEN
     const accepted = body?.['accepted']
     if (status !== 200 || typeof accepted !== 'string')
       throw new Error(`the authority answered ${status} without a yes`)
@@ -275,7 +279,7 @@ export async function makeVoid(
   { jti, to, isTold }: { jti: string; to: Addressee; isTold: boolean },
 ): Promise<void> {
   if (!(await voidGrant(tx, jti))) return
-  if (isTold) await insertNotice(tx, to, { kind: 'break_glass_void', grant: { jti } })
+  if (isTold) await insertNotice(tx, to, { kind: 'break_glass_void', grant: { jti } }, ALONE)
   await appendActivity(tx, { kind: 'break_glass_voided', owner: to.owner, data: { jti } })
 }
 

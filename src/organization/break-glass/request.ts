@@ -17,6 +17,7 @@ import { asOwner } from '../../wire/identifiers.ts'
 import { isJsonObject } from '../../wire/json.ts'
 import { keyNamed, type PublicKey } from '../../wire/keys.ts'
 import { NAME_PATTERN, WELL_KNOWN } from '../../wire/names.ts'
+import { EMERGENCIES_PER_HOUR } from '../../wire/notice.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { RptOperation } from '../../wire/tokens.ts'
 import type { Organization } from '../context.ts'
@@ -116,6 +117,12 @@ export function wrongVoucher(): Refusal {
   return new Refusal('request_denied', 'Ask an administrator for a voucher: this one is not valid.', {
     extra: { reason: 'invalid_voucher' },
   })
+}
+
+/** 429: her authority takes no more about emergencies within an hour. */
+export function tooMany(): Refusal {
+  const detail = `Wait: ${EMERGENCIES_PER_HOUR} emergencies at this member within an hour are the most.`
+  return new Refusal('temporarily_unavailable', detail, { status: 429, headers: { 'retry-after': '600' } })
 }
 
 /** 503: somebody is redeeming it just now, which may fail. */

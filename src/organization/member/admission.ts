@@ -39,14 +39,17 @@ export type Admission = (tx: Tx, charter: Charter) => Promise<'invitation' | 'sh
  * Refuses 403 if it does not let this person in; 429 if a source or a code failed too often; 503 if that
  * cannot be found out.
  */
-export function admissionOf(
+export async function admissionOf(
   organization: Organization,
   request: Pick<FastifyRequest, 'ip'>,
   entry: Person & Entry,
 ): Promise<Admission> {
   const { owner, as_uri } = entry
   const attempt = { event: 'entry_refused', source: as_uri, ids: { owner, as_uri } } as const
-  return reportingRefusal(organization, attempt, () => provenAdmission(organization, request, entry))
+  const reported = <T>(prove: () => Promise<T>): Promise<T> => reportingRefusal(organization, attempt, prove)
+  const admission = await reported(() => provenAdmission(organization, request, entry))
+  // It was good just now, so this is no guess; but an assertion may have been presented before.
+  return (tx, charter) => reported(() => admission(tx, charter))
 }
 
 async function provenAdmission(

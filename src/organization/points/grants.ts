@@ -14,7 +14,7 @@ import {
 } from '../../storage/organization/break-glass.ts'
 import { lockHead } from '../../storage/organization/charters.ts'
 import { readMember } from '../../storage/organization/members.ts'
-import { insertNotice } from '../../storage/organization/notices.ts'
+import { ALONE, insertNotice } from '../../storage/organization/notices.ts'
 import { CONSUMED, INTROSPECTED, TOKEN_QUERY } from '../../surface/introspection.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import { ORGANIZATION_PATH } from '../../wire/names.ts'
@@ -72,7 +72,12 @@ function spend(
   return inTransaction(database.db, async tx => {
     await lockHead(tx)
     if (!(await consumeBreakGlass(tx, digest))) return false
-    await insertNotice(tx, (await readMember(tx, owner))!, { kind: 'break_glass_used', grant: { jti } })
+    await insertNotice(
+      tx,
+      (await readMember(tx, owner))!,
+      { kind: 'break_glass_used', grant: { jti } },
+      ALONE,
+    )
     await appendActivity(tx, { kind: 'break_glass_used', owner, data: { jti } })
     return true
   })
