@@ -31,6 +31,11 @@ export interface Looking {
   deadline: number
   /** For a party that is known already: its fetches go first, and are never charged as new. */
   favoured: boolean
+  /**
+   * When the request was signed, in milliseconds since the epoch: what was read before that may lack what was
+   * published for it.
+   */
+  signedAt?: number | undefined
   /** The largest document that is read; as any document of strangers when left out. */
   bytesMax?: number | undefined
 }
@@ -63,6 +68,11 @@ const PLACES = { placesMax: 16, favouredPlaces: 4, perOriginMax: 2, waitingMax: 
 /** The time that all fetches of one request may take together, so a longer fetch is useless. */
 const FETCH_MS_MAX = 3_000
 const NEW_ORIGINS_PER_SITE = 10
+/**
+ * The least age at which a document without the wanted content is fetched again for a request that was signed
+ * after it was read: an agent may publish a key and use it at once.
+ */
+const REFETCH_SIGNED_MS = 1_000
 const ENTRIES_MAX = 2_000
 const BYTES_MAX = 8 * 1024 * 1024
 
@@ -83,10 +93,11 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
     return age < keepMs ? { json: document.json, age } : undefined
   }
   /** The document, if it is known without fetching; undefined if a fetch is due. */
-  const look = (entry: Entry, holds: Looking['holds']): RemoteDocument | undefined => {
+  const look = (entry: Entry, { holds, signedAt = 0 }: Looking): RemoteDocument | undefined => {
     const document = kept(entry)
-    if (document !== undefined && (document.age < refetchMs || (holds?.(document.json) ?? true)))
-      return document
+    const mayLack = (age: number): boolean =>
+      age < (clock() - age < signedAt ? Math.min(REFETCH_SIGNED_MS, refetchMs) : refetchMs)
+    if (document !== undefined && (mayLack(document.age) || (holds?.(document.json) ?? true))) return document
     if (entry.failure === undefined || clock() >= entry.failure.until) return undefined
     return document ?? entry.failure
   }
@@ -124,11 +135,12 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
     return entry.running
   }
   return {
-    read: async (url, { holds, deadline, favoured, bytesMax }) => {
+    read: async (url, looking) => {
+      const { deadline, favoured, bytesMax } = looking
       const entry = entries.get(url) ?? {}
       entries.delete(url)
       entries.set(url, entry)
-      const known = look(entry, holds)
+      const known = look(entry, looking)
       if (known !== undefined) return known
       const untried = await waitAtMost(deadline - clock(), fetchOnce(entry, url, { favoured, bytesMax }))
       const held = kept(entry)

@@ -61,6 +61,32 @@ describe('A document is kept', () => {
     expect(server.to(path)).toHaveLength(2)
   })
 
+  test('one second where it does not, and was read before the request was signed: a key may be published and used at once', async () => {
+    const path = newPath()
+    let keys = ['old']
+    server.script(path, () => ({ body: { keys } }))
+    const holds = (json: unknown) => (json as { keys: string[] }).keys.includes('new')
+    const readAt = now
+    await read(path, { holds })
+    keys = ['old', 'new']
+    now = readAt + 999
+    await read(path, { holds, signedAt: readAt + 500 })
+    now = readAt + 1_000
+    // Signed before it was read: what is not there was not there.
+    await read(path, { holds, signedAt: readAt })
+    await read(path, { holds })
+    expect(server.to(path)).toHaveLength(1)
+    expect(await read(path, { holds, signedAt: readAt + 500 })).toMatchObject({ json: { keys } })
+    expect(server.to(path)).toHaveLength(2)
+    // However often it is asked for what is not there, once a second.
+    const lost = { holds: () => false, signedAt: readAt + 60_000 }
+    for (let ms = 0; ms <= 3_000; ms += 100) {
+      now = readAt + 1_000 + ms
+      await read(path, lost)
+    }
+    expect(server.to(path)).toHaveLength(5)
+  })
+
   test('and a failure 10 seconds, without losing what was read before', async () => {
     const path = newPath()
     await read(path)

@@ -27,6 +27,8 @@ export interface NamedOperator {
 export interface Patience {
   deadline: number
   favoured: boolean
+  /** When the request was signed, in ms since the epoch: keys may have been published for it until then. */
+  signedAt?: number | undefined
 }
 
 export interface OperatorFindings {

@@ -10,24 +10,25 @@ import type { Identified } from '../../surface/agents/identity.ts'
 import type { Authority } from '../context.ts'
 import type { Patience } from './operator-documents.ts'
 import type { Owner } from '../../wire/identifiers.ts'
+import type { JsonObject } from '../../wire/json.ts'
 
 /**
  * What the named operator publishes of this agent, and which of `otherKeys` (thumbprints) its directory
- * lists. Nothing is fetched from an operator that the owner blocked. A document that cannot be fetched leaves
+ * lists; `agreed` are the claims of the agreement. Nothing is fetched from an operator that the owner blocked. A document that cannot be fetched leaves
  * its level at 0.
  */
 export async function withOperator(
   { database: { db }, operators }: Pick<Authority, 'database' | 'operators'>,
   owner: Owner,
   agent: Identified,
-  of: { otherKeys: readonly string[]; deadline: number },
+  of: { otherKeys: readonly string[]; deadline: number; agreed: JsonObject },
 ): Promise<Identified> {
   const { client_id, signature_agent, operator, jkt } = agent
   if (client_id === undefined || operator === undefined || (await isBlocked(db, owner, operator)))
     return agent
   const found = await operators.lookUp(
     { client_id, signature_agent, jkts: [jkt, ...of.otherKeys] },
-    await patienceWith(db, owner, agent, of.deadline),
+    { ...(await patienceWith(db, owner, agent, of.deadline)), signedAt: signedAt(of.agreed) },
   )
   const attested = found.listed.has(jkt)
   return {
@@ -43,6 +44,11 @@ export async function withOperator(
     }),
     notes: [...agent.notes, ...found.notes],
   }
+}
+
+/** The end of the second in which an agreement was signed; undefined if it does not say. */
+function signedAt({ iat }: JsonObject): number | undefined {
+  return typeof iat === 'number' ? (iat + 1) * 1_000 : undefined
 }
 
 /**

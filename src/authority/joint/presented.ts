@@ -48,7 +48,11 @@ export async function presentedOf(authority: Presenting, of: Of): Promise<Presen
   const template = templateOf(claims, of)
   if (hash !== request.contract || fault(authority, claims, template, request.iss) !== undefined)
     return { because: 'terms' }
-  const agent = await withOperator(authority, request.owner, signed.agent, { otherKeys: [], deadline })
+  const agent = await withOperator(authority, request.owner, signed.agent, {
+    otherKeys: [],
+    deadline,
+    agreed: claims,
+  })
   return {
     family: rowOf(of, claims['scope'] as string[], template),
     governed,

@@ -60,7 +60,8 @@ async function learn(
   try {
     const named = await namedIntroducer(authority, owner, signed, deadline)
     const otherKeys = named?.jkt === undefined ? [] : [named.jkt]
-    return { named, agent: await withOperator(authority, owner, signed.agent, { otherKeys, deadline }) }
+    const of = { otherKeys, deadline, agreed: signed.agreement.claims }
+    return { named, agent: await withOperator(authority, owner, signed.agent, of) }
   } catch (error) {
     if (!(error instanceof Refusal) || error.code === 'temporarily_unavailable') throw error
     const why = error.detail ?? 'it could not be verified.'
