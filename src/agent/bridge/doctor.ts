@@ -3,8 +3,6 @@
  * resource. Contract: "Resource metadata (RFC 9728)", "Authentication" (the clock within 60 s),
  * "Authorization server metadata members".
  */
-import { stat } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { ClientConfig } from '../../config.ts'
 import { Exit, EXIT, type Terminal } from '../../terminal/command.ts'
 import { printable } from '../../terminal/printable.ts'
@@ -155,10 +153,8 @@ async function readKey({
   if (owner === undefined)
     return { said: 'none yet; it is made when terms are first signed', value: undefined }
   const { key, file } = await state.identity(owner)
-  const { mode } = await stat(file)
-  if ((mode & 0o077) !== 0) fail('request_invalid', `${file} can be read by others: chmod 600 it.`)
   return {
-    said: `jkt:${key.thumbprint} for ${owner.owner} at ${owner.as_uri}, in ${join(file)}`,
+    said: `jkt:${key.thumbprint} for ${owner.owner} at ${owner.as_uri}, in ${file}`,
     value: undefined,
   }
 }

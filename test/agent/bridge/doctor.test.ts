@@ -2,7 +2,9 @@
  * contract, "What the service does": a person is told what is wrong before a client runs into it.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
+import { chmod } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { bridgeState } from '../../../src/agent/bridge/state.ts'
 import type { Stack } from '../../../src/dev/stack.ts'
 import { bridgeFolder } from '../../support/bridge.ts'
 import { startScriptedServer } from '../../support/scripted-http.ts'
@@ -77,6 +79,41 @@ describe('The doctor', () => {
       const { wrote, ended } = run('doctor', `${server.origin}/mcp/alice`)
       expect(await ended).toBe(1)
       expect(wrote.out).toMatch(/^FAIL {2}tools: .* It answered with status 404\. \(unreachable\)$/m)
+    } finally {
+      await server.close()
+    }
+  })
+
+  it('names the key of a client, and says what is wrong with one that others can read', async () => {
+    const state = bridgeState(folder.folder, 'known')
+    const owner = { as_uri: stack.issuer, owner: 'alice' }
+    await state.keepOwner(stack.resource, owner)
+    const { key, file } = await state.identity(owner)
+    const sound = run('doctor', stack.resource, '--client-name', 'known')
+    expect(await sound.ended).toBe(0)
+    expect(sound.wrote.out).toContain(
+      `ok    key: jkt:${key.thumbprint} for alice at ${stack.issuer}, in ${file}`,
+    )
+    await chmod(file, 0o644)
+    const open = run('doctor', stack.resource, '--client-name', 'known')
+    expect(await open.ended).toBe(1)
+    expect(open.wrote.out).toMatch(/^FAIL {2}key: /m)
+    expect(open.wrote.out).toContain(`${file} has the mode 0644, so others can read it: chmod 600 ${file}`)
+  })
+
+  it.each<[what: string, authority: (origin: string) => string, said: RegExp]>([
+    ['is not there', () => 'http://127.0.0.1:9', /^FAIL {2}authority: .*127\.0\.0\.1:9.*\(unreachable\)$/m],
+    ['is none', origin => origin, /^FAIL {2}authority: .*answered with status 404.*$/m],
+  ])('says so where the authority that a resource names %s', async (_what, authority, said) => {
+    const server = await startScriptedServer(({ path }) => ({
+      status: path.startsWith('/.well-known/oauth-protected-resource') ? 200 : 404,
+      body: { resource: `${server.origin}/mcp/alice`, authorization_servers: [authority(server.origin)] },
+    }))
+    try {
+      const { wrote, ended } = run('doctor', `${server.origin}/mcp/alice`)
+      expect(await ended).toBe(1)
+      expect(wrote.out).toContain('ok    metadata:')
+      expect(wrote.out).toMatch(said)
     } finally {
       await server.close()
     }

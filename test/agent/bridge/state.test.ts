@@ -4,9 +4,12 @@
  * nobody is asked twice.
  */
 import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { stateRoot } from '../../../src/agent/bridge/command.ts'
 import { bridgeState } from '../../../src/agent/bridge/state.ts'
+import type { ClientConfig } from '../../../src/config.ts'
 import { bridgeFolder, filesIn, pendingOf, type ToolAnswer } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
 import { rowsOfLayer } from '../../support/layer.ts'
@@ -170,6 +173,18 @@ describe('A bridge that starts again', () => {
     await stand.owner.decide(family, 'approved')
     expect((await answer).text).toBe(`Bought ${trade.qty} VTI`)
     expect(executions('place_trade', trade)).toBe(1)
+  })
+})
+
+describe('The folder of keys, grants and requests', () => {
+  const own = join(homedir(), '.local', 'state', 'usher')
+  it.each<[string, object, string]>([
+    ['of the user, where nothing is said', {}, own],
+    ['in XDG_STATE_HOME', { stateHome: '/state' }, '/state/usher'],
+    ['that UMA_BRIDGE_STATE names, before all else', { stateHome: '/state', bridgeState: '/kept' }, '/kept'],
+    ['below the home of the user, where it begins so', { bridgeState: '~/kept' }, join(homedir(), 'kept')],
+  ])('is the one %s', (_which, config, folder) => {
+    expect(stateRoot(config as ClientConfig)).toBe(folder)
   })
 })
 
