@@ -8,6 +8,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair, importJWK, SignJWT, type JWK, type JWTPayload } from 'jose'
 import { Provider, type Configuration } from 'oidc-provider'
+import { NAMED_KEYS_BYTES_MAX } from '../../src/wire/document-bounds.ts'
 
 /** A public client that runs in a browser: the page of an authority. */
 export const PAGE = 'page'
@@ -15,6 +16,9 @@ export const PAGE = 'page'
 export const AUDIENCE = 'https://owner-api.example'
 export const PORTAL = 'portal'
 const REDIRECT = 'https://portal.example/callback'
+
+/** Of more bytes than a key set may have, which is read further than any other document. */
+const TOO_LARGE = JSON.stringify({ keys: [], filler: 'x'.repeat(NAMED_KEYS_BYTES_MAX) })
 
 export type RealmAlgorithm = 'RS256' | 'PS256' | 'ES256' | 'EdDSA'
 const ALGORITHMS: readonly RealmAlgorithm[] = ['RS256', 'PS256', 'ES256', 'EdDSA']
@@ -39,6 +43,8 @@ export interface TestRealm {
   admitPage(redirectUri: string): void
   /** Publishes new keys alone, from now on. */
   rotate(): Promise<void>
+  /** Answers with a document that nobody reads, because it is too large, at this path from now on. */
+  outgrow(path: string): void
   /** How often its key set was fetched. */
   keyFetches(): number
   /** Stops and resumes answering, at the same address. */
@@ -60,8 +66,10 @@ export async function startRealm(options: RealmOptions = {}): Promise<TestRealm>
   let page: string | undefined
   let provider: Provider
   let fetches = 0
+  const outgrown = new Set<string | undefined>()
   const server = createServer((request, response) => {
     if (request.url === '/jwks') fetches++
+    if (outgrown.has(request.url)) return void response.end(TOO_LARGE)
     void provider.callback()(request, response)
   })
   await listenOn(server, 0)
@@ -93,6 +101,7 @@ export async function startRealm(options: RealmOptions = {}): Promise<TestRealm>
       keys = await makeKeys()
       renew()
     },
+    outgrow: path => void outgrown.add(path),
     keyFetches: () => fetches,
     goAway: away,
     comeBack: () => listenOn(server, port),

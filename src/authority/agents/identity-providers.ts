@@ -15,7 +15,7 @@ export interface IdentityProviders {
   tokenEndpoint(issuer: string): Promise<string>
   /**
    * What `prove` finds with the keys of a listed provider. Throws `temporarily_unavailable` if the keys
-   * cannot be fetched.
+   * cannot be read, also because a document is too large: only keys that were read can refuse an assertion.
    */
   proving<T>(issuer: string, prove: (keys: RealmKeys) => Promise<T>): Promise<T>
 }
@@ -41,15 +41,25 @@ export function createIdentityProviders(issuers: readonly string[], outbound: Ou
   }
 }
 
+/** Also where `prove` has made a refusal of its own out of keys that it could not read. */
 function isOutage(error: unknown): boolean {
-  if (error instanceof RealmUnreachable) return !error.isTooLarge
+  if (unreachable(error) !== undefined) return true
   return error instanceof Refusal && error.code === 'temporarily_unavailable'
 }
 
+function unreachable(error: unknown): RealmUnreachable | undefined {
+  if (error instanceof RealmUnreachable) return error
+  return error instanceof Refusal && error.cause instanceof RealmUnreachable ? error.cause : undefined
+}
+
+/** Whoever runs the provider must hear of a document that is too large: waiting makes it no smaller. */
 function outage(cause?: unknown): Refusal {
-  return new Refusal(
-    'temporarily_unavailable',
-    'Present the ticket of this answer later: the identity provider cannot be asked.',
-    { headers: { 'retry-after': '5' }, cause },
-  )
+  const why =
+    unreachable(cause)?.isTooLarge === true
+      ? 'the identity provider publishes a document that is larger than any that is read, so its administrator must shorten it.'
+      : 'the identity provider cannot be asked.'
+  return new Refusal('temporarily_unavailable', `Present the ticket of this answer later: ${why}`, {
+    headers: { 'retry-after': '5' },
+    cause,
+  })
 }
