@@ -10,7 +10,7 @@ import type { Json } from '../../wire/json.ts'
 import type { Verified } from '../../wire/jws.ts'
 import { parseJwks } from '../../wire/keys.ts'
 import { issuerDocumentUrl, readIssuerDocument } from '../../wire/operator-documents.ts'
-import { Refusal, refuse } from '../../wire/refusal.ts'
+import { Refusal } from '../../wire/refusal.ts'
 
 export interface AgentIssuers {
   /** Whether an issuer is on the list, byte for byte. */
@@ -18,8 +18,8 @@ export interface AgentIssuers {
   /**
    * Verifies an agent token, waiting for its issuer's keys until `deadline` (ms since the epoch). Throws
    * `invalid_request` if the issuer is not listed (before anything is fetched) or the token is invalid, and
-   * `temporarily_unavailable` if its issuer's keys cannot be had, because its documents cannot be fetched or
-   * are none: only keys that were read can refuse a token.
+   * `temporarily_unavailable` if its issuer's keys cannot be had, because its documents cannot be fetched,
+   * are too large or are none: only keys that were read can refuse a token.
    */
   verify(claimed: ClaimedIdentity & { kind: 'agent_token' }, deadline: number): Promise<Verified<AgentToken>>
 }
@@ -51,11 +51,10 @@ export function createAgentIssuers(
 
 function had<T>(document: RemoteDocument, what: string, read: (json: Json) => T): T {
   if (!('json' in document)) {
-    // Waiting makes it no smaller.
+    // Waiting makes it no smaller, so the issuer has to hear of it. Still nothing was read that could refuse.
     if (document.reason === 'too_large')
-      refuse(
-        'invalid_request',
-        `agent_token: ${what} is larger than ${NAMED_KEYS_BYTES_MAX} bytes, and is not read; have its issuer publish a smaller one.`,
+      throw unread(
+        `${what} is larger than ${NAMED_KEYS_BYTES_MAX} bytes, and is not read; have its issuer publish a smaller one`,
       )
     throw unread(`${what} ${document.missing}`)
   }
