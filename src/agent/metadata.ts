@@ -41,7 +41,10 @@ export interface Directory {
   authorityNamed(resource: string, issuer: string, signal?: AbortSignal): Promise<Authority>
   /** The tools that a resource says it has, from its own document. */
   surfacesOf(resource: string, signal?: AbortSignal): Promise<ToolSurface[]>
-  /** The name of the owner of a resource, where its own document says where her resources are listed. */
+  /**
+   * The name of the owner of a resource, where its own document says where her resources are listed.
+   * Undefined if that document says nothing of it, or if the resource has none.
+   */
   ownerNameOf(resource: string, signal?: AbortSignal): Promise<string | undefined>
   /** The keys an authority signs with; `fresh` asks again, for a key not among those known. */
   keysOf(
@@ -98,9 +101,11 @@ export function createDirectory(options: { allowLoopback: boolean; now: () => nu
     authorityNamed,
     surfacesOf: async (resource, signal) => (await metadataOf(resource, signal)).tool_surfaces ?? [],
     ownerNameOf: async (resource, signal) => {
-      const { owner_resources_endpoint: listing } = await metadataOf(resource, signal)
-      const [, name] = listing === undefined ? [] : (OWNER_IN.exec(new URL(listing).pathname) ?? [])
-      return name === undefined ? undefined : decodeURIComponent(name)
+      const metadata = await metadataOf(resource, signal).catch((error: unknown) => {
+        if (!isAbsence(error)) throw error
+      })
+      const listing = metadata?.owner_resources_endpoint
+      return listing === undefined ? undefined : ownerIn(listing)
     },
     keysOf: async (authority, fetching) => {
       const document = await get(authority.jwksUri.href, "authority's keys", fetching)
@@ -111,6 +116,16 @@ export function createDirectory(options: { allowLoopback: boolean; now: () => nu
 
 /** `owner_resources_endpoint` of an owner; without her name it is that of all. */
 const OWNER_IN = /\/owner-resources\/([^/]+)\/?$/
+
+function ownerIn(listing: string): string | undefined {
+  const [, name] = OWNER_IN.exec(new URL(listing).pathname) ?? []
+  try {
+    return name === undefined ? undefined : decodeURIComponent(name)
+  } catch {
+    // It is no UTF-8, so it is nobody's name.
+    return undefined
+  }
+}
 
 const ABSENT = new Set([404, 410])
 

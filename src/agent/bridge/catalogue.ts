@@ -7,6 +7,7 @@ import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { AgentError } from '../agent-error.ts'
 import { checkAddress } from '../transport.ts'
 import { foreignLine } from './foreign-text.ts'
+import { openLentNames } from './lent-names.ts'
 import type { SpoiltTool } from './readable-tool.ts'
 import { spaced } from './spaced.ts'
 import type { Prefixes } from './prefixes.ts'
@@ -93,6 +94,7 @@ export function openCatalogue(
     listings.delete(resource)
     changed()
   }
+  const names = openLentNames(prefixes, renew)
   const seldom = new Map(resources.map(resource => [resource, spaced(changed, CHANGED_MILLISECONDS)]))
   const upstreamFor = (resource: string): Upstream => {
     const onToolsChanged = (): void => {
@@ -108,6 +110,7 @@ export function openCatalogue(
     const hidden = [...spoilt]
     const prefix = await prefixes.of(resource)
     const shown = listedTools(resource, prefix, tools, tool => void hidden.push(tool))
+    await names.note(resource, prefix, shown)
     sayHidden(resource, hidden, say)
     latest.set(resource, shown)
     return { tools: shown, until: keptUntil(ttlMs) }
@@ -132,9 +135,11 @@ export function openCatalogue(
     listed: async resource => latest.has(resource) || absent.orMissed(resource, listing(resource)),
     definitionOf: (resource, tool) => latest.get(resource)?.find(one => one.tool === tool)?.definition,
     find: async name => {
-      for (const resource of await candidates(name, resources, prefixes)) {
+      const lent = names.placeOf(name)
+      const places = lent === undefined ? await candidates(name, resources, prefixes) : [lent.resource]
+      for (const resource of places) {
         const { tools } = await absent.orMissed(resource, listing(resource))
-        const found = tools.find(tool => tool.name === name)
+        const found = tools.find(one => (lent === undefined ? one.name === name : one.tool === lent.tool))
         if (found !== undefined) return found
       }
       return undefined
@@ -142,6 +147,7 @@ export function openCatalogue(
     renew,
     close: async () => {
       absent.close()
+      names.close()
       for (const told of seldom.values()) told.close()
       await Promise.all([...upstreams.values()].map(upstream => upstream.close()))
     },

@@ -125,6 +125,32 @@ describe('Of several resources, a tool', () => {
     expect(await Promise.all([work, home, bobs].map(opened.given))).toEqual([undefined, 'alice_', 'bob_'])
   })
 
+  it('of one whose metadata is away or slow has the last part of the address, until the metadata is read', async () => {
+    const away = async (one: string) => (one === bobs ? down() : owners.get(one))
+    expect(await all([work, bobs], away)).toEqual(['alice_', 'tools_'])
+    const silent = (one: string) => (one === bobs ? new Promise<never>(() => undefined) : away(one))
+    expect(await all([work, bobs], silent)).toEqual(['alice_', 'tools_'])
+    expect(await all([work, bobs])).toEqual(['alice_', 'bob_'])
+    expect(await all([work, bobs], down)).toEqual(['alice_', 'bob_'])
+  })
+
+  it('has no name before it that another had in a list, even if it was not kept', async () => {
+    const readable = new Set<string>()
+    const opened = prefixes([home, work, bobs], async one => (readable.has(one) ? 'tools' : down()))
+    expect([await opened.of(home), await opened.of(home), await opened.of(work)]).toEqual([
+      'tools_',
+      'tools_',
+      'tools-2_',
+    ])
+    readable.add(bobs)
+    expect(await opened.of(bobs)).toBe('tools-3_')
+    readable.add(work)
+    expect(await opened.of(work)).toBe('tools-2_')
+    // Nor does it get the one that another process kept meanwhile.
+    const later = prefixes([home, work, bobs, 'https://new.example/tools-2'], down)
+    expect(await later.of('https://new.example/tools-2')).toBe('tools-2-2_')
+  })
+
   it('has at most 20 harmless characters before it and the number, whatever the name is', async () => {
     const odd = ['../../etc/passwd', 'x'.repeat(100), '\u0000\u202e', 'ALICE', 'Alice']
     const resources = odd.map((_, at) => `https://odd.example/${at}`)
@@ -181,6 +207,37 @@ describe('Of several resources, a tool', () => {
       await tools.close()
     }
     expect(asked.some(path => path.startsWith('/.well-known/oauth-protected-resource'))).toBe(true)
+  })
+})
+
+describe('A resource whose metadata comes late', () => {
+  it('is listed under its owner once that is read, and is called by either name', async () => {
+    const folder = await bridgeFolder()
+    const tools = await startScriptedTools()
+    const other = new URL('/mcp/second', tools.url).href
+    let isAway = true
+    tools.script('GET', ({ path }, response) => {
+      if (!path.startsWith('/.well-known/')) return void response.writeHead(405).end()
+      if (!path.endsWith('/mcp/second')) return void response.writeHead(404).end()
+      const owner_resources_endpoint = new URL('/owner-resources/carol', tools.url).href
+      document(response, { resource: other, owner_resources_endpoint }, isAway ? 503 : 200)
+    })
+    const options = { name: 'late', resources: [tools.url.href, other], state: folder.folder }
+    const bridge = await startBridge(options)
+    const names = async () => (await bridge.tools()).map(({ name }) => name)
+    try {
+      const [own, lent] = await names()
+      expect(lent).toBe('second_read')
+      isAway = false
+      await expect.poll(bridge.changes).toBe(1)
+      expect(await names()).toEqual([own, 'carol_read'])
+      expect((await bridge.call('second_read')).text).toBe('done')
+      expect((await bridge.call('carol_read')).text).toBe('done')
+    } finally {
+      await bridge.close()
+      await tools.close()
+      await folder.remove()
+    }
   })
 })
 
