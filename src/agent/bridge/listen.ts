@@ -50,6 +50,8 @@ interface Session {
 }
 
 const SESSIONS_MAX = 64
+/** Of one secret, so that one client leaves room for others, however many streams it opens. */
+const SESSIONS_OF_CALLER_MAX = 16
 const CONNECTIONS_MAX = 256
 
 /** Serves clients over HTTP on a loopback address. */
@@ -202,24 +204,27 @@ function createSessions(shared: Shared, exchanges: AsyncLocalStorage<Exchange>):
     session.busy++
     void exchanges.getStore()?.over.then(() => session.busy--)
   }
-  const makeRoom = async (): Promise<boolean> => {
-    if (sessions.size < SESSIONS_MAX) return true
-    const idle = [...sessions].find(([, { busy }]) => busy === 0)
-    if (idle === undefined) return false
-    sessions.delete(idle[0])
-    await idle[1].server.close()
-    return true
-  }
   const begin = async (request: Request, caller: Caller): Promise<Response> => {
-    if (!(await makeRoom())) return refused(503, 'This bridge serves as many sessions as it can: try later.')
+    const room = roomFor(caller, sessions)
+    if ('refusal' in room) return refused(503, room.refusal)
     const server = serverFor(shared, { era: 'legacy' })
+    const id = crypto.randomUUID()
+    let isInitialized = false
     const transport: WebStandardStreamableHTTPServerTransport = new WebStandardStreamableHTTPServerTransport({
-      sessionIdGenerator: () => crypto.randomUUID(),
-      onsessioninitialized: id => use(id, { caller, server, transport, busy: 0 }),
-      onsessionclosed: id => void sessions.delete(id),
+      sessionIdGenerator: () => id,
+      onsessioninitialized: () => void (isInitialized = true),
+      onsessionclosed: () => void sessions.delete(id),
     })
-    await server.connect(transport)
-    return transport.handleRequest(request)
+    // It counts from here on, without a pause after the room was found: many may begin at the same moment.
+    if (room.leaving !== undefined) sessions.delete(room.leaving)
+    use(id, { caller, server, transport, busy: 0 })
+    try {
+      await room.left?.server.close()
+      await server.connect(transport)
+      return await transport.handleRequest(request)
+    } finally {
+      if (!isInitialized) sessions.delete(id)
+    }
   }
   return {
     serve: async request => {
@@ -241,6 +246,27 @@ function createSessions(shared: Shared, exchanges: AsyncLocalStorage<Exchange>):
     close: async () => {
       await Promise.all([...sessions.values()].map(({ server }) => server.close()))
     },
+  }
+}
+
+/**
+ * Where one more session of a caller finds room, and which session leaves for it, if one must. Its own idle
+ * ones go first, the one that was used least recently at the head; of a full share no other caller pays.
+ */
+function roomFor(
+  { name }: Caller,
+  sessions: ReadonlyMap<string, Session>,
+): { refusal: string } | { leaving?: string; left?: Session } {
+  const own = [...sessions].filter(([, { caller }]) => caller.name === name)
+  const isShareFull = own.length >= SESSIONS_OF_CALLER_MAX
+  if (!isShareFull && sessions.size < SESSIONS_MAX) return {}
+  const candidates = isShareFull ? own : [...own, ...sessions]
+  const idle = candidates.find(([, { busy }]) => busy === 0)
+  if (idle !== undefined) return { leaving: idle[0], left: idle[1] }
+  return {
+    refusal: isShareFull
+      ? `This client has ${SESSIONS_OF_CALLER_MAX} sessions open, which is its share, and all are in use: close one, or end its stream.`
+      : 'This bridge serves as many sessions as it can: try later.',
   }
 }
 

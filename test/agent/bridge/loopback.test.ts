@@ -11,6 +11,7 @@ import { promisify } from 'node:util'
 import type { Client } from '@modelcontextprotocol/client'
 import { describe, expect, it } from 'vitest'
 import { openClients } from '../../../src/agent/bridge/clients.ts'
+import { clientSecret } from '../../../src/agent/bridge/listen-token.ts'
 import { answerIn, bridgeFolder, pendingOf, type ToolAnswer } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
 import { clientOver, listeningBridge, type ListeningBridge } from '../../support/listening-bridge.ts'
@@ -192,12 +193,16 @@ describe('Clients of one bridge', () => {
 
   it('have so many sessions at most: the one that was used least goes', async () => {
     const bridge = await listeningBridge(stand)
+    const by = (count: number) => ({
+      authorization: `Bearer ${clientSecret(bridge.token!, `of-16-${Math.floor(count / 16)}`)}`,
+    })
     const sessions: string[] = []
     for (let count = 0; count < 65; count++)
-      sessions.push(String((await posted(bridge.url, bearer(bridge), initialize('many'))).session))
+      sessions.push(String((await posted(bridge.url, by(count), initialize('many'))).session))
     const ping = { jsonrpc: '2.0', id: 2, method: 'ping' }
-    const at = (session: string) => posted(bridge.url, { ...bearer(bridge), 'mcp-session-id': session }, ping)
-    expect([(await at(sessions[0]!)).status, (await at(sessions[1]!)).status]).toEqual([404, 200])
+    const at = (count: number) =>
+      posted(bridge.url, { ...by(count), 'mcp-session-id': sessions[count]! }, ping)
+    expect([(await at(0)).status, (await at(1)).status]).toEqual([404, 200])
   })
 
   it('are so many at most, and one bridge each where what they can do is the same', async () => {
