@@ -31,19 +31,22 @@ describe('An organization that answers a join with other terms than were agreed'
     await until(() => hostile.asked.includes('/leave'))
   })
 
-  it('and refuses what it may have granted, its answer lost: the join is taken back, not forgotten', async () => {
-    const hostile = await startHostile()
-    const authority = await authorityUnder(hostile)
-    const own = (below: string, json: object) =>
-      authority.call(authority.alice, { method: 'POST', target: `/owner/organization${below}`, json })
-    const { body } = await own('/preview', { code: 'any' })
-    const { binds_s256, charter_version } = body
-    hostile.next['/join'] = ['cut', 429]
-    const joined = await own('', { code: 'any', agreed: true, binds_s256, charter_version })
-    expect([joined.status, joined.body.error]).toEqual([503, 'temporarily_unavailable'])
-    const { rows } = await authority.database.pool.query('SELECT kind FROM organization_calls')
-    expect(rows).toEqual([{ kind: 'join' }])
-  })
+  it.each([401, 429])(
+    'and refuses what it may have granted with %i, its answer lost: the join is taken back, not forgotten',
+    async status => {
+      const hostile = await startHostile()
+      const authority = await authorityUnder(hostile)
+      const own = (below: string, json: object) =>
+        authority.call(authority.alice, { method: 'POST', target: `/owner/organization${below}`, json })
+      const { body } = await own('/preview', { code: 'any' })
+      const { binds_s256, charter_version } = body
+      hostile.next['/join'] = ['cut', status]
+      const joined = await own('', { code: 'any', agreed: true, binds_s256, charter_version })
+      expect([joined.status, joined.body.error]).toEqual([503, 'temporarily_unavailable'])
+      const { rows } = await authority.database.pool.query('SELECT kind FROM organization_calls')
+      expect(rows).toEqual([{ kind: 'join' }])
+    },
+  )
 })
 
 /** With the digest of what it says, so that nothing but their number speaks against them. */
