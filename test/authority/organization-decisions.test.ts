@@ -300,4 +300,18 @@ describe('An answer that the organization has overtaken', () => {
     stand.door.instead(DECISION, undefined)
     expect((await again(agent, offer, out.body.ticket)).status).toBe(200)
   })
+
+  it('counts for nothing where she left meanwhile: the resource is hers alone, and nobody need be asked', async () => {
+    const agent = await connected()
+    const offer = await agent.offer('portfolio_read')
+    stand.door.instead(DECISION, async said => {
+      await stand.own('DELETE')
+      return said
+    })
+    const out = await agent.agree(offer)
+    expect([out.status, stand.door.count(DECISION)]).toEqual([200, 1])
+    const token: string = out.body.access_token
+    expect((await protectionCall(stand.authority, '/introspect', { token })).body.active).toBe(true)
+    expect((await stand.joined()).status).toBe(200)
+  })
 })

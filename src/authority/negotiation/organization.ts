@@ -52,8 +52,8 @@ const NOBODY: Consulted = {
 
 /**
  * Asks at most once. With `before`, the earlier answer still counts, or this refuses 503 if the membership or
- * the question has changed since. Nobody is asked if no organization governs the resource and no clearance is
- * asked for.
+ * the question has changed since. Nobody is asked, and no earlier answer counts, if no organization governs
+ * the resource and no clearance is asked for.
  */
 export async function consult(
   authority: Consulting,
@@ -62,7 +62,9 @@ export async function consult(
   { before, deadline }: { before: Consulted | undefined; deadline: number },
 ): Promise<Consulted> {
   const membership = organization ?? attesting
-  if (membership === undefined) return before === undefined ? NOBODY : unchanged(before, NOBODY)
+  // Also of a resource that was governed when this was weighed first: the statement that writes the grant
+  // proves again that it is hers alone.
+  if (membership === undefined) return NOBODY
   const question = organization && questionOf(asking)
   const state = stateOf(membership)
   if (before !== undefined) return unchanged(before, { state, question })
