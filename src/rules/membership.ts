@@ -4,6 +4,7 @@
  * "Organization membership, on the member's authorization server" and "The organization's authority".
  */
 import type { CharterBreakGlass, Delegation } from '../wire/charter.ts'
+import { s256Json } from '../wire/encoding.ts'
 import { agreedCharter } from './agreed-charter.ts'
 import { claimFault, coveredBy, namedBy, patternFault } from './charter-patterns.ts'
 import { CEILING_SECONDS_MAX } from './charter.ts'
@@ -161,4 +162,10 @@ const DELEGATED: Record<Delegation, number> = { none: 0, 'first-party-only': 1, 
  */
 export function takesAccess(before: MemberView, after: MemberView): boolean {
   return before.role !== after.role || DELEGATED[after.delegation] < DELEGATED[before.delegation]
+}
+
+/** Whether a later view differs in nothing but its number, that of the charter, and the charter's date. */
+export function saysTheSame(before: MemberView, after: MemberView): boolean {
+  const { view, charter_version, published_at } = after
+  return s256Json({ ...before, view, charter_version, published_at }) === s256Json(after)
 }

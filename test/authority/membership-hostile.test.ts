@@ -72,6 +72,13 @@ describe('What an organization says that no charter could', () => {
   })
 })
 
+/**
+ * That it is due again: soon if the answer was useless or it was asked a moment ago, otherwise in about a
+ * minute; before that it is due now, or taken for half a minute.
+ */
+const SETTLED = `SELECT 1 FROM due WHERE kind = 'view' AND at > now()
+  AND (at < now() + interval '12 seconds' OR at > now() + interval '35 seconds')`
+
 /** Alice, a member of it under the terms of an honest one; bea is none. */
 async function member() {
   const hostile = await startHostile()
@@ -87,15 +94,7 @@ async function member() {
     const before = hostile.asked.length
     await dueAtOnce(authority.database, 'view')
     await until(() => hostile.asked.slice(before).includes('/envelope'))
-    await until(async () => {
-      const { rows } = await authority.database.pool.query(
-        // Settled means that it is due again: soon if the answer was useless, otherwise in about a minute;
-        // before that it is taken for half a minute.
-        `SELECT 1 FROM due WHERE kind = 'view'
-         AND (at < now() + interval '12 seconds' OR at > now() + interval '35 seconds')`,
-      )
-      return rows.length > 0
-    })
+    await until(async () => (await authority.database.pool.query(SETTLED)).rows.length > 0)
   }
   const post = async (notice: Notice, claims?: Partial<NoticeClaims>) =>
     bring(await noticeOf(hostile, authority, notice, claims))
@@ -163,6 +162,46 @@ describe('An organization of which she is a member, and that turns hostile', () 
     hostile.answers['/envelope'] = served(hostile.issuer)
     await asks()
     expect(await standing()).toEqual(before)
+  })
+
+  it('numbers the same view again and again: she is told of none, and of the one that says more', async () => {
+    const { hostile, authority, standing, asks } = await member()
+    const told = async () =>
+      (
+        await authority.database.pool.query(
+          "SELECT data->>'charter_version' AS version FROM ledger WHERE kind IN ('org_acted', 'org_role')",
+        )
+      ).rows as object[]
+    for (const view of [2, 3]) {
+      const numbered = { view, charter_version: view, published_at: `2026-11-2${view}T09:00:00.000Z` }
+      hostile.answers['/envelope'] = viewOf(hostile.issuer, {}, numbered)
+      await asks()
+      expect([(await standing()).view, await told()]).toEqual([view, []])
+    }
+    hostile.answers['/envelope'] = viewOf(hostile.issuer, WIDEST, { view: 4, charter_version: 4 })
+    await asks()
+    expect(await told()).toEqual([{ version: '4' }])
+  })
+
+  it.each<[string, (issuer: string) => MemberView, string]>([
+    ['it has just answered', issuer => viewOf(issuer), '0 seconds'],
+    ['its last answer was no use', issuer => viewOf(issuer, {}, { view: 0 }), '700 seconds'],
+  ])('sends notice upon notice where %s: it is not asked each time', async (_, served, readAgo) => {
+    const { hostile, authority, post, asks } = await member()
+    const { pool } = authority.database
+    hostile.answers['/envelope'] = served(hostile.issuer)
+    await asks()
+    const epoch = async () =>
+      (await pool.query('SELECT org_epoch FROM memberships')).rows[0].org_epoch as number
+    const before = { asked: hostile.asked.length, epoch: await epoch() }
+    for (let notice = 0; notice < 5; notice++) {
+      await pool.query('UPDATE memberships SET read_at = clock_timestamp() - $1::interval', [readAgo])
+      expect((await post({ kind: 'role_changed', role: 'staff' })).status).toBe(200)
+      await until(async () => (await pool.query(SETTLED)).rows.length > 0)
+    }
+    expect(hostile.asked.slice(before.asked)).not.toContain('/envelope')
+    expect(await epoch()).toBe(before.epoch + 5)
+    await until(() => hostile.asked.slice(before.asked).includes('/envelope'))
   })
 
   it('replays what it told, and tells of others: nothing comes of it', async () => {

@@ -5,7 +5,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Repetition } from '../../limits/repetition.ts'
-import { takesAccess } from '../../rules/membership.ts'
+import { saysTheSame, takesAccess } from '../../rules/membership.ts'
 import type { MemberView } from '../../rules/member-view.ts'
 import { dueAgainIn, dueNoMore, dueNow, type Taken } from '../../storage/authority/due.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
@@ -18,7 +18,7 @@ import {
 } from '../../storage/authority/membership.ts'
 import { lockQueue } from '../../storage/authority/owners.ts'
 import { inTransaction } from '../../storage/core/database.ts'
-import type { Db } from '../../storage/authority/database.ts'
+import type { Db, Tx } from '../../storage/authority/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { Authority } from '../context.ts'
 import { startDueRounds } from './due-rounds.ts'
@@ -31,6 +31,11 @@ type Asking = Pick<Authority, 'database' | 'announcements' | 'organizations' | '
 /** How long one replica has a member to itself: longer than asking takes. */
 const TAKEN_SECONDS = 30
 const RETRY_SECONDS = 10
+/**
+ * How long nobody asks about a member after the last answer, however many notices come: each makes her due at
+ * once, and an organization may send as many as it likes.
+ */
+const PAUSE_SECONDS = 5
 
 /** Starts asking, if there is an organization that may be asked. */
 export function startViews(authority: Asking): Repetition | undefined {
@@ -39,18 +44,30 @@ export function startViews(authority: Asking): Repetition | undefined {
     round: 'asking organizations was broken off',
     one: 'an organization was not asked about its member',
   }
+  const failed: Failed = new Map()
   return startDueRounds(authority, { kind: 'view', takenSeconds: TAKEN_SECONDS, said }, taken =>
-    askOne(authority, taken),
+    askOne(authority, taken, failed),
   )
 }
 
+/**
+ * When this replica last asked in vain, by owner, in ms. The membership itself says when the organization last
+ * answered, to all replicas.
+ */
+type Failed = Map<Owner, number>
+
 /** A failure for one member stops no others; she becomes due again by herself. */
-async function askOne(authority: Asking, taken: Taken): Promise<void> {
+async function askOne(authority: Asking, taken: Taken, failed: Failed): Promise<void> {
   const { owner } = taken
   const { db } = authority.database
   const membership = await readMembership(db, owner)
+  const failedAgo = (performance.now() - (failed.get(owner) ?? -Infinity)) / 1_000
+  if (membership === undefined || failedAgo >= PAUSE_SECONDS) failed.delete(owner)
   if (membership === undefined) return await dueNoMore(db, taken)
+  const ago = Math.min(membership.read_ago, failedAgo)
+  if (ago < PAUSE_SECONDS) return await dueAgainIn(db, taken, PAUSE_SECONDS - ago)
   const isRead = await ask(authority, membership)
+  if (!isRead) failed.set(owner, performance.now())
   await dueAgainIn(db, taken, isRead ? VIEW_SECONDS * (0.75 + Math.random() / 2) : RETRY_SECONDS)
 }
 
@@ -95,13 +112,20 @@ export function takeView(
     await updateMembership(tx, owner, { view, loses: takesAccess(before.view, view) || 'cleared' })
     await settle(tx, owner, { by: 'organization' })
     await dueNow(tx, owner, 'compliance')
-    const waiting = waitingFor({ ...before, view })
-    const { role, role_name, charter_version } = view
-    const said = { ...named(view), charter_version, role, role_name, waiting, by: 'organization' }
-    const kind = before.view.role === role ? ('org_acted' as const) : ('org_role' as const)
-    const what = kind === 'org_role' ? 'role_changed' : 'charter_changed'
-    await appendLedger(tx, owner, { kind, data: { what, ...said } })
-    await appendEvent(tx, owner, 'organization', { what, ...said })
+    const after = (await readMembership(tx, owner))!
+    // A hostile organization could fill her ledger with numbers. Whatever ended grants is told.
+    if (!saysTheSame(before.view, view) || before.org_epoch !== after.org_epoch) await tell(tx, before, after)
     return true
   })
+}
+
+async function tell(tx: Tx, before: Membership, after: Membership): Promise<void> {
+  const { owner, view } = after
+  const { role, role_name, charter_version } = view
+  const waiting = waitingFor(after)
+  const said = { ...named(view), charter_version, role, role_name, waiting, by: 'organization' }
+  const kind = before.view.role === role ? ('org_acted' as const) : ('org_role' as const)
+  const what = kind === 'org_role' ? 'role_changed' : 'charter_changed'
+  await appendLedger(tx, owner, { kind, data: { what, ...said } })
+  await appendEvent(tx, owner, 'organization', { what, ...said })
 }
