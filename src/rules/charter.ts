@@ -11,7 +11,8 @@ import { viewBoundsFault } from './member-view.ts'
 
 /** 30 days. */
 export const CEILING_SECONDS_MAX = 2_592_000
-const BREAK_GLASS_SECONDS_MAX = 3_600
+/** Of one emergency grant. */
+export const BREAK_GLASS_SECONDS_MAX = 3_600
 const LEVELS = { min_binding: 1, min_provenance: 1, min_accountability: 2 } as const
 /** An organization learns only these two words about the standing of an agent. */
 const RULE_WORDS = /^(?:assurance\.|request\.|standing\.none$|standing\.introduced$)/
@@ -100,7 +101,7 @@ function breakGlassFault(
 ): string | undefined {
   if (clause.max_expires_in < 1 || clause.max_expires_in > BREAK_GLASS_SECONDS_MAX)
     return `${at}.max_expires_in: give 1 to ${BREAK_GLASS_SECONDS_MAX} seconds`
-  const invoker = clause.invokers.findIndex(one => !isBareOrigin(one))
+  const invoker = clause.invokers.findIndex(one => !isInvoker(one))
   if (invoker >= 0)
     return `${at}.invokers[${invoker}]: give a lower-case https origin without port 443, path or slash`
   return withinFault(clause.resources, claims, `${at}.resources`)
@@ -126,7 +127,8 @@ function isProviderIssuer(text: string): boolean {
   return /^https?:\/\/[^\s?#@]+$/.test(text) && isWebUrl(text)
 }
 
-function isBareOrigin(text: string): boolean {
+/** Whether a text may be an invoker: an origin in its one spelling, because it is compared as it is. */
+export function isInvoker(text: string): boolean {
   return /^https:\/\/[a-z0-9.-]+(?::[1-9]\d{0,4})?$/.test(text) && !text.endsWith(':443')
 }
 

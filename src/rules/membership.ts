@@ -3,11 +3,17 @@
  * version of its charter takes away at once, and what it takes only after she has agreed again. Contract:
  * "Organization membership, on the member's authorization server" and "The organization's authority".
  */
-import type { CharterBreakGlass, Delegation } from '../wire/charter.ts'
+import {
+  CHARTER_LIST_MAX,
+  ORGANIZATION_NAME_MAX,
+  VIEW_BYTES_MAX,
+  type CharterBreakGlass,
+  type Delegation,
+} from '../wire/charter.ts'
 import { s256Json } from '../wire/encoding.ts'
 import { agreedCharter } from './agreed-charter.ts'
 import { claimFault, coveredBy, namedBy, patternFault } from './charter-patterns.ts'
-import { CEILING_SECONDS_MAX } from './charter.ts'
+import { BREAK_GLASS_SECONDS_MAX, CEILING_SECONDS_MAX, isInvoker } from './charter.ts'
 import type { Vouching } from './identity-assertion.ts'
 import { bindingDigest, type MemberView } from './member-view.ts'
 
@@ -53,12 +59,27 @@ export function viewFault(view: MemberView): string | undefined {
   if (!within(view.grants)) return 'it shares more than it claims'
   if (!within(view.always_ask)) return 'it always asks about more than it claims'
   if (!within(view.break_glass.resources)) return 'its emergency clause names more than it claims'
-  if (view.max_expires_in < 1 || view.max_expires_in > CEILING_SECONDS_MAX)
-    return 'its longest lifetime is out of bounds'
   if (view.view < 1 || view.charter_version < 1) return 'it has no number'
-  return view.binds_s256 === bindingDigest(view)
-    ? undefined
-    : 'its digest is not that of what it binds her to'
+  return (
+    boundsFault(view) ??
+    (view.binds_s256 === bindingDigest(view) ? undefined : 'its digest is not that of what it binds her to')
+  )
+}
+
+/** The bounds to which a charter is held when it is saved, as a hostile organization saves what it likes. */
+function boundsFault(view: MemberView): string | undefined {
+  const { allowed_scopes, require_prohibited, require_clearance, break_glass } = view
+  const isWithin = (seconds: number, most: number): boolean => seconds >= 1 && seconds <= most
+  if (!isWithin(view.max_expires_in, CEILING_SECONDS_MAX)) return 'its longest lifetime is out of bounds'
+  if (!isWithin(break_glass.max_expires_in, BREAK_GLASS_SECONDS_MAX))
+    return 'the longest lifetime of its emergencies is out of bounds'
+  if (!break_glass.invokers.every(isInvoker)) return 'an invoker of its emergencies is no bare https origin'
+  const lists = [allowed_scopes ?? [], require_prohibited, ...Object.values(require_clearance)]
+  if (lists.some(list => list.length > CHARTER_LIST_MAX)) return 'a list is longer than any of a charter'
+  if (view.name.length > ORGANIZATION_NAME_MAX) return 'the name of the organization is too long'
+  return new TextEncoder().encode(JSON.stringify(view)).length > VIEW_BYTES_MAX
+    ? `it has more than ${VIEW_BYTES_MAX} bytes`
+    : undefined
 }
 
 /**

@@ -49,10 +49,21 @@ describe('An organization that answers a join with other terms than were agreed'
   )
 })
 
-/** With the digest of what it says, so that nothing but their number speaks against them. */
-const CLAIMS = Array.from({ length: 201 }, (_, i) => `alice/x${i}`)
-const CLAIMED = { claims: CLAIMS, grants: [], always_ask: [] }
-const MORE = { ...CLAIMED, binds_s256: bindingDigest({ ...viewOf(''), ...CLAIMED }) }
+/** With the digest of what it says, so that nothing else speaks against it. */
+function saying(changes: Partial<MemberView>): object {
+  return { ...changes, binds_s256: bindingDigest({ ...viewOf(''), ...changes }) }
+}
+
+function emergencies(changes: Partial<MemberView['break_glass']>): object {
+  return saying({ break_glass: { ...viewOf('').break_glass, ...changes } })
+}
+
+function many(count: number, prefix: string): string[] {
+  return Array.from({ length: count }, (_, i) => `${prefix}${i}`)
+}
+
+/** A kibibyte with what separates it, and how many of them fit into 256 KiB beside the rest of a view. */
+const [KIBIBYTE, SENTENCES] = ['x'.repeat(1_021), 250]
 
 describe('What an organization says that no charter could', () => {
   it.each<[string, object]>([
@@ -60,7 +71,20 @@ describe('What an organization says that no charter could', () => {
     ['a ceiling of another digest', { max_expires_in: 9 }],
     ['another organization’s name', { issuer: 'https://elsewhere.example' }],
     ['a claim of everything', { claims: ['*/*'] }],
-    ['more claims than a charter holds', MORE],
+    [
+      'more claims than a charter holds',
+      saying({ claims: many(201, 'alice/x'), grants: [], always_ask: [] }),
+    ],
+    ['a lifetime of more than 30 days', saying({ max_expires_in: 2_592_001 })],
+    ['emergencies of more than an hour', emergencies({ max_expires_in: 3_601 })],
+    ['emergencies of no time', emergencies({ max_expires_in: 0 })],
+    ['an invoker in capitals', emergencies({ invokers: ['https://Agents.example'] })],
+    ['an invoker of no https', emergencies({ invokers: ['http://agents.example'] })],
+    ['more prohibitions than a charter holds', saying({ require_prohibited: many(201, 'x') })],
+    ['more scopes than a charter holds', saying({ allowed_scopes: many(201, 'x') })],
+    ['more values of a fact than a charter holds', saying({ require_clearance: { x: many(201, 'x') } })],
+    ['a name longer than any organization has', { name: 'x'.repeat(201) }],
+    ['more than 256 KiB', { summary: Array.from({ length: SENTENCES + 10 }, () => KIBIBYTE) }],
     ['control characters', { summary: ['\u001b[2J'] }],
   ])('is no answer: %s', async (_, previews) => {
     const hostile = await startHostile()
@@ -69,6 +93,30 @@ describe('What an organization says that no charter could', () => {
     const target = '/owner/organization/preview'
     const reply = await authority.call(authority.alice, { method: 'POST', target, json: { code: 'any' } })
     expect([reply.status, reply.body.error]).toEqual([503, 'temporarily_unavailable'])
+  })
+
+  it.each<[string, object]>([
+    ['a lifetime of 30 days', saying({ max_expires_in: 2_592_000 })],
+    [
+      'emergencies of an hour, by 200 invokers',
+      emergencies({
+        max_expires_in: 3_600,
+        invokers: many(200, 'https://agents.example:1'),
+      }),
+    ],
+    [
+      'as many entries of each list',
+      saying({ require_prohibited: many(200, 'x'), allowed_scopes: many(200, 'x') }),
+    ],
+    ['a name of 200 characters', { name: 'x'.repeat(200) }],
+    ['almost 256 KiB', { summary: Array.from({ length: SENTENCES }, () => KIBIBYTE) }],
+  ])('is read to its last bound: %s', async (_, previews) => {
+    const hostile = await startHostile()
+    hostile.answers['/preview'] = previews
+    const authority = await authorityUnder(hostile)
+    const target = '/owner/organization/preview'
+    const reply = await authority.call(authority.alice, { method: 'POST', target, json: { code: 'any' } })
+    expect(reply.status).toBe(200)
   })
 })
 

@@ -11,6 +11,7 @@ import { createRemoteDocuments } from '../../http/remote-documents.ts'
 import type { ComplianceReport } from '../../rules/compliance.ts'
 import type { MemberView } from '../../rules/member-view.ts'
 import type { DecisionQuestion } from '../../rules/ruling.ts'
+import { VIEW_BYTES_MAX } from '../../wire/charter.ts'
 import { contentDigest } from '../../wire/encoding.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { isJsonObject, parseJson, type Json } from '../../wire/json.ts'
@@ -102,7 +103,8 @@ export interface OrganizationClientOptions {
 }
 
 const DISCOVERY_MS_MAX = 3_000
-const ANSWER_BYTES_MAX = 512 * 1024
+/** A view, and what stands beside it; another writer may escape or indent what we would not. */
+const ANSWER_BYTES_MAX = 2 * VIEW_BYTES_MAX
 /** The time limit for what is shown beside something else, finding out where to ask included. */
 const INVITATION_MS_MAX = 2_000
 /** Of what an agent waits for. */
