@@ -6,7 +6,7 @@ import type { ProvisionedOwner } from '../config.ts'
 import { inTransaction, waitLongerForRows } from '../storage/core/database.ts'
 import type { CellView } from './cells/cells.ts'
 import { newTag } from './administration/lives.ts'
-import { settle, underCeiling } from './organization/settlement.ts'
+import { consideredWith, settle, underCeiling } from './organization/settlement.ts'
 import type { Db, Tx } from '../storage/authority/database.ts'
 import { insertLogin, loginId, loginKey, ownerOfLogin } from '../storage/authority/logins.ts'
 import { insertDeviceKey, readDeviceKey } from '../storage/authority/device-keys.ts'
@@ -71,6 +71,7 @@ export async function provision(
         if (failed) return
         try {
           if (cell !== undefined) await claimAll(cell, entry)
+          await consider(db, entry)
           done[first + place] = await inTransaction(db, tx => provisionOwner(tx, entry))
         } catch (error) {
           failed = true
@@ -131,6 +132,15 @@ const REMOVED = (owner: Owner): Provisioning => ({
   outcome: 'skipped',
   because: 'she was removed, and her name is never given again: take her out of the file',
 })
+
+/** Call this before the transaction of `provisionOwner`, which then holds its locks for less long. */
+export function consider(db: Db, { owner, resources }: ProvisionedOwner): Promise<void> {
+  return consideredWith(
+    db,
+    asOwner(owner),
+    resources.map(({ id }) => id),
+  )
+}
 
 /** Applies what is new in one owner's entry, in the caller's transaction. */
 export async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<Provisioning[]> {

@@ -4,8 +4,12 @@
  * membership first, so that whatever else locked another row before it could wait for it for good.
  */
 import { describe, expect, it, onTestFinished } from 'vitest'
+import type { Pool } from 'pg'
 import { takeView } from '../../src/authority/organization/views.ts'
+import { provision } from '../../src/authority/provision.ts'
 import { readMembership } from '../../src/storage/authority/membership.ts'
+import type { Reply } from '../support/authority.ts'
+import { dueAtOnce } from '../support/due.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'
 import { startMembershipStand } from '../support/membership.ts'
 import { agePulls, pulled } from '../support/registry.ts'
@@ -59,6 +63,77 @@ async function pull(): Promise<() => Promise<unknown>> {
     })
 }
 
+/** She was a member before, so that there is a row to wait for, and has previewed what she agrees to. */
+async function join(): Promise<() => Promise<unknown>> {
+  await stand.own('DELETE')
+  const agreeing = await stand.agreeing(await stand.invited())
+  return () => stand.own('POST', '', agreeing).then(succeeded)
+}
+
+/** A later version claims more. */
+async function agreeAgain(): Promise<() => Promise<unknown>> {
+  await stand.publish({ claims: ['alice/*'] })
+  await dueAtOnce(stand.authority.database, 'view')
+  const waiting = async () => (await stand.own('GET')).body
+  await until(async () => (await waiting()).waiting !== null)
+  const { charter_version, binds_s256 } = await waiting()
+  return () => stand.own('POST', '', { agreed: true, charter_version, binds_s256 }).then(succeeded)
+}
+
+/** With a scope that the ceiling cuts, as it has cut none before: what it has cut is noted in the membership. */
+const CUT = {
+  id: 'closing',
+  name: 'Closing',
+  resources: ['alice/account'],
+  ask_me: true,
+  rules: [],
+  terms: { purpose: 'Close it', scope: ['close'], expires_in: 60, prohibited: [], per_operation: true },
+}
+
+/** A resource more, and a tier over another. */
+async function provisionMore(): Promise<() => Promise<unknown>> {
+  const { config, database } = stand.authority
+  const [entry] = config.owners
+  const resource = { ...entry!.resources[0]!, id: 'alice/of-the-file' }
+  const tier = { clearance: {}, ...CUT }
+  const more = { ...entry!, resources: [...entry!.resources, resource], tiers: [...entry!.tiers, tier] }
+  return async () => {
+    const done = await provision(database.db, [more])
+    expect(done.map(({ item, outcome }) => [item, outcome])).toEqual([
+      [resource.id, 'made'],
+      [CUT.id, 'made'],
+    ])
+    return done
+  }
+}
+
+function succeeded({ status }: Reply): boolean {
+  return status < 300
+}
+
+/** Looks at what a landing holds while it waits for what another session has locked by this statement. */
+async function whileWaiting(
+  statement: string,
+  landing: () => Promise<unknown>,
+  look: (pool: Pool) => Promise<void>,
+): Promise<void> {
+  const { database } = stand.authority
+  const other = await database.pool.connect()
+  let landed: Promise<unknown> | undefined
+  try {
+    await other.query('BEGIN')
+    await other.query(statement)
+    landed = landing()
+    await until(async () => (await lockWaiters(database)) > 0)
+    await look(database.pool)
+  } finally {
+    // Before the authority is closed, which waits for it.
+    await other.query('ROLLBACK')
+    other.release()
+  }
+  expect(await landed).toBeTruthy()
+}
+
 describe('While a consume holds the membership, nothing that it may lock next is held by', () => {
   it.each([
     ['a pull of a registry', pull],
@@ -67,24 +142,27 @@ describe('While a consume holds the membership, nothing that it may lock next is
   ] as const)('%s', async (_, prepared) => {
     await stand.joined()
     await testAgent(stand.authority).granted('portfolio_read')
-    const landing = await prepared()
-    const { pool } = stand.authority.database
-    const consume = await pool.connect()
-    let landed: Promise<unknown> | undefined
-    try {
-      await consume.query('BEGIN')
-      await consume.query('SELECT FROM memberships FOR SHARE')
-      landed = landing()
-      await until(async () => (await lockWaiters(stand.authority.database)) > 0)
+    await whileWaiting('SELECT FROM memberships FOR SHARE', await prepared(), async pool => {
       for (const table of AFTER_IT) {
         const how = table === 'resource_servers' ? 'FOR SHARE' : 'FOR NO KEY UPDATE'
         expect(await pool.query(`SELECT FROM ${table} ${how} NOWAIT`).then(() => table)).toBe(table)
       }
-    } finally {
-      // Before the authority is closed, which waits for it.
-      await consume.query('ROLLBACK')
-      consume.release()
-    }
-    expect(await landed).toBeTruthy()
+    })
+  })
+})
+
+describe('Her queue is nobody’s while it is found out how far the charter reaches, before', () => {
+  it.each([
+    ['a join', join, 'resources'],
+    ['her agreeing again', agreeAgain, 'resources'],
+    ['provisioning', provisionMore, 'resources'],
+    // `/perm` itself reads what she has registered.
+    ['a pull of a registry', pull, 'memberships'],
+  ] as const)('%s', async (_, prepared, reads) => {
+    await stand.joined()
+    const statement = `LOCK TABLE ${reads} IN ACCESS EXCLUSIVE MODE`
+    await whileWaiting(statement, await prepared(), async pool => {
+      expect((await pool.query('SELECT FROM queues FOR UPDATE NOWAIT')).rowCount).toBeGreaterThan(0)
+    })
   })
 })

@@ -10,7 +10,7 @@ import { readDeclared, type DeclaredItem } from '../../storage/authority/declare
 import { loginId } from '../../storage/authority/logins.ts'
 import { listUnprovisioned } from '../../storage/authority/owners.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'
-import { freshEntries, provisionOwner } from '../provision.ts'
+import { consider, freshEntries, provisionOwner } from '../provision.ts'
 
 /** One item of the file: `differs` is left as it is, because the owner may have changed it. */
 export interface Planned {
@@ -45,6 +45,7 @@ class TakenBack extends Error {
 
 async function tried(db: Db, entry: ProvisionedOwner): Promise<Planned[]> {
   try {
+    await consider(db, entry)
     return await inTransaction(db, async (tx): Promise<Planned[]> => {
       const done = await provisionOwner(tx, entry)
       throw new TakenBack(done.map(({ outcome, ...rest }) => ({ ...rest, plan: outcome })))

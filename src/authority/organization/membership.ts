@@ -146,12 +146,15 @@ async function joinSurely(
 }
 
 /** She agrees to what a later version enlarges: only to the version that waits, and to no other. */
-export function agreeAgain(
+export async function agreeAgain(
   api: OwnerApi,
   credential: OwnerCredential,
   { charter_version, binds_s256 }: Pick<Agreeing, 'charter_version' | 'binds_s256'>,
 ): Promise<void> {
   const { owner } = credential
+  const { db } = api.database
+  const present = (await readMembership(db, owner))?.view
+  if (present !== undefined) await considered(db, owner, { agreed: present, view: present })
   return changeAs(api, credential, async tx => {
     // Also if she agreed already: the first answer may have been lost.
     endsLeases(tx, owner)

@@ -64,15 +64,27 @@ const RESOURCES_AT_ONCE = 20
 /**
  * Her resources. How far the charter reaches each of them is found out here, and kept: a charter may be made
  * so that this takes long, and nobody else may wait for it. A landing calls this before its transaction, so
- * that it holds its locks for no longer than for a short charter.
+ * that it holds its locks for no longer than for a short charter; `brought` are ids that she is about to have.
  */
-export async function considered(db: Db, owner: Owner, bound: Bound): Promise<ReachedResource[]> {
+export async function considered(
+  db: Db,
+  owner: Owner,
+  bound: Bound,
+  brought: readonly string[] = [],
+): Promise<ReachedResource[]> {
   const resources = await listReached(db, owner)
-  for (const [at, { resource_id }] of resources.entries()) {
+  const ids = [...resources.map(({ resource_id }) => resource_id), ...brought]
+  for (const [at, id] of ids.entries()) {
     if (at % RESOURCES_AT_ONCE === RESOURCES_AT_ONCE - 1) await setImmediate()
-    reachOf(resource_id, bound)
+    reachOf(id, bound)
   }
   return resources
+}
+
+/** The same before a landing that changes her resources alone, if she is a member. */
+export async function consideredWith(db: Db, owner: Owner, brought: readonly string[]): Promise<void> {
+  const membership = await readMembership(db, owner)
+  if (membership !== undefined) await considered(db, owner, membership, brought)
 }
 
 /** All her tiers. */

@@ -17,7 +17,7 @@ import {
   type Attempt,
   type Source,
 } from '../../storage/authority/registry.ts'
-import { settle } from '../organization/settlement.ts'
+import { consideredWith, settle } from '../organization/settlement.ts'
 import type { Announcements } from '../owner/announcements.ts'
 import { PublicationFault } from './published-resources.ts'
 import { fetchListing, type PullTools } from './registry-pull.ts'
@@ -149,6 +149,11 @@ async function pullOnce(options: RegistryOptions, source: Source, stopped: () =>
   try {
     const patience = { deadline: Date.now() + PULL_MS_MAX, favoured: true }
     const listed = await fetchListing(options, attempt, patience)
+    await consideredWith(
+      db,
+      attempt.owner,
+      listed.map(({ resource_id }) => resource_id),
+    )
     if (stopped()) return 'recent'
     const landing = await landListing(db, attempt, listed, tx =>
       settle(tx, attempt.owner, { by: 'organization' }),
