@@ -90,6 +90,11 @@ const CUT = {
   terms: { purpose: 'Close it', scope: ['close'], expires_in: 60, prohibited: [], per_operation: true },
 }
 
+async function writePolicy(): Promise<() => Promise<unknown>> {
+  const call = { method: 'POST', target: '/owner/policies', json: CUT } as const
+  return () => stand.authority.call(stand.alice, call).then(succeeded)
+}
+
 /** A resource more, and a tier over another. */
 async function provisionMore(): Promise<() => Promise<unknown>> {
   const { config, database } = stand.authority
@@ -136,6 +141,10 @@ async function whileWaiting(
 
 describe('While a consume holds the membership, nothing that it may lock next is held by', () => {
   it.each([
+    ['a join', join],
+    ['her agreeing again', agreeAgain],
+    ['a write of a tier', writePolicy],
+    ['provisioning', provisionMore],
     ['a pull of a registry', pull],
     ['a later view', async () => laterView],
     ['her leaving', async () => () => stand.own('DELETE')],
