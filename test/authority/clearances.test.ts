@@ -9,6 +9,7 @@ import { signClearance, type ClearanceClaims } from '../../src/wire/clearance.ts
 import { s256 } from '../../src/wire/encoding.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateJwk } from '../../src/wire/keys.ts'
 import { row } from '../support/contract-row.ts'
+import { dueAtOnce } from '../support/due.ts'
 import { startMembershipStand } from '../support/membership.ts'
 import { askAdmin } from '../support/organization-admin.ts'
 import { startOrganizationDoor } from '../support/organization-door.ts'
@@ -235,6 +236,26 @@ describe('A clearance that is withdrawn or changed', () => {
     await stand.publish({ name: 'Another name' })
     await until(async () => (await known()).org_epoch > org_epoch)
     expect(await introspected(own.rpt)).toMatchObject({ active: false, reason: 'organization_revoked' })
+  })
+
+  it('ends them by a view that says nothing else, and she is told of that one', async () => {
+    const version = async () => (await known()).version
+    const published = async () => {
+      const before = await version()
+      await stand.publish({})
+      await until(async () => {
+        await dueAtOnce(stand.authority.database, 'view')
+        return (await version()) > before
+      })
+    }
+    await published()
+    await edit('statements', { clearance: { level: ['high'] } })
+    const own = await testAgent(stand.authority).granted('statement_read')
+    await published()
+    expect(await introspected(own.rpt)).toMatchObject({ active: false, reason: 'organization_revoked' })
+    const target = '/owner/ledger?kind=org_acted'
+    const told = (await stand.authority.call(stand.alice, { target })).body.entries.at(-1)
+    expect([told.what, told.charter_version]).toEqual(['charter_changed', await version()])
   })
 
   it('is not remembered: what another replica was told of counts here, too', async () => {

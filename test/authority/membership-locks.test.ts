@@ -80,7 +80,7 @@ async function agreeAgain(): Promise<() => Promise<unknown>> {
   return () => stand.own('POST', '', { agreed: true, charter_version, binds_s256 }).then(succeeded)
 }
 
-/** With a scope that the ceiling cuts, as it has cut none before: what it has cut is noted in the membership. */
+/** With a scope that the ceiling cuts, as it has cut none before: the membership notes what it has cut. */
 const CUT = {
   id: 'closing',
   name: 'Closing',

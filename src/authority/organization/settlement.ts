@@ -64,7 +64,7 @@ const RESOURCES_AT_ONCE = 20
 /**
  * Her resources. How far the charter reaches each of them is found out here, and kept: a charter may be made
  * so that this takes long, and nobody else may wait for it. A landing calls this before its transaction, so
- * that it holds its locks for no longer than for a short charter; `brought` are ids that she is about to have.
+ * that it holds its locks for no longer than for a short charter. `brought`: ids that she is about to have.
  */
 export async function considered(
   db: Db,

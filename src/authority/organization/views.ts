@@ -51,8 +51,8 @@ export function startViews(authority: Asking): Repetition | undefined {
 }
 
 /**
- * When this replica last asked in vain, by owner, in ms. The membership itself says when the organization last
- * answered, to all replicas.
+ * When this replica last asked in vain, by owner, in ms. To all replicas the membership itself says when the
+ * organization last answered.
  */
 type Failed = Map<Owner, number>
 
