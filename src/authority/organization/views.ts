@@ -1,7 +1,8 @@
 /**
- * Asks organizations how their members stand, each about once a minute, and at once after a notice. What
- * narrows access takes effect with the answer; what enlarges it waits for her. Contract: "Organization
- * membership, on the member's authorization server", "Events" (the envelope is polled).
+ * Asks organizations how their members stand, each about once a minute, and after a notice as soon as 5 s
+ * have passed since the last answer. What narrows access takes effect with the answer; what enlarges it waits
+ * for her. Contract: "Organization membership, on the member's authorization server", "Events" (the envelope
+ * is polled).
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Repetition } from '../../limits/repetition.ts'
