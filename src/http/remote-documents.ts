@@ -84,8 +84,7 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
   const failureMs = (options.failureSeconds ?? 10) * 1_000
   const entries = new Map<string, Entry>()
   const gate = createFetchGate(PLACES)
-  const perMinute = options.newOriginsPerMinute ?? 60
-  const budget = createOriginBudget({ clock, perMinute, perSite: Math.min(perMinute, NEW_ORIGINS_PER_SITE) })
+  const budget = budgetOf(options)
 
   const kept = ({ document }: Entry): { json: Json; age: number } | undefined => {
     if (document === undefined) return undefined
@@ -95,9 +94,10 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
   /** The document, if it is known without fetching; undefined if a fetch is due. */
   const look = (entry: Entry, { holds, signedAt = 0 }: Looking): RemoteDocument | undefined => {
     const document = kept(entry)
-    const mayLack = (age: number): boolean =>
-      age < (clock() - age < signedAt ? Math.min(REFETCH_SIGNED_MS, refetchMs) : refetchMs)
-    if (document !== undefined && (mayLack(document.age) || (holds?.(document.json) ?? true))) return document
+    const isOlder = document !== undefined && clock() - document.age < signedAt
+    const againMs = isOlder ? Math.min(REFETCH_SIGNED_MS, refetchMs) : refetchMs
+    if (document !== undefined && (document.age < againMs || (holds?.(document.json) ?? true)))
+      return document
     if (entry.failure === undefined || clock() >= entry.failure.until) return undefined
     return document ?? entry.failure
   }
@@ -107,7 +107,7 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
     const { origin } = URL.parse(url) ?? {}
     if (origin === undefined) {
       entry.failure = { missing: 'stands at no address', reason: 'forbidden_url', until: clock() + failureMs }
-      return undefined
+      return
     }
     if (!favoured && !budget.admits(origin)) return 'was not read: too many new operators are named now'
     const leave = await gate.enter(origin, { favoured, waitMs: FETCH_MS_MAX })
@@ -136,13 +136,12 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
   }
   return {
     read: async (url, looking) => {
-      const { deadline, favoured, bytesMax } = looking
       const entry = entries.get(url) ?? {}
       entries.delete(url)
       entries.set(url, entry)
       const known = look(entry, looking)
       if (known !== undefined) return known
-      const untried = await waitAtMost(deadline - clock(), fetchOnce(entry, url, { favoured, bytesMax }))
+      const untried = await waitAtMost(looking.deadline - clock(), fetchOnce(entry, url, looking))
       const held = kept(entry)
       if (held !== undefined) return held
       if (untried === LATE) return { missing: WHY.timeout, reason: 'timeout' }
@@ -152,10 +151,14 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
   }
 }
 
+function budgetOf({ clock, newOriginsPerMinute: perMinute = 60 }: RemoteDocumentsOptions) {
+  return createOriginBudget({ clock, perMinute, perSite: Math.min(perMinute, NEW_ORIGINS_PER_SITE) })
+}
+
 /** What was had once is of a party that is known. */
-const favouring = (of: Fetching, { document }: Entry): Fetching => ({
-  ...of,
-  favoured: of.favoured || document !== undefined,
+const favouring = ({ favoured, bytesMax }: Fetching, { document }: Entry): Fetching => ({
+  favoured: favoured || document !== undefined,
+  bytesMax,
 })
 
 /**

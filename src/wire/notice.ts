@@ -30,8 +30,8 @@ export const NOTICE_SECONDS = 300
 export const NOTICE_BYTES_MAX = 204_800
 const RESOURCES_MAX = 2 * CHARTER_LIST_MAX
 /**
- * The most notices about one member's emergencies in an hour: of those that tell of one, and of those that ask
- * for a yes.
+ * The most notices about one member's emergencies in an hour: of those that tell of an opening, and of those
+ * that ask for a yes.
  */
 export const EMERGENCIES_PER_HOUR = 60
 
