@@ -15,13 +15,19 @@ export interface TextFile {
 
 /** Every file of the repository that is ours, by path. */
 export function repositoryFiles(): TextFile[] {
-  return readdirSync(ROOT, { recursive: true, withFileTypes: true })
-    .filter(entry => entry.isFile() && !entry.name.endsWith('.log'))
-    .map(entry => join(entry.parentPath, entry.name))
-    .map(path => ({ path: relative(ROOT, path).split(sep).join('/'), at: path }))
-    .filter(({ path }) => !path.split('/').some(part => NOT_OURS.has(part)))
-    .map(({ path, at }) => ({ path, text: readFileSync(at, 'utf8') }))
+  return filesBelow(ROOT)
+    .filter(path => !path.endsWith('.log'))
+    .map(at => ({ path: relative(ROOT, at).split(sep).join('/'), text: readFileSync(at, 'utf8') }))
     .toSorted((one, other) => (one.path < other.path ? -1 : 1))
+}
+
+/** Folders that are not ours are never entered: other tests make and remove files there at the same time. */
+function filesBelow(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true }).flatMap(entry => {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) return NOT_OURS.has(entry.name) ? [] : filesBelow(path)
+    return entry.isFile() && !NOT_OURS.has(entry.name) ? [path] : []
+  })
 }
 
 /** The headings of a Markdown text, without their marks and backticks. */

@@ -14,8 +14,8 @@ import type { JsonObject } from '../../wire/json.ts'
 
 /**
  * What the named operator publishes of this agent, and which of `otherKeys` (thumbprints) its directory
- * lists; `agreed` are the claims of the agreement. Nothing is fetched from an operator that the owner blocked.
- * A document that cannot be fetched leaves its level at 0.
+ * lists; `agreed` are the claims of the agreement. Nothing is fetched from an operator that the owner
+ * blocked. A document that cannot be fetched leaves its level at 0.
  */
 export async function withOperator(
   { database: { db }, operators }: Pick<Authority, 'database' | 'operators'>,
