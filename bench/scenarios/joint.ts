@@ -7,7 +7,6 @@
 import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Client } from 'pg'
 import { startChild, untilReady } from '../../src/dev/child-process.ts'
 import type { Household } from '../../src/dev/household.ts'
 import { ACCOUNT, placeJoint, type JointPlace } from '../../src/dev/joint-place.ts'
@@ -21,7 +20,7 @@ import { bundledCommand } from '../../test/support/deployed.ts'
 import { ROOT } from '../../test/support/repository.ts'
 import { percentile, spreadOf, type Spread } from '../figures.ts'
 import { checkLoad } from '../load/check-load.ts'
-import { obtainDatabase, startSystem, type System } from '../system.ts'
+import { analyze, obtainDatabase, startSystem, type System } from '../system.ts'
 import type { Load, World } from '../world.ts'
 import { openAuthority, Unexpected, type AuthorityDoor } from './negotiation.ts'
 import { standingCorpus } from './standing.ts'
@@ -67,7 +66,7 @@ export async function measureJoint(
     const joint = await openAuthority(world, SHARE, 'account')
     stops.push(() => joint.close())
     const agents = await letIn(place, joint, system.world.agents.slice(0, AGENTS))
-    await analyze(place)
+    await analyzeTally(place)
     const keys = agents.map(({ jwk }) => importPrivateJwk(jwk))
     const loads = await Promise.all(
       [system.world, { ...world, agents }].map(one => checkLoad([checkPort], SHARE, standingCorpus(one))),
@@ -99,12 +98,9 @@ export async function measureJoint(
  * Does at the tally what autovacuum does within a minute, as the bench does at the authority: a plan that was
  * made for empty tables reads all grants to find one.
  */
-async function analyze({ servers }: JointPlace): Promise<void> {
+async function analyzeTally({ servers }: JointPlace): Promise<void> {
   const { environment } = servers.find(({ command }) => command === 'tally')!
-  const client = new Client({ connectionString: environment['DATABASE_URL']! })
-  await client.connect()
-  await client.query('ANALYZE')
-  await client.end()
+  await analyze(environment['DATABASE_URL']!)
 }
 
 /** The lines of the report. */

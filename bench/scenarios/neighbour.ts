@@ -136,9 +136,9 @@ async function settle(system: System): Promise<Street> {
   const seconds = (TURNS + 1) * PHASES.reduce((sum, name) => sum + SECONDS[name], 0)
   await pool.query(
     `INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
-       tier_id, tier_epoch, single_use, claims, expires_at)
+       tier_id, tier_epoch, hold, single_use, claims, expires_at)
      SELECT owner, sha256(('${unspent('')}' || n)::bytea), 'rpt_bob_' || n, 'fam_bob_' || n, handle, generation,
-       client_id, aud, resource_id, tier_id, tier_epoch, true, claims, now() + interval '1 hour'
+       client_id, aud, resource_id, tier_id, tier_epoch, hold, true, claims, now() + interval '1 hour'
      FROM generate_series(1, $2::int) n, (SELECT * FROM grants WHERE owner = $1 LIMIT 1) g`,
     [bob, (CALLS_PER_SECOND / 2) * seconds],
   )

@@ -208,11 +208,11 @@ async function fill({ world, database }: System, count: number): Promise<void> {
     for (let from = 1; from <= count; from += ROWS_PER_INSERT)
       await client.query(
         `INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
-           tier_id, tier_epoch, single_use, claims, expires_at)
+           tier_id, tier_epoch, hold, single_use, claims, expires_at)
          SELECT g.owner, sha256(('${tokenOf(0).slice(0, -1)}' || n)::bytea), 'rpt_filled_' || n, 'fam_filled_' || n,
            CASE WHEN n <= $3::int AND n % 2 = 1 THEN ($2::text[])[1]
              ELSE ($2::text[])[${KEPT_APART + 1} + n % (array_length($2::text[], 1) - ${KEPT_APART})] END,
-           g.generation, g.client_id, g.aud, g.resource_id, g.tier_id, g.tier_epoch, n % 2 = 0, g.claims,
+           g.generation, g.client_id, g.aud, g.resource_id, g.tier_id, g.tier_epoch, g.hold, n % 2 = 0, g.claims,
            now() + interval '1 day'
          FROM generate_series($4::int, $5::int) n,
            (SELECT * FROM grants WHERE owner = $1 AND NOT single_use LIMIT 1) g`,

@@ -108,9 +108,10 @@ async function insertGrants(pool: Pool, rows: Row[]): Promise<void> {
      placed AS (
        INSERT INTO receipt_positions (owner, jti) SELECT owner, jti FROM given)
      INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
-       tier_id, tier_epoch, single_use, claims, expires_at)
+       tier_id, tier_epoch, hold, single_use, claims, expires_at)
      SELECT owner, decode(rpt, 'hex'), jti, family, handle, generation, client_id, aud, resource_id,
-       tier_id, "tierEpoch", single_use, claims, to_timestamp("expiresAt") FROM given`,
+       tier_id, "tierEpoch", hold, single_use, claims, to_timestamp("expiresAt")
+     FROM given JOIN tier_resources USING (owner, tier_id, resource_id)`,
     [JSON.stringify(rows.map(({ rptSha256, ...row }) => ({ ...row, rpt: rptSha256.toString('hex') })))],
   )
 }

@@ -17,6 +17,7 @@ import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Owner } from '../../src/wire/identifiers.ts'
 import * as seed from '../../test/support/seed.ts'
 import { spreadOf, type Spread } from '../figures.ts'
+import { analyze } from '../system.ts'
 
 const SWEPT_ROWS = 50_000
 const SPENT_GRANTS = 200_000
@@ -83,7 +84,7 @@ async function sweepRate(database: Database): Promise<number> {
     FROM families, generate_series(1, ${half}::int) n WHERE owner = ${owner} AND family = ${family}`.execute(
     db,
   )
-  await sql`ANALYZE`.execute(db)
+  await analyze(database.url)
   await dueNow(db, owner, 'sweep')
   const ms = await timed(() => sweep(database))
   const left = await sql`SELECT 1 FROM grants WHERE owner = ${owner}`.execute(db)
@@ -114,7 +115,7 @@ async function agentWithSpent(
   count: number,
 ): Promise<{ owner: Owner; handle: ReturnType<typeof seed.name> }> {
   const agent = await fillGrants(database, await seed.seedOwner(database.db), { count, age: '-1 hour' })
-  await sql`ANALYZE`.execute(database.db)
+  await analyze(database.url)
   return agent
 }
 
@@ -143,7 +144,7 @@ async function manyOwners(database: Database, count: number): Promise<void> {
     SELECT owner, 'https://tools.example/' || owner, 'X', 'https://tools.example/' || owner, 'active', 'signature', true FROM made`.execute(
     db,
   )
-  await sql`ANALYZE`.execute(db)
+  await analyze(database.url)
   await sweep(database)
 }
 

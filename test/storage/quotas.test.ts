@@ -1,8 +1,9 @@
 /** Contract, "Limits": an owner has so many live grants and no more, however many are asked for at a time. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { inTransaction } from '../../src/storage/core/database.ts'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { inTransaction, STATEMENTS_CHANNEL, type SentStatement } from '../../src/storage/core/database.ts'
 import { openDatabase, type Database } from '../../src/storage/authority/database.ts'
-import { GrantsFull, recordGrant } from '../../src/storage/authority/grant-issuance.ts'
+import { GrantsFull, NEAR, recordGrant } from '../../src/storage/authority/grant-issuance.ts'
 import type { Handle, Owner } from '../../src/wire/identifiers.ts'
 import { freshDatabase, PATIENT } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
@@ -61,6 +62,62 @@ describe('Live grants of one owner', () => {
       expect(outcomes.filter(one => one === 'full')).toHaveLength(CALLERS - MOST)
       expect(await count(hers.owner)).toBe(MOST)
     }
+  })
+
+  it('are counted again only when there may be too many, as the receipts that other replicas issued say', async () => {
+    const hers = await connected()
+    const [one, other] = [replicas[0]!, replicas[1]!]
+    const sent: string[] = []
+    const hear = (statement: unknown): void => void sent.push((statement as SentStatement).text)
+    /** Whether it waited for her row, as is done where few places are left. */
+    const issue = async ({ db }: Database) => {
+      sent.length = 0
+      expect(await recordGrant(db, grantOf(hers), [], NEAR + 4)).toBe(true)
+      return sent.some(text => /FROM owners WHERE owner = .* FOR NO KEY UPDATE/.test(text))
+    }
+    subscribe(STATEMENTS_CHANNEL, hear)
+    try {
+      for (const replica of [one, other, one, other]) expect(await issue(replica)).toBe(false)
+      for (const replica of [one, other]) expect(await issue(replica)).toBe(true)
+      await database.pool.query(
+        `UPDATE grants SET expires_at = now() - interval '1 second' WHERE owner = $1`,
+        [hers.owner],
+      )
+      // Four more, of which the first at each counts that there is room again.
+      for (const replica of [one, one, other, one]) expect(await issue(replica)).toBe(false)
+      expect(await issue(other)).toBe(true)
+    } finally {
+      unsubscribe(STATEMENTS_CHANNEL, hear)
+    }
+  })
+
+  it('are not read while there is room, however many there are', async () => {
+    const alone = openDatabase({ url: database.url, poolMax: 1, ...PATIENT })
+    onTestFinished(() => alone.close())
+    const hers = await connected()
+    await database.pool.query(
+      `INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id, tier_id,
+         tier_epoch, single_use, claims, expires_at)
+       SELECT $1, sha256(n::text::bytea), n, n, 'other', 1, 'x', 'x', 'x', 'x', 1, true, '{}', now() + interval '1 hour'
+       FROM generate_series(1, 500) n`,
+      [hers.owner],
+    )
+    const entriesRead = async () => {
+      await alone.pool.query('SELECT pg_stat_force_next_flush()')
+      const { rows } = await alone.pool.query<{ read: number }>(`
+        SELECT (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'grants')::int
+          + seq_tup_read::int AS read FROM pg_stat_user_tables WHERE relname = 'grants'`)
+      return rows[0]!.read
+    }
+    const reads: number[] = []
+    for (let nth = 0; nth < 3; nth++) {
+      const before = await entriesRead()
+      expect(await recordGrant(alone.db, grantOf(hers), [], 10_000)).toBe(true)
+      reads.push((await entriesRead()) - before)
+    }
+    const [first, ...later] = reads
+    expect(first).toBeGreaterThanOrEqual(500)
+    for (const read of later) expect(read).toBeLessThan(10)
   })
 
   it('of another owner are not counted, nor those that have expired', async () => {

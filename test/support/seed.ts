@@ -226,7 +226,7 @@ export async function seedGrant(db: Db, owner: Owner, handle: Handle, generation
 }
 
 /** What a grant of that resource, or of the owner's first governed one, is of as it stands. */
-async function governedOf(db: Db, owner: Owner, named?: string) {
+export async function governedOf(db: Db, owner: Owner, named?: string) {
   const { rows } = await sql<{
     client_id: ClientId
     aud: string

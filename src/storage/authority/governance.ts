@@ -6,7 +6,7 @@
 import type { Selectable } from 'kysely'
 import { prepared } from '../core/database.ts'
 import type { Db } from './database.ts'
-import { ASKED_FEW, gatheringOf, onceEach, READS_AT_ONCE, TOGETHER_MAX } from '../core/batch.ts'
+import { ASKED_FEW, gatheringOf, onceEach, ownedBy, READS_AT_ONCE, TOGETHER_MAX } from '../core/batch.ts'
 import type { ResourceRow, ResourceServerRow } from './resources.ts'
 import type { OwnersTable } from './tables.ts'
 import type { TierRow } from './tiers.ts'
@@ -80,12 +80,15 @@ const GOVERNED = prepared<GovernedRow>(
     v.name AS terms_name, v.purpose, v.scope, v.expires_in, v.prohibited, v.per_operation,
     v.published_at, EXISTS (SELECT FROM owners o WHERE o.owner = $1 AND o.suspended_at IS NOT NULL) AS suspended
   FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS asked(client_id, resource_id, place)
-  LEFT JOIN resource_servers rs ON rs.owner = $1 AND rs.client_id = asked.client_id
-  LEFT JOIN resources r ON r.owner = $1 AND r.resource_id = asked.resource_id
-  LEFT JOIN (tier_resources tr
-    JOIN tiers t ON t.owner = tr.owner AND t.tier_id = tr.tier_id AND t.deleted_at IS NULL
-    JOIN terms_versions v ON v.owner = t.owner AND v.tier_id = t.tier_id AND v.version = t.version)
-    ON tr.owner = $1 AND tr.resource_id = asked.resource_id
+  LEFT JOIN LATERAL (SELECT * FROM resource_servers
+    WHERE owner = $1 AND client_id = asked.client_id OFFSET 0) rs ON true
+  LEFT JOIN LATERAL (SELECT * FROM resources WHERE ${ownedBy('owner', '$1')} AND resource_id = asked.resource_id OFFSET 0) r ON true
+  LEFT JOIN (LATERAL (SELECT owner, tier_id FROM tier_resources
+      WHERE ${ownedBy('owner', '$1')} AND resource_id = asked.resource_id OFFSET 0) tr
+    JOIN LATERAL (SELECT * FROM tiers
+      WHERE owner = tr.owner AND tier_id = tr.tier_id AND deleted_at IS NULL OFFSET 0) t ON true
+    JOIN LATERAL (SELECT * FROM terms_versions
+      WHERE owner = t.owner AND tier_id = t.tier_id AND version = t.version OFFSET 0) v ON true) ON true
   WHERE ${ASKED_FEW}`,
 )
 
@@ -172,8 +175,9 @@ const ASKED = prepared<AskedRow>(
     r.client_id AS resource_client_id, r.resource_scopes
   FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS asked(client_id, resource_id, place)
   JOIN owners o ON o.owner = $1
-  JOIN resource_servers rs ON rs.owner = $1 AND rs.client_id = asked.client_id
-  LEFT JOIN resources r ON r.owner = $1 AND r.resource_id = asked.resource_id
+  JOIN LATERAL (SELECT * FROM resource_servers
+    WHERE owner = $1 AND client_id = asked.client_id OFFSET 0) rs ON true
+  LEFT JOIN LATERAL (SELECT * FROM resources WHERE ${ownedBy('owner', '$1')} AND resource_id = asked.resource_id OFFSET 0) r ON true
   WHERE ${ASKED_FEW}`,
 )
 

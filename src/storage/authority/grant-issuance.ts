@@ -5,7 +5,7 @@
 import { sql } from 'kysely'
 import { inTransaction, prepared } from '../core/database.ts'
 import type { Db, Tx } from './database.ts'
-import { ASKED_FEW, gatheringOf, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
+import { ASKED_FEW, gatheringOf, ownedBy, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
 import { note } from '../core/after-commit.ts'
 import type { LedgerKind } from './ledger.ts'
 import type { ResourceRow } from './resources.ts'
@@ -67,8 +67,10 @@ interface Recorded {
  * The statement that writes a grant reads each fact behind it again, separately for each grant of a batch,
  * and takes no lock: it sees every change that had returned before the statement began. If an agent had its
  * tier before, the statement does not touch that row, so it waits for no other negotiation of that agent.
+ * Her live grants are counted only if there may be too many of them: of those that this process counted
+ * before, some have expired since, and each that was issued since, by whatever process, has a receipt.
  */
-const RECORD = prepared<{ jti: string } | { jti: null }>(
+const RECORD = prepared<{ jti: string } | { jti: null; enough: boolean; live: number; issued: number }>(
   'record-grants',
   `WITH asked AS (
       SELECT * FROM ROWS FROM (
@@ -80,28 +82,38 @@ const RECORD = prepared<{ jti: string } | { jti: null }>(
           tier_epoch, single_use, receipt, expires_at, tier_version, server_generation, consequence, operator,
           tools, org_epoch, org_handle_epoch, org_operator_epoch, claims, resource_scopes, place)
       WHERE ${ASKED_FEW}),
+    issued AS (
+      SELECT coalesce((SELECT receipts FROM heads WHERE owner = $1), 0)
+        + (SELECT count(*) FROM receipt_positions WHERE owner = $1 AND seq IS NULL) AS issued
+      WHERE $28::int IS NOT NULL),
     room AS (
-      SELECT count(*) + (SELECT count(*) FROM asked) <= $28::int - $29::int AS enough
-      FROM (SELECT FROM grants WHERE owner = $1 AND $28::int IS NOT NULL AND expires_at > now() LIMIT $28) live),
+      SELECT issued, live, counted, live + (SELECT count(*) FROM asked) <= $28::int - $29::int AS enough FROM issued,
+        LATERAL (SELECT issued < $30::bigint OR $31::int + issued - $30 + (SELECT count(*) FROM asked) > $28 - $29
+          IS NOT FALSE AS counted) known,
+        LATERAL (SELECT CASE WHEN counted
+          THEN (SELECT count(*) FROM (SELECT FROM grants WHERE owner = $1 AND expires_at > now() LIMIT $28) found)
+          ELSE $31 + issued - $30 END AS live) most),
     made AS (
       INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
         tier_id, tier_epoch, hold, single_use, claims, expires_at, org_epoch, org_handle_epoch, org_operator, org_operator_epoch)
       SELECT c.owner, a.rpt_sha256, a.jti, a.family, c.handle, c.generation, a.client_id, a.aud, a.resource_id,
         a.tier_id, a.tier_epoch, tr.hold, a.single_use, a.claims, to_timestamp(a.expires_at), a.org_epoch, a.org_handle_epoch,
         CASE WHEN a.org_handle_epoch IS NOT NULL THEN a.operator END, a.org_operator_epoch
-      FROM asked a JOIN connections c ON c.owner = $1 AND c.handle = a.handle
-        AND c.status = 'active' AND c.generation = a.generation
+      FROM asked a
+      JOIN LATERAL (SELECT * FROM connections WHERE owner = $1 AND handle = a.handle OFFSET 0) c
+        ON c.status = 'active' AND c.generation = a.generation
         AND (c.reach IS NULL OR (c.reach = 'organization' AND a.org_handle_epoch IS NOT NULL))
-      JOIN resource_servers rs ON rs.owner = $1 AND rs.client_id = a.client_id AND rs.resource_uri = a.aud
-        AND rs.status = 'active' AND rs.generation = a.server_generation
-      JOIN resources r ON r.owner = $1 AND r.resource_id = a.resource_id AND r.client_id = a.client_id
-        AND r.consequence IS NOT DISTINCT FROM a.consequence
+      JOIN LATERAL (SELECT * FROM resource_servers WHERE owner = $1 AND client_id = a.client_id OFFSET 0) rs
+        ON rs.resource_uri = a.aud AND rs.status = 'active' AND rs.generation = a.server_generation
+      JOIN LATERAL (SELECT * FROM resources WHERE ${ownedBy('owner', '$1')} AND resource_id = a.resource_id OFFSET 0) r
+        ON r.client_id = a.client_id AND r.consequence IS NOT DISTINCT FROM a.consequence
         AND (a.tools IS NULL OR coalesce(r.tools, 'null') = a.tools::jsonb)
         AND r.resource_scopes @> ARRAY(SELECT json_array_elements_text(a.resource_scopes))
-      JOIN tiers t ON t.owner = $1 AND t.tier_id = a.tier_id AND t.epoch = a.tier_epoch
-        AND t.version = a.tier_version AND t.deleted_at IS NULL
-      JOIN tier_resources tr ON tr.owner = $1 AND tr.resource_id = a.resource_id AND tr.tier_id = a.tier_id
-      WHERE (SELECT enough IS NOT FALSE FROM room) AND NOT EXISTS (SELECT FROM operators o
+      JOIN LATERAL (SELECT * FROM tiers WHERE owner = $1 AND tier_id = a.tier_id OFFSET 0) t
+        ON t.epoch = a.tier_epoch AND t.version = a.tier_version AND t.deleted_at IS NULL
+      JOIN LATERAL (SELECT * FROM tier_resources
+        WHERE ${ownedBy('owner', '$1')} AND resource_id = a.resource_id AND tier_id = a.tier_id OFFSET 0) tr ON true
+      WHERE coalesce((SELECT enough FROM room), true) AND NOT EXISTS (SELECT FROM operators o
         WHERE o.owner = $1 AND o.origin = a.operator AND o.blocked_at IS NOT NULL)
         AND NOT EXISTS (SELECT FROM owners s WHERE s.owner = $1 AND s.suspended_at IS NOT NULL)
         AND (a.org_epoch IS NULL OR a.org_epoch = (SELECT m.org_epoch FROM memberships m WHERE m.owner = $1))
@@ -109,12 +121,12 @@ const RECORD = prepared<{ jti: string } | { jti: null }>(
           ELSE r.org = 'shared' AND a.org_epoch IS NOT NULL AND c.org_epoch = a.org_handle_epoch
             AND a.org_operator_epoch = coalesce((SELECT o.org_epoch FROM operators o
               WHERE o.owner = $1 AND o.origin = a.operator), 0) END
-      RETURNING jti, handle, family, tier_id, CASE WHEN org_handle_epoch IS NOT NULL THEN resource_id END AS governed),
+      RETURNING owner, jti, handle, family, tier_id, CASE WHEN org_handle_epoch IS NOT NULL THEN resource_id END AS governed),
     tier AS (
       INSERT INTO connection_tiers (owner, handle, tier_id, granted_at)
       SELECT DISTINCT $1, m.handle, m.tier_id, now() FROM made m
       WHERE NOT EXISTS (SELECT 1 FROM connection_tiers ct WHERE ct.owner = $1 AND ct.handle = m.handle
-        AND ct.tier_id = m.tier_id AND ct.granted_at IS NOT NULL)
+        AND ct.tier_id = m.tier_id AND ct.granted_at IS NOT NULL OFFSET 0)
       ORDER BY m.handle, m.tier_id
       ON CONFLICT (owner, handle, tier_id) DO UPDATE SET granted_at = now()
       WHERE connection_tiers.granted_at IS NULL),
@@ -125,14 +137,15 @@ const RECORD = prepared<{ jti: string } | { jti: null }>(
       INSERT INTO receipt_positions (owner, jti) SELECT $1, m.jti FROM made m),
     ended AS (
       UPDATE families f SET state = 'granted', ticket_hash = NULL FROM made
-      WHERE f.owner = $1 AND f.family = made.family AND f.state IN ('need_info', 'awaiting_owner')),
+      WHERE ${ownedBy('f.owner', 'made.owner')} AND f.family = made.family AND f.state IN ('need_info', 'awaiting_owner')),
     told AS (
       INSERT INTO ledger (owner, kind, family, handle, data, resource_id)
       SELECT $1, entry.kind, made.family, made.handle, entry.data, made.governed
       FROM made JOIN ROWS FROM (unnest($16::text[], $17::text[]), json_array_elements($18::json))
         WITH ORDINALITY AS entry(jti, kind, data, place) ON entry.jti = made.jti
       ORDER BY entry.place)
-  SELECT jti FROM made UNION ALL SELECT NULL FROM room WHERE NOT enough`,
+  SELECT jti, NULL AS enough, NULL AS live, NULL AS issued FROM made
+  UNION ALL SELECT NULL, enough, live, issued FROM room WHERE counted OR NOT enough`,
 )
 
 /**
@@ -171,7 +184,7 @@ export class GrantsFull extends Error {
  * statements of all replicas, which do not see each other, can write at a time. With more places left, nobody
  * waits.
  */
-const NEAR = 4_000
+export const NEAR = 4_000
 
 /** Writes one grant, while nobody else writes a counted grant of hers. */
 async function recordCounted(tx: Tx, asked: Recorded): Promise<boolean | 'near'> {
@@ -181,13 +194,40 @@ async function recordCounted(tx: Tx, asked: Recorded): Promise<boolean | 'near'>
   return recorded!
 }
 
+/** How many grants of an owner lived when as many receipts had been issued to her. */
+interface Counted {
+  live: number
+  issued: number
+}
+
+/** Owners whose counts are remembered. */
+const COUNTED_MAX = 10_000
+
+/** The last counts, by database. One that is forgotten is counted again. */
+const COUNTED = {
+  byDatabase: new WeakMap<Db, Map<Owner, Counted>>(),
+  of(db: Db, owner: Owner): Counted | undefined {
+    return this.byDatabase.get(db)?.get(owner)
+  },
+  remember(db: Db, owner: Owner, { live, issued }: Counted): void {
+    const counts = this.byDatabase.get(db) ?? new Map<Owner, Counted>()
+    this.byDatabase.set(db, counts)
+    counts.delete(owner)
+    counts.set(owner, { live, issued })
+    const [oldest] = counts.keys()
+    if (counts.size > COUNTED_MAX) counts.delete(oldest!)
+  },
+}
+
 async function recordGrants(db: Db, asked: Recorded[], margin = NEAR): Promise<(boolean | 'near')[]> {
   // Rows are written in one order, so that no two callers deadlock.
   const sorted = asked.toSorted((a, b) => compare(a.grant.handle, b.grant.handle))
   const of = <Value>(read: (grant: NewGrant) => Value): Value[] => sorted.map(({ grant }) => read(grant))
+  const { owner } = sorted[0]!.grant
+  const counted = COUNTED.of(db, owner)
   const told = sorted.flatMap(({ grant: { jti }, entries }) => entries.map(entry => ({ jti, ...entry })))
   const { rows } = await RECORD(db, [
-    sorted[0]!.grant.owner,
+    owner,
     of(grant => grant.rptSha256),
     of(grant => grant.jti),
     of(grant => grant.family),
@@ -216,9 +256,13 @@ async function recordGrants(db: Db, asked: Recorded[], margin = NEAR): Promise<(
     of(({ restsOn }) => restsOn.organization?.operator ?? null),
     sorted[0]!.most ?? null,
     margin,
+    counted?.issued ?? null,
+    counted?.live ?? null,
   ])
-  if (rows.some(({ jti }) => jti === null)) return asked.map(() => 'near')
-  if (rows.length > 0) note(db, sorted[0]!.grant.owner)
+  const room = rows.find(row => row.jti === null)
+  if (room?.enough === false) return asked.map(() => 'near')
+  if (room !== undefined && !db.isTransaction) COUNTED.remember(db, owner, room)
+  if (rows.some(({ jti }) => jti !== null)) note(db, owner)
   const made = new Set(rows.map(({ jti }) => jti))
   return asked.map(({ grant }) => made.has(grant.jti))
 }

@@ -5,7 +5,7 @@
 import { sql, type Selectable } from 'kysely'
 import { TAKES_NO_WRITES } from '../core/connection.ts'
 import { prepared, type Prepared, type Runner } from '../core/database.ts'
-import { ASKED_FEW, gatheringOf, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
+import { ASKED_FEW, gatheringOf, ownedBy, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
 import type { Tx } from './database.ts'
 import { grantReads, type GrantQuestion, type PlacedRow } from '../core/grant-reads.ts'
 import type { ResourceServerRow } from './resources.ts'
@@ -76,13 +76,16 @@ const COLUMNS = `asked.place::int, ${TAKES_NO_WRITES} AS standby, rs.status AS r
       ${ORGANIZATION_ENDED} AS organization_ended`
 
 const OF_EACH_ASKED = `
-    LEFT JOIN resource_servers rs ON rs.owner = $1 AND rs.client_id = asked.client_id
-    LEFT JOIN grants g ON g.owner = $1 AND g.rpt_sha256 = asked.rpt_sha256
-    LEFT JOIN connections c ON c.owner = g.owner AND c.handle = g.handle
-    LEFT JOIN tiers t ON t.owner = g.owner AND t.tier_id = g.tier_id
-      AND t.epoch = g.tier_epoch AND t.deleted_at IS NULL
-    LEFT JOIN tier_resources tr ON tr.owner = t.owner AND tr.tier_id = t.tier_id
-      AND tr.resource_id = g.resource_id`
+    LEFT JOIN LATERAL (SELECT * FROM resource_servers
+      WHERE owner = $1 AND client_id = asked.client_id OFFSET 0) rs ON true
+    LEFT JOIN LATERAL (SELECT * FROM grants
+      WHERE ${ownedBy('owner', '$1')} AND rpt_sha256 = asked.rpt_sha256 OFFSET 0) g ON true
+    LEFT JOIN LATERAL (SELECT * FROM connections
+      WHERE owner = g.owner AND handle = g.handle OFFSET 0) c ON true
+    LEFT JOIN LATERAL (SELECT * FROM tiers WHERE owner = g.owner AND tier_id = g.tier_id
+      AND epoch = g.tier_epoch AND deleted_at IS NULL OFFSET 0) t ON true
+    LEFT JOIN LATERAL (SELECT * FROM tier_resources WHERE ${ownedBy('owner', 't.owner')} AND tier_id = t.tier_id
+      AND resource_id = g.resource_id OFFSET 0) tr ON true`
 
 const READ = prepared<ReadRow>(
   'read-grants',
@@ -191,14 +194,14 @@ function spending(name: string, { waits }: { waits: boolean }): Prepared<{ place
       CROSS JOIN LATERAL (
         SELECT owner, rpt_sha256, client_id, handle, generation, tier_id, tier_epoch, resource_id,
           hold, org_epoch, org_handle_epoch, org_operator, org_operator_epoch FROM grants
-        WHERE owner = $1 AND rpt_sha256 = asked.rpt_sha256 AND client_id = asked.client_id ${itself}) g
+        WHERE ${ownedBy('owner', '$1')} AND rpt_sha256 = asked.rpt_sha256 AND client_id = asked.client_id ${itself}) g
       CROSS JOIN LATERAL (
         SELECT rs.resource_uri FROM connections c, resource_servers rs, tiers t, tier_resources tr
         WHERE c.owner = g.owner AND c.handle = g.handle AND c.status = 'active' AND c.generation = g.generation
           AND rs.owner = g.owner AND rs.client_id = g.client_id AND rs.status = 'active'
           AND rs.generation = coalesce(asked.generation, rs.generation)
           AND t.owner = g.owner AND t.tier_id = g.tier_id AND t.epoch = g.tier_epoch AND t.deleted_at IS NULL
-          AND tr.owner = g.owner AND tr.tier_id = g.tier_id AND tr.resource_id = g.resource_id AND tr.hold = g.hold
+          AND ${ownedBy('tr.owner', 'g.owner')} AND tr.tier_id = g.tier_id AND tr.resource_id = g.resource_id AND tr.hold = g.hold
           AND CASE WHEN g.org_handle_epoch IS NULL THEN tr.org IS NULL ELSE c.org_epoch = g.org_handle_epoch END
         FOR SHARE OF c, rs, t, tr ${others}) held
       WHERE ${ASKED_FEW}
@@ -211,7 +214,7 @@ function spending(name: string, { waits }: { waits: boolean }): Prepared<{ place
             OR (g.org_operator_epoch = 0 AND NOT EXISTS (SELECT FROM operators o
               WHERE o.owner = g.owner AND o.origin = g.org_operator)) END)
     UPDATE grants g SET consumed_at = clock_timestamp() FROM standing s
-    WHERE g.owner = s.owner AND g.rpt_sha256 = s.rpt_sha256 AND g.single_use AND g.consumed_at IS NULL
+    WHERE ${ownedBy('g.owner', 's.owner')} AND g.rpt_sha256 = s.rpt_sha256 AND g.single_use AND g.consumed_at IS NULL
       AND CASE WHEN g.aud = s.resource_uri THEN g.expires_at > clock_timestamp() END
     RETURNING s.place::int, g.family`,
   )

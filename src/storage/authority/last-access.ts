@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely'
 import { note } from '../core/after-commit.ts'
-import { ASKED_FEW } from '../core/batch.ts'
+import { ASKED_FEW, ownedBy } from '../core/batch.ts'
 import { prepared } from '../core/database.ts'
 import type { Db, Tx } from './database.ts'
 import type { ClientId, Family, Owner } from '../../wire/identifiers.ts'
@@ -86,8 +86,8 @@ const RECORD = prepared<{ recorded: number; unknown: number[] }>(
         -- One of hers alone under a clearance hangs on the membership, too, and its calls are nobody else's to know.
         g.family, g.handle, CASE WHEN g.org_handle_epoch IS NOT NULL THEN g.resource_id END AS resource_id
       FROM asked
-      JOIN grants g ON g.owner = $1 AND g.jti = asked.jti AND g.family = asked.family
-        AND g.client_id = $2 AND g.aud = $3
+      JOIN LATERAL (SELECT * FROM grants WHERE ${ownedBy('owner', '$1')} AND jti = asked.jti OFFSET 0) g
+        ON g.family = asked.family AND g.client_id = $2 AND g.aud = $3
       WHERE ${ASKED_FEW}),
     made AS (
       INSERT INTO ledger (owner, kind, family, handle, data, once_key, resource_id)
@@ -95,14 +95,14 @@ const RECORD = prepared<{ recorded: number; unknown: number[] }>(
       ON CONFLICT (owner, once_key) WHERE once_key IS NOT NULL DO NOTHING
       RETURNING handle),
     stale AS (
-      SELECT c.handle FROM connections c
-      WHERE c.owner = $1 AND c.handle IN (SELECT handle FROM made)
+      SELECT c.owner, c.handle FROM connections c
+      WHERE c.owner = $1 AND c.handle = ANY(ARRAY(SELECT handle FROM made))
         AND (c.last_access IS NULL OR c.last_access < now() - interval '1 minute')
       -- As what ends them locks them: who introduces before whom they introduced.
       ORDER BY c.introduced_by IS NOT NULL, c.handle FOR NO KEY UPDATE),
     touched AS (
       UPDATE connections c SET last_access = now() FROM stale
-      WHERE c.owner = $1 AND c.handle = stale.handle)
+      WHERE c.owner = stale.owner AND c.handle = stale.handle)
     SELECT (SELECT count(*)::int FROM made) AS recorded,
       ARRAY(SELECT (place - 1)::int FROM asked WHERE place NOT IN (SELECT place FROM known) ORDER BY place)
         AS unknown`,

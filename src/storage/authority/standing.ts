@@ -159,9 +159,9 @@ function standingStatement(
       asked.count_to AS "countedTo"
     FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], ${countTo})
       WITH ORDINALITY AS asked(handle, tier_id, introduced_by, operator, membership, joint, count_to, place)
-    LEFT JOIN connections own ON own.owner = $1 AND own.handle = asked.handle
-    LEFT JOIN connection_tiers mine ON mine.owner = $1 AND mine.handle = asked.handle
-      AND mine.tier_id = asked.tier_id
+    LEFT JOIN LATERAL (SELECT * FROM connections WHERE owner = $1 AND handle = asked.handle OFFSET 0) own ON true
+    LEFT JOIN LATERAL (SELECT * FROM connection_tiers
+      WHERE owner = $1 AND handle = asked.handle AND tier_id = asked.tier_id OFFSET 0) mine ON true
     CROSS JOIN LATERAL (SELECT ARRAY(SELECT origin FROM connection_operators
       WHERE owner = $1 AND handle = asked.handle) AS origins) beside
     CROSS JOIN LATERAL (SELECT
@@ -183,7 +183,8 @@ function standingStatement(
         UNION ALL
         SELECT handle, generation, status FROM connections WHERE owner = $1 AND introduced_by = me.introduced_by
       ) c
-      JOIN connection_tiers ct ON ct.owner = $1 AND ct.handle = c.handle AND ct.tier_id = asked.tier_id
+      JOIN LATERAL (SELECT * FROM connection_tiers
+        WHERE owner = $1 AND handle = c.handle AND tier_id = asked.tier_id OFFSET 0) ct ON true
       WHERE c.status = 'active' AND me.status <> 'none' AND own.reach IS NULL) kin
     WHERE ${ASKED_FEW}`,
   )

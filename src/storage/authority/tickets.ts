@@ -137,9 +137,9 @@ const PRESENT = prepared<FamilyRow & { place: number }>(
     ticket_expires_at = CASE WHEN state = 'awaiting_owner'
       THEN least(now() + asked.awaiting_seconds * interval '1 second', negotiation_expires_at)
       ELSE ticket_expires_at END
-  FROM unnest($2::bytea[], $3::bytea[], $4::float8[], $5::float8[])
-    WITH ORDINALITY AS asked(hash, next, awaiting_seconds, poll_seconds, place)
-  WHERE owner = $1 AND ticket_hash = asked.hash AND ${ASKED_FEW}
+  FROM (SELECT $1::text AS asker, asked.* FROM unnest($2::bytea[], $3::bytea[], $4::float8[], $5::float8[])
+    WITH ORDINALITY AS asked(hash, next, awaiting_seconds, poll_seconds, place) WHERE ${ASKED_FEW} OFFSET 0) asked
+  WHERE owner = asked.asker AND ticket_hash = asked.hash
     AND ticket_expires_at > now() AND negotiation_expires_at > now()
     AND state IN ('need_info', 'awaiting_owner')
   RETURNING asked.place::int, ${FAMILY_COLUMNS}`,

@@ -198,8 +198,18 @@ export const WRITES_AT_ONCE = 8
 const ROWS_MAX = 1_000
 
 /**
+ * SQL: `column = value`, for a look-up by a whole key of which the column is the first. Of the column alone,
+ * Postgres then expects two rows at least. Where it expects one, because most owners have one or it knows
+ * none yet, every index that begins with the column seems as good as that of the key, and it may take one
+ * that leads through all of an owner's rows.
+ */
+export const ownedBy = (column: string, value: string): string => `${column} = ANY(ARRAY[${value}, ${value}])`
+
+/**
  * For the WHERE of a statement over `unnest(…) WITH ORDINALITY AS asked(…, place)`: true of every row.
  * Postgres cannot tell how many there will be and assumes one. So it plans to find each row by its key,
- * however small a table is when the plan is made, because the plan outlives that size.
+ * however small a table is when the plan is made, because the plan outlives that size. Each table is joined
+ * as a LATERAL subquery with OFFSET 0, which is planned by itself, with the whole key: in a plain join, a
+ * plan made while an owner has one row reads all of hers for each that is asked for.
  */
 export const ASKED_FEW = `asked.place BETWEEN 1 AND ${ROWS_MAX}`

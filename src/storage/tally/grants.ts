@@ -5,7 +5,7 @@
 import { sql, type Selectable } from 'kysely'
 import type { GrantClaims } from '../../rules/grant-content.ts'
 import type { ClientId, Family, Owner } from '../../wire/identifiers.ts'
-import { ASKED_FEW } from '../core/batch.ts'
+import { ASKED_FEW, ownedBy } from '../core/batch.ts'
 import { grantReads, type PlacedRow } from '../core/grant-reads.ts'
 import { TAKES_NO_WRITES } from '../core/connection.ts'
 import { inTransaction, prepared, type Runner } from '../core/database.ts'
@@ -118,11 +118,15 @@ const READ = prepared<ReadRow>(
       g.consumed_at IS NOT NULL AS consumed, g.expires_at <= clock_timestamp() AS expired,
       n.withdrawn, a.version = g.version AND r.resource_id IS NOT NULL AS current
     FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS asked(client_id, rpt_sha256, place)
-    LEFT JOIN resource_servers rs ON rs.account = $1 AND rs.client_id = asked.client_id
-    LEFT JOIN grants g ON g.account = $1 AND g.rpt_sha256 = asked.rpt_sha256
-    LEFT JOIN negotiations n ON n.account = g.account AND n.family = g.family
+    LEFT JOIN LATERAL (SELECT * FROM resource_servers
+      WHERE account = $1 AND client_id = asked.client_id OFFSET 0) rs ON true
+    LEFT JOIN LATERAL (SELECT * FROM grants
+      WHERE ${ownedBy('account', '$1')} AND rpt_sha256 = asked.rpt_sha256 OFFSET 0) g ON true
+    LEFT JOIN LATERAL (SELECT * FROM negotiations
+      WHERE account = g.account AND family = g.family OFFSET 0) n ON true
     LEFT JOIN accounts a ON a.account = g.account
-    LEFT JOIN resources r ON r.account = g.account AND r.resource_id = g.resource_id AND r.client_id = g.client_id
+    LEFT JOIN LATERAL (SELECT * FROM resources WHERE account = g.account
+      AND resource_id = g.resource_id AND client_id = g.client_id OFFSET 0) r ON true
     WHERE ${ASKED_FEW}`,
 )
 
@@ -157,14 +161,15 @@ const CONSUME = prepared<{ family: Family }>(
       WHERE g.account = $1 AND g.rpt_sha256 = $2
       FOR SHARE OF a),
     standing AS MATERIALIZED (
-      SELECT n.family, rs.client_id, rs.resource_uri FROM grants g
-      JOIN counted ON counted.account = g.account
-      JOIN negotiations n ON n.account = g.account AND n.family = g.family
-      JOIN resource_servers rs ON rs.account = g.account AND rs.client_id = g.client_id
-      JOIN resources r ON r.account = g.account AND r.resource_id = g.resource_id AND r.client_id = g.client_id
-      WHERE g.account = $1 AND g.rpt_sha256 = $2 AND n.state = 'granted' AND NOT n.withdrawn
-        AND rs.client_id = $3 AND rs.status = 'active' AND rs.generation = $4
-      FOR SHARE OF n, rs, r)
+      SELECT held.* FROM counted
+      JOIN LATERAL (SELECT * FROM grants WHERE ${ownedBy('account', 'counted.account')} AND rpt_sha256 = $2 OFFSET 0) g ON true
+      CROSS JOIN LATERAL (
+        SELECT n.family, rs.client_id, rs.resource_uri FROM negotiations n, resource_servers rs, resources r
+        WHERE n.account = g.account AND n.family = g.family AND n.state = 'granted' AND NOT n.withdrawn
+          AND rs.account = g.account AND rs.client_id = g.client_id
+          AND rs.client_id = $3 AND rs.status = 'active' AND rs.generation = $4
+          AND r.account = g.account AND r.resource_id = g.resource_id AND r.client_id = g.client_id
+        FOR SHARE OF n, rs, r) held)
     UPDATE grants g SET consumed_at = clock_timestamp() FROM standing s
     WHERE g.account = $1 AND g.rpt_sha256 = $2 AND g.family = s.family AND g.client_id = s.client_id
       AND g.aud = s.resource_uri
