@@ -1,4 +1,4 @@
-/** Owns signals to a program that is several processes, as Postgres is. */
+/** Owns what is known of processes by their parents, and signals to a program that is several of them. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { until } from './until.ts'
 
@@ -30,7 +30,7 @@ export async function killFamily(parent: number): Promise<void> {
 }
 
 /** Whether it is gone, or waits only for its parent to read how it ended. */
-function hasEnded(pid: number): boolean {
+export function hasEnded(pid: number): boolean {
   const stat = statOf(pid)
   return stat === '' || stat.slice(stat.lastIndexOf(')')).split(' ')[1] === 'Z'
 }
@@ -39,13 +39,18 @@ function hasEnded(pid: number): boolean {
 function familyOf(parent: number): number[] {
   const programOf = (stat: string): string => /\((.*)\)/.exec(stat)?.[1] ?? ''
   const own = programOf(statOf(parent))
-  const children = readdirSync('/proc')
+  return [parent, ...childrenOf(parent).filter(pid => programOf(statOf(pid)) === own)]
+}
+
+/** Its children, whatever programs they are. */
+export function childrenOf(parent: number): number[] {
+  return readdirSync('/proc')
     .filter(name => /^\d+$/.test(name))
+    .map(Number)
     .filter(pid => {
-      const stat = statOf(Number(pid))
-      return programOf(stat) === own && stat.slice(stat.lastIndexOf(')')).split(' ')[2] === String(parent)
+      const stat = statOf(pid)
+      return stat.slice(stat.lastIndexOf(')')).split(' ')[2] === String(parent)
     })
-  return [parent, ...children.map(Number)]
 }
 
 function statOf(pid: number): string {

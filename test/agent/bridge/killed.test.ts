@@ -6,93 +6,16 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { filesIn, isToRepeat, pendingOf, type ToolAnswer } from '../../support/bridge.ts'
+import { filesIn, pendingOf } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
+import { killedStories } from '../../support/killed-bridge.ts'
 import { rowsOfLayer } from '../../support/layer.ts'
-import type { PendingItem } from '../../../src/owner/index.ts'
 
 const stand = useBridges({
   stack: { authorityEnvironment: { UMA_AS_POLL_SECONDS: '1' } },
   args: ['--hold', '20'],
 })
-const PRELOAD = `--import=${join(import.meta.dirname, '..', '..', 'support', 'kill-at.ts')}`
-
-interface Story {
-  answer: ToolAnswer
-  /** What the owner was asked, by its family. */
-  asked: Set<string>
-  executions: number
-  starts: number
-  /** What is left of it on disk. */
-  kept: () => Promise<string[]>
-}
-
-/** A trade of a new agent, which the owner is asked about each time. */
-function trade(name: string, environment: Record<string, string>): Promise<Story> {
-  const given = { symbol: 'VTI', qty: stand.unique() }
-  const isMine = ({ operation }: PendingItem): boolean =>
-    (operation as { params: typeof given } | null)?.params.qty === given.qty
-  return tell({ name, tool: 'place_trade', given, isMine }, environment)
-}
-
-/** A reading of a new agent: the owner is asked whether that may use her tools, and grants it for a while. */
-function reading(name: string, environment: Record<string, string>): Promise<Story> {
-  return tell({ name, tool: 'portfolio_read', given: {}, isMine: () => true }, environment)
-}
-
-interface Plot {
-  name: string
-  tool: string
-  given: object
-  isMine: (item: PendingItem) => boolean
-}
-
-/** She approves whatever she is asked about it, and the client repeats the call until it has an answer. */
-async function tell(plot: Plot, environment: Record<string, string>): Promise<Story> {
-  const { name, tool, given, isMine } = plot
-  const before = stand.executions(tool, given)
-  const asked = new Set<string>()
-  const approve = async (): Promise<void> => {
-    for (const item of await pendingOf(stand.owner))
-      if (isMine(item)) {
-        asked.add(item.family)
-        await stand.owner.decide(item.family, 'approved')
-      }
-  }
-  let answer: ToolAnswer | undefined
-  let starts = 0
-  while (answer === undefined) {
-    if (starts === 3) throw new Error('three starts, and no answer')
-    answer = await answeredBy(plot, starts++ === 0 ? environment : {}, approve)
-  }
-  await approve()
-  const kept = async (): Promise<string[]> =>
-    (await filesIn(stand.folder))
-      .map(({ path }) => path)
-      .filter(path => path.includes(`/${name}-`) && path.includes('/families/'))
-  return { answer, asked, executions: stand.executions(tool, given) - before, starts, kept }
-}
-
-/** The answer of one bridge, which may be killed: then undefined. */
-async function answeredBy(
-  { name, tool, given }: Plot,
-  environment: Record<string, string>,
-  approve: () => Promise<void>,
-): Promise<ToolAnswer | undefined> {
-  const client = await stand.bridge({
-    name,
-    capabilities: { elicitation: {} },
-    environment: { NODE_OPTIONS: PRELOAD, ...environment },
-  })
-  for (;;) {
-    let ended = false
-    const call = client.call(tool, given).finally(() => (ended = true))
-    call.catch(() => undefined)
-    await expect.poll(async () => (await approve(), ended), { interval: 100 }).toBe(true)
-    const answer = await call.catch(() => undefined)
-    if (answer === undefined || !isToRepeat(answer)) return answer
-  }
-}
+const { trade, reading } = killedStories(stand)
 
 /**
  * What a negotiation does to the world outside, in its order; the tool's answer reaches the client before the
