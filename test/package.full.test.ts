@@ -17,7 +17,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { build } from 'rolldown'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { stringify } from 'yaml'
 import { freePorts } from '../src/dev/ports.ts'
 import { generatePrivateJwk } from '../src/wire/keys.ts'
@@ -38,8 +38,10 @@ interface Ended {
   err: string
 }
 
+const QUIETLY = ['--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error']
 const ENVIRONMENT = { PATH: process.env['PATH'], HOME: tmpdir(), UMA_DEV_LOOPBACK: 'true' }
 let folder: string
+let tarball: string
 let manifest: Manifest
 
 function run(command: string[], cwd: string, environment: Record<string, string | undefined> = ENVIRONMENT) {
@@ -69,9 +71,9 @@ beforeAll(async () => {
   // Outside the repository: whatever the package does not name is not found.
   folder = mkdtempSync(join(tmpdir(), 'usher-package-'))
   await must(['npm', 'pack', '--silent', '--ignore-scripts', '--pack-destination', folder], ROOT, process.env)
-  const [tarball] = readdirSync(folder) as [string]
+  tarball = join(folder, readdirSync(folder)[0]!)
   mkdirSync(installed(), { recursive: true })
-  await must(['tar', '-xzf', join(folder, tarball), '-C', installed(), '--strip-components=1'], folder)
+  await must(['tar', '-xzf', tarball, '-C', installed(), '--strip-components=1'], folder)
   manifest = JSON.parse(readFileSync(installed('package.json'), 'utf8')) as Manifest
   for (const name of [...Object.keys(manifest.dependencies), '@types/node', '@modelcontextprotocol/client']) {
     const place = join(folder, 'node_modules', name)
@@ -148,6 +150,35 @@ describe('The packed package', () => {
       })
     }
   }, 60_000)
+
+  // npm itself chooses what comes with it: the optional parts, too, and nothing that only we develop with.
+  test.each([
+    ['npm install', (place: string) => must(['npm', 'install', ...QUIETLY, tarball], place, process.env)],
+    ['npx alone', () => Promise.resolve('')],
+  ])(
+    'runs as a command after %s in an empty project',
+    async (_what, install) => {
+      const place = mkdtempSync(join(tmpdir(), 'usher-project-'))
+      onTestFinished(() => rmSync(place, { recursive: true, force: true }))
+      writeFileSync(join(place, 'package.json'), JSON.stringify({ name: 'empty', private: true }))
+      await install(place)
+      const isInstalled = readdirSync(place).includes('node_modules')
+      const from = isInstalled ? ['--no-install'] : ['--yes', ...QUIETLY, `--package=${tarball}`]
+      const { version } = JSON.parse(readFileSync(installed('package.json'), 'utf8')) as { version: string }
+      expect(await must(['npx', ...from, 'usher', '--version'], place, process.env)).toBe(`${version}\n`)
+      const config = [
+        'agent',
+        'bridge',
+        'config',
+        '--client',
+        'cursor',
+        'https://tools.example.com/mcp/alice',
+      ]
+      const printed = await must(['npx', ...from, 'usher', ...config], place, process.env)
+      expect(printed).toContain('https://tools.example.com/mcp/alice')
+    },
+    300_000,
+  )
 
   test('holds a bridge that needs nothing else: it answers a client over standard input and output', async () => {
     const message = {
