@@ -59,6 +59,32 @@ describeWith(installedBrowser(), 'The page of the owner', path => {
     await served.close()
   })
 
+  it('is framed by no other page, and makes neither markup nor script of text', async () => {
+    const other = await browser.open(`${authority.publicUrl}/.well-known/uma2-configuration`, DESK)
+    await other.page.setContent(`<iframe src="${authority.ownerUrl}/"></iframe>`)
+    await expect.poll(() => other.page.frames().at(-1)!.url()).toMatch(/^chrome-error:/)
+    await other.close()
+    const made = await desk.page.evaluate(() => {
+      const { document, trustedTypes } = globalThis as unknown as InPage
+      const tried = (act: () => unknown): string => {
+        try {
+          act()
+          return 'done'
+        } catch (error) {
+          return (error as Error).name
+        }
+      }
+      return {
+        markup: tried(() => (document.body.innerHTML = '<b>made</b>')),
+        script: tried(() => (document.createElement('script').text = 'made()')),
+        policy: tried(() => trustedTypes.createPolicy('another', {})),
+      }
+    })
+    expect(made).toEqual({ markup: 'TypeError', script: 'TypeError', policy: 'TypeError' })
+    // Each of the four was complained of by the browser, as it should be.
+    expect(browser.faults.splice(0).length).toBeGreaterThanOrEqual(4)
+  })
+
   it.each(['waiting', 'agents', 'operators', 'ledger', 'keys', 'more'])(
     'has no fault that axe finds on %s',
     async name => {
@@ -73,6 +99,12 @@ describeWith(installedBrowser(), 'The page of the owner', path => {
     },
   )
 })
+
+/** Of a browser, as far as a test asks it. */
+interface InPage {
+  document: { body: { innerHTML: string }; createElement: (name: string) => { text: string } }
+  trustedTypes: { createPolicy: (name: string, rules: object) => unknown }
+}
 
 /** By Node's own client: fetch lets nobody choose the host that it names. */
 function statusOf(url: string, headers: Record<string, string>): Promise<number | undefined> {
