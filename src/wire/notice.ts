@@ -34,6 +34,11 @@ const RESOURCES_MAX = 2 * CHARTER_LIST_MAX
  * that ask for a yes.
  */
 export const EMERGENCIES_PER_HOUR = 60
+/**
+ * The most notices about one member in an hour, beyond which those are refused that neither end anything nor
+ * tell of an emergency: each is remembered for days.
+ */
+export const NOTICES_PER_HOUR = 600
 
 /** The grant of an emergency window; `exp` in seconds since the epoch. */
 export type BreakGlassGrant = {

@@ -3,10 +3,13 @@
  * wrong: contract, "Organization membership, on the member's authorization server", "Events" (organization
  * notice), "Errors" (503).
  */
+import { sql } from 'kysely'
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest'
+import type { Notice } from '../../src/wire/notice.ts'
 import type { Passage } from '../support/alternating-door.ts'
 import { startTestAuthority } from '../support/authority.ts'
 import { startFaultyStand } from '../support/faulty-membership.ts'
+import { membershipCalls } from '../support/membership.ts'
 import { startTestOrganization } from '../support/organization.ts'
 import { startedOnce } from '../support/started.ts'
 import { denyAll, protectionCall, testAgent, type ToolName } from '../support/test-agent.ts'
@@ -137,6 +140,35 @@ describe('Views that overtake each other', () => {
   })
 })
 
+describe('Of notices beyond six hundred in an hour', () => {
+  const spentAgo = (minutes: number, count: number) =>
+    sql`INSERT INTO spent_signatures (owner, digest, expires_at)
+      SELECT 'alice', sha256((${`${minutes} `} || n)::bytea), now() + interval '8 days' - ${minutes} * interval '1 minute'
+      FROM generate_series(1, ${count}::int) n`.execute(stand.authority.database.db)
+  const forget = () =>
+    sql`DELETE FROM spent_signatures WHERE owner = 'alice'`.execute(stand.authority.database.db)
+  const told = async (notice: Notice) => stand.post(await stand.noticeOf(notice))
+
+  it('what changes nothing by itself is told again later, and what ends something is taken', async () => {
+    await stand.joined()
+    const word: Notice = { kind: 'charter_changed', charter_version: 1 }
+    await forget()
+    onTestFinished(async () => void (await forget()))
+    await spentAgo(61, 1_000)
+    await spentAgo(10, 598)
+    for (let times = 0; times < 2; times++) expect((await told(word)).status).toBe(200)
+    const later = await stand.noticeOf(word)
+    const refused = await stand.post(later)
+    expect([refused.status, refused.body.error]).toEqual([429, 'temporarily_unavailable'])
+    expect(refused.headers.get('retry-after')).toBe('600')
+    expect((await told({ kind: 'role_changed', role: null })).status).toBe(200)
+    await sql`UPDATE spent_signatures SET expires_at = expires_at - interval '1 hour' WHERE owner = 'alice'`.execute(
+      stand.authority.database.db,
+    )
+    expect((await stand.post(later)).status).toBe(200)
+  })
+})
+
 describe.each([30, -30])('An organization’s machine whose clock is off by %d s', seconds => {
   it('lets nobody join and tells nothing, while what others may not do without goes on', async () => {
     const wrong = await startTestOrganization({
@@ -171,8 +203,7 @@ describe.each([30, -30])('A replica of her authority whose clock is off by %d s'
     })
     onTestFinished(() => wrong.close())
     expect((await wrong.request('GET', '/ready')).status).toBe(503)
-    const own = (method: 'POST' | 'DELETE' | 'GET', below = '', json?: object) =>
-      wrong.call(stand.alice, { method, target: `/owner/organization${below}`, ...(json && { json }) })
+    const own = membershipCalls(wrong, stand.alice)
     const code = await stand.invited()
     const { status, body } = await own('POST', '/preview', { code })
     expect([status, body.org]).toEqual([200, 'acme'])

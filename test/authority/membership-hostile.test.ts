@@ -8,6 +8,7 @@ import { asOwner } from '../../src/wire/identifiers.ts'
 import type { Notice, NoticeClaims } from '../../src/wire/notice.ts'
 import { startTestAuthority } from '../support/authority.ts'
 import { authorityUnder, noticeOf, startHostile, viewOf } from '../support/hostile-organization.ts'
+import { membershipCalls } from '../support/membership.ts'
 import { testAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 import { dueAtOnce } from '../support/due.ts'
@@ -16,12 +17,7 @@ describe('An organization that answers a join with other terms than were agreed'
   it('makes nobody a member, and is told that she left', async () => {
     const hostile = await startHostile()
     const authority = await authorityUnder(hostile)
-    const own = (method: 'GET' | 'POST', below: string, json?: object) =>
-      authority.call(authority.alice, {
-        method,
-        target: `/owner/organization${below}`,
-        ...(json && { json }),
-      })
+    const own = membershipCalls(authority)
     const { body } = await own('POST', '/preview', { code: 'any' })
     hostile.answers['/join'] = viewOf(hostile.issuer, { claims: ['alice/*'] })
     const { binds_s256, charter_version } = body
@@ -36,12 +32,11 @@ describe('An organization that answers a join with other terms than were agreed'
     async status => {
       const hostile = await startHostile()
       const authority = await authorityUnder(hostile)
-      const own = (below: string, json: object) =>
-        authority.call(authority.alice, { method: 'POST', target: `/owner/organization${below}`, json })
-      const { body } = await own('/preview', { code: 'any' })
+      const own = membershipCalls(authority)
+      const { body } = await own('POST', '/preview', { code: 'any' })
       const { binds_s256, charter_version } = body
       hostile.next['/join'] = ['cut', status]
-      const joined = await own('', { code: 'any', agreed: true, binds_s256, charter_version })
+      const joined = await own('POST', '', { code: 'any', agreed: true, binds_s256, charter_version })
       expect([joined.status, joined.body.error]).toEqual([503, 'temporarily_unavailable'])
       const { rows } = await authority.database.pool.query('SELECT kind FROM organization_calls')
       expect(rows).toEqual([{ kind: 'join' }])
@@ -131,8 +126,7 @@ const SETTLED = `SELECT 1 FROM due WHERE kind = 'view' AND at > now()
 async function member() {
   const hostile = await startHostile()
   const authority = await authorityUnder(hostile, { owners: ['alice', 'bea'] })
-  const own = (method: 'GET' | 'POST' | 'DELETE', below = '', json?: object) =>
-    authority.call(authority.alice, { method, target: `/owner/organization${below}`, ...(json && { json }) })
+  const own = membershipCalls(authority)
   const { body } = await own('POST', '/preview', { code: 'any' })
   const { binds_s256, charter_version } = body
   await own('POST', '', { code: 'any', agreed: true, binds_s256, charter_version })

@@ -5,6 +5,7 @@
 import { expect, it } from 'vitest'
 import { bindingDigest } from '../../src/rules/member-view.ts'
 import { authorityUnder, startHostile, viewOf } from '../support/hostile-organization.ts'
+import { membershipCalls } from '../support/membership.ts'
 
 /** It takes much, and says that it takes nothing. */
 const TAKES = {
@@ -30,12 +31,7 @@ it('What an organization binds her to is told by her own server, whatever the or
   hostile.answers['/preview'] = { ...lying, binds_s256: bindingDigest(lying) }
   hostile.answers['/join'] = hostile.answers['/preview']
   const authority = await authorityUnder(hostile)
-  const own = (method: 'GET' | 'POST', below: string, json?: object) =>
-    authority.call(authority.alice, {
-      method,
-      target: `/owner/organization${below}`,
-      ...(json && { json }),
-    })
+  const own = membershipCalls(authority)
   const { status, body } = await own('POST', '/preview', { code: 'any' })
   expect(status).toBe(200)
   const expectTruth = (told: typeof body) => {

@@ -8,7 +8,7 @@ import type { Cut } from '../../src/rules/envelope.ts'
 import type { Tier } from '../../src/wire/owner-api.ts'
 import { row } from '../support/contract-row.ts'
 import { holdLease } from '../support/lease-holder.ts'
-import { startMembershipStand, type MembershipStand } from '../support/membership.ts'
+import { membershipCalls, startMembershipStand, type MembershipStand } from '../support/membership.ts'
 import { startedOnce } from '../support/started.ts'
 import { protectionCall, testAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
@@ -128,8 +128,7 @@ describe("Organization membership, on the member's authorization server", () => 
   row('organization-decline', async () => {
     // Cleo, because what an organization said of an invitation is kept for a minute.
     const cleo = stand.authority.owners['cleo']!
-    const hers: MembershipStand['own'] = (method, below = '', json) =>
-      stand.authority.call(cleo, { method: method ?? 'GET', target: `/owner/organization${below}`, json })
+    const hers = membershipCalls(stand.authority, cleo)
     const asked = { owner: 'cleo', as_uri: stand.authority.issuer }
     const sent = await stand.organization.admin({ method: 'POST', target: '/admin/invites', json: asked })
     const { code } = sent.body as { code: string }

@@ -56,6 +56,16 @@ export interface MembershipStand {
   close(): Promise<void>
 }
 
+/** Calls of the owner's, alice when left out, about her membership: below `/owner/organization`. */
+export function membershipCalls(authority: TestAuthority, owner = authority.alice): MembershipStand['own'] {
+  return (method, below = '', json) =>
+    authority.call(owner, {
+      method: method ?? 'GET',
+      target: `/owner/organization${below}`,
+      ...(json === undefined ? {} : { json }),
+    })
+}
+
 /**
  * Starts both; `charter` are changes of the first charter beside `CLAIMING`, `file` members of the
  * organization's provisioning file, `listen` is where the organization listens for the relay in front of it
@@ -98,12 +108,7 @@ export async function startMembershipStand(
     },
   })
   const { alice } = authority
-  const own: MembershipStand['own'] = (method, below = '', json) =>
-    authority.call(alice, {
-      method: method ?? 'GET',
-      target: `/owner/organization${below}`,
-      ...(json === undefined ? {} : { json }),
-    })
+  const own = membershipCalls(authority)
   const invited: MembershipStand['invited'] = async () => {
     const json = { owner: alice.owner, as_uri }
     const { body } = await organization.admin({ method: 'POST', target: '/admin/invites', json })

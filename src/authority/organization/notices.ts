@@ -11,15 +11,22 @@ import { dueNow } from '../../storage/authority/due.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
 import { readMembership, updateMembership, type Membership } from '../../storage/authority/membership.ts'
-import { lockQueue, readOwner, spendSignature } from '../../storage/authority/owners.ts'
+import { countSpentWithinHour, lockQueue, readOwner, spendSignature } from '../../storage/authority/owners.ts'
 import { endsLeases } from '../../storage/core/after-commit.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { refuseWhileOff } from '../../surface/clock.ts'
 import { signBreakGlassAcceptance } from '../../wire/break-glass.ts'
 import { sha256 } from '../../wire/encoding.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 import { parseJws } from '../../wire/jws.ts'
 import { ALIAS, aliasIn, AUTHORITY_PATH, NAME_PATTERN } from '../../wire/names.ts'
-import { NOTICE_BYTES_MAX, noticeIssuer, verifyNotice, type ReceivedNotice } from '../../wire/notice.ts'
+import {
+  NOTICE_BYTES_MAX,
+  NOTICES_PER_HOUR,
+  noticeIssuer,
+  verifyNotice,
+  type ReceivedNotice,
+} from '../../wire/notice.ts'
 import { refuse, refusingAs } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
 import { admitNotice, decideEmergency, tellEmergency, type Decision } from './emergencies.ts'
@@ -98,12 +105,26 @@ async function take({ database, now }: Noticed, received: ReceivedNotice): Promi
     if (!(await spendSignature(tx, owner, digest, KEPT_SECONDS)))
       refuse('conflict', 'This notice was received before.')
     const { claims, notice } = received
+    if (notice === undefined || notice.kind === 'charter_changed') await admitWord(tx, owner)
     if (notice?.kind === 'break_glass_opened') await admitNotice(tx, owner, 'told')
     if (notice?.kind === 'break_glass') await admitNotice(tx, owner, 'asked')
     if (notice?.kind === 'break_glass')
       return decideEmergency(tx, { claims, notice, membership }, { now: now(), keptSeconds: KEPT_SECONDS })
     await takeEffect(tx, received, membership)
     return undefined
+  })
+}
+
+/**
+ * Refuses 429 what changes nothing by itself, if more came within an hour than an honest organization has to
+ * tell. It sends that again later, and her view is read each minute anyway.
+ */
+async function admitWord(tx: Tx, owner: Owner): Promise<void> {
+  const countTo = NOTICES_PER_HOUR + 1
+  if ((await countSpentWithinHour(tx, owner, { keptSeconds: KEPT_SECONDS, countTo })) < countTo) return
+  refuse('temporarily_unavailable', `Send it again later: ${NOTICES_PER_HOUR} notices came within an hour.`, {
+    status: 429,
+    headers: { 'retry-after': '600' },
   })
 }
 

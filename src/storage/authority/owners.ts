@@ -157,6 +157,21 @@ export async function spendSignature(
   return inserted.numAffectedRows === 1n
 }
 
+/** How many were spent for as long as `keptSeconds` within the last hour; counted to `countTo`. */
+export async function countSpentWithinHour(
+  tx: Tx,
+  owner: Owner,
+  { keptSeconds, countTo }: { keptSeconds: number; countTo: number },
+): Promise<number> {
+  const { rows } = await sql<{ spent: number }>`
+    SELECT count(*)::int AS spent FROM (
+      SELECT FROM spent_signatures WHERE owner = ${owner}
+        AND expires_at > now() + ${keptSeconds} * interval '1 second' - interval '1 hour' LIMIT ${countTo}) found`.execute(
+    tx,
+  )
+  return rows[0]!.spent
+}
+
 /**
  * Marks an item of the provisioning file as applied. @returns false if it was applied before: then it
  * must not be made again, whatever the owner has done to it since.
