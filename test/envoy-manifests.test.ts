@@ -173,6 +173,15 @@ describe('every way of asking is closed on failures, in time, and for whole bodi
     },
   )
 
+  test('istio/virtual-service.yaml lets pages call as Envoy Gateway does', () => {
+    const { http } = named('istio/virtual-service.yaml', 'VirtualService').spec as {
+      http: { corsPolicy?: { allowOrigins: { exact: string }[] } }[]
+    }
+    const { allowOrigins, ...others } = http.find(({ corsPolicy }) => corsPolicy !== undefined)!.corsPolicy!
+    const { cors } = named('envoy-gateway/security-policy.yaml', 'SecurityPolicy').spec!
+    expect({ ...others, allowOrigins: allowOrigins.map(({ exact }) => exact) }).toEqual(cors)
+  })
+
   /** The header fields that the raw Envoy shows, as its file lists them: whole names, and beginnings. */
   const shownByEnvoy = () => {
     const [list] = /(?<=allowed_headers:\n)[\s\S]*?(?=failure_mode_allow)/.exec(text('envoy-http.yaml'))!

@@ -22,6 +22,8 @@ import { NODE, openRelay } from '../cluster/relay.ts'
 const ISTIO = join(import.meta.dirname, '..', '..', 'envoy', 'istio')
 const DIRECTORY = join(process.env['LAB_DIR']!, 'istio')
 const CRDS = process.env['LAB_CRDS']!
+/** Whose pages may call, by virtual-service.yaml. */
+const PAGE = 'https://app.example.com'
 const PORTS = { envoy: 10000, check: 9191, documents: 9192, tool: 9300 }
 /** Of pilot-discovery, where Envoys ask for their configuration. */
 const DISCOVERY = 15010
@@ -63,6 +65,7 @@ beforeAll(async () => {
     envoy: await findEnvoy({ fetch: false }),
     preferredPorts: PORTS,
     changeEnvoy: () => bootstrap(),
+    changeSidecar: async yaml => `${yaml}\nallowed_origins: ['${PAGE}']\n`,
   })
   scene = await openScene(stack)
 })
@@ -90,37 +93,19 @@ function service(namespace: string, name: string, portName: string, port: number
   ]
 }
 
-/** The gateway's port, and where each path goes, as whoever runs Istio writes them. */
+/** The gateway's port, as whoever runs Istio writes it, and where each path goes. */
 function routes(): object[] {
-  const metadata = { namespace: 'tools', name: 'agents' }
-  const to = (host: string, number: number) => [{ destination: { host, port: { number } } }]
-  const documents = ['/.well-known/oauth-protected-resource', '/jwks', '/owner-resources']
   return [
     {
       apiVersion: 'networking.istio.io/v1',
       kind: 'Gateway',
-      metadata,
+      metadata: { namespace: 'tools', name: 'agents' },
       spec: {
         selector: { istio: 'ingressgateway' },
         servers: [{ port: { number: PORTS.envoy, name: 'http', protocol: 'HTTP' }, hosts: ['*'] }],
       },
     },
-    {
-      apiVersion: 'networking.istio.io/v1',
-      kind: 'VirtualService',
-      metadata,
-      spec: {
-        hosts: ['*'],
-        gateways: ['agents'],
-        http: [
-          {
-            match: documents.map(prefix => ({ uri: { prefix } })),
-            route: to('usher-documents.usher.svc.cluster.local', PORTS.documents),
-          },
-          { route: to('brokerage.tools.svc.cluster.local', PORTS.tool) },
-        ],
-      },
-    },
+    ...manifestsIn('virtual-service.yaml'),
   ]
 }
 
@@ -232,6 +217,49 @@ function filtersIn(value: unknown): { name: string; typed_config: Record<string,
 describe('The story of the demo, through an Envoy that Istio feeds,', () => {
   test.each(STORY)('$title', async step => {
     await expect(step.walk(scene)).resolves.not.toEqual([])
+  })
+})
+
+describe('A page of another origin', () => {
+  const asks = (headers: Record<string, string>) => fetch(stack.resource, { method: 'OPTIONS', headers })
+  const question = { 'access-control-request-method': 'POST', 'access-control-request-headers': 'signature' }
+  const list = (origin: string) =>
+    fetch(stack.resource, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', origin },
+      body: JSON.stringify({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'tools/call',
+        params: { name: 'portfolio_read' },
+      }),
+    })
+
+  test('that may call is told so before usher is asked', async () => {
+    const answer = await asks({ origin: PAGE, ...question })
+    expect(answer.status).toBe(200)
+    expect(answer.headers.get('access-control-allow-origin')).toBe(PAGE)
+    expect(answer.headers.get('access-control-allow-headers')).toContain('signature-input')
+  })
+
+  test.each([
+    ['of another origin', { origin: 'https://other.example', ...question }, 403],
+    ['without an origin', question, 405],
+    ['that is no question of a browser', { origin: PAGE }, 405],
+  ])('an OPTIONS %s is judged, and reaches no tool', async (_what, headers, status) => {
+    const answer = await asks(headers)
+    expect(answer.status).toBe(status)
+    expect(await answer.text()).toMatch(status === 403 ? /invalid_origin/ : /method_not_allowed/)
+  })
+
+  test('reads the challenge if it may call, and is refused if it may not', async () => {
+    const challenge = await list(PAGE)
+    expect(challenge.status).toBe(401)
+    expect(challenge.headers.get('access-control-allow-origin')).toBe(PAGE)
+    expect(challenge.headers.get('access-control-expose-headers')).toContain('WWW-Authenticate')
+    const refused = await list('https://other.example')
+    expect(refused.status).toBe(403)
+    expect(refused.headers.get('access-control-allow-origin')).toBeNull()
   })
 })
 
