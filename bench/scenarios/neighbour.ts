@@ -226,7 +226,7 @@ async function holdQueue({ database }: System, owner: string): Promise<() => Pro
  * Begins so many calls a second, whether or not earlier ones were answered; each is told when it was due.
  * Resolves when all have ended.
  */
-async function paced(
+export async function paced(
   perSecond: number,
   seconds: number,
   call: (n: number, dueAt: number) => Promise<void>,

@@ -141,6 +141,9 @@ export async function readEvents(
         if (answer) return answer
       }
     }
+    const rest = reader.rest()
+    const answer = rest && rpcAnswer(parseLoosely(rest.data), id)
+    if (answer) return answer
   } catch (error) {
     const isBroken = error instanceof AgentError && error.code === 'unreachable'
     if (!isBroken || reader.lastEventId === '') throw error
@@ -157,7 +160,7 @@ export async function readEvents(
  */
 function parseLoosely(text: string): Json | undefined {
   try {
-    return JSON.parse(text) as Json
+    return JSON.parse(text.replace(/^\uFEFF/, '')) as Json
   } catch {
     return undefined
   }
@@ -168,7 +171,9 @@ function parseLoosely(text: string): Json | undefined {
  * `null`, when its sender could not or would not read the request.
  */
 export function rpcAnswer(message: Json | undefined, id: string | number): RpcAnswer | undefined {
-  if (!isJsonObject(message) || message['jsonrpc'] !== '2.0') return undefined
+  if (Array.isArray(message))
+    return message.map(one => rpcAnswer(one, id)).find(answer => answer !== undefined)
+  if (!isJsonObject(message) || (message['jsonrpc'] ?? '2.0') !== '2.0') return undefined
   const { result } = message
   const error = asRpcError(message['error'])
   if (

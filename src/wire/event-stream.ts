@@ -19,7 +19,8 @@ const PENDING_LENGTH_MAX = 4 * 1024 * 1024
 
 /**
  * Reads one stream, chunk by chunk, wherever the chunks are cut. `lastEventId` and `retryMilliseconds` are
- * what a reconnecting client needs. An event that is incomplete at the end of the stream is never dispatched.
+ * what a reconnecting client needs. An event that is incomplete at the end of the stream is dispatched by
+ * `rest` alone.
  */
 export class EventStreamReader {
   lastEventId: string
@@ -58,6 +59,20 @@ export class EventStreamReader {
     }
     if (this.pendingLength > this.#pendingLengthMax) refuse('invalid_request', 'Send smaller events.')
     return events
+  }
+
+  /**
+   * What came of an event that the stream ended in, for a caller that can tell whether it is whole; its id does
+   * not count. Undefined if nothing did.
+   */
+  rest(): ServerSentEvent | undefined {
+    const id = this.lastEventId
+    this.#readLine(this.#pieces.join('') || ':')
+    this.#pieces = []
+    this.#piecesLength = 0
+    const event = this.#dispatch()
+    this.lastEventId = id
+    return event && { ...event, id }
   }
 
   /**

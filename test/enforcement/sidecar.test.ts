@@ -161,6 +161,12 @@ describe('The resource metadata (RFC 9728)', () => {
     },
   )
 
+  test.each(['/jwks', `${wellKnown}/mcp/alice`])('%s may be read by a page of any origin', async path => {
+    const { headers, body } = await request(documents + path, { headers: { origin: 'https://any.example' } })
+    await body.dump()
+    expect(headers['access-control-allow-origin']).toBe('*')
+  })
+
   test('all keys of the file are published, the first signs', async () => {
     const { body } = await get('/jwks')
     expect(

@@ -163,8 +163,12 @@ describe('an act that may end a grant', () => {
 
   it('asks whoever registered before it committed, too', async () => {
     const owner = await seed.seedOwner(database.db)
+    const trip = () => sql`SELECT 1`.execute(database.db)
+    // Connections that are open, so that whoever would read too early is not kept from it by opening one.
+    await seed.callers(6, () => inTransaction(database.db, async () => void (await trip())))
     const id = await inTransaction(database.db, async tx => {
       await revokeConnection(tx, owner, HANDLE, seed.ACTOR)
+      for (let times = 0; times < 5; times++) await trip()
       const registered = await hold(owner)
       answering(owner, registered)
       return registered

@@ -4,7 +4,7 @@
  * its schemas know. Contract: "Errors".
  */
 import { EventStreamReader, type ServerSentEvent } from '../../wire/event-stream.ts'
-import type { Json } from '../../wire/json.ts'
+import { isJsonObject, type Json } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
 import { TOOL_ANSWER_BYTES_MAX } from '../mcp.ts'
 import { ANSWER_DEPTH_MAX, depthGuard } from './depth.ts'
@@ -98,6 +98,8 @@ const EVENT_STREAM = 'text/event-stream'
 const JSON_TYPE = 'application/json'
 /** A server that asks to be asked again at once gets this much peace, milliseconds. */
 const RETRY_MILLISECONDS_MIN = 100
+/** The most that one waits before it asks again. */
+const RETRY_MILLISECONDS_MAX = 60_000
 
 function mediaTypeOf({ headers }: Response): string | undefined {
   return headers.get('content-type')?.split(';')[0]?.trim().toLowerCase()
@@ -165,11 +167,10 @@ function eventsOf({ request, lastEventId = '' }: Bounds): Reading {
   const written = ({ type, data, id }: ServerSentEvent): string => {
     const retry = events.retryMilliseconds
     const lines = [
-      ...(retry === toldRetry || retry === undefined
-        ? []
-        : [`retry: ${Math.max(retry, RETRY_MILLISECONDS_MIN)}`]),
-      ...(id === toldId ? [] : [`id: ${id}`]),
-      ...(type === 'message' ? [] : [`event: ${type}`]),
+      ...(retry === toldRetry || retry === undefined ? [] : [`retry: ${patience(retry)}`]),
+      ...(id === toldId || !isSendable(id) ? [] : [`id: ${id}`]),
+      // The SDK reads no other type, whatever a server calls its answers.
+      ...(type === 'message' || isAnswer(data) ? [] : [`event: ${type}`]),
       ...data.split('\n').map(line => `data: ${line}`),
     ]
     toldRetry = retry
@@ -186,10 +187,30 @@ function eventsOf({ request, lastEventId = '' }: Bounds): Reading {
       const last = id === toldId ? [] : [written({ type: 'message', data: '', id })]
       return [...came, ...last].map(text => Buffer.from(text))
     },
-    end: () => [],
+    end: () => {
+      const rest = events.rest()
+      if (rest === undefined || !isAnswer(rest.data)) return []
+      return [Buffer.from(written({ ...rest, data: readableData(rest.data, request) }))]
+    },
     pendingBytes: () => events.pendingLength,
-    isResumable: () => events.lastEventId !== '',
+    isResumable: () => events.lastEventId !== '' && isSendable(events.lastEventId),
   }
+}
+
+/** The pause before a stream is opened again, as a server wants it, within what a client can wait for. */
+function patience(retry: number): number {
+  return Math.min(Math.max(retry, RETRY_MILLISECONDS_MIN), RETRY_MILLISECONDS_MAX)
+}
+
+/** Whether a header field can carry an id: a stream whose id none can carry cannot go on. */
+function isSendable(id: string): boolean {
+  return /^[\t\x20-\x7e\x80-\xff]*$/.test(id)
+}
+
+/** Whether the data of an event is a whole answer. */
+function isAnswer(data: string): boolean {
+  const message = parsed(data)
+  return isJsonObject(message) && (message['result'] !== undefined || message['error'] !== undefined)
 }
 
 function readableData(data: string, request: ReadFor | undefined): string {

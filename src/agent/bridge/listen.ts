@@ -53,6 +53,8 @@ const SESSIONS_MAX = 64
 /** Of one secret, so that one client leaves room for others, however many streams it opens. */
 const SESSIONS_OF_CALLER_MAX = 16
 const CONNECTIONS_MAX = 256
+/** Longer than clients and balancers keep an idle connection: no request meets one that is just closing. */
+const IDLE_MS = 620_000
 
 /** Serves clients over HTTP on a loopback address. */
 export async function serveOnLoopback(options: BridgeOptions, listen: ListenOptions): Promise<Serving> {
@@ -89,6 +91,7 @@ export async function serveOnLoopback(options: BridgeOptions, listen: ListenOpti
     exchanges.run(exchangeOf(response, caller), () => serve(node, response)).catch(failed)
   })
   server.maxConnections = CONNECTIONS_MAX
+  server.keepAliveTimeout = IDLE_MS
   await new Promise<void>((resolve, reject) => {
     server.once('error', error => reject(notListening(error, `${host}:${port}`))).listen(port, host, resolve)
   })

@@ -96,7 +96,8 @@ async function answerToProbe(response: Response, to: AnswerTo): Promise<Response
 
 function isAnswerTo(text: string, id: Json | undefined): boolean {
   const message = readMessage(text)
-  return isJsonObject(message) && isSame(message['id'], id)
+  if (!isJsonObject(message) || !isSame(message['id'], id)) return false
+  return isJsonObject(message['result']) || isJsonObject(message['error'])
 }
 
 /** The message of a stream that answers the request; empty if it ends, or says nothing, before that. */

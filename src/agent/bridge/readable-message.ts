@@ -4,7 +4,7 @@
  * place alone, and a part of a result that no client would take becomes words that say what it was. Contract:
  * "Errors": an answer that came is never told as none.
  */
-import { isJsonObject, type Json } from '../../wire/json.ts'
+import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { asRpcError } from '../mcp.ts'
 import { readableResult, unreadableResult, type IsContent } from './readable-result.ts'
 import { readableTool, type SpoiltTool } from './readable-tool.ts'
@@ -27,10 +27,13 @@ const TTL_MILLISECONDS = 60_000
 /** The message, or an array of messages, as the SDK can read it; the same object if it can already. */
 export function readableMessage(message: Json, request: ReadFor): Json {
   if (Array.isArray(message)) return message.map(one => readableMessage(one, request))
-  if (!isJsonObject(message) || message['method'] !== undefined) return message
-  const { error, result } = message
+  if (!isJsonObject(message)) return message
+  const { method, error = null, result } = message
+  // Some servers write each member that they have none for as null.
+  if (method !== undefined && method !== null) return message
   const id = idOf(message['id'], request)
-  if (error !== undefined && error !== null) {
+  const isError = isJsonObject(error) || typeof error === 'string'
+  if (isError || (error !== null && (result === undefined || result === null))) {
     const { code, ...words } = asRpcError(error) ?? { code: INTERNAL_ERROR, message: wordsOf(error) }
     return {
       jsonrpc: '2.0',
@@ -65,7 +68,7 @@ function resultFor(result: Json, { method, isModern, isContent, onSpoilt }: Read
   switch (method) {
     case 'initialize':
     case 'server/discover':
-      return complete(withoutNulls(result), isModern)
+      return complete(readableGreeting(withoutNulls(result)), isModern)
     case 'tools/list':
       return complete(readableList(result, isModern, onSpoilt), isModern)
     case 'tools/call':
@@ -102,11 +105,50 @@ function readableList(result: Json, isModern: boolean, onSpoilt: ReadFor['onSpoi
   return {
     ...rest,
     tools: readable,
-    ...(typeof nextCursor === 'string' && nextCursor !== '' ? { nextCursor } : {}),
+    ...cursorIn(nextCursor),
     ...ttl,
     ...(isScope ? { cacheScope } : isModern ? { cacheScope: 'private' } : {}),
     ...(isJsonObject(_meta) ? { _meta } : {}),
   }
+}
+
+function cursorIn(next: Json | undefined): { nextCursor?: string } {
+  if (typeof next === 'number') return { nextCursor: `${next}` }
+  return typeof next === 'string' && next !== '' ? { nextCursor: next } : {}
+}
+
+/**
+ * What a server says of itself: whatever of it is optional and odd is left out, so that it costs no tool.
+ * PHP writes an empty object as a list.
+ */
+function readableGreeting(greeting: Json): Json {
+  if (!isJsonObject(greeting)) return greeting
+  const { capabilities, serverInfo, instructions, _meta, ...rest } = greeting
+  const { name, version, title, description, websiteUrl } = isJsonObject(serverInfo) ? serverInfo : {}
+  const texts = { title, description, websiteUrl }
+  return {
+    ...rest,
+    capabilities: objectsIn(capabilities),
+    serverInfo: {
+      ...Object.fromEntries(Object.entries(texts).filter(([, text]) => typeof text === 'string')),
+      name: typeof name === 'string' ? name : 'unnamed',
+      version: typeof version === 'string' || typeof version === 'number' ? `${version}` : '0',
+    },
+    ...(typeof instructions === 'string' ? { instructions } : {}),
+    ...(isJsonObject(_meta) ? { _meta } : {}),
+  }
+}
+
+/** The capabilities, each an object; of a member of one that says yes or no, only a boolean is kept. */
+function objectsIn(json: Json | undefined): JsonObject {
+  if (!isJsonObject(json)) return {}
+  const read = Object.entries(json).flatMap(([name, value]): [string, Json][] => {
+    if (value === true || (Array.isArray(value) && value.length === 0)) return [[name, {}]]
+    if (!isJsonObject(value)) return []
+    const members = Object.entries(value).filter(([, one]) => typeof one === 'boolean' || isJsonObject(one))
+    return [[name, Object.fromEntries(members)]]
+  })
+  return Object.fromEntries(read)
 }
 
 /** In what a server says of itself, null never means anything. */

@@ -23,21 +23,25 @@ export interface DocumentServerOptions
 
 const LISTING = '/owner-resources'
 const BODY_BYTES_MAX = 4096
-const KEPT = `public, max-age=${DOCUMENT_CACHE_SECONDS}`
+/** Of what is everybody's to read, by any page too. */
+const PUBLIC = {
+  'cache-control': `public, max-age=${DOCUMENT_CACHE_SECONDS}`,
+  'access-control-allow-origin': '*',
+}
 
 /** The server of public documents, not yet listening. */
 export function createDocumentServer(options: DocumentServerOptions): HttpServer {
   const server = createHttpServer({ ...options, bodyBytesMax: BODY_BYTES_MAX })
   const documents = createPublicDocuments(options)
   server.get(WELL_KNOWN.protectedResource, async (_request, reply) =>
-    reply.header('cache-control', KEPT).send(documents.metadata('')),
+    reply.headers(PUBLIC).send(documents.metadata('')),
   )
   server.get(`${WELL_KNOWN.protectedResource}/*`, async (request, reply) => {
     const rawPath = request.raw.url!.split('?', 1)[0]!
     const document = documents.metadata(rawPath.slice(WELL_KNOWN.protectedResource.length))
-    return reply.header('cache-control', KEPT).send(document)
+    return reply.headers(PUBLIC).send(document)
   })
-  server.get('/jwks', async (_request, reply) => reply.header('cache-control', KEPT).send(documents.jwks))
+  server.get('/jwks', async (_request, reply) => reply.headers(PUBLIC).send(documents.jwks))
   server.get('/owner-resources', async (request, reply) =>
     reply.header('cache-control', 'no-store').send(await documents.listing(request)),
   )

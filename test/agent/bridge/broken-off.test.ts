@@ -76,6 +76,11 @@ describe.each(CLIENTS)('A call by %s whose stream ends before its answer', (_who
       undefined,
     ],
     [
+      'no header field can carry where it goes on',
+      (came, response) => ((last = came), events(response, 'retry: 100\nid: \u4e2d\ndata:\n\n')),
+      undefined,
+    ],
+    [
       'nothing says where it goes on',
       (came, response) => ((last = came), events(response, ': bye\n\n')),
       undefined,
@@ -113,6 +118,24 @@ describe.each(CLIENTS)('A call by %s whose stream ends before its answer', (_who
     })
     expect(await call()).toEqual({ kind: 'result', result: CALLED })
     expect(from[0]).toBe('1')
+    expect(asked()).toBe(1)
+  })
+})
+
+describe.each(CLIENTS)('A call by %s is answered', (_who, call) => {
+  const json = (response: ServerResponse, text: string): void =>
+    void response.writeHead(200, { 'content-type': 'application/json' }).end(text)
+  const message = (): string => JSON.stringify({ jsonrpc: '2.0', id: last!.id, result: CALLED })
+  it.each<[string, (response: ServerResponse) => void]>([
+    ['in an event that no blank line ends', response => events(response, `data: ${message()}\n`)],
+    ['in an event whose line does not end', response => events(response, `data: ${message()}`)],
+    ['in an event of another name', response => events(response, `event: tools/call\n${answer()}`)],
+    ['after a byte order mark', response => json(response, `\ufeff${message()}`)],
+    ['in a list of one', response => json(response, `[${message()}]`)],
+    ['without its version', response => json(response, message().replace('"jsonrpc":"2.0",', ''))],
+  ])('%s: it came, and is told', async (_what, answers) => {
+    tools.script('tools/call', (came, response) => ((last = came), answers(response)))
+    expect(await call()).toEqual({ kind: 'result', result: CALLED })
     expect(asked()).toBe(1)
   })
 })

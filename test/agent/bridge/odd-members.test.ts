@@ -116,6 +116,57 @@ describe('A server that says of itself', () => {
     expect((await tools.upstream().listTools()).tools.map(({ name }) => name)).toEqual(['read'])
   })
 
+  it.each<[string, object]>([
+    ['a list for an empty capability', { capabilities: { tools: {}, logging: [] } }],
+    ['a list for its tools', { capabilities: { tools: [] } }],
+    ['yes for a capability', { capabilities: { tools: true, prompts: true } }],
+    ['text for a hint of one', { capabilities: { tools: { listChanged: 'true' } } }],
+    ['no version', { serverInfo: { name: 's' } }],
+    ['a version that is a number', { serverInfo: { name: 's', version: 1 } }],
+    ['nothing', { serverInfo: null }],
+    ['icons without an address', { serverInfo: { name: 's', version: '1', icons: [{}] } }],
+    ['instructions in a list', { instructions: ['Use it.'] }],
+    ['a list for _meta', { _meta: [] }],
+  ])('%s is connected to', async (_what, odd) => {
+    tools.script('initialize', resultOf({ ...INITIALIZED, ...odd }))
+    expect((await tools.upstream().listTools()).tools.map(({ name }) => name)).toEqual(['read'])
+  })
+
+  it.each<[string, object]>([
+    ['null for each member that it has none for', { method: null, params: null, error: null }],
+    ['false for the error', { error: false }],
+  ])('%s, beside each result, is connected to, listed and called', async (_what, beside) => {
+    for (const [method, result] of [
+      ['initialize', INITIALIZED],
+      ['tools/list', { tools: [READ] }],
+      ['tools/call', { content: [] }],
+    ] as const)
+      tools.script(method, ({ id }, response) => {
+        response.writeHead(200, { 'content-type': 'application/json' })
+        response.end(JSON.stringify({ jsonrpc: '2.0', id, result, ...beside }))
+      })
+    const upstream = tools.upstream()
+    expect((await upstream.listTools()).tools).toHaveLength(1)
+    expect(await upstream.send({ call: { tool: 'read' } })).toEqual({
+      kind: 'result',
+      result: { content: [] },
+    })
+  })
+
+  it('a number for the next page is asked for that page', async () => {
+    const seen: unknown[] = []
+    tools.script('tools/list', (came, response) => {
+      seen.push(came.params?.['cursor'])
+      const page = seen.length === 1 ? { tools: [READ], nextCursor: 2 } : { tools: [odd({})] }
+      resultOf(page)(came, response)
+    })
+    const { tools: all } = await tools.upstream().listTools()
+    expect([all.map(({ name }) => name), seen]).toEqual([
+      ['read', 'odd'],
+      [undefined, '2'],
+    ])
+  })
+
   it('null for the error beside each result is connected to, listed and called', async () => {
     for (const [method, result] of [
       ['initialize', INITIALIZED],

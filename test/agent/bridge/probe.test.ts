@@ -61,6 +61,10 @@ const ROWS: [string, Answers][] = [
   ['a page', raw(200, 'text/html', '<p>MCP</p>')],
   ['no body', raw(200, 'application/json')],
   ['202', raw(202, 'text/plain')],
+  ...[null, [], 'yes', true].map((result): [string, Answers] => [
+    `its own id and ${JSON.stringify(result)}`,
+    ({ id }, response) => document(response, { jsonrpc: '2.0', id, result }),
+  ]),
   ['JSON that is no message', (_came, response) => document(response, 'null')],
 ]
 

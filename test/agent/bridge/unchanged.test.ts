@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createAgent } from '../../../src/agent/index.ts'
 import { runAgent } from '../../../src/agent/main.ts'
-import { marked, markingLines } from '../../../src/agent/bridge/unchanged.ts'
+import { marked, markingLines, whyChanged } from '../../../src/agent/bridge/unchanged.ts'
 import { isJsonObject } from '../../../src/wire/json.ts'
 import { capturedTerminal } from '../../support/captured-terminal.ts'
 import { CALLED, resultOf, startScriptedTools, type ScriptedTools } from '../../support/scripted-tools.ts'
@@ -185,6 +185,40 @@ describe('Whatever else a client writes', () => {
     '',
   ])('passes unchanged, byte for byte: %s', text => {
     expect(marked(text)).toBe(text)
+  })
+
+  it.each([
+    ['an argument twice', callText(1, '{"qty":1,"qty":2}')],
+    ['its arguments twice', callText(1, '{}').replace('"arguments"', '"arguments":{"qty":1},"arguments"')],
+    ['half of a character', callText(1, String.raw`{"note":"\ud800"}`)],
+    ['bytes that are not UTF-8', Buffer.from(callText(1, '{"note":"\u00e9"}'), 'latin1')],
+  ])('has no arguments, but a mark, where it is a call with %s', (_what, source) => {
+    const { params } = JSON.parse(marked(source)) as { params: { arguments: object; _meta: object } }
+    expect([params.arguments, whyChanged(params._meta)]).toEqual([{}, expect.stringMatching(/^\S.*\S$/)])
+  })
+
+  it.each([
+    ['a number past 2^53', '{"n":9007199254740993}'],
+    ['a fraction of many digits', '{"n":0.1234567890123456789}'],
+    ['__proto__', '{"__proto__":1}'],
+    ['a member twice', '{"n":1,"n":2}'],
+  ])('is an error that says so where it answers a question with %s', (_what, content) => {
+    const answer = JSON.parse(
+      marked(`{"jsonrpc":"2.0","id":7,"result":{"action":"accept","content":${content}}}`),
+    ) as object
+    expect(answer).toEqual({
+      jsonrpc: '2.0',
+      id: 7,
+      error: { code: -32_602, message: expect.stringMatching(/^\S.*\S$/) },
+    })
+  })
+
+  it('has params that are absent where they are null', () => {
+    expect(JSON.parse(marked('{"jsonrpc":"2.0","id":1,"method":"tools/list","params":null}'))).toEqual({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/list',
+    })
   })
 
   it('passes in lines, wherever its chunks are cut, and a line that is too long passes as it comes', async () => {

@@ -51,6 +51,21 @@ const ASKING = {
 const CALL = { 'content-type': 'application/json' }
 const body = toolCallBody('place_trade', {})
 
+describe('A browser of any origin', () => {
+  test.each(['/jwks', '/.well-known/oauth-protected-resource/mcp/alice'])(
+    'reads what is everybody’s to read: %s',
+    async path => {
+      const documents = stand.point.documents()
+      const open = await serve((request, response) => documents(request, response, () => response.end()))
+      const answer = await fetch(`http://127.0.0.1:${open.port}${path}`, {
+        headers: { origin: 'https://elsewhere.example' },
+      })
+      expect([answer.status, answer.headers.get('access-control-allow-origin')]).toEqual([200, '*'])
+      await open.close()
+    },
+  )
+})
+
 describe('A browser of an origin that may call', () => {
   test('is answered what it asks before a call, and nothing is called', async () => {
     const answer = await send('OPTIONS', { origin: PUBLIC_URL, ...ASKING })

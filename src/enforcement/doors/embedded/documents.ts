@@ -17,17 +17,24 @@ import { splitTarget } from '../../request/request-target.ts'
  */
 export type AnswerDocument = (request: IncomingMessage, response: ServerResponse) => Promise<boolean>
 
+type Fields = [name: string, value: string][]
+
 /** The answer: a document or a refusal. */
 export interface DocumentAnswer {
   status: number
-  headers: [name: string, value: string][]
+  headers: Fields
   body: string
 }
 
 /** Answers the document at a target; undefined if no document of ours is there. Never rejects. */
 export type FindDocument = (request: IncomingMessage) => Promise<DocumentAnswer | undefined>
 
-const KEPT = `public, max-age=${DOCUMENT_CACHE_SECONDS}`
+/** Of what is everybody's to read, by any page too. */
+const PUBLIC: Fields = [
+  ['cache-control', `public, max-age=${DOCUMENT_CACHE_SECONDS}`],
+  ['access-control-allow-origin', '*'],
+]
+const OF_ONE: Fields = [['cache-control', 'no-store']]
 const LISTING = '/owner-resources'
 
 export function createDocuments(documents: PublicDocuments, report: (fault: unknown) => void): FindDocument {
@@ -85,23 +92,19 @@ async function answer(
   const { rawHeaders } = request
   // Refuses what two readers could take differently; the listing's signature is over these fields.
   readHeaderLines(rawHeaders.flatMap((name, i) => (i % 2 === 0 ? [[name, rawHeaders[i + 1]!] as const] : [])))
-  if (path === '/jwks') return json(documents.jwks, KEPT)
+  if (path === '/jwks') return json(documents.jwks, PUBLIC)
   if (path.startsWith(WELL_KNOWN.protectedResource)) {
-    return json(documents.metadata(path.slice(WELL_KNOWN.protectedResource.length)), KEPT)
+    return json(documents.metadata(path.slice(WELL_KNOWN.protectedResource.length)), PUBLIC)
   }
   const asked = { raw: { method: request.method, url: target, rawHeaders } }
   const of = path === LISTING ? undefined : listedAt(path.slice(LISTING.length))
-  return json(await documents.listing(asked, of), 'no-store')
+  return json(await documents.listing(asked, of), OF_ONE)
 }
 
-function json(value: object, cacheControl: string): DocumentAnswer {
+function json(value: object, fields: Fields): DocumentAnswer {
   return {
     status: 200,
-    headers: [
-      ['content-type', 'application/json'],
-      ['cache-control', cacheControl],
-      ['x-content-type-options', 'nosniff'],
-    ],
+    headers: [['content-type', 'application/json'], ...fields, ['x-content-type-options', 'nosniff']],
     body: JSON.stringify(value),
   }
 }
