@@ -3,11 +3,12 @@
  * for ever.
  */
 import { sql } from 'kysely'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { parseJwks } from '../../src/wire/keys.ts'
 import { verifyReceipt } from '../../src/wire/receipt.ts'
 import type { Reply } from '../support/authority.ts'
+import { connected } from '../support/postgres.ts'
 import { testAgent, type PendingItem, type TestAgent } from '../support/test-agent.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { authorityStand } from '../support/stands.ts'
@@ -69,6 +70,34 @@ describe('GET /owner/receipts', () => {
     const { family } = first.body.receipts[1]
     expect(receiptsOf(await listed('alice', `?family=${family}`))).toEqual([alices[1]])
     expect((await listed('alice', '?after=3')).body).toEqual({ receipts: [], next: null })
+  })
+
+  it('has no more on a page than a client can take', async () => {
+    const { url } = authority.database
+    const grow = (bytes: number) =>
+      connected(url, client =>
+        client.query(`UPDATE receipts SET receipt = receipt || repeat('x', $1) WHERE owner = 'alice'`, [
+          bytes,
+        ]),
+      )
+    await grow(1_600_000)
+    onTestFinished(() =>
+      connected(url, async client => {
+        for (const receipt of alices)
+          await client.query('UPDATE receipts SET receipt = $1 WHERE receipt LIKE $2', [
+            receipt,
+            `${receipt}%`,
+          ])
+      }),
+    )
+    const pages = [await listed('alice', '?limit=1000')]
+    while (pages.at(-1)!.body.next !== null)
+      pages.push(await listed('alice', `?limit=1000&after=${pages.at(-1)!.body.next}`))
+    expect(pages.map(({ body }) => body.receipts.map(({ seq }: { seq: number }) => seq))).toEqual([
+      [1],
+      [2],
+      [3],
+    ])
   })
 
   it.each(['?limit=0', '?limit=1001', '?after=-1', '?after=first', '?handle=x'])(

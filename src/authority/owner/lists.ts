@@ -45,7 +45,18 @@ export async function numberedPage<Item extends { seq: number }, Query extends {
 ): Promise<{ items: Item[]; next: number | null }> {
   const rows = await list(database.db, caller.owner, { ...query, limit: query.limit + 1 })
   const { items, last } = pageOf(rows, query.limit)
-  return { items, next: last?.seq ?? null }
+  const some = withinBytes(items)
+  return { items: some, next: some.length < items.length ? some.at(-1)!.seq : (last?.seq ?? null) }
+}
+
+/** The most bytes of a page: a client takes 4 MiB. */
+const PAGE_BYTES = 3 * 1024 * 1024
+
+/** As many of the first as a client can take, and one at least. */
+function withinBytes<Item>(items: Item[]): Item[] {
+  let bytes = 0
+  const end = items.findIndex(item => (bytes += Buffer.byteLength(JSON.stringify(item))) > PAGE_BYTES)
+  return end === -1 ? items : items.slice(0, Math.max(end, 1))
 }
 
 /** Declares one of the owner's lists. The answer is an array, with each row as `show` writes it. */
