@@ -154,9 +154,15 @@ async function fetchRealm({
     throw new Error(`the discovery document of ${issuer} names another issuer`)
   const uri = text(document, 'jwks_uri')
   if (uri === undefined) throw new Error(`the discovery document of ${issuer} names no jwks_uri`)
-  const keys = createLocalJWKSet((await outbound.getJson(uri, KEYS)) as unknown as JSONWebKeySet)
+  const keys = createLocalJWKSet(readableSet(await outbound.getJson(uri, KEYS)))
   const tokenEndpoint = text(document, 'token_endpoint')
   return { keys, tokenEndpoint, authorizationEndpoint: text(document, 'authorization_endpoint') }
+}
+
+/** One key that is none costs the others nothing. */
+function readableSet(set: Json): JSONWebKeySet {
+  const keys = isJsonObject(set) ? set['keys'] : undefined
+  return (Array.isArray(keys) ? { keys: keys.filter(isJsonObject) } : set) as unknown as JSONWebKeySet
 }
 
 function isAddress(url: string | undefined): url is string {

@@ -131,6 +131,11 @@ describe('A realm’s documents', () => {
     expect(await asks(keysOf(`${server.origin}/realm`), token)).toBe(true)
   })
 
+  it.each([null, 'key', 7])('may be key sets in which something is no key: %s', async odd => {
+    keySet = { keys: [odd, jwk] }
+    expect(await asks(keysOf(`${server.origin}/realm`), token)).toBe(true)
+  })
+
   /** A set with certificates, as realms publish them, of so many bytes. */
   const ofBytes = (bytes: number) => ({ keys: [{ ...jwk, x5c: ['M'.repeat(bytes)] }] })
 

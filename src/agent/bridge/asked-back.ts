@@ -104,7 +104,11 @@ function formIn(schema: Json | undefined): JsonObject {
     plainValue(name),
     fieldIn(field),
   ])
-  const needed = required === undefined ? {} : { required: listOf(required, plainValue) }
+  // What has no field cannot be filled in, and a client that requires it could send nothing.
+  const needed =
+    required === undefined || required === null
+      ? {}
+      : { required: listOf(required, plainValue).filter(name => Object.hasOwn(properties, String(name))) }
   return sendable({ type, ...words(schema), properties: Object.fromEntries(fields), ...needed })
 }
 

@@ -90,6 +90,17 @@ describe('A form', () => {
     expect(form).toMatchObject({ type: 'object', required: ['usher_answer'] })
   })
 
+  it.each([
+    [['account', 'gone'], ['account']],
+    [['gone'], []],
+    [null, undefined],
+  ])('of a tool that requires %j requires what has a field: %j', (required, wanted) => {
+    const requestedSchema = { properties: { account: { type: 'string' } }, required }
+    const asker = { resource: 'https://r.example', tool: 'read' }
+    const { requestedSchema: form } = plainElicitation({ message: 'm', requestedSchema } as never, asker)
+    expect((form as { required?: string[] }).required).toEqual(wanted)
+  })
+
   it('that has fields of its own is left as it is, also if none is required', () => {
     const form = { type: 'object', properties: { account: { type: 'string' } } }
     expect(sendable(form)).toBe(form)
