@@ -98,18 +98,16 @@ async function measure(stack: Stack, scene: Scene): Promise<Waited> {
   for (let turn = 0; turn <= TURNS; turn++)
     for (const phase of ['quiet', 'landing'] as const) {
       const here: number[] = []
-      let isOver = false
+      const over = new AbortController()
       const landings = (async () => {
-        while (phase === 'landing' && !isOver) {
-          await Promise.all([land(scene, landed), delay(1_000)])
-          if (turn > 0) landed++
-        }
+        if (phase === 'quiet') return
+        for (; !over.signal.aborted; landed++) await Promise.all([land(scene, landed), delay(1_000)])
       })()
       await paced(PROBES_PER_SECOND, SECONDS, async (n, dueAt) => {
         await probe(n)
         here.push(performance.now() - dueAt)
       })
-      isOver = true
+      over.abort()
       await landings
       // The first turn warms up.
       if (turn > 0) times[phase].push(here.sort((a, b) => a - b))

@@ -62,8 +62,8 @@ export class EventStreamReader {
   }
 
   /**
-   * What came of an event that the stream ended in, for a caller that can tell whether it is whole; its id does
-   * not count. Undefined if nothing did.
+   * What came of an event that the stream ended in, for a caller that can tell whether it is whole; its id
+   * does not count. Undefined if nothing did.
    */
   rest(): ServerSentEvent | undefined {
     const id = this.lastEventId

@@ -5,7 +5,7 @@
  */
 import { afterEach, describe, expect, it } from 'vitest'
 import { serveConsole } from '../../src/owner/index.ts'
-import { itemDigest, type DecisionItem } from '../../src/wire/decision-item.ts'
+import { itemDigest } from '../../src/wire/decision-item.ts'
 import type { PendingItem } from '../../src/wire/owner-api.ts'
 import { builtConsole } from '../support/browser.ts'
 import { startedOnce } from '../support/started.ts'
@@ -22,7 +22,10 @@ const served = startedOnce(() => {
 })
 
 /** A request of the page. */
-function request(path: string, init: RequestInit = {}): Promise<Response> {
+function request(
+  path: string,
+  init: Omit<RequestInit, 'headers'> & { headers?: Record<string, string> } = {},
+): Promise<Response> {
   const { origin, hash } = new URL(served.link)
   const token = new URLSearchParams(hash.slice(1)).get('token')!
   return fetch(origin + path, { ...init, headers: { authorization: `Bearer ${token}`, ...init.headers } })
@@ -46,7 +49,7 @@ async function waiting(qty = 1): Promise<{ agent: TestAgent; shown: PendingItem 
 }
 const isWaiting = async ({ handle }: TestAgent) =>
   (await pendingAt(authority)).some(one => one.handle === handle)
-const digestOf = ({ item }: PendingItem) => itemDigest(item as DecisionItem)
+const digestOf = ({ item }: PendingItem) => itemDigest(item)
 const approvalOf = async ({ handle }: TestAgent) => {
   const target = `/owner/ledger?kind=approved&handle=${handle}`
   return (await authority.call(authority.alice, { target })).body.entries as unknown[]

@@ -1,6 +1,6 @@
 /**
- * Contract, "Permission ticket" (States and transitions): whatever the storage does to a negotiation, it moves
- * it as the rule has it, and leaves it where the rule has no move.
+ * Contract, "Permission ticket" (States and transitions): whatever the storage does to a negotiation, it
+ * moves it as the rule has it, and leaves it where the rule has no move.
  */
 import { describe, expect, it } from 'vitest'
 import { nextTicketState, type TicketTrigger } from '../../src/rules/ticket.ts'

@@ -80,7 +80,7 @@ export function killedStories(stand: ReturnType<typeof useBridges>) {
 
   return {
     /** A trade of a new agent, which the owner is asked about each time. */
-    trade(name: string, environment: Record<string, string>, kind?: ClientKind): Promise<Story> {
+    trade: (name: string, environment: Record<string, string>, kind?: ClientKind): Promise<Story> => {
       const given = { symbol: 'VTI', qty: stand.unique() }
       const isMine = ({ operation }: PendingItem): boolean =>
         (operation as { params: typeof given } | null)?.params.qty === given.qty
@@ -88,8 +88,7 @@ export function killedStories(stand: ReturnType<typeof useBridges>) {
       return tell({ ...plot, ...(kind === undefined ? {} : { kind }) }, environment)
     },
     /** A reading of a new agent: she is asked whether that may use her tools, and grants it for a while. */
-    reading(name: string, environment: Record<string, string>): Promise<Story> {
-      return tell({ name, tool: 'portfolio_read', given: {}, isMine: () => true }, environment)
-    },
+    reading: (name: string, environment: Record<string, string>): Promise<Story> =>
+      tell({ name, tool: 'portfolio_read', given: {}, isMine: () => true }, environment),
   }
 }

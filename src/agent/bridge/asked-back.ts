@@ -108,7 +108,7 @@ function formIn(schema: Json | undefined): JsonObject {
   const needed =
     required === undefined || required === null
       ? {}
-      : { required: listOf(required, plainValue).filter(name => Object.hasOwn(properties, String(name))) }
+      : { required: listOf(required, plainValue).filter(name => Object.hasOwn(properties, name)) }
   return sendable({ type, ...words(schema), properties: Object.fromEntries(fields), ...needed })
 }
 

@@ -97,7 +97,7 @@ describe('A form', () => {
   ])('of a tool that requires %j requires what has a field: %j', (required, wanted) => {
     const requestedSchema = { properties: { account: { type: 'string' } }, required }
     const asker = { resource: 'https://r.example', tool: 'read' }
-    const { requestedSchema: form } = plainElicitation({ message: 'm', requestedSchema } as never, asker)
+    const { requestedSchema: form } = plainElicitation({ message: 'm', requestedSchema }, asker)
     expect((form as { required?: string[] }).required).toEqual(wanted)
   })
 
