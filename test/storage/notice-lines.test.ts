@@ -16,18 +16,17 @@ import {
 } from '../../src/storage/organization/notices.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import type { Notice } from '../../src/wire/notice.ts'
-import { emptyDatabase } from '../support/postgres.ts'
+import { migratedDatabase } from '../support/postgres.ts'
 
 let database: Database
-let empty: Awaited<ReturnType<typeof emptyDatabase>>
+let cloned: Awaited<ReturnType<typeof migratedDatabase>>
 beforeAll(async () => {
-  empty = await emptyDatabase()
-  await ORGANIZATION_DATABASE.migrate(empty.url)
-  database = ORGANIZATION_DATABASE.open({ url: empty.url, poolMax: 10 })
+  cloned = await migratedDatabase('organization')
+  database = ORGANIZATION_DATABASE.open({ url: cloned.url, poolMax: 10 })
 })
 afterAll(async () => {
   await database.close()
-  await empty.close()
+  await cloned.close()
 })
 
 const moved = (role: string): Notice => ({ kind: 'role_changed', role })

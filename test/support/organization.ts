@@ -21,7 +21,7 @@ import {
   type Reply,
 } from './authority.ts'
 import { LOCK_TIMEOUT_MS } from './patience.ts'
-import { emptyDatabase } from './postgres.ts'
+import { migratedDatabase } from './postgres.ts'
 import { usherProgram } from './usher-program.ts'
 
 /** Signatures are made over this; the sockets are elsewhere. */
@@ -84,7 +84,7 @@ export async function startTestOrganization(
 ): Promise<TestOrganization> {
   const { beside } = options
   const key = beside?.key ?? importPrivateJwk(generatePrivateJwk())
-  const database = beside === undefined ? await emptyDatabase() : undefined
+  const database = beside === undefined ? await migratedDatabase('organization') : undefined
   const folder = mkdtempSync(join(tmpdir(), 'usher-org-'))
   const environment = beside?.environment ?? {
     ...writeFiles(folder, key, options),
@@ -179,6 +179,7 @@ function writeFiles(
     UMA_ORG_LISTEN: '127.0.0.1:0',
     UMA_ORG_ADMIN_LISTEN: '127.0.0.1:0',
     UMA_ORG_METRICS_LISTEN: '127.0.0.1:0',
+    UMA_ORG_MIGRATE: 'false',
     UMA_ORG_LOG_LEVEL: 'fatal',
   }
 }

@@ -1,6 +1,7 @@
 /**
  * Owns the Postgres of a test run (a vitest globalSetup): DATABASE_URL if it is set, otherwise the embedded
- * server, otherwise a container. It makes one migrated template database; test/support/postgres.ts clones it.
+ * server, otherwise a container. It makes a migrated template database for each party; test/support/postgres.ts
+ * clones them.
  */
 import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
@@ -11,22 +12,33 @@ import {
   type PostgresServer,
 } from '../../src/dev/embedded-postgres.ts'
 import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
+import { ORGANIZATION_DATABASE } from '../../src/storage/organization/database.ts'
+import { TALLY_DATABASE } from '../../src/storage/tally/database.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {
     /** A superuser's URL of the server's maintenance database. */
     postgresUrl: string
-    /** The migrated database that fresh ones are cloned from. */
-    postgresTemplate: string
+    /** The migrated databases that fresh ones are cloned from. */
+    postgresTemplates: Templates
   }
 }
 
 /** SQLSTATE of `DROP ROLE` while something has privileges of the role. */
 const DEPENDED_ON = '2BP01'
 
+const PARTIES = {
+  authority: AUTHORITY_DATABASE,
+  organization: ORGANIZATION_DATABASE,
+  tally: TALLY_DATABASE,
+}
+
+export type Party = keyof typeof PARTIES
+type Templates = Record<Party, string>
+
 interface RunServer {
   url: string
-  template: string
+  templates: Templates
   users: number
   stop(): Promise<void>
 }
@@ -40,7 +52,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const server = await shared.usherTestPostgres
   server.users++
   project.provide('postgresUrl', server.url)
-  project.provide('postgresTemplate', server.template)
+  project.provide('postgresTemplates', server.templates)
   return async () => {
     if (--server.users > 0) return
     shared.usherTestPostgres = undefined
@@ -50,22 +62,21 @@ export default async function setup(project: TestProject): Promise<() => Promise
 
 async function start(): Promise<RunServer> {
   const server = await obtainServer()
-  const template = `usher_template_${randomBytes(4).toString('hex')}`
+  const ours = randomBytes(4).toString('hex')
+  const nameOf = (party: Party): string => `usher_template_${party}_${ours}`
+  const parties = Object.keys(PARTIES) as Party[]
   try {
-    await execute(server.url, `CREATE DATABASE ${template}`)
-    const url = new URL(server.url)
-    url.pathname = `/${template}`
-    await AUTHORITY_DATABASE.migrate(url.href)
-    // Tests watch which session waits for which, and run ANALYZE on rows that they made.
-    await execute(server.url, `GRANT pg_read_all_stats, pg_maintain TO usher_runtime_${template}`)
+    for (const party of parties) await makeTemplate(server.url, party, nameOf(party))
   } catch (error) {
     await server.stop()
     throw error
   }
   const stop = async (): Promise<void> => {
     try {
-      await execute(server.url, `DROP DATABASE IF EXISTS ${template} WITH (FORCE)`)
-      await execute(server.url, `DROP ROLE IF EXISTS usher_runtime_${template}`)
+      for (const template of parties.map(nameOf)) {
+        await execute(server.url, `DROP DATABASE IF EXISTS ${template} WITH (FORCE)`)
+        await execute(server.url, `DROP ROLE IF EXISTS usher_runtime_${template}`)
+      }
     } catch (error) {
       // A database of a test that was cut off is still there, and has privileges of that role.
       if ((error as { code?: string }).code !== DEPENDED_ON) throw error
@@ -73,7 +84,17 @@ async function start(): Promise<RunServer> {
       await server.stop()
     }
   }
-  return { url: server.url, template, users: 0, stop }
+  const templates = Object.fromEntries(parties.map(party => [party, nameOf(party)])) as Templates
+  return { url: server.url, templates, users: 0, stop }
+}
+
+async function makeTemplate(serverUrl: string, party: Party, template: string): Promise<void> {
+  await execute(serverUrl, `CREATE DATABASE ${template}`)
+  const url = new URL(serverUrl)
+  url.pathname = `/${template}`
+  await PARTIES[party].migrate(url.href)
+  // Tests watch which session waits for which, and run ANALYZE on rows that they made.
+  await execute(serverUrl, `GRANT pg_read_all_stats, pg_maintain TO usher_runtime_${template}`)
 }
 
 async function obtainServer(): Promise<PostgresServer> {

@@ -14,7 +14,7 @@ import { inTransaction } from '../../src/storage/core/database.ts'
 import { asClientId, asFamily, asOwner, type Family } from '../../src/wire/identifiers.ts'
 import type { Mandate } from '../../src/wire/mandate.ts'
 import { TALLY } from './joint.ts'
-import { emptyDatabase, onServer, PATIENT, runtimeRole } from './postgres.ts'
+import { migratedDatabase, PATIENT } from './postgres.ts'
 
 export const ACCOUNT = asOwner('family-1')
 export const TOOLS = asClientId('family-tools')
@@ -51,11 +51,8 @@ export const REGISTERED: Registered = {
 
 /** A migrated database with that account; `close` drops it. */
 export async function tallyDatabase(): Promise<Database> {
-  const empty = await emptyDatabase()
-  await TALLY_DATABASE.migrate(empty.url)
-  // Tests watch which session waits for which.
-  await onServer(client => client.query(`GRANT pg_read_all_stats TO ${runtimeRole(empty.url)}`))
-  const database = TALLY_DATABASE.open({ url: empty.url, poolMax: 40, ...PATIENT })
+  const cloned = await migratedDatabase('tally')
+  const database = TALLY_DATABASE.open({ url: cloned.url, poolMax: 40, ...PATIENT })
   const { db } = database
   await inTransaction(db, async tx => {
     await putMandate(tx, mandateOf(), 'tag')
@@ -65,7 +62,7 @@ export async function tallyDatabase(): Promise<Database> {
     ...database,
     close: async () => {
       await database.close()
-      await empty.close()
+      await cloned.close()
     },
   }
 }

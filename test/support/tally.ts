@@ -12,7 +12,7 @@ import { generatePrivateJwk } from '../../src/wire/keys.ts'
 import { exchange, onUndeclared, type Reply } from './authority.ts'
 import { BEA, CARL, TALLY } from './joint.ts'
 import { LOCK_TIMEOUT_MS } from './patience.ts'
-import { emptyDatabase } from './postgres.ts'
+import { migratedDatabase } from './postgres.ts'
 
 export const ACCOUNT = 'family-1'
 export const TOOLS = { client_id: 'family-tools', client_secret: 'a secret of the tools of the family' }
@@ -74,7 +74,7 @@ export async function startTestTally({
   beside,
 }: TestTallyOptions = {}): Promise<TestTally> {
   const folder = mkdtempSync(join(tmpdir(), 'usher-tally-'))
-  const database = beside === undefined ? await emptyDatabase() : undefined
+  const database = beside === undefined ? await migratedDatabase('tally') : undefined
   const environment = beside?.environment ?? {
     ...writeFiles(folder, accounts),
     DATABASE_URL: database!.url,
@@ -136,6 +136,7 @@ function writeFiles(folder: string, accounts: object[]): Record<string, string> 
     UMA_TALLY_LISTEN: '127.0.0.1:0',
     UMA_TALLY_METRICS_LISTEN: '127.0.0.1:0',
     UMA_TALLY_POLL_SECONDS: '0',
+    UMA_TALLY_MIGRATE: 'false',
     UMA_TALLY_LOG_LEVEL: 'fatal',
     UMA_DEV_LOOPBACK: 'true',
   }
