@@ -9,7 +9,7 @@ import { signClearance, type ClearanceClaims } from '../../src/wire/clearance.ts
 import { s256 } from '../../src/wire/encoding.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateJwk } from '../../src/wire/keys.ts'
 import { row } from '../support/contract-row.ts'
-import { dueAtOnce } from '../support/due.ts'
+import { dueAtOnce, lastAnsweredEarlier } from '../support/due.ts'
 import { startMembershipStand } from '../support/membership.ts'
 import { askAdmin } from '../support/organization-admin.ts'
 import { startOrganizationDoor } from '../support/organization-door.ts'
@@ -57,6 +57,7 @@ const known = async (): Promise<Known> => {
 const attest = async (clearance: object) => {
   const before = await known()
   const target = `/admin/members/${stand.alice.owner}/clearance`
+  await lastAnsweredEarlier(stand.authority.database)
   const { body } = await stand.organization.admin({ method: 'PUT', target, json: { clearance } })
   await until(async () => {
     const { org_epoch, version } = await known()
@@ -233,6 +234,7 @@ describe('A clearance that is withdrawn or changed', () => {
     await edit('statements', { clearance: { level: ['high'] } })
     const own = await testAgent(stand.authority).granted('statement_read')
     const { org_epoch } = await known()
+    await lastAnsweredEarlier(stand.authority.database)
     await stand.publish({ name: 'Another name' })
     await until(async () => (await known()).org_epoch > org_epoch)
     expect(await introspected(own.rpt)).toMatchObject({ active: false, reason: 'organization_revoked' })
@@ -319,6 +321,7 @@ describe('What a tier and a ceiling ask for', () => {
   it('must be met together: an attested value that one of them accepts alone meets neither', async () => {
     await edit('reading', { clearance: { level: ['high', 'low'] } })
     const envelope = { max_expires_in: 900, require_clearance: { level: ['high', 'secret'] } }
+    await lastAnsweredEarlier(stand.authority.database)
     await stand.publish({ envelope })
     await until(async () => {
       const { body } = await stand.own('GET')

@@ -4,6 +4,7 @@
  */
 import { describe, expect, it } from 'vitest'
 import type { Reply } from '../support/authority.ts'
+import { lastAnsweredEarlier } from '../support/due.ts'
 import { CLAIMING, startMembershipStand } from '../support/membership.ts'
 import { askAdmin } from '../support/organization-admin.ts'
 import { startedForEach } from '../support/started.ts'
@@ -41,10 +42,12 @@ const endReach = async ({ handle }: TestAgent) => {
   expect(status).toBe(200)
 }
 const unshare = async () => {
+  await lastAnsweredEarlier(stand.authority.database)
   await stand.publish({ roles: { ...CLAIMING.roles, staff: { ...CLAIMING.roles.staff, grants: [] } } })
   await until(async () => (await membership()).grants.length === 0)
 }
 const allow = async (...allowed_scopes: string[]) => {
+  await lastAnsweredEarlier(stand.authority.database)
   await stand.publish({ envelope: { ...CLAIMING.envelope, allowed_scopes } })
   await until(async () => String((await membership()).allowed_scopes) === String(allowed_scopes))
 }
@@ -107,6 +110,7 @@ describe('What she approved and an organization has taken away since has a word 
   it('where it moved her to another group, which is shared the same', async () => {
     const { collect } = await approved()
     const target = '/admin/members/alice/role'
+    await lastAnsweredEarlier(stand.authority.database)
     await stand.organization.admin({ method: 'POST', target, json: { role: 'traders' } })
     await until(async () => (await membership()).role === 'traders')
     expect(told(await collect())).toEqual(denied('organization_revoked'))
@@ -125,6 +129,7 @@ describe('What she approved and an organization has taken away since has a word 
     const target = `/pending/${item!.family}/decision`
     expect((await askAdmin(stand, { target, json: { decision: 'approved' } })).status).toBe(200)
     const { collect } = await approved()
+    await lastAnsweredEarlier(stand.authority.database)
     await stand.organization.admin({ method: 'DELETE', target: '/admin/members/alice' })
     await until(async () => (await membership()).enrolled === false)
     for (const refused of [await agent.present(body.ticket as string), await collect()]) {

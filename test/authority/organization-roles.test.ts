@@ -5,6 +5,7 @@
  */
 import { afterAll, afterEach, describe, expect, it } from 'vitest'
 import type { OwnerCall } from '../support/authority.ts'
+import { lastAnsweredEarlier } from '../support/due.ts'
 import { CLAIMING, startMembershipStand } from '../support/membership.ts'
 import { newKey, startOperator, type TestOperator } from '../support/operators.ts'
 import { startedOnce } from '../support/started.ts'
@@ -46,6 +47,7 @@ const connected = async (agent = testAgent(stand.authority)) => {
 /** The organization moves her, and her authority has read of it. */
 const movedTo = async (role: keyof typeof ROLES) => {
   const target = '/admin/members/alice/role'
+  await lastAnsweredEarlier(stand.authority.database)
   expect((await stand.organization.admin({ method: 'POST', target, json: { role } })).status).toBe(200)
   await until(async () => (await stand.own('GET')).body.role === role)
 }
@@ -107,10 +109,12 @@ describe('A role of an organization', () => {
   it('that a later charter lets be delegated to fewer agents ends what was granted under it', async () => {
     const { rpt } = await connected()
     const fewer = { ...ROLES['any-agent'], delegation: 'first-party-only' }
+    await lastAnsweredEarlier(stand.authority.database)
     await stand.publish({ ...CHARTER, roles: { ...ROLES, 'any-agent': fewer } })
     await until(async () => (await stand.own('GET')).body.delegation === 'first-party-only')
     const { body } = await protectionCall(stand.authority, '/introspect', { token: rpt })
     expect(body).toMatchObject({ active: false, reason: 'organization_revoked' })
+    await lastAnsweredEarlier(stand.authority.database)
     await stand.publish(CHARTER)
     await until(async () => (await stand.own('GET')).body.delegation === 'any-agent')
   })
