@@ -15,7 +15,7 @@ export const DATABASE_SETTINGS = {
   cells,
   databaseWaitSeconds: defaulted('UMA_AS_DATABASE_WAIT_SECONDS', wholeNumber(0, 3600), '30', {
     description:
-      'How long a start waits for a database that cannot be reached, does not answer or takes no writes; every 5 seconds a log line says so. Then it fails.',
+      'How long a start waits for a database that cannot be reached, does not answer or takes no writes; a log line says so after a second, and then every 5. Then it fails.',
     unit: 'seconds',
   }),
 }

@@ -26,10 +26,12 @@ interface LedgerOptions {
   until?: Date
   search?: string
   follow?: boolean
+  every?: number
 }
 
-/** How often `--follow` asks for what is new. */
-const FOLLOW_MS = 2_000
+/** How often `--follow` asks for what is new, if `--every` does not say. */
+const FOLLOW_SECONDS = 2
+/** How seldom it asks while the authority is unavailable. */
 const FOLLOW_MS_MAX = 30_000
 
 /** Adds the command. `wholeNumber` reads a number from the command line. */
@@ -49,18 +51,21 @@ export function addLedger(program: Command, action: Action, wholeNumber: (value:
     .option('--until <time>', 'entries before then, written in the same ways', momentOf)
     .option('--search <words>', 'entries that have all these words in their texts')
     .option('--follow', 'continue with new entries as they come; ends with Ctrl-C')
+    .option('--every <seconds>', `how often --follow asks for them; ${FOLLOW_SECONDS} if left out`, pauseOf)
     .description('what was promised, decided, done and refused, oldest first')
     .action(action((session, options: LedgerOptions) => ledger(session, options)))
 }
 
 async function ledger(session: Session, options: LedgerOptions): Promise<void> {
-  const { last, since, until, search, follow, limit, after, kind } = options
+  const { last, since, until, search, follow, every, limit, after, kind } = options
   if (limit !== undefined && (last !== undefined || since !== undefined))
     throw new UsageError(
       'Give --limit for the oldest entries, or --last and --since for the newest, not both.',
     )
   if (until !== undefined && follow === true)
     throw new UsageError('Give --until for what has happened, or --follow for what comes, not both.')
+  if (every !== undefined && follow !== true)
+    throw new UsageError('Give --every together with --follow, which it is about.')
   const handle = options.handle === undefined ? undefined : await handleOf(session, options.handle)
   const asked = { until: secondsOf(until), q: search }
   // What the authority searches it also ends at that time; an older one knows neither.
@@ -74,7 +79,15 @@ async function ledger(session: Session, options: LedgerOptions): Promise<void> {
   if (follow !== true) return tell(session, entries, (all, columns) => show.ledgerTable(all, columns, labels))
   for (const entry of entries) printEntry(session, entry, labels)
   const from = entries.at(-1)?.seq ?? after ?? (await lastSeq(session))
-  await followOn(session, { handle, kind, q: search, after: from }, labels)
+  await followOn(session, { handle, kind, q: search, after: from }, labels, every ?? FOLLOW_SECONDS)
+}
+
+/** A pause in seconds: a tenth of one at least, so that nobody asks without end. */
+function pauseOf(value: string): number {
+  const seconds = Number(value)
+  if (!(seconds >= 0.1 && seconds <= 3_600))
+    throw new UsageError('Give --every a number of seconds from 0.1 to 3600.')
+  return seconds
 }
 
 function secondsOf(at: Date | undefined): number | undefined {
@@ -109,21 +122,23 @@ async function followOn(
   session: Session,
   from: LedgerQuery & { after: number },
   labels: Labels,
+  everySeconds: number,
 ): Promise<void> {
+  const everyMs = everySeconds * 1_000
   await untilInterrupted(async signal => {
     let { after } = from
-    let wait = FOLLOW_MS
+    let wait = everyMs
     while (!signal.aborted) {
       try {
         for await (const entry of session.client.ledger({ ...from, after })) {
           printEntry(session, entry, labels)
           after = entry.seq
         }
-        wait = FOLLOW_MS
+        wait = everyMs
       } catch (error) {
         if (!(error instanceof ApiError) || !error.temporary) throw error
-        if (wait === FOLLOW_MS) session.terminal.err(`${printable(error.detail)} Trying again.\n`)
-        wait = Math.min(wait * 2, FOLLOW_MS_MAX)
+        if (wait === everyMs) session.terminal.err(`${printable(error.detail)} Trying again.\n`)
+        wait = Math.min(wait * 2, Math.max(everyMs, FOLLOW_MS_MAX))
       }
       await delay(wait, undefined, { signal }).catch(() => undefined)
     }

@@ -29,7 +29,8 @@ const folderOf = (party: string): URL => new URL(`${party}/`, MIGRATIONS)
 
 /**
  * Brings the database at `url` up to date.
- * @param tell called every 5 seconds with what is waited for, and with what there is to say about the role.
+ * @param tell called after a second, and then every 5, with what is waited for, and with what there is to
+ * say about the role.
  * @returns the names applied by this call (empty if another replica was first).
  * @throws Error when an applied migration has since been edited, when the database is so new that this
  * program does not work with it, and like `refuseEarlier`.

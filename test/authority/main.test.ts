@@ -166,7 +166,7 @@ describe('usher authority', () => {
     expect(run.output()).not.toMatch(/secret|at .*\.ts:/)
   })
 
-  it('waits for a database that says nothing, tells what it waits for every 5 s, and starts once it answers', async () => {
+  it('waits for a database that says nothing, tells what it waits for after a second, and starts once it answers', async () => {
     const link = await severableLink(database.url)
     link.silence()
     const run = usher(['authority'], { DATABASE_URL: link.url })
@@ -184,11 +184,11 @@ describe('usher authority', () => {
       link.silence()
       const run = usher(
         args.filter(argument => argument !== undefined),
-        { DATABASE_URL: link.url, UMA_AS_DATABASE_WAIT_SECONDS: '6' },
+        { DATABASE_URL: link.url, UMA_AS_DATABASE_WAIT_SECONDS: '2' },
       )
       expect(await run.exit).not.toBe(0)
       expect(run.output()).toMatch(/waiting for the database at/)
-      expect(run.output()).toMatch(/DATABASE_URL: no primary answered at .* within 6 s/)
+      expect(run.output()).toMatch(/DATABASE_URL: no primary answered at .* within 2 s/)
       await link.close()
     },
   )

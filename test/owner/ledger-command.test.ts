@@ -102,6 +102,20 @@ describe('--search', () => {
     const both = ['--follow', '--until', '1h']
     expect(await owner('ledger', ...both)).toMatchObject({ code: 2, printed: '' })
   })
+
+  it.each([
+    [['--every', '5']],
+    [['--follow', '--every', '0']],
+    [['--follow', '--every', '3601']],
+    [['--follow', '--every', 'hourly']],
+  ])('is asked for at a pause that is one, and only where it goes on: %j', async words => {
+    expect(await owner('ledger', ...words)).toMatchObject({
+      code: 2,
+      printed: '',
+      said: expect.stringContaining('--every') as string,
+    })
+    expect(api.to('/owner/ledger')).toEqual([])
+  })
 })
 
 describe('--handle', () => {
@@ -120,7 +134,7 @@ describe('--handle', () => {
 describe('--follow', () => {
   it('goes on with what happens, one line for each, until Ctrl-C', async () => {
     const { append } = ledgerOf(2)
-    const ended = owner('ledger', '--last', '1', '--follow')
+    const ended = owner('ledger', '--last', '1', '--follow', '--every', '0.1')
     await vi.waitFor(() => expect(api.to('/owner/ledger').length).toBeGreaterThan(1), 10_000)
     append()
     await vi.waitFor(() => expect(api.to('/owner/ledger').at(-1)!.query).toContain('after=3'), 10_000)
@@ -141,7 +155,7 @@ describe('--follow', () => {
       const error = asked === 2 ? 'temporarily_unavailable' : 'access_denied'
       return { status: asked === 2 ? 503 : 403, body: { error, error_description: `Answer ${asked}.` } }
     })
-    expect(await owner('ledger', '--after', '0', '--follow')).toMatchObject({
+    expect(await owner('ledger', '--after', '0', '--follow', '--every', '0.1')).toMatchObject({
       code: 1,
       said: expect.stringMatching(/^Answer 2[.] Trying again[.]\n.*Answer 3[.]\n$/) as string,
     })

@@ -1,7 +1,7 @@
 /**
  * Owns the Postgres of a test run (a vitest globalSetup): DATABASE_URL if it is set, otherwise the embedded
- * server, otherwise a container. It makes a migrated template database for each party; test/support/postgres.ts
- * clones them.
+ * server, otherwise a container. It makes a migrated template database for each party, of which
+ * test/support/postgres.ts makes clones.
  */
 import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'

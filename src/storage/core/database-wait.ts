@@ -13,14 +13,16 @@ export interface WaitOptions {
   url: string
   /** How long to keep trying; 0: once. */
   seconds: number
-  /** Called every 5 seconds with what is waited for. */
+  /** Called after a second, and then every 5 seconds, with what is waited for. */
   tell: (line: string) => void
 }
 
+/** Whoever starts it by hand wonders sooner than whoever reads a log. */
+const FIRST_TOLD_MS = 1_000
 const TELL_MS = 5_000
 const PAUSE_MS = 500
-const ANSWER_MS_MAX = 5_000
-const ANSWER_MS_MIN = 1_000
+/** How long one look waits for an answer: at first a second, and twice as long each time, up to 5. */
+const ANSWER_MS = { first: 1_000, most: 5_000 }
 
 /**
  * Resolves once a primary answers. @throws Error naming DATABASE_URL and its place, never the URL, which
@@ -36,9 +38,9 @@ export async function awaitDatabase({ url, seconds, tell }: WaitOptions): Promis
     () => `waiting for the database at ${place} (DATABASE_URL): ${said}`,
     tell,
     async () => {
-      for (;;) {
+      for (let patience = ANSWER_MS.first; ; patience = Math.min(patience * 2, ANSWER_MS.most)) {
         const left = until - performance.now()
-        const connectMs = Math.min(ANSWER_MS_MAX, Math.max(ANSWER_MS_MIN, left))
+        const connectMs = Math.min(patience, Math.max(ANSWER_MS.first, left))
         try {
           return await look(url, connectMs)
         } catch (error) {
@@ -83,17 +85,20 @@ function refusedFor(error: unknown, place: string): Error {
   return new Error(`DATABASE_URL: the database at ${place} ${sentence}`, { cause: error })
 }
 
-/** Runs `work`, and says every 5 seconds what is still waited for. */
+/** Runs `work`, and says after a second, and then every 5 seconds, what is still waited for. */
 export async function telling<T>(
   line: () => string,
   tell: (line: string) => void,
   work: () => Promise<T>,
 ): Promise<T> {
-  const timer = setInterval(() => tell(line()), TELL_MS)
+  let timer = setTimeout(function again() {
+    tell(line())
+    timer = setTimeout(again, TELL_MS)
+  }, FIRST_TOLD_MS)
   try {
     return await work()
   } finally {
-    clearInterval(timer)
+    clearTimeout(timer)
   }
 }
 

@@ -36,6 +36,8 @@ export interface ListenOptions {
   onClock?: (reading: ClockReading) => void
   /** Pause between two beats; 10 s when left out, so that a lost server is noticed within 16 s. */
   beatMs?: number
+  /** How long a connection, and the answer to a beat, is waited for; 5 s when left out. */
+  answerMs?: number
   /** If given, nobody notifies: `onConnect` is called after every beat, each second when left out. */
   polls?: boolean | undefined
 }
@@ -52,6 +54,8 @@ const POLL_MS = 1_000
  */
 export async function listen(options: ListenOptions): Promise<Listener> {
   const { url, onError, polls = false, beatMs = polls ? POLL_MS : BEAT_MS } = options
+  const { answerMs } = options
+  const waits = answerMs === undefined ? {} : { connectMs: answerMs, statementMs: answerMs }
   let current: DedicatedConnection | undefined
   let timer: NodeJS.Timeout | undefined
   let beating: NodeJS.Timeout | undefined
@@ -59,7 +63,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   let retryMs = RETRY_MS_MIN
 
   async function connect(): Promise<void> {
-    const next = await openConnection({ url, name: 'usher-listen', onError })
+    const next = await openConnection({ url, name: 'usher-listen', onError, ...waits })
     try {
       await follow(next, options)
       options.onClock?.(await readClock(next, true))
