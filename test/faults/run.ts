@@ -146,7 +146,7 @@ async function main(): Promise<number> {
   if (options.faults.length === 0) throw new Error('There is no fault in this part.')
   const given = process.env['DATABASE_URL']
   if (given !== undefined && given !== '') return runFaults(options, given)
-  const server = await startEmbeddedPostgres({ maxConnections: 300 })
+  const server = await startEmbeddedPostgres({ maxConnections: 300, inMemory: true })
   try {
     return await runFaults(options, server.url)
   } finally {
