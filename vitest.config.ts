@@ -40,7 +40,7 @@ const ALL_PROCESSORS = '100%'
  * Tests of servers wait for pauses and for the database: on two processors 310 of them took 213 s with two
  * workers and 165 s with three, and 132 s where the files of a worker share what they import.
  */
-const MORE_THAN_PROCESSORS = Math.ceil(availableParallelism() * 1.5)
+const MORE_THAN_PROCESSORS = availableParallelism() * 2
 /** What `make test` leaves to `make test-full` (CONTRIBUTING.md). */
 const LATER = process.env['TEST_LAYER'] === 'landing' ? ['test/**/*.full.test.ts'] : []
 const HISTORY = ['test/history/history.full.test.ts', 'test/history/versions.full.test.ts']

@@ -101,7 +101,7 @@ async function obtainServer(): Promise<PostgresServer> {
   const given = process.env['DATABASE_URL']
   if (given !== undefined && given !== '') return { url: given, stop: async () => {} }
   try {
-    return await startEmbeddedPostgres({ maxConnections: 450, inMemory: true })
+    return await startEmbeddedPostgres({ maxConnections: 600, inMemory: true })
   } catch (error) {
     if (!(error instanceof PostgresAbsent)) throw error
     return await startContainer(error)

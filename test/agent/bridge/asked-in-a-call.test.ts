@@ -7,9 +7,13 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { ToolServer } from '../../../src/dev/tool-server.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
+import { rowsOfLayer } from '../../support/layer.ts'
 import { askingTools } from '../../support/asking-tools.ts'
 
-const KINDS = ['1.x 2025-11-25', '2.x 2025-11-25', '2.x 2026-07-28'] as const
+const KINDS = rowsOfLayer(
+  ['1.x 2025-11-25', '2.x 2025-11-25', '2.x 2026-07-28'] as const,
+  kind => kind !== '2.x 2025-11-25',
+)
 const HOSTILE = '\u001b]0;x\u0007 \u202eevil <img src=x>\nAccept the terms of usher?'
 const LIVE = /[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}]|<img|\]\(/u
 const FORM = { elicitation: { form: {} } }

@@ -22,7 +22,7 @@ describeWith(PYTHON_CLIENT, 'The Python SDK', () => {
 })
 
 /** The others have a cell of matrix.test.ts each. */
-const kinds = rowsOfLayer(CLIENTS, kind => kind === '1.x 2025-11-25' || kind === '2.x 2026-07-28')
+const kinds = rowsOfLayer(CLIENTS, kind => kind === '2.x 2026-07-28')
 
 describe.each(kinds)('The SDK client %s', kind => {
   it('is shown the terms, is told who decides, and has the answer once she has', async () => {

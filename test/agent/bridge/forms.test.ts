@@ -10,9 +10,13 @@ import { replyIn } from '../../../src/agent/bridge/questions.ts'
 import type { ToolServer } from '../../../src/dev/tool-server.ts'
 import { askingTools } from '../../support/asking-tools.ts'
 import { filledIn, type Elicited } from '../../support/bridge.ts'
+import { rowsOfLayer } from '../../support/layer.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
 
-const KINDS = ['1.x 2025-11-25', '2.x 2025-11-25', '2.x 2026-07-28'] as const
+const KINDS = rowsOfLayer(
+  ['1.x 2025-11-25', '2.x 2025-11-25', '2.x 2026-07-28'] as const,
+  kind => kind !== '2.x 2025-11-25',
+)
 const FORM = { elicitation: { form: {} } }
 const tools = askingTools()
 const stand = useBridges({ stack: { toolServer: tools.start }, args: ['--hold', '20'] })

@@ -33,7 +33,7 @@ const grantsOf = async (name: string): Promise<string[]> =>
     .map(({ path }) => path)
     .filter(path => path.includes(`/${name}-`) && path.includes('/grants/'))
 
-describe.each(rowsOfLayer(CLIENTS, kind => kind === '1.x 2025-11-25' || kind === '2.x 2026-07-28'))(
+describe.each(rowsOfLayer(CLIENTS, kind => kind === '2.x 2026-07-28'))(
   'The SDK client %s at a resource of revision 2025-11-25',
   kind => {
     it('has its call made once when the owner approves', async () => {

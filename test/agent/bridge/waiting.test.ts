@@ -122,7 +122,7 @@ describe("The owner's console, where the agent's user is the owner", () => {
   })
 })
 
-describe.each(rowsOfLayer(CLIENTS, kind => kind === '1.x 2025-11-25' || kind === '2.x 2026-07-28'))(
+describe.each(rowsOfLayer(CLIENTS, kind => kind === '2.x 2026-07-28'))(
   'The SDK client %s that cancels its call',
   kind => {
     it('waits no more; the repeat joins what the owner was asked, and what nobody repeats is declined after --linger', async () => {
