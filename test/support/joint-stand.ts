@@ -18,18 +18,28 @@ export interface JointStand extends Negotiating {
   close(): Promise<void>
 }
 
-/** Two of the three must allow, or as `changes` of the account say; `environment` is the tally's. */
+interface JointAccount {
+  /** Of bea, carl and dora. */
+  weights?: readonly number[]
+  /** As the account is declared. */
+  [member: string]: unknown
+}
+
+/**
+ * Two of the three, whose weights are alike, must allow, or as `changes` of the account say; `environment` is
+ * the tally's.
+ */
 export async function startJointStand(
-  changes: object = {},
+  { weights: [bea, carl, dora] = [1, 1, 1], ...changes }: JointAccount = {},
   environment: Record<string, string> = {},
 ): Promise<JointStand> {
   const holders: [TestHolder, TestHolder] = [await startTestHolder(), await startTestHolder()]
   const [first, second] = holders
   const account = accountOf({
     holders: [
-      { owner: 'bea', issuer: first.issuer, weight: 1 },
-      { owner: 'carl', issuer: second.issuer, weight: 1 },
-      { owner: 'dora', issuer: second.issuer, weight: 1 },
+      { owner: 'bea', issuer: first.issuer, weight: bea },
+      { owner: 'carl', issuer: second.issuer, weight: carl },
+      { owner: 'dora', issuer: second.issuer, weight: dora },
     ],
     rule: { kind: 'threshold', threshold: 2 },
     ...changes,

@@ -3,17 +3,15 @@
  * carries what the holders signed. The holders sign with keys of their own, over real sockets.
  */
 import { describe, expect, test } from 'vitest'
-import { countedMandate, countVerdicts } from '../../src/rules/mandate.ts'
 import { parseJws, signJws } from '../../src/wire/jws.ts'
 import { parseJwks } from '../../src/wire/keys.ts'
-import { parseMandate } from '../../src/wire/mandate.ts'
 import { TYP } from '../../src/wire/names.ts'
 import { verifyReceipt } from '../../src/wire/receipt.ts'
-import { verifyVerdict } from '../../src/wire/verdict.ts'
 import { row } from '../support/contract-row.ts'
 import type { Reply } from '../support/authority.ts'
 import { startJointStand } from '../support/joint-stand.ts'
 import { TALLY } from '../support/joint.ts'
+import { recount } from '../support/recount.ts'
 import { startedForEach } from '../support/started.ts'
 import { until } from '../support/until.ts'
 
@@ -82,29 +80,8 @@ describe('a grant of a tally', () => {
     }
     const live = await introspect(granted)
     expect(live).toMatchObject({ active: true, owner: 'family-1', joint: { account: 'family-1' } })
-    // Everybody who relies on it counts again: from the mandate, the holders' keys, and the grant.
-    const mandate = countedMandate(parseMandate((await stand.tally.request('/mandate/family-1')).body))
-    if ('fault' in mandate) throw new Error(mandate.fault)
-    const verified = (live.joint.verdicts as string[]).map(compact => {
-      const issuer = (parseJws(compact).payload as { iss: string }).iss
-      const { key } = stand.holders.find(one => one.issuer === issuer)!
-      return verifyVerdict(compact, [{ ...key, kid: key.thumbprint }], { issuer, audience: TALLY })
-    })
-    const count = countVerdicts(
-      mandate,
-      verified,
-      {
-        negotiation: live.family,
-        contract: live.contract,
-        resource_id: 'family-1/savings',
-        scopes: live.permissions[0].resource_scopes,
-        exp: live.exp,
-        cnf_jkt: stand.agent.thumbprint,
-        single_use: false,
-      },
-      Math.floor(Date.now() / 1000),
-    )
-    expect(count).toMatchObject({ isSatisfied: true, faults: [] })
+    const { mandate, count } = await recount(stand, live)
+    expect(count(live.joint.verdicts)).toMatchObject({ isSatisfied: true, faults: [] })
     // Signatures were asked for only once enough would allow.
     const asked = stand.holders[0].questions().map(({ final }) => final)
     expect(asked.slice(0, 2)).toEqual([false, true])
