@@ -72,6 +72,7 @@ describeWith(installedBrowser(), 'A card of the page', path => {
     await page.reload()
     await one.getByText('The server gave other words than this agent signed.').waitFor()
     expect(await one.textContent()).not.toContain('Because your bank says so')
+    await expectSound(page, 'waiting-other-words')
     await device.close()
     await decide(authority, agent.handle, 'denied')
   })

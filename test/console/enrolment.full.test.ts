@@ -53,6 +53,8 @@ describeWith(installedBrowser(), 'A browser that is enrolled', path => {
       const device = await browser.open(`${authority.ownerUrl}/#code=${code}`, options)
       const { page } = device
       expect(page.url()).not.toContain(code)
+      await page.getByRole('button', { name: 'Enrol this browser' }).waitFor()
+      await expectSound(page, 'sign-in-code')
       await press(page.getByRole('button', { name: 'Enrol this browser' }))
       await page.getByText('Nothing waits for you').waitFor()
       await page.reload()

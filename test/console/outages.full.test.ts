@@ -8,7 +8,7 @@ import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
 import { Client } from 'pg'
 import { installedBrowser, type Device } from '../support/browser.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
-import { card, consoleStand, DESK, enrolled, pageStand, WAYS } from '../support/console-stand.ts'
+import { card, consoleStand, DESK, enrolled, expectSound, pageStand, WAYS } from '../support/console-stand.ts'
 import { describeWith, type Requirement } from '../support/requirement.ts'
 import { severableLink, type SeverableLink } from '../support/severable-link.ts'
 import { denyAll, pendingAt, testAgent } from '../support/test-agent.ts'
@@ -50,6 +50,7 @@ describeWith(installedBrowser(), 'A page without a network', path => {
       expect(await said.textContent()).toContain('nothing was decided or changed, and it sends nothing again')
       expect((await pendingAt(authority)).map(({ family }) => family)).toContain(before.family)
       await page.getByText(OFFLINE).waitFor()
+      await expectSound(page, 'offline')
       await page.context().setOffline(false)
       for (const { family } of asked) await card(page, family).waitFor()
       await page.getByText(OFFLINE).waitFor({ state: 'detached' })
@@ -81,6 +82,7 @@ describeWith(installedBrowser(), 'A card whose agreement cannot be read', path =
     await page.reload()
     const claims = card(page, family).locator('.claims')
     await claims.getByText('Nobody answers').waitFor()
+    await expectSound(page, 'waiting-unread')
     expect(await claims.textContent()).not.toContain('To tell you how it stands')
     await page.unroute('**/owner/pending/fam_*')
     await claims.getByText('To tell you how it stands').waitFor()

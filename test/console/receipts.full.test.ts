@@ -66,6 +66,7 @@ describeWith(installedBrowser(), 'Her ledger', path => {
     const dialog = page.getByRole('dialog')
     await dialog.getByText('No signed decision of yours is in it.').waitFor()
     expect(await dialog.getByText('It holds.').count()).toBe(1)
+    await expectSound(page, 'receipt-unsigned')
     await page.keyboard.press('Escape')
   })
 
@@ -131,6 +132,7 @@ describeWith(installedBrowser(), 'Her ledger', path => {
       const dialog = page.getByRole('dialog')
       await dialog.getByRole('alert').getByText(`It does not hold. ${reason}`).waitFor()
       expect(await dialog.getByText('It holds.').count()).toBe(0)
+      await expectSound(page, 'receipt-broken')
       await page.keyboard.press('Escape')
       await page.unroute('**/owner/receipts?*')
     })
@@ -146,6 +148,7 @@ describeWith(installedBrowser(), 'Her ledger', path => {
     const dialog = page.getByRole('dialog')
     await dialog.getByText('It cannot be checked now, which says nothing about it.').waitFor()
     expect(await dialog.getByText('It does not hold.').count()).toBe(0)
+    await expectSound(page, 'receipt-unchecked')
     await page.keyboard.press('Escape')
     await page.unroute('**/jwks')
   })
