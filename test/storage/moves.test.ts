@@ -17,6 +17,7 @@ import { moveOwner, type MoveOutcome, type MoveStep } from '../../src/storage/au
 import { takeDue } from '../../src/storage/authority/due.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Owner } from '../../src/wire/identifiers.ts'
+import { rowsOfLayer } from '../support/layer.ts'
 import { onServer } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { coreStand } from '../support/stands.ts'
@@ -175,7 +176,9 @@ async function brokenOff(owner: Owner, step: MoveStep): Promise<void> {
 }
 
 describe('A move that is broken off', () => {
-  it.each(STEPS)('once she was %s, is gone on with: nothing is lost, nothing is there twice', async step => {
+  // What a step leaves is taken up by the same code at each.
+  const tried = rowsOfLayer(STEPS, step => ['emptied', 'copied', 'placed'].includes(step))
+  it.each(tried)('once she was %s, is gone on with: nothing is lost, nothing is there twice', async step => {
     const { owner } = await furnished()
     await readLedger(home.db, owner, { after: 0, limit: 1 })
     const before = await rowsOf(home, owner)
@@ -186,7 +189,7 @@ describe('A move that is broken off', () => {
     expect([await isServed(home, owner), await isServed(east, owner)]).toEqual([false, true])
   })
 
-  it.each(STEPS.filter(step => !isBeyond(step)))(
+  it.each(tried.filter(step => !isBeyond(step)))(
     'once she was %s, is taken back: she is served where she was, as she was',
     async step => {
       const { owner } = await furnished()

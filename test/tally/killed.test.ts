@@ -7,6 +7,7 @@ import { Client } from 'pg'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Reply } from '../support/authority.ts'
 import { startJointStand } from '../support/joint-stand.ts'
+import { rowsOfLayer } from '../support/layer.ts'
 import { startedForEach } from '../support/started.ts'
 import { startTallyProcess, type TallyProcess } from '../support/tally-process.ts'
 import { until } from '../support/until.ts'
@@ -55,43 +56,51 @@ async function agreedAt(replica: Pick<TallyProcess, 'request' | 'pat'>): Promise
 }
 
 describe('Killed between the verdicts and the grant', () => {
-  test.each([
+  const verdicts = [
     ['before a verdict is kept', 'commit UPDATE answers SET state'],
     ['before it is written that they are enough', 'statement UPDATE negotiations SET decision'],
     ['before that is committed', 'commit UPDATE negotiations SET decision'],
-  ])('%s: the next poll goes on, and each holder signed once', async (_when, killAt) => {
-    const replica = await startDoomed(killAt)
-    const first = await agreedAt(replica)
-    await replica.killed
-    await leasesEnd()
-    const granted = await stand.settled(first)
-    expect(granted.status).toBe(200)
-    expect(await introspect(granted)).toMatchObject({ active: true })
-    expect(await grants()).toEqual([1])
-    const { verdicts } = (await introspect(granted)).joint
-    expect(new Set(verdicts).size).toBe(3)
-  })
+  ] as const
+  test.each(rowsOfLayer(verdicts, row => row === verdicts[2]))(
+    '%s: the next poll goes on, and each holder signed once',
+    async (_when, killAt) => {
+      const replica = await startDoomed(killAt)
+      const first = await agreedAt(replica)
+      await replica.killed
+      await leasesEnd()
+      const granted = await stand.settled(first)
+      expect(granted.status).toBe(200)
+      expect(await introspect(granted)).toMatchObject({ active: true })
+      expect(await grants()).toEqual([1])
+      const { verdicts } = (await introspect(granted)).joint
+      expect(new Set(verdicts).size).toBe(3)
+    },
+  )
 
-  test.each([
+  const collections: [string, string, number[]][] = [
     ['before the grant is written', 'statement INSERT INTO grants', []],
     ['before it is committed', 'commit INSERT INTO grants', []],
     ['after it is committed, before the agent has it', 'answer /token', [1]],
-  ])('%s: nothing is granted twice, and the agent starts anew', async (_when, killAt, made) => {
-    const poll = await agreedAt(stand.tally)
-    await until(async () => {
-      const [row] = await sql<{ decision: string | null }>('SELECT decision FROM negotiations')
-      return row!.decision === 'approved'
-    })
-    const replica = await startDoomed(killAt)
-    await expect(stand.present(poll.body.ticket as string, {}, replica)).rejects.toThrow()
-    await replica.killed
-    expect(await grants()).toEqual(made)
-    expect((await stand.present(poll.body.ticket as string)).body.error).toBe('invalid_grant')
-    expect(await grants()).toEqual(made)
-    const again = await stand.ask()
-    expect([again.status, (await introspect(again)).active]).toEqual([200, true])
-    expect(await grants()).toEqual([...made, 1])
-  })
+  ]
+  test.each(rowsOfLayer(collections, row => row === collections[2]))(
+    '%s: nothing is granted twice, and the agent starts anew',
+    async (_when, killAt, made) => {
+      const poll = await agreedAt(stand.tally)
+      await until(async () => {
+        const [row] = await sql<{ decision: string | null }>('SELECT decision FROM negotiations')
+        return row!.decision === 'approved'
+      })
+      const replica = await startDoomed(killAt)
+      await expect(stand.present(poll.body.ticket as string, {}, replica)).rejects.toThrow()
+      await replica.killed
+      expect(await grants()).toEqual(made)
+      expect((await stand.present(poll.body.ticket as string)).body.error).toBe('invalid_grant')
+      expect(await grants()).toEqual(made)
+      const again = await stand.ask()
+      expect([again.status, (await introspect(again)).active]).toEqual([200, true])
+      expect(await grants()).toEqual([...made, 1])
+    },
+  )
 })
 
 describe('Killed while a single-use grant is spent', () => {
@@ -131,12 +140,13 @@ describe('Killed while a holder takes back what she allowed', () => {
       body: JSON.stringify({ withdrawal }),
     })
 
-  test.each([
+  const withdrawals: [string, string, boolean][] = [
     ['before anything is written', 'statement INSERT INTO withdrawals', true],
     ['between its receipt and its effect', 'statement UPDATE answers SET withdrawn', true],
     ['before that is committed', 'commit UPDATE answers SET withdrawn', true],
     ['after it is committed, before she is answered', 'answer /joint/withdrawal', false],
-  ])(
+  ]
+  test.each(rowsOfLayer(withdrawals, row => row === withdrawals[1]))(
     '%s: told again it is as if it came once, and nothing is allowed after',
     async (_when, killAt, lives) => {
       const granted = await stand.ask()
