@@ -40,6 +40,9 @@ export interface World {
   agents: KnownAgent[]
 }
 
+/** What a resource server of an owner must know to ask her authority. */
+export type WorldOfOwner = Pick<World, 'issuer' | 'owner' | 'clientId' | 'clientSecret'>
+
 /** How a load process is to load: its share of the calls in flight, and the connections they go over. */
 export interface Share {
   inFlight: number

@@ -1,6 +1,8 @@
 /**
- * Owns what others wait while a member's authority lands a large charter: 200 claims over 1,000 resources of
- * hers, another version each second. docs/performance.md says how to read it. By itself alone:
+ * Owns what another owner waits while a member's authority lands a large charter, and while it answers previews
+ * of one: 200 claims over 1,000 resources of alice's. What is timed is asked for bob, who is at the same
+ * authority and in no organization: introspections of a standing grant by his own resource server, and what his
+ * owner's client reads. docs/performance.md says how to read it. By itself alone:
  * `node bench/scenarios/charter.ts`.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -9,7 +11,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Client } from 'pg'
 import { startEmbeddedPostgres } from '../../src/dev/embedded-postgres.ts'
-import { CLIENT_ID, OWNER } from '../../src/dev/household.ts'
+import { OWNER } from '../../src/dev/household.ts'
 import { startIdentityProvider } from '../../src/dev/identity-provider.ts'
 import {
   adminOf,
@@ -21,57 +23,83 @@ import {
 } from '../../src/dev/organization-scene.ts'
 import type { Scene } from '../../src/dev/scene.ts'
 import { startStack, type Stack } from '../../src/dev/stack.ts'
+import { createOwnerClient } from '../../src/owner/client.ts'
+import { openDatabase } from '../../src/storage/authority/database.ts'
+import { insertDeviceKey } from '../../src/storage/authority/device-keys.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk, thumbprintHandle } from '../../src/wire/keys.ts'
+import * as seed from '../../test/support/seed.ts'
 import { percentile, spreadOf, type Spread } from '../figures.ts'
 import { analyze } from '../system.ts'
+import { openAuthority } from './negotiation.ts'
 import { paced } from './neighbour.ts'
+import { openProtection } from './protection-door.ts'
 
 const CLAIMS = 200
 const RESOURCES = 1_000
 const TURNS = 5
 const SECONDS = 8
-const PROBES_PER_SECOND = 100
+const REQUESTS_PER_SECOND = 100
+/** Of his resource server: a second of its requests may be unanswered before one waits for a connection. */
+const CONNECTIONS = 64
+/** A version is published so long after the one before at the earliest, and not before that one landed. */
+const LANDING_EVERY_MS = 1_000
 
-type Phase = 'quiet' | 'landing'
+const PHASES = ['quiet', 'landing', 'preview'] as const
+type Phase = (typeof PHASES)[number]
 
 interface Waited {
   p50_ms: Record<Phase, number[]>
   p99_ms: Record<Phase, number[]>
   most_ms: Record<Phase, number>
-  /** Versions that landed in the phases of that name. */
-  landed: number
-  /** Turn by turn: p99 while charters land over p99 while none does. */
-  ratios: number[]
+  /** What ended beside bob's requests in the measured turns: versions that landed, previews answered. */
+  beside: Record<Phase, number>
+  /** Turn by turn: p99 of that phase over p99 while neither happens. */
+  ratios: Record<'landing' | 'preview', number[]>
 }
 
-/** Introspections by her resource server, and a document that is the same for everybody. */
-async function probing({ issuer, household }: Stack): Promise<(n: number) => Promise<void>> {
-  const post = (path: string, body: Record<string, string>, headers: Record<string, string> = {}) =>
-    fetch(issuer + path, { method: 'POST', headers, body: new URLSearchParams(body) })
-  const asked = await post('/token', {
-    grant_type: 'client_credentials',
-    scope: 'uma_protection',
-    owner: OWNER,
-    client_id: CLIENT_ID,
-    client_secret: household.clientSecret,
-  })
-  const { access_token } = (await asked.json()) as { access_token: string }
-  return async n => {
-    const answer =
-      n % 2 === 0
-        ? await post(
-            '/introspect',
-            { token: `rpt_unknown_${n}` },
-            { authorization: `Bearer ${access_token}` },
-          )
-        : await fetch(`${issuer}/jwks`)
-    await answer.arrayBuffer()
-    if (answer.status !== 200) throw new Error(`${answer.url} answered ${answer.status}`)
+/** What is timed. */
+interface Bob {
+  /** The nth of his requests; rejects unless it is answered as it should be. */
+  ask(n: number): Promise<void>
+  close(): Promise<void>
+}
+
+/**
+ * Makes him at the authority: a resource server of his own, an agent with a standing grant that it negotiated,
+ * and a device key for his client.
+ */
+async function settleBob({ issuer, ownerApi }: Stack, databaseUrl: string): Promise<Bob> {
+  const [agent, device] = [1, 2].map(() => importPrivateJwk(generatePrivateJwk())) as [Key, Key]
+  const database = openDatabase({ url: databaseUrl, poolMax: 1 })
+  const { db } = database
+  const owner = await seed.seedOwner(db)
+  await seed.seedConnection(db, owner, thumbprintHandle(agent))
+  await inTransaction(db, tx =>
+    insertDeviceKey(tx, { owner, kid: device.thumbprint, jwk: publicJwk(device), name: 'laptop' }),
+  )
+  await database.close()
+  const his = { issuer, owner, clientId: seed.CLIENT_ID, clientSecret: seed.CLIENT_SECRET }
+  const negotiating = await openAuthority(his, { inFlight: 1, connections: 1 }, 'notes')
+  const standing = await negotiating.negotiate(agent)
+  await negotiating.close()
+  const server = await openProtection(his, { connections: CONNECTIONS })
+  const client = createOwnerClient({ api: ownerApi, issuer, key: device })
+  return {
+    ask: async n => {
+      if (n % 2 === 0 && (await server.introspect(standing))['active'] !== true)
+        throw new Error('his standing grant was not answered as one')
+      if (n % 2 === 1 && (await client.policies()).length !== 1) throw new Error('his tier was not answered')
+    },
+    close: () => server.close(),
   }
 }
 
+type Key = ReturnType<typeof importPrivateJwk>
+
 /** Publishes the next version, by which her tiers are cut anew. @returns the one before it. */
-async function publish(scene: Scene, nth: number): Promise<number> {
+async function publish(scene: Scene): Promise<number> {
   const admin = adminOf(scene)
   const { version, charter } = (await admin.ask({ method: 'GET', path: '/admin/charter' })) as {
     version: number
@@ -79,48 +107,67 @@ async function publish(scene: Scene, nth: number): Promise<number> {
   }
   const tools = Array.from({ length: CLAIMS }, (_, n) => `${OWNER}/tools-${n}*`)
   const claims = [...new Set([...charter.claims, ...tools])].slice(0, CLAIMS)
-  const envelope = { ...charter.envelope, max_expires_in: nth % 2 === 0 ? 500 : 600 }
+  const envelope = { ...charter.envelope, max_expires_in: version % 2 === 0 ? 500 : 600 }
   const body = { charter: { ...charter, claims, envelope }, base_version: version }
   await admin.ask({ method: 'PUT', path: '/admin/charter', body })
   return version
 }
 
 /** The same, until her authority has landed it. */
-async function land(scene: Scene, nth: number): Promise<void> {
-  const before = await publish(scene, nth)
+async function land(scene: Scene): Promise<void> {
+  const before = await publish(scene)
   while (Number((await membershipOf(scene))['charter_version']) <= before) await delay(50)
 }
 
-async function measure(stack: Stack, scene: Scene): Promise<Waited> {
-  const probe = await probing(stack)
-  const times: Record<Phase, number[][]> = { quiet: [], landing: [] }
-  let landed = 0
+/** What goes on beside his requests until `over`. @returns how often it ended. */
+async function goingOn(phase: Phase, { scene, code, over }: Beside): Promise<number> {
+  let ended = 0
+  if (phase === 'landing')
+    for (; !over.aborted; ended++) await Promise.all([land(scene), delay(LANDING_EVERY_MS)])
+  if (phase === 'preview') for (; !over.aborted; ended++) await previewOf(scene, code)
+  return ended
+}
+
+interface Beside {
+  scene: Scene
+  /** Of an invitation that she only reads. */
+  code: string
+  over: AbortSignal
+}
+
+async function measure(bob: Bob, scene: Scene): Promise<Waited> {
+  const code = await invite(scene)
+  const times: Record<Phase, number[][]> = { quiet: [], landing: [], preview: [] }
+  const beside: Record<Phase, number> = { quiet: 0, landing: 0, preview: 0 }
   for (let turn = 0; turn <= TURNS; turn++)
-    for (const phase of ['quiet', 'landing'] as const) {
+    for (const phase of PHASES) {
       const here: number[] = []
       const over = new AbortController()
-      const landings = (async () => {
-        if (phase === 'quiet') return
-        for (; !over.signal.aborted; landed++) await Promise.all([land(scene, landed), delay(1_000)])
-      })()
-      await paced(PROBES_PER_SECOND, SECONDS, async (n, dueAt) => {
-        await probe(n)
+      const going = goingOn(phase, { scene, code, over: over.signal })
+      // Awaited below; a failure before that must not end the process unheard.
+      going.catch(() => undefined)
+      await paced(REQUESTS_PER_SECOND, SECONDS, async (n, dueAt) => {
+        await bob.ask(n)
         here.push(performance.now() - dueAt)
       })
       over.abort()
-      await landings
+      const ended = await going
       // The first turn warms up.
-      if (turn > 0) times[phase].push(here.sort((a, b) => a - b))
+      if (turn === 0) continue
+      times[phase].push(here.sort((a, b) => a - b))
+      beside[phase] += ended
     }
-  const at = (phase: Phase, share: number) => times[phase].map(all => percentile(all, share))
-  const both = <Value>(of: (phase: Phase) => Value) => ({ quiet: of('quiet'), landing: of('landing') })
-  const p99_ms = both(phase => at(phase, 0.99))
+  const of = <Value>(value: (phase: Phase) => Value) =>
+    Object.fromEntries(PHASES.map(phase => [phase, value(phase)])) as Record<Phase, Value>
+  const at = (share: number) => of(phase => times[phase].map(all => percentile(all, share)))
+  const p99_ms = at(0.99)
+  const over = (phase: Phase) => p99_ms[phase].map((ms, turn) => ms / p99_ms.quiet[turn]!)
   return {
-    p50_ms: both(phase => at(phase, 0.5)),
+    p50_ms: at(0.5),
     p99_ms,
-    most_ms: both(phase => Math.max(...times[phase].map(all => all.at(-1)!))),
-    landed,
-    ratios: p99_ms.landing.map((ms, turn) => ms / p99_ms.quiet[turn]!),
+    most_ms: of(phase => Math.max(...times[phase].map(all => all.at(-1)!))),
+    beside,
+    ratios: { landing: over('landing'), preview: over('preview') },
   }
 }
 
@@ -140,20 +187,26 @@ async function fill(databaseUrl: string): Promise<void> {
   await analyze(databaseUrl)
 }
 
-function render({ p50_ms, p99_ms, most_ms, landed, ratios }: Waited): string {
-  const shown = (values: number[]): string => {
+function render({ p50_ms, p99_ms, most_ms, beside, ratios }: Waited): string {
+  const spread = (values: number[], digits: number, unit = ''): string => {
     const { median, min, max } = spreadOf(values)! satisfies Spread
-    return `${median.toFixed(1)} ms (${min.toFixed(1)} to ${max.toFixed(1)})`
+    return `${median.toFixed(digits)}${unit} (${min.toFixed(digits)} to ${max.toFixed(digits)})`
   }
   const line = (phase: Phase): string =>
-    `  p50 ${shown(p50_ms[phase])}, p99 ${shown(p99_ms[phase])}, at most ${most_ms[phase].toFixed(1)} ms`
-  const { median, min, max } = spreadOf(ratios)!
+    `  p50 ${spread(p50_ms[phase], 1, ' ms')}, p99 ${spread(p99_ms[phase], 1, ' ms')}, at most ${most_ms[phase].toFixed(1)} ms`
+  const ratio = (phase: 'landing' | 'preview'): string =>
+    `  p99 over that of the same turn without: ${spread(ratios[phase], 2)}`
+  const seconds = TURNS * SECONDS
+  const size = `${CLAIMS} claims over ${RESOURCES} resources of another owner's`
   return [
-    `${PROBES_PER_SECOND} requests of others a second, while no charter lands:`,
+    `${REQUESTS_PER_SECOND} requests a second of an owner in no organization, ${TURNS} turns of ${SECONDS} s each; nothing else:`,
     line('quiet'),
-    `the same while one of ${CLAIMS} claims over ${RESOURCES} resources lands each second (${landed} did):`,
+    `the same while a charter of ${size} lands again and again (${beside.landing} did in these ${seconds} s):`,
     line('landing'),
-    `p99 beside it over p99 without: ${median.toFixed(2)} (${min.toFixed(2)} to ${max.toFixed(2)})`,
+    ratio('landing'),
+    `the same while she asks for one preview of it after the other (${beside.preview} were answered in these ${seconds} s):`,
+    line('preview'),
+    ratio('preview'),
   ].join('\n')
 }
 
@@ -177,10 +230,12 @@ async function main(): Promise<void> {
     const scene = await openOrganizationScene(stack)
     stops.push(() => scene.close())
     await fill(authority!)
-    await publish(scene, 0)
+    await publish(scene)
     const code = await invite(scene)
     await agreeTo(scene, code, await previewOf(scene, code))
-    process.stdout.write(`${render(await measure(stack, scene))}\n`)
+    const bob = await settleBob(stack, authority!)
+    stops.push(() => bob.close())
+    process.stdout.write(`${render(await measure(bob, scene))}\n`)
   } finally {
     for (const stop of stops.toReversed()) await stop()
   }

@@ -8,7 +8,7 @@ import { parseJson, type JsonObject } from '../../src/wire/json.ts'
 import { importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import { DEFAULT_SPEC_NS, GRANT_TYPE_UMA_TICKET, specNames } from '../../src/wire/names.ts'
 import { offeredTerms, parseGrantAnswer, parseNeedInfo } from '../../src/wire/negotiation.ts'
-import type { Scenario, Share, World } from '../world.ts'
+import type { Scenario, Share, WorldOfOwner } from '../world.ts'
 
 const { agreementFormat } = specNames(DEFAULT_SPEC_NS)
 
@@ -56,7 +56,7 @@ export class Unexpected extends Error {
 
 /** Opens connections to the authority, and fetches the PAT that the resource server has in beat 1. */
 export async function openAuthority(
-  world: World,
+  world: WorldOfOwner,
   { inFlight }: Share,
   resource = 'portfolio',
 ): Promise<AuthorityDoor> {

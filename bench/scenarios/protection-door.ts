@@ -3,7 +3,7 @@
  */
 import { Agent } from 'undici'
 import { isJsonObject, parseJson, type JsonObject } from '../../src/wire/json.ts'
-import type { World } from '../world.ts'
+import type { WorldOfOwner } from '../world.ts'
 
 export interface ProtectionDoor {
   introspect(token: string): Promise<JsonObject>
@@ -13,7 +13,7 @@ export interface ProtectionDoor {
 
 /** Fetches a PAT, and keeps connections: one, for one call at a time, if nothing else is said. */
 export async function openProtection(
-  { issuer, owner, clientId, clientSecret }: World,
+  { issuer, owner, clientId, clientSecret }: WorldOfOwner,
   { connections = 1 }: { connections?: number } = {},
 ): Promise<ProtectionDoor> {
   const http = new Agent({ connections, pipelining: 1, keepAliveTimeout: 60_000 })
