@@ -3,6 +3,7 @@
  * what they were granted, each step at a process of chance, and sometimes twice at the same time.
  */
 import { decodeJwt } from 'jose'
+import { until } from '../../src/dev/child-process.ts'
 import { encodeBase64url } from '../../src/wire/encoding.ts'
 import { signJws } from '../../src/wire/jws.ts'
 import {
@@ -89,7 +90,7 @@ const PROBED_MAX = 2
 const OVER = new Set(['access_revoked', 'already_consumed', 'expired', 'revoked'])
 /** Signs what is to be refused. */
 const STRANGER = importPrivateJwk(generatePrivateJwk())
-const QUIET_TRIES_MAX = 150
+const QUIET_MS_MAX = 30_000
 
 /** `origins`: the operators that agents name, in turn; nobody answers there, so that none is attested. */
 export function createAgents(setting: Setting, perOwner: number, origins: readonly string[]): Agents {
@@ -269,13 +270,21 @@ export function createAgents(setting: Setting, perOwner: number, origins: readon
   }
 
   async function callUntilTold(agent: Agent, held: Held): Promise<void> {
-    for (let tries = 1; ; tries++) {
-      const op = await call(agent, held, { quiet: true })
-      if (op.outcome === 'done' || op.outcome === 'refused' || tries === QUIET_TRIES_MAX) return
-      // What is asked again was none of the last words.
-      op.quiet = false
-      await new Promise(resolve => setTimeout(resolve, 200))
-    }
+    let last: Call | undefined
+    const answered = until(
+      'an answer to a call, once nothing is disturbed',
+      async () => {
+        // What is asked again was none of the last words.
+        if (last !== undefined) last.quiet = false
+        last = await call(agent, held, { quiet: true })
+        return last.outcome === 'done' || last.outcome === 'refused'
+      },
+      QUIET_MS_MAX,
+    )
+    await answered.catch((error: unknown) => {
+      // Without an answer its last word stays quiet, which the check of the history names with its cause.
+      if (last?.quiet !== true) throw error
+    })
   }
 
   /** One that an agent holds: mostly one that may still pass, and sometimes one that must not any more. */
