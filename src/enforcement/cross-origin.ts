@@ -3,14 +3,13 @@
  * "Challenge (beat 1)": a page that may call must be able to read the challenge. Which origins may call is
  * configured (`allowed_origins`); behind a gateway its own filter answers the question before the call.
  */
+import { allowedFields } from '../http/any-origin.ts'
 import type { Call, Denied, Outcome } from './call.ts'
 import type { HeaderLines } from './request/header-lines.ts'
 
 type Fields = [name: string, value: string][]
 
 const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE'
-const FIELD_NAMES = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:[ \t]*,[ \t]*[!#$%&'*+\-.^_`|~0-9A-Za-z]+)*$/
-const FIELD_NAMES_LENGTH_MAX = 2_000
 /** What a page reads of our answers and of an MCP server's, beside what every page may read. */
 const EXPOSED = 'WWW-Authenticate, Retry-After, Mcp-Session-Id, MCP-Protocol-Version'
 const KEPT_SECONDS = '600'
@@ -42,14 +41,10 @@ export function crossOrigin(allowed: ReadonlySet<string>): CrossOrigin {
     const fields = readable(headers)
     if (method !== 'OPTIONS' || fields.length === 0 || !headers.has('access-control-request-method'))
       return undefined
-    const [asked = ''] = headers.get('access-control-request-headers') ?? []
-    const names: Fields =
-      asked.length <= FIELD_NAMES_LENGTH_MAX && FIELD_NAMES.test(asked)
-        ? [['access-control-allow-headers', asked]]
-        : []
+    const [asked] = headers.get('access-control-request-headers') ?? []
     const answer: Fields = [
       ['access-control-allow-methods', METHODS],
-      ...names,
+      ...Object.entries(allowedFields(asked)),
       ['access-control-max-age', KEPT_SECONDS],
     ]
     // Nothing is let through: the call itself is judged when it comes.

@@ -129,6 +129,8 @@ interface Declaration<
   holdsAnswer?: true
   /** A HEAD would hold its connection as long as a stream, and say nothing. */
   noHead?: true
+  /** The handler itself says of some answers that a page of any origin may read them. */
+  anyOrigin?: true
   handle: (
     context: Context,
     sent: Sent<Caller, Parameters, z.output<Query>, Body, Declared>,
@@ -139,6 +141,7 @@ interface Declaration<
 export interface Endpoint<in Context> extends Described {
   holdsAnswer?: true
   noHead?: true
+  anyOrigin?: true
   answer(context: Context, request: FastifyRequest, reply: FastifyReply): Promise<Answered>
 }
 
@@ -169,7 +172,7 @@ export function endpoint<
       })
     }
   return {
-    ...(described as Described & { holdsAnswer?: true; noHead?: true }),
+    ...(described as Described & { holdsAnswer?: true; noHead?: true; anyOrigin?: true }),
     ...(credential === undefined ? {} : { credential }),
     answer: async (context, request, reply) => {
       const answer = answerTo(context, request, reply)
@@ -206,7 +209,7 @@ export function serveWherePlaced<Context>(
       method: one.method.toUpperCase(),
       url: one.path.replaceAll(/\{(\w+)\}/g, ':$1'),
       ...(one.noHead === true ? { exposeHeadRoute: false } : {}),
-      config: { holdsAnswer: one.holdsAnswer === true },
+      config: { holdsAnswer: one.holdsAnswer === true, anyOrigin: isForAnyOrigin(one) },
       handler: async (request, reply) => {
         const answered = await placing({ path: one.path, request }, context =>
           one.answer(context, request, reply),
@@ -221,6 +224,14 @@ export function serveWherePlaced<Context>(
           .send(body)
       },
     })
+}
+
+/** Whether a page may read an answer of it, and so may ask whether it may: `anyOrigin`, or an answer declared so. */
+function isForAnyOrigin({ anyOrigin, answers }: Pick<Endpoint<never>, 'anyOrigin' | 'answers'>): boolean {
+  const declared = Object.values(answers).some(
+    ({ headers }) => headers?.['access-control-allow-origin'] === '*',
+  )
+  return anyOrigin === true || declared
 }
 
 /** The parts of an answer that its declaration does not know: its status, or members of its body. */

@@ -12,6 +12,7 @@ import {
 import type { AddressInfo, Socket } from 'node:net'
 import type { Server as TlsServer } from 'node:tls'
 import { Refusal, refusalBody, refusalHeaders, refuse } from '../wire/refusal.ts'
+import { anyOriginMay, isPreflight, type ReadHeader } from './any-origin.ts'
 import { readFormBody, readJsonBody } from './bodies.ts'
 import type { Certificates } from './certificates.ts'
 import { boundAnswer, CONNECTION_BOUNDS, nodeLimits, type ConnectionBounds } from './connection-bounds.ts'
@@ -20,7 +21,7 @@ import { HEALTH, READY } from './health.ts'
 import { formatListenAddress, type ListenAddress } from './listen-address.ts'
 import type { Logger } from './log.ts'
 import type { RequestObserver } from './metrics.ts'
-import { trackRoutes } from './methods.ts'
+import { trackRoutes, type Taken } from './methods.ts'
 import type { Span, Tracing } from './tracing.ts'
 import { removeStaleSocket } from './unix-socket.ts'
 
@@ -112,10 +113,14 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   readBodiesStrictly(server)
   boundConnections(server, bounds)
   closeUnusedConnections(server, options.tls === undefined ? 'connection' : 'secureConnection')
-  const allowedMethods = trackRoutes(server)
-  server.addHook('onRequest', async request => {
+  const takenAt = trackRoutes(server)
+  server.addHook('onRequest', async (request, reply) => {
     refuseAmbiguousRequest(request)
-    if (request.is404) refuseUnknownRoute(request, allowedMethods)
+    if (!request.is404) return
+    const taken = takenAt(request.raw.url!.split('?', 1)[0]!)
+    const read: ReadHeader = name => onlyLine(request, name)
+    if (!taken.anyOrigin || !isPreflight(request.method, read)) return refuseUnknownRoute(taken)
+    return reply.code(204).headers(anyOriginMay(read)).send()
   })
   server.setErrorHandler((error, request, reply) =>
     renderError(options, error as FastifyError, request, reply),
@@ -244,8 +249,12 @@ function refuseAmbiguousRequest(request: FastifyRequest): void {
   }
 }
 
-function refuseUnknownRoute(request: FastifyRequest, allowedMethods: (path: string) => string[]): never {
-  const allowed = allowedMethods(request.raw.url!.split('?', 1)[0]!)
+function onlyLine({ raw }: FastifyRequest, name: string): string | undefined {
+  const lines = raw.headersDistinct[name] ?? []
+  return lines.length === 1 ? lines[0] : undefined
+}
+
+function refuseUnknownRoute({ methods: allowed }: Taken): never {
   if (allowed.length === 0) refuse('not_found', 'Nothing is served at this path.')
   throw new Refusal('method_not_allowed', `Use ${allowed.join(' or ')} at this path.`, {
     headers: { allow: allowed.join(', ') },

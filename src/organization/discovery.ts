@@ -3,6 +3,7 @@
  * authority".
  */
 import { z } from 'zod'
+import { ANY_ORIGIN } from '../http/any-origin.ts'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'
 import { readCharter } from '../storage/organization/charters.ts'
 import { publicJwk } from '../wire/keys.ts'
@@ -11,8 +12,8 @@ import { refuse } from '../wire/refusal.ts'
 import type { Organization } from './context.ts'
 
 /** The charter may change at any time; others cache the keys as long as those of an authority. */
-const FRESH = { 'cache-control': 'no-cache', 'access-control-allow-origin': '*' }
-const KEPT = { 'cache-control': 'public, max-age=300', 'access-control-allow-origin': '*' }
+const FRESH = { 'cache-control': 'no-cache', ...ANY_ORIGIN }
+const KEPT = { 'cache-control': 'public, max-age=300', ...ANY_ORIGIN }
 
 const METADATA = z.strictObject({
   issuer: z.string(),

@@ -3,6 +3,7 @@
  * Contract: "Owner's authorization server: public", "Authorization server metadata members".
  */
 import { z } from 'zod'
+import { ANY_ORIGIN } from '../http/any-origin.ts'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'
 import type { JsonObject } from '../wire/json.ts'
 import { publicJwk } from '../wire/keys.ts'
@@ -11,7 +12,7 @@ import { refuse } from '../wire/refusal.ts'
 import type { Issuer } from './issuer.ts'
 
 /** How long others keep what they fetched here. */
-const headers = { 'cache-control': 'public, max-age=300', 'access-control-allow-origin': '*' }
+const headers = { 'cache-control': 'public, max-age=300', ...ANY_ORIGIN }
 
 export interface Discovery {
   issuer: Pick<Issuer, 'keys' | 'aliases'>

@@ -3,6 +3,7 @@
  * three representations. Contract: "Terms document", "Owner's authorization server: public".
  */
 import { z } from 'zod'
+import { ANY_ORIGIN } from '../http/any-origin.ts'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'
 import { nextLink, PAGE, pageOf, plainText } from '../http/pages.ts'
 import { contentDigest, sha256 } from '../wire/encoding.ts'
@@ -46,7 +47,11 @@ export const ROSTER_OF_TERMS: Endpoint<Terms> = endpoint({
   summary: "The owner's roster of terms",
   query: PAGE.extend({ owner: plainText(200).optional() }),
   answers: {
-    200: { says: 'Her terms in force.', schema: ROSTER, headers: { 'cache-control': 'no-cache' } },
+    200: {
+      says: 'Her terms in force.',
+      schema: ROSTER,
+      headers: { 'cache-control': 'no-cache', ...ANY_ORIGIN },
+    },
   },
   refuses: { 404: ['not_found'] },
   async handle({ issuer, terms }: Terms, { query, answer }) {
@@ -76,6 +81,7 @@ export const TERMS_DOCUMENT: Endpoint<Terms> = endpoint({
     200: { says: 'The document, in the representation asked for.' },
     304: { says: 'The caller has it already (If-None-Match).' },
   },
+  anyOrigin: true,
   async handle({ issuer, terms }: Terms, { parameters, query, request, answer }) {
     const { owner, tier, version: number } = parameters
     const template_id = `${owner}/${tier}/${number}`
@@ -93,9 +99,7 @@ export const TERMS_DOCUMENT: Endpoint<Terms> = endpoint({
       vary: 'accept',
       'x-content-type-options': 'nosniff',
       'referrer-policy': 'no-referrer',
-      ...(wanted === 'html'
-        ? { 'content-security-policy': TERMS_HTML_POLICY }
-        : { 'access-control-allow-origin': '*' }),
+      ...(wanted === 'html' ? { 'content-security-policy': TERMS_HTML_POLICY } : ANY_ORIGIN),
     }
     return names(request.headers['if-none-match'], etag)
       ? answer(304, undefined, headers)

@@ -3,6 +3,7 @@
  * which the digest does not cover. Contract: "Tally for a jointly held resource".
  */
 import { z } from 'zod'
+import { ANY_ORIGIN } from '../http/any-origin.ts'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'
 import { mandateSummary } from '../rules/mandate-words.ts'
 import { listResources, readAccount } from '../storage/tally/accounts.ts'
@@ -36,7 +37,7 @@ const DOCUMENT = z.strictObject({
   ),
 })
 
-const headers = { 'cache-control': 'public, max-age=30', 'access-control-allow-origin': '*' }
+const headers = { 'cache-control': 'public, max-age=30', ...ANY_ORIGIN }
 
 export const MANDATE: Endpoint<Pick<Tally, 'database'>> = endpoint({
   method: 'get',

@@ -3,6 +3,7 @@
  * `/jwks`, `/owner-resources`. Decides nothing about calls.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { ANY_ORIGIN } from '../../http/any-origin.ts'
 import { serveEndpoints } from '../../http/endpoint.ts'
 import { OPENAPI_ENDPOINT, openApiDocument } from '../../http/openapi.ts'
 import { createHttpServer, type HttpServer, type HttpServerOptions } from '../../http/server.ts'
@@ -26,22 +27,24 @@ const BODY_BYTES_MAX = 4096
 /** Of what is everybody's to read, by any page too. */
 const PUBLIC = {
   'cache-control': `public, max-age=${DOCUMENT_CACHE_SECONDS}`,
-  'access-control-allow-origin': '*',
+  ...ANY_ORIGIN,
 }
+
+const FOR_ALL = { config: { anyOrigin: true } } as const
 
 /** The server of public documents, not yet listening. */
 export function createDocumentServer(options: DocumentServerOptions): HttpServer {
   const server = createHttpServer({ ...options, bodyBytesMax: BODY_BYTES_MAX })
   const documents = createPublicDocuments(options)
-  server.get(WELL_KNOWN.protectedResource, async (_request, reply) =>
+  server.get(WELL_KNOWN.protectedResource, FOR_ALL, async (_request, reply) =>
     reply.headers(PUBLIC).send(documents.metadata('')),
   )
-  server.get(`${WELL_KNOWN.protectedResource}/*`, async (request, reply) => {
+  server.get(`${WELL_KNOWN.protectedResource}/*`, FOR_ALL, async (request, reply) => {
     const rawPath = request.raw.url!.split('?', 1)[0]!
     const document = documents.metadata(rawPath.slice(WELL_KNOWN.protectedResource.length))
     return reply.headers(PUBLIC).send(document)
   })
-  server.get('/jwks', async (_request, reply) => reply.headers(PUBLIC).send(documents.jwks))
+  server.get('/jwks', FOR_ALL, async (_request, reply) => reply.headers(PUBLIC).send(documents.jwks))
   server.get('/owner-resources', async (request, reply) =>
     reply.header('cache-control', 'no-store').send(await documents.listing(request)),
   )

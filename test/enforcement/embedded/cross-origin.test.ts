@@ -2,6 +2,8 @@
  * Browsers ask before they call, and read what they may. Contract: "Challenge (beat 1)": whoever may call can
  * read the challenge; docs/embedded.md.
  */
+import express, { type RequestHandler } from 'express'
+import Fastify from 'fastify'
 import { request } from 'node:http'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { serve, standEmbedded, type EmbeddedStand } from '../../support/embedded.ts'
@@ -62,6 +64,57 @@ describe('A browser of any origin', () => {
       })
       expect([answer.status, answer.headers.get('access-control-allow-origin')]).toEqual([200, '*'])
       await open.close()
+    },
+  )
+
+  /** Each serves the documents as its users do, and answers where. */
+  const SERVING: Record<string, () => Promise<{ base: string; close: () => Promise<void> }>> = {
+    node: async () => {
+      const documents = stand.point.documents()
+      const open = await serve((asked, response) => documents(asked, response, () => response.end()))
+      return { base: `http://127.0.0.1:${open.port}`, close: () => open.close() }
+    },
+    express: async () => {
+      const app = express()
+      app.use(stand.point.documents() as RequestHandler)
+      const open = await serve(app)
+      return { base: `http://127.0.0.1:${open.port}`, close: () => open.close() }
+    },
+    fastify: async () => {
+      const app = Fastify()
+      await app.register(stand.point.fastifyDocuments)
+      return { base: await app.listen({ host: '127.0.0.1', port: 0 }), close: () => app.close() }
+    },
+  }
+  const DOCUMENTS = [
+    '/jwks',
+    '/.well-known/oauth-protected-resource',
+    '/.well-known/oauth-protected-resource/mcp/alice',
+  ]
+  const MCP_FIELDS = 'authorization,content-type,last-event-id,mcp-protocol-version,mcp-session-id'
+
+  test.each(Object.keys(SERVING).flatMap(by => DOCUMENTS.map(path => [by, path] as const)))(
+    'is told that it may send the fields of a client of MCP (%s: %s)',
+    async (by, path) => {
+      const { base, close } = await SERVING[by]!()
+      const headers = {
+        origin: 'https://elsewhere.example',
+        'access-control-request-method': 'GET',
+        'access-control-request-headers': MCP_FIELDS,
+      }
+      const asked = await fetch(base + path, { method: 'OPTIONS', headers })
+      expect(asked.status).toBe(204)
+      expect(Object.fromEntries(asked.headers)).toMatchObject({
+        'access-control-allow-origin': '*',
+        'access-control-allow-headers': MCP_FIELDS,
+        'access-control-allow-methods': 'GET, HEAD',
+      })
+      const listing = await fetch(`${base}/owner-resources/alice`, { method: 'OPTIONS', headers })
+      expect([listing.status >= 400, listing.headers.get('access-control-allow-origin')]).toEqual([
+        true,
+        null,
+      ])
+      await close()
     },
   )
 })

@@ -4,6 +4,7 @@
  * sidecar.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { ANY_ORIGIN, anyOriginMay, isPreflight, type ReadHeader } from '../../../http/any-origin.ts'
 import { WELL_KNOWN } from '../../../wire/names.ts'
 import { Refusal } from '../../../wire/refusal.ts'
 import { denialMessage, denialOf } from '../../denial.ts'
@@ -32,7 +33,7 @@ export type FindDocument = (request: IncomingMessage) => Promise<DocumentAnswer 
 /** Of what is everybody's to read, by any page too. */
 const PUBLIC: Fields = [
   ['cache-control', `public, max-age=${DOCUMENT_CACHE_SECONDS}`],
-  ['access-control-allow-origin', '*'],
+  ...Object.entries(ANY_ORIGIN),
 ]
 const OF_ONE: Fields = [['cache-control', 'no-store']]
 const LISTING = '/owner-resources'
@@ -71,8 +72,17 @@ export function documentAnswers(find: FindDocument): AnswerDocument {
 function isDocumentPath(path: string): boolean {
   return (
     path === '/jwks' ||
-    [WELL_KNOWN.protectedResource, LISTING].some(base => path === base || path.startsWith(`${base}/`))
+    path === WELL_KNOWN.protectedResource ||
+    path.startsWith(`${WELL_KNOWN.protectedResource}/`) ||
+    isListing(path)
   )
+}
+
+const isListing = (path: string): boolean => path === LISTING || path.startsWith(`${LISTING}/`)
+
+function onlyLine({ headersDistinct }: IncomingMessage, name: string): string | undefined {
+  const lines = headersDistinct[name] ?? []
+  return lines.length === 1 ? lines[0] : undefined
 }
 
 /** The target as it was sent, even if a framework shortened it. */
@@ -85,6 +95,10 @@ async function answer(
   { target, path }: { target: string; path: string },
   documents: PublicDocuments,
 ): Promise<DocumentAnswer> {
+  const read: ReadHeader = name => onlyLine(request, name)
+  // The listing is signed for, and no page's.
+  if (!isListing(path) && isPreflight(request.method, read))
+    return { status: 204, headers: Object.entries(anyOriginMay(read)), body: '' }
   if (request.method !== 'GET' && request.method !== 'HEAD') {
     throw new Refusal('method_not_allowed', 'Use GET at this path.', { headers: { allow: 'GET' } })
   }

@@ -65,15 +65,10 @@ export function documentsPlugin(find: FindDocument): FastifyPluginCallback {
       if (found === undefined) return reply.callNotFound()
       return reply.code(found.status).headers(Object.fromEntries(found.headers)).send(found.body)
     }
-    for (const url of [
-      WELL_KNOWN.protectedResource,
-      `${WELL_KNOWN.protectedResource}/*`,
-      '/jwks',
-      '/owner-resources',
-      '/owner-resources/*',
-    ]) {
-      scope.route({ method: 'GET', url, handler })
-    }
+    // A browser asks before a page sends fields of its own to what is everybody's.
+    for (const url of [WELL_KNOWN.protectedResource, `${WELL_KNOWN.protectedResource}/*`, '/jwks'])
+      scope.route({ method: ['GET', 'OPTIONS'], url, handler })
+    for (const url of ['/owner-resources', '/owner-resources/*']) scope.route({ method: 'GET', url, handler })
     done()
   }
 }
