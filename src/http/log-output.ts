@@ -4,31 +4,23 @@
  * that stands still must not end a server, nor keep its answers waiting.
  */
 import type { Writable } from 'node:stream'
+import { boundedLines, type WriteLines } from '../limits/bounded-lines.ts'
 
 /** Of lines that were written and not read yet, in bytes. */
 const WAITING_BYTES_MAX = 4 * 1_024 * 1_024
-
-/** Writes whole lines, `count` of them. */
-export type WriteLines = (lines: string, count: number) => void
 
 /**
  * Lines go to the stream while it takes them. Once it does again, one more line says how many were dropped.
  * A reader that went away is no fault of the process: everything is dropped then.
  */
 export function boundedOutput(stream: Writable, bytesMax = WAITING_BYTES_MAX): WriteLines {
-  let dropped = 0
   let gone = false
   stream.on('error', () => {
     gone = true
   })
+  const write = boundedLines(stream, { bytesMax, saying })
   return (lines, count) => {
-    if (gone) return
-    if (stream.writableLength + lines.length > bytesMax) {
-      dropped += count
-      return
-    }
-    stream.write(dropped === 0 ? lines : `${saying(dropped)}${lines}`)
-    dropped = 0
+    if (!gone) write(lines, count)
   }
 }
 

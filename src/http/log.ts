@@ -3,7 +3,8 @@
  * ticket, a signature or a secret, and never a raw control or direction mark that could forge a terminal's
  * output.
  */
-import { boundedOutput, type WriteLines } from './log-output.ts'
+import type { WriteLines } from '../limits/bounded-lines.ts'
+import { boundedOutput } from './log-output.ts'
 import { pino, type Logger, type LoggerOptions } from 'pino'
 
 export type { Logger }

@@ -35,7 +35,10 @@ export function addArchiveCommands(program: Command, action: Action): void {
 
 async function exportTo(session: Session, file: string): Promise<void> {
   if (file === '-') {
-    for await (const line of session.client.export()) session.terminal.out(`${JSON.stringify(line)}\n`)
+    for await (const line of session.client.export()) {
+      session.terminal.out(`${JSON.stringify(line)}\n`)
+      await session.terminal.taken?.()
+    }
     return
   }
   let rows = 0

@@ -133,6 +133,8 @@ async function followOn(
         for await (const entry of session.client.ledger({ ...from, after })) {
           printEntry(session, entry, labels)
           after = entry.seq
+          await session.terminal.taken?.(signal)
+          if (signal.aborted) return
         }
         wait = everyMs
       } catch (error) {

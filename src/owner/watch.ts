@@ -32,6 +32,8 @@ export async function watch(session: Session, { after }: { after?: string } = {}
     for await (const event of events) {
       await shown
       terminal.out(session.json ? `${printableLine(event)}\n` : eventLine(event))
+      // Her authority is asked for no more than she reads.
+      await terminal.taken?.(signal)
     }
     await shown
   })

@@ -4,6 +4,7 @@
  */
 import { createInterface } from 'node:readline/promises'
 import { CommanderError, type Command } from 'commander'
+import { boundedLines } from '../limits/bounded-lines.ts'
 import { printable } from './printable.ts'
 
 /**
@@ -18,6 +19,11 @@ export interface Terminal {
   out(text: string): void
   err(text: string): void
   /**
+   * Resolves when the reader of `out` has taken so much that more may be written, or when `signal` ends the
+   * wait. A command that prints without end waits for it; undefined if all is taken at once.
+   */
+  readonly taken?: ((signal?: AbortSignal) => Promise<void>) | undefined
+  /**
    * How many characters fit on a line; undefined if the output goes to a file or a program, which gets
    * everything in full.
    */
@@ -26,16 +32,42 @@ export interface Terminal {
   readonly confirm?: ((question: string) => Promise<boolean>) | undefined
 }
 
+/**
+ * Of messages that were written and not read yet, in bytes. Whoever starts the bridge may never read what it
+ * says, and it says something for as long as it runs.
+ */
+const UNREAD_BYTES_MAX = 1_024 * 1_024
+
+const writeMessage = boundedLines(process.stderr, {
+  bytesMax: UNREAD_BYTES_MAX,
+  saying: dropped => `usher: ${dropped} messages were dropped here: nobody read them in time\n`,
+})
+
 /** The terminal of this process. */
 export const processTerminal: Terminal = {
   out: text => void process.stdout.write(text),
-  err: text => void process.stderr.write(text),
+  err: text => writeMessage(text, 1),
+  taken: signal => untilTaken(process.stdout, signal),
   get columns() {
     return process.stdout.isTTY ? process.stdout.columns : undefined
   },
   get confirm() {
     return process.stdin.isTTY && process.stdout.isTTY ? askYesOrNo : undefined
   },
+}
+
+/** Listens for no failure of the stream, because that would be taken for a reader (unread-output.ts). */
+async function untilTaken(stream: NodeJS.WriteStream, signal: AbortSignal | undefined): Promise<void> {
+  if (!stream.writableNeedDrain || signal?.aborted === true) return
+  await new Promise<void>(resolve => {
+    const end = (): void => {
+      stream.off('drain', end)
+      signal?.removeEventListener('abort', end)
+      resolve()
+    }
+    stream.once('drain', end)
+    signal?.addEventListener('abort', end)
+  })
 }
 
 /** Any answer but yes counts as no. */

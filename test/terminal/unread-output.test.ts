@@ -3,13 +3,16 @@
  * server goes on within its memory.
  */
 import { spawn } from 'node:child_process'
+import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import { describe, expect, it } from 'vitest'
 import { boundedOutput } from '../../src/http/log-output.ts'
 import { endWhenUnread, UNREAD } from '../../src/terminal/unread-output.ts'
+import { until } from '../support/until.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
 const CLI = usherProgram()
+const TERMINAL = join(import.meta.dirname, '../../src/terminal/command.ts')
 
 /** The ending of a command in a pipe, and what it said on standard error. */
 function inPipe(command: string): Promise<{ codes: string; err: string }> {
@@ -59,6 +62,61 @@ describe('A command whose reader goes away', () => {
     stream.emit('error', Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }))
     write('a line\n', 1)
     expect(ends).toEqual([])
+  })
+})
+
+/** What a command does with its terminal, as a program of its own whose output stands still at first. */
+const SAYING = `
+  import { processTerminal } from ${JSON.stringify(TERMINAL)}
+  for (let n = 0; n < 20_000; n++) processTerminal.err('x'.repeat(999) + '\\n')
+  process.stdout.write(process.stderr.writableLength + '\\n')
+  await new Promise(resolve => process.stdin.once('data', resolve))
+  await new Promise(resolve => process.stderr.write('', resolve))
+  processTerminal.err('the last\\n')
+  process.stdin.destroy()`
+const PRINTING = `
+  import { processTerminal } from ${JSON.stringify(TERMINAL)}
+  let printed = 0
+  for (; printed < 20_000; printed++) {
+    if (process.stdout.writableNeedDrain) process.stderr.write('waits\\n')
+    await processTerminal.taken()
+    processTerminal.out('x'.repeat(999) + '\\n')
+    if (process.stdout.writableLength > 100_000) process.stderr.write('too much\\n')
+  }`
+
+describe('A command that goes on while nobody reads', () => {
+  function run(script: string) {
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'pipe' })
+    const read = { stdout: '', stderr: '' }
+    const follow = (name: 'stdout' | 'stderr') =>
+      void child[name].on('data', (data: Buffer) => (read[name] += data.toString()))
+    const ended = new Promise<number | null>(resolve => child.once('close', resolve))
+    return { child, read, follow, ended }
+  }
+
+  it('keeps messages up to a bound, drops those beyond it, and says so when it is read', async () => {
+    const { child, read, follow, ended } = run(SAYING)
+    follow('stdout')
+    await until(() => read.stdout.includes('\n'))
+    expect(Number(read.stdout)).toBeLessThanOrEqual(1_024 * 1_024)
+    follow('stderr')
+    child.stdin.write('read\n')
+    expect(await ended).toBe(0)
+    const lines = read.stderr.trim().split('\n')
+    const [, dropped] = /^usher: (\d+) messages were dropped here/.exec(lines.at(-2)!) ?? []
+    expect(lines.at(-1)).toBe('the last')
+    expect(lines.length - 2 + Number(dropped)).toBe(20_000)
+  })
+
+  it('prints no more than is taken, and all of it once it is', async () => {
+    const { read, follow, ended } = run(PRINTING)
+    follow('stderr')
+    await until(() => read.stderr.includes('\n'))
+    follow('stdout')
+    expect(await ended).toBe(0)
+    expect(read.stdout.length).toBe(20_000 * 1_000)
+    expect(read.stderr).toContain('waits')
+    expect(read.stderr).not.toContain('too much')
   })
 })
 

@@ -1,0 +1,30 @@
+/**
+ * Bounds the memory of lines that were written and that nobody has read yet: what is beyond it is dropped and
+ * counted. Contract: "What the service does": a reader that stands still ends nothing, and holds up nothing.
+ */
+
+/** What takes lines: a stream of Node. */
+export interface LineStream {
+  /** Of what was written and not taken yet, in bytes. */
+  readonly writableLength: number
+  write(text: string): unknown
+}
+
+/** Writes whole lines, `count` of them. */
+export type WriteLines = (lines: string, count: number) => void
+
+/** Lines go to the stream while it takes them. Once it does again, `saying` says first how many were dropped. */
+export function boundedLines(
+  stream: LineStream,
+  { bytesMax, saying }: { bytesMax: number; saying: (dropped: number) => string },
+): WriteLines {
+  let dropped = 0
+  return (lines, count) => {
+    if (stream.writableLength + lines.length > bytesMax) {
+      dropped += count
+      return
+    }
+    stream.write(dropped === 0 ? lines : `${saying(dropped)}${lines}`)
+    dropped = 0
+  }
+}
