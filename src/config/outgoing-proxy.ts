@@ -7,12 +7,14 @@
 export interface ProxyVariables {
   http_proxy?: string
   https_proxy?: string
+  /** For requests whose own variable names none. */
+  all_proxy?: string
   no_proxy?: string
 }
 
 /** Reads them. */
 export function proxyVariables(environment: NodeJS.ProcessEnv = process.env): ProxyVariables {
-  const names = ['http_proxy', 'https_proxy', 'no_proxy'] as const
+  const names = ['http_proxy', 'https_proxy', 'all_proxy', 'no_proxy'] as const
   const given = names.map(name => [name, environment[name] || environment[name.toUpperCase()]] as const)
   return Object.fromEntries(given.filter(([, value]) => value !== undefined && value !== ''))
 }

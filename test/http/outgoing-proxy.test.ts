@@ -52,7 +52,10 @@ describe('A proxy that the environment names', () => {
   it.each<[string, string, string[], string]>([
     ['an agent', 'HTTPS_PROXY', CALL, 'tools.example:443'],
     ['an agent, by the name in small letters', 'https_proxy', CALL, 'tools.example:443'],
+    ['an agent, by the name for all', 'ALL_PROXY', CALL, 'tools.example:443'],
+    ['an agent, by the name for all in small letters', 'all_proxy', CALL, 'tools.example:443'],
     ['an owner', 'HTTPS_PROXY', OWNER, 'as.example:443'],
+    ['an owner, by the name for all', 'ALL_PROXY', OWNER, 'as.example:443'],
     [
       'the survey of tools',
       'HTTPS_PROXY',
@@ -66,6 +69,10 @@ describe('A proxy that the environment names', () => {
 
   it.each([
     ['what NO_PROXY names', { NO_PROXY: 'tools.example' }, 'https://tools.example/mcp'],
+    ['what NO_PROXY names with a port', { NO_PROXY: 'tools.example:443' }, 'https://tools.example/mcp'],
+    ['what is below a name of NO_PROXY', { NO_PROXY: 'a.test, .example' }, 'https://tools.example/mcp'],
+    ['anything where NO_PROXY is a star', { NO_PROXY: '*' }, 'https://tools.example/mcp'],
+    ['anything where a star is in NO_PROXY', { no_proxy: 'a.test,*' }, 'https://tools.example/mcp'],
     ['this machine', {}, 'http://127.0.0.1:1/mcp'],
     ['this machine by its name', {}, 'http://localhost:1/mcp'],
   ])('is not the way to %s', async (_, more, resource) => {
@@ -81,7 +88,31 @@ describe('A proxy that the environment names', () => {
     )
   })
 
-  it.each([{}, { HTTPS_PROXY: '' }, { NO_PROXY: '*' }])('is none where there is none: %j', environment => {
-    expect(useProxy(proxyVariables(environment))).toBeUndefined()
+  it.each([
+    ['socks5://127.0.0.1:1080', {}],
+    ['socks5h://127.0.0.1:1080', { HTTP_PROXY: 'http://127.0.0.1:1' }],
+    ['socks://127.0.0.1:1080', {}],
+    ['127.0.0.1:1080', {}],
+  ])('for all that is no HTTP proxy is not used, and that is said once: %s with %j', async (all, more) => {
+    const said = await usher({ ALL_PROXY: all, ...more }, ...CALL)
+    expect(said.match(/Warning: ALL_PROXY is not used: .*Give HTTPS_PROXY/g)).toHaveLength(1)
   })
+
+  it('for all is not looked at where HTTPS_PROXY names one', async () => {
+    const said = await usher({ ALL_PROXY: 'socks5://127.0.0.1:1080', HTTPS_PROXY: url }, ...CALL)
+    expect(said).not.toContain('Warning')
+    expect(new Set(asked)).toEqual(new Set(['tools.example:443']))
+  })
+
+  it('for all gives way to the name of its own kind', async () => {
+    await usher({ ALL_PROXY: 'http://127.0.0.1:1', HTTPS_PROXY: url }, ...CALL)
+    expect(new Set(asked)).toEqual(new Set(['tools.example:443']))
+  })
+
+  it.each([{}, { HTTPS_PROXY: '' }, { ALL_PROXY: '' }, { all_proxy: '', NO_PROXY: 'a' }, { NO_PROXY: '*' }])(
+    'is none where there is none: %j',
+    environment => {
+      expect(useProxy(proxyVariables(environment))).toBeUndefined()
+    },
+  )
 })
