@@ -16,15 +16,30 @@ export async function writeDurably(directory: string, name: string, text: string
 export async function createDurably(directory: string, name: string, text: string): Promise<void> {
   await place({ directory, name, text }, async (from, to) => {
     await link(from, to).catch(async (error: NodeJS.ErrnoException) => {
-      if (WITHOUT_LINKS.has(error.code ?? '')) return nameOnce(from, to)
-      if (error.code !== 'EEXIST') throw error
+      if (error.code === 'EEXIST') return
+      if (NO_FILE_EITHER.has(error.code ?? '')) throw error
+      return nameOnce(from, to)
     })
     await rm(from, { force: true })
   })
 }
 
-/** What `link` says where there are no hard links: on FAT, on shares of Windows, in some containers. */
-const WITHOUT_LINKS: ReadonlySet<string> = new Set(['ENOTSUP', 'EOPNOTSUPP', 'EPERM', 'ENOSYS', 'EMLINK'])
+/**
+ * What `link` says where no file can be had at all. Anything else may be how a file system says that it has no
+ * hard links, and each says it by another code: FAT, shares of Windows, Android, containers, what is in user
+ * space.
+ */
+const NO_FILE_EITHER: ReadonlySet<string> = new Set([
+  'EDQUOT',
+  'EIO',
+  'ELOOP',
+  'ENAMETOOLONG',
+  'ENOENT',
+  'ENOSPC',
+  'ENOTDIR',
+  'EROFS',
+  'ESTALE',
+])
 /** Whoever may give the name has given it long before; a claim that is older was left by a killed process. */
 const CLAIM_MS_MAX = 10_000
 const CLAIM_PAUSE_MS = 20
@@ -35,6 +50,7 @@ const CLAIM_PAUSE_MS = 20
  */
 async function nameOnce(from: string, to: string): Promise<void> {
   const claim = join(dirname(to), `.${basename(to)}.claim`)
+  let now: (() => number) | undefined
   for (;;) {
     try {
       await mkdir(claim)
@@ -47,20 +63,39 @@ async function nameOnce(from: string, to: string): Promise<void> {
       ({ mtimeMs }) => mtimeMs,
       () => undefined,
     )
-    if (since !== undefined && Date.now() - since > CLAIM_MS_MAX) await rmdir(claim).catch(() => undefined)
+    now ??= await clockOf(claim)
+    if (since !== undefined && now() - since > CLAIM_MS_MAX) await rmdir(claim).catch(() => undefined)
     else await delay(CLAIM_PAUSE_MS)
   }
   try {
     if (!(await isThere(to))) await rename(from, to)
   } finally {
-    await rmdir(claim)
+    // Somebody else took it for one that was left, and has removed it.
+    await rmdir(claim).catch(() => undefined)
   }
 }
 
+/** The clock of the file system, by a folder that is made beside: that of a share is not the clock of this machine. */
+async function clockOf(claim: string): Promise<() => number> {
+  const probe = `${claim}.${crypto.randomUUID()}`
+  await mkdir(probe)
+  try {
+    const { mtimeMs } = await stat(probe)
+    const since = performance.now()
+    return () => mtimeMs + performance.now() - since
+  } finally {
+    await rmdir(probe)
+  }
+}
+
+/** Whatever cannot be looked at may be there, and must not be replaced. */
 function isThere(path: string): Promise<boolean> {
   return access(path).then(
     () => true,
-    () => false,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return false
+      throw error
+    },
   )
 }
 
@@ -145,4 +180,13 @@ async function syncFolder(directory: string): Promise<void> {
 }
 
 /** `ENOENT`: a folder that is gone has no names to keep. */
-const WITHOUT_FOLDER_SYNC: ReadonlySet<string> = new Set(['EINVAL', 'EISDIR', 'EPERM', 'ENOTSUP', 'ENOENT'])
+const WITHOUT_FOLDER_SYNC: ReadonlySet<string> = new Set([
+  'EBADF',
+  'EINVAL',
+  'EISDIR',
+  'ENOENT',
+  'ENOSYS',
+  'ENOTSUP',
+  'EOPNOTSUPP',
+  'EPERM',
+])

@@ -9,7 +9,9 @@ import promises, {
   readdir,
   readFile,
   rm,
+  rmdir,
   stat,
+  symlink,
   utimes,
   type FileHandle,
 } from 'node:fs/promises'
@@ -18,6 +20,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { createDurably, removeDurably, writeDurably } from '../../src/files/durable-file.ts'
+import { until } from '../support/until.ts'
 
 let folder: string
 let steps: string[]
@@ -73,7 +76,18 @@ function withoutLinks(code: string): void {
   syncBuiltinESMExports()
 }
 
-it.each(['ENOTSUP', 'EPERM', 'ENOSYS', 'EOPNOTSUPP'])(
+it.each([
+  'ENOTSUP',
+  'EPERM',
+  'ENOSYS',
+  'EOPNOTSUPP',
+  'EMLINK',
+  'EACCES',
+  'EXDEV',
+  'EINVAL',
+  'EPROTO',
+  'UNKNOWN',
+])(
   'Where there are no hard links (%s), it is that of whoever came first, too, and nothing is left beside it',
   async code => {
     withoutLinks(code)
@@ -107,11 +121,74 @@ it('Where there are no hard links, what a killed writer left keeps nobody from w
   expect(await readdir(folder)).toEqual(['key'])
 })
 
-it('Another fault of the file system is told as it is', async () => {
-  withoutLinks('EIO')
-  await expect(createDurably(folder, 'key', 'one')).rejects.toMatchObject({ code: 'EIO' })
-  expect(await readdir(folder)).toEqual([])
+/** As on a share whose clock goes otherwise than that of this machine. */
+function withClockAhead(ms: number): void {
+  const original = promises.stat as (path: string) => Promise<{ mtimeMs: number }>
+  vi.spyOn(promises, 'stat').mockImplementation((async (path: string) => {
+    const { mtimeMs } = await original(path)
+    steps.push('stat')
+    return { mtimeMs: mtimeMs + ms }
+  }) as typeof promises.stat)
+  syncBuiltinESMExports()
+}
+
+const HOUR = 3_600_000
+it.each([
+  ['before', HOUR],
+  ['behind', -HOUR],
+])('What a killed writer left keeps nobody from it on a share whose clock is %s ours', async (_what, ms) => {
+  withoutLinks('ENOTSUP')
+  withClockAhead(ms)
+  await mkdir(join(folder, '.key.claim'))
+  const longAgo = new Date(Date.now() - 60_000)
+  await utimes(join(folder, '.key.claim'), longAgo, longAgo)
+  await createDurably(folder, 'key', 'one')
+  expect(await readdir(folder)).toEqual(['key'])
 })
+
+it('A writer that lives keeps its turn on a share whose clock is behind ours', async () => {
+  withoutLinks('ENOTSUP')
+  withClockAhead(-HOUR)
+  await mkdir(join(folder, '.key.claim'))
+  const created = createDurably(folder, 'key', 'one')
+  // It has looked at the claim, and at the clock, and looks again.
+  await until(() => steps.filter(step => step === 'stat').length > 3)
+  expect(await readdir(folder)).toContain('.key.claim')
+  await rmdir(join(folder, '.key.claim'))
+  await created
+  expect(await readFile(join(folder, 'key'), 'utf8')).toBe('one')
+})
+
+it('A file that cannot be looked at is not replaced', async () => {
+  withoutLinks('ENOTSUP')
+  await symlink('key', join(folder, 'key'))
+  await expect(createDurably(folder, 'key', 'one')).rejects.toMatchObject({ code: 'ELOOP' })
+  expect(await readdir(folder)).toEqual(['key'])
+})
+
+it.each(['EIO', 'ENOSPC', 'EDQUOT', 'EROFS'])(
+  'Another fault of the file system is told as it is: %s',
+  async code => {
+    withoutLinks(code)
+    await expect(createDurably(folder, 'key', 'one')).rejects.toMatchObject({ code })
+    expect(await readdir(folder)).toEqual([])
+  },
+)
+
+it.each(['EBADF', 'EINVAL', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EPERM'])(
+  'A file system that cannot sync the names in a folder (%s) keeps the file',
+  async code => {
+    const probe = await open(folder, 'r')
+    const prototype = Object.getPrototypeOf(probe) as FileHandle
+    await probe.close()
+    vi.spyOn(prototype, 'sync').mockImplementation(async function (this: FileHandle) {
+      if ((await this.stat()).isDirectory()) throw Object.assign(new Error('no'), { code })
+    })
+    await writeDurably(folder, 'a.json', 'one')
+    await createDurably(folder, 'key', 'one')
+    expect(await readFile(join(folder, 'key'), 'utf8')).toBe('one')
+  },
+)
 
 it('A folder that is made for it is there too, with those above it', async () => {
   await writeDurably(join(folder, 'a', 'b', 'c'), 'd.json', '{}')

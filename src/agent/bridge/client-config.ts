@@ -93,10 +93,21 @@ export async function configure(options: ConfigureOptions, terminal: Terminal): 
   const kept = await replace(path, before, { after, secret: options.running !== undefined })
   const told = kept === undefined ? '' : `; the file as it was is ${printable(kept)}`
   terminal.err(`Wrote ${printable(name)} to ${printable(path)}${told}.\n`)
-  if (options.running !== undefined)
+  if (options.running === undefined) return
+  terminal.err(
+    `It holds the secret of this client: keep ${printable(path)} and its copies out of version control.\n`,
+  )
+  for (const open of await openToOthers(kept === undefined ? [path] : [path, kept]))
     terminal.err(
-      `It holds the secret of this client: keep ${printable(path)} and its copies out of version control.\n`,
+      `Others on this machine can read ${printable(open)}: its file system keeps no modes. Keep it elsewhere, or mount it with a mask of 077.\n`,
     )
+}
+
+/** Those of the files that others than their user may read. Windows has no such modes. */
+async function openToOthers(paths: readonly string[]): Promise<string[]> {
+  if (process.platform === 'win32') return []
+  const modes = await Promise.all(paths.map(async path => (await stat(path)).mode))
+  return paths.filter((_path, at) => (modes[at]! & 0o044) !== 0)
 }
 
 function entryOf({ resources, environment: env = {}, running }: ConfigureOptions): Entry {
@@ -234,13 +245,20 @@ async function replace(
   const target = await realpath(path)
   const kept = await keep(target)
   // It may hold the secret already.
-  if (secret) await chmod(kept, 0o600)
+  if (secret) await chmod(kept, 0o600).catch(unlessWithoutModes)
   const temporary = `${target}.${crypto.randomUUID()}`
   // What holds a secret is its owner's alone, also where the file was not.
   const mode = (await stat(target)).mode & (secret ? 0o600 : 0o777)
   await writeFile(temporary, after, { mode, flag: 'wx' })
   await rename(temporary, target)
   return kept
+}
+
+/** What `chmod` says where a file system keeps no modes: FAT, shares of Windows, a drive of Windows in WSL. */
+const WITHOUT_MODES: ReadonlySet<string> = new Set(['ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EPERM'])
+
+function unlessWithoutModes(error: NodeJS.ErrnoException): void {
+  if (!WITHOUT_MODES.has(error.code ?? '')) throw error
 }
 
 /**

@@ -3,7 +3,7 @@
  * cannot see each other's processes. Contract: "Permission ticket" and "Single-use grant": if two would lead
  * the same request, one does.
  */
-import { readlinkSync, readFileSync } from 'node:fs'
+import { readFileSync, readlinkSync } from 'node:fs'
 import { access, mkdir, readdir, readFile, rm, stat, unlink, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
@@ -44,8 +44,8 @@ const HOLD_PAUSE_MILLISECONDS = 40
 
 const instance = crypto.randomUUID()
 let place: string | undefined
-/** The files that this process holds, with their content. */
-const holding = new Map<string, string>()
+/** The files that this process holds, by name, which is unique: a folder may have several names. */
+const holding = new Map<string, { path: string; text: string }>()
 let heartbeat: NodeJS.Timeout | undefined
 
 /**
@@ -72,13 +72,13 @@ export async function holdIn(
     const offer = `${path}${OFFERED}`
     const release = async (): Promise<void> => {
       await rm(path, { force: true })
-      forget(path)
+      forget(mine)
       await rm(offer, { force: true })
     }
     try {
       const self: Holder = { instance, place: ownPlace(), pid: process.pid, started: startOf(process.pid) }
       const text = JSON.stringify(self)
-      holding.set(path, text)
+      holding.set(mine, { path, text })
       await writeFile(path, text, { mode: 0o600, flag: 'wx' })
       if (!(await isHeldByAnother(folder, { id, mine, wanted }))) {
         heartbeat ??= setInterval(() => void beat(), HEARTBEAT_MILLISECONDS).unref()
@@ -90,7 +90,7 @@ export async function holdIn(
         }
       }
     } catch (error) {
-      await release().catch(() => forget(path))
+      await release().catch(() => forget(mine))
       throw error
     }
     await release()
@@ -100,8 +100,8 @@ export async function holdIn(
   }
 }
 
-function forget(path: string): void {
-  holding.delete(path)
+function forget(name: string): void {
+  holding.delete(name)
   if (holding.size > 0) return
   clearInterval(heartbeat)
   heartbeat = undefined
@@ -111,8 +111,8 @@ function forget(path: string): void {
 async function beat(): Promise<void> {
   // The file is overwritten, never created: if another process removed it, it was taken over, and must stay
   // removed.
-  const touch = ([path, text]: [string, string]): Promise<void> => writeFile(path, text, { flag: 'r+' })
-  await Promise.all([...holding].map(held => touch(held).catch(() => undefined)))
+  const beats = [...holding.values()].map(({ path, text }) => writeFile(path, text, { flag: 'r+' }))
+  await Promise.allSettled(beats)
 }
 
 async function isThere(path: string): Promise<boolean> {
@@ -150,10 +150,10 @@ async function isHeldByAnother(folder: string, { id, mine, wanted }: Wanted): Pr
   const offering: string[] = []
   for (const name of others) {
     const path = join(folder, name)
-    const seen = await Promise.all([readFile(path, 'utf8'), stat(path)]).catch(() => undefined)
+    const seen = await Promise.all([readFile(path, 'utf8'), stat(path)]).catch(isGone)
     if (seen === undefined) continue
     const [text, { mtimeMs }] = seen
-    if (!isAlive(path, text, now - mtimeMs)) await removeHolder(path)
+    if (!isAlive(name, text, now - mtimeMs)) await removeHolder(path)
     else if (wanted === 'offered' && names.includes(`${name}${OFFERED}`)) offering.push(path)
     else return true
   }
@@ -165,20 +165,26 @@ async function isHeldByAnother(folder: string, { id, mine, wanted }: Wanted): Pr
   return false
 }
 
+/** Released meanwhile; a holder whose file cannot be read for another reason may live. */
+function isGone(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error
+}
+
 async function removeHolder(path: string): Promise<void> {
   await rm(path, { force: true })
   await rm(`${path}${OFFERED}`, { force: true })
 }
 
-function isAlive(path: string, text: string, silentMilliseconds: number): boolean {
+function isAlive(name: string, text: string, silentMilliseconds: number): boolean {
   const holder = readHolder(text)
   const isSilent = silentMilliseconds > SILENT_MILLISECONDS_MAX
   // A file that is just being written cannot be read yet.
   if (holder === undefined || holder.place !== ownPlace()) return !isSilent
-  if (holder.instance === instance) return holding.has(path)
+  if (holder.instance === instance) return holding.has(name)
   if (!isRunning(holder.pid)) return false
   // Process numbers are reused. So if the system tells when a process began, that must match, too.
-  return holder.started === UNKNOWN ? !isSilent : holder.started === startOf(holder.pid)
+  const started = startOf(holder.pid)
+  return holder.started === UNKNOWN || started === UNKNOWN ? !isSilent : holder.started === started
 }
 
 function readHolder(text: string): Holder | undefined {
@@ -213,7 +219,7 @@ function readPlace(): string {
 
 const UNKNOWN = 'unknown'
 
-/** When a process began, as Linux counts it. */
+/** When a process began, as Linux counts it; `UNKNOWN` if the system does not tell, for whatever reason. */
 function startOf(pid: number): string {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')

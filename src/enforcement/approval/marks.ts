@@ -100,9 +100,18 @@ async function syncFolder(directory: string): Promise<void> {
   try {
     await syncAndClose(folder)
   } catch (error) {
-    if (!['EINVAL', 'EPERM', 'ENOTSUP'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+    if (!WITHOUT_FOLDER_SYNC.has((error as NodeJS.ErrnoException).code ?? '')) throw error
   }
 }
+
+const WITHOUT_FOLDER_SYNC: ReadonlySet<string> = new Set([
+  'EBADF',
+  'EINVAL',
+  'ENOSYS',
+  'ENOTSUP',
+  'EOPNOTSUPP',
+  'EPERM',
+])
 
 async function syncAndClose(file: FileHandle): Promise<void> {
   try {

@@ -2,11 +2,12 @@
  * contract, "What the service does": an unmodified client is given the bridge by an entry in its own file,
  * and loses nothing in that file.
  */
-import { lstat, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import promises, { lstat, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parse } from '@decimalturn/toml-patch'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { configure } from '../../../src/agent/bridge/client-config.ts'
 import { capturedTerminal } from '../../support/captured-terminal.ts'
 
@@ -262,5 +263,49 @@ describe('The entry of a client', () => {
     await writeFile(file, Buffer.from([0x7b, 0xff, 0x7d]))
     await expect(write('cursor', file)).rejects.toThrow('add the entry by hand')
     expect(await readFile(file)).toEqual(Buffer.from([0x7b, 0xff, 0x7d]))
+  })
+})
+
+describe('A file that is to hold a secret, where the file system keeps no modes', () => {
+  const running = { url: 'http://127.0.0.1:8123/mcp', secret: 'of this client' }
+  const writeSecret = async (file: string): Promise<string> => {
+    const terminal = capturedTerminal()
+    await configure(
+      { resources: [RESOURCE], client: 'cursor', name: 'usher', write: file, running },
+      terminal,
+    )
+    return terminal.said
+  }
+  afterEach(() => {
+    vi.restoreAllMocks()
+    syncBuiltinESMExports()
+  })
+
+  it.each(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'])(
+    'is written, and it is said that others can read the copy (%s)',
+    async code => {
+      const file = join(folder, 'mcp.json')
+      await writeFile(file, '{"mcpServers":{}}', { mode: 0o644 })
+      vi.spyOn(promises, 'chmod').mockRejectedValue(Object.assign(new Error('no modes'), { code }))
+      syncBuiltinESMExports()
+      expect(await writeSecret(file)).toContain(`Others on this machine can read ${file}.bak`)
+      expect(await readFile(file, 'utf8')).toContain('of this client')
+    },
+  )
+
+  it('is told of no such thing where modes are kept', async () => {
+    const file = join(folder, 'mcp.json')
+    await writeFile(file, '{"mcpServers":{}}', { mode: 0o644 })
+    expect(await writeSecret(file)).not.toContain('Others')
+    for (const one of [file, `${file}.bak`]) expect((await stat(one)).mode & 0o077).toBe(0)
+  })
+
+  it('is not written where its copy fails otherwise', async () => {
+    const file = join(folder, 'mcp.json')
+    await writeFile(file, '{"mcpServers":{}}')
+    vi.spyOn(promises, 'chmod').mockRejectedValue(Object.assign(new Error('read only'), { code: 'EROFS' }))
+    syncBuiltinESMExports()
+    await expect(writeSecret(file)).rejects.toMatchObject({ code: 'EROFS' })
+    expect(await readFile(file, 'utf8')).toBe('{"mcpServers":{}}')
   })
 })

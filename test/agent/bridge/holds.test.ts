@@ -2,9 +2,11 @@
  * contract, "Permission ticket" and "Single-use grant", for bridges that share a folder and do not see each
  * other's processes, as containers on one volume: one leads a request at a time, and what it wrote is there.
  */
-import { readdir, readFile, stat, utimes, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import fs from 'node:fs'
+import { readdir, readFile, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
+import { syncBuiltinESMExports } from 'node:module'
+import { basename, join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { SILENT_MILLISECONDS_MAX } from '../../../src/agent/bridge/holds.ts'
 import { KeptFamily } from '../../../src/agent/bridge/kept-family.ts'
 import { bridgeState, type BridgeState } from '../../../src/agent/bridge/state.ts'
@@ -74,6 +76,45 @@ describe('A request that another process holds', () => {
     const before = Date.now() - SILENT_MILLISECONDS_MAX / 2
     await expect.poll(async () => (await stat(path)).mtimeMs).toBeGreaterThan(before)
     await hold.release()
+  })
+})
+
+describe('A request whose holder cannot be looked at', () => {
+  it('is not taken over: another fault than that there is no such file says nothing about the holder', async () => {
+    const path = await heldElsewhere({})
+    await rm(path)
+    // A link to itself: no reader gets to a file, and the name is there.
+    await symlink(path, path)
+    await expect(state.hold(ID, 'offered')).rejects.toMatchObject({ code: 'ELOOP' })
+    expect(await readdir(held)).toEqual([basename(path)])
+  })
+
+  it('is not taken over by the same process that knows the folder by another name', async () => {
+    const hold = (await state.hold(ID, 'offered'))!
+    const alias = `${folder.folder}-alias`
+    await symlink(folder.folder, alias)
+    expect(await bridgeState(alias, 'client').hold(ID, 'offered')).toBeUndefined()
+    expect(await hold.isOurs()).toBe(true)
+    await hold.release()
+    await rm(alias)
+  })
+
+  it.each([
+    ['while it gives signs of life', 0, false],
+    ['but is once it was silent too long', SILENT_MILLISECONDS_MAX + 1000, true],
+  ])('is not taken over where the system does not tell when it began, %s', async (_what, silent, taken) => {
+    const path = await heldElsewhere({ pid: process.ppid, started: '1' })
+    await silentFor(path, silent)
+    const read = vi.spyOn(fs, 'readFileSync').mockImplementation(of => {
+      throw Object.assign(new Error('too many open files'), { code: 'EMFILE', path: of })
+    })
+    syncBuiltinESMExports()
+    const hold = await state.hold(ID, 'abandoned').finally(() => {
+      read.mockRestore()
+      syncBuiltinESMExports()
+    })
+    expect(hold !== undefined).toBe(taken)
+    await hold?.release()
   })
 })
 
