@@ -42,6 +42,11 @@ globalThis.fetch = (input, init) => {
   return step(what, () => fetch(input, init))
 }
 
+// No step of its own where something is killed: what is removed can be removed again.
+if (fullAt?.includes(' removed#') === true) {
+  const { rm } = promises
+  promises.rm = (path, options) => step(`${basename(dirname(String(path)))} removed`, () => rm(path, options))
+}
 const { rename } = promises
 promises.rename = (from, to) => step(`${basename(dirname(String(to)))} kept`, () => rename(from, to))
 syncBuiltinESMExports()

@@ -116,14 +116,14 @@ export function createCalls(parts: CallParts): Calls {
       const { resource, call } = asked
       const seen = await known(resource, call.tool)
       const operation = familyId(resource, call, true)
-      await pending.get(operation)?.dropped
+      await pending.get(operation)?.dropped()
       // Checked first, whatever is known about the tool by now: if this very call is running or was sent, it
       // is not made a second time.
       if (pending.has(operation) || (await state.family(operation)) !== undefined)
         return join(newFamily(operation, asked, parts.now()), undefined, asked.onProgress)
       const id = familyId(resource, call, seen?.access === 'asks')
       const record = newFamily(id, asked, parts.now())
-      await pending.get(id)?.dropped
+      await pending.get(id)?.dropped()
       if (pending.has(id)) return join(record, undefined, asked.onProgress)
       const direct = await callDirectly({ ...parts, renewals }, asked, note).catch(async (error: unknown) => {
         // The client gets the refusal even if it cannot be written to disk.

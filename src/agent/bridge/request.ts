@@ -38,10 +38,9 @@ const LOOK_SECONDS_MAX = 86_400
 
 /** A negotiation under way. */
 export class PendingRequest {
-  /**
-   * It is over, and nothing of it is kept when this resolves: a repeat of the call begins a new request.
-   */
-  dropped: Promise<void> | undefined
+  #dropping: Promise<void> | undefined
+  /** Whether it is over, and nothing of it is to be kept. */
+  #isOver = false
   readonly #parts: RequestParts
   readonly #kept: KeptFamily
   readonly #at = new Stages()
@@ -263,9 +262,24 @@ export class PendingRequest {
     }
   }
 
+  /**
+   * If it is over: nothing of it is kept when this resolves, and a repeat of the call begins a new request. What
+   * could not be removed is tried again each time, because until then no such call can be made.
+   */
+  dropped(): Promise<void> | undefined {
+    return this.#isOver ? this.#forget() : undefined
+  }
+
   #forget(): Promise<void> {
-    this.dropped ??= this.#kept.drop().then(() => this.#end())
-    return this.dropped
+    this.#isOver = true
+    this.#dropping ??= this.#kept
+      .drop()
+      .then(() => this.#end())
+      .catch((error: unknown) => {
+        this.#dropping = undefined
+        throw error
+      })
+    return this.#dropping
   }
 
   async #end(): Promise<void> {

@@ -92,6 +92,24 @@ describe('A disk that is full for one file', () => {
   })
 })
 
+describe('A record that cannot be removed once the answer has left', () => {
+  it('is removed when the call is made again, which is a new request', async () => {
+    const { call } = await bridge({
+      name: 'unremoved',
+      capabilities: FORM,
+      environment: { NODE_OPTIONS: PRELOAD, FULL_AT: 'families removed#1' },
+    })
+    const trade = { symbol: 'VTI', qty: unique() }
+    for (const times of [1, 2]) {
+      const answer = call('place_trade', trade)
+      answer.catch(() => undefined)
+      await stand.owner.decide((await waiting()).family, 'approved')
+      expect((await answer).text).toBe(`Bought ${trade.qty} VTI`)
+      expect(executions('place_trade', trade)).toBe(times)
+    }
+  })
+})
+
 describe('A record of a request that cannot be read', () => {
   it.each([
     ['spoilt', async (path: string) => writeFile(path, '{')],
