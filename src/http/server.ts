@@ -9,6 +9,7 @@ import {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify'
+import { maxHeaderSize } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Server as TlsServer } from 'node:tls'
 import { Refusal, refusalBody, refusalHeaders, refuse } from '../wire/refusal.ts'
@@ -306,19 +307,25 @@ function asRefusal(error: FastifyError): Refusal | undefined {
   )
 }
 
-const UNPARSABLE = {
+/** How input that is no request is answered; `headMax` is how many bytes a head may have at this listener. */
+type Unparsable = (headMax: number) => { status: string; error: string; says: string }
+
+const UNPARSABLE: Unparsable = () => ({
   status: '400 Bad Request',
-  body: '{"error":"invalid_request","error_description":"Send a well-formed HTTP/1.1 request."}',
-}
-const UNPARSABLE_BY_CODE: Record<string, typeof UNPARSABLE> = {
-  HPE_HEADER_OVERFLOW: {
+  error: 'invalid_request',
+  says: 'Send a well-formed HTTP/1.1 request.',
+})
+const UNPARSABLE_BY_CODE: Record<string, Unparsable> = {
+  HPE_HEADER_OVERFLOW: headMax => ({
     status: '431 Request Header Fields Too Large',
-    body: '{"error":"request_too_large","error_description":"Send fewer or shorter headers."}',
-  },
-  ERR_HTTP_REQUEST_TIMEOUT: {
+    error: 'request_too_large',
+    says: `Send fewer or shorter headers: with the request line, less than ${headMax} bytes are taken here.`,
+  }),
+  ERR_HTTP_REQUEST_TIMEOUT: () => ({
     status: '408 Request Timeout',
-    body: '{"error":"invalid_request","error_description":"Send the whole request sooner."}',
-  },
+    error: 'invalid_request',
+    says: 'Send the whole request sooner.',
+  }),
 }
 /** The time for the answer to be taken. A caller that closes its side later, or never, is cut. */
 const LINGER_MS = 1_000
@@ -329,7 +336,11 @@ const LINGER_MS = 1_000
  */
 export function answerUnparsable(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
-  const { status, body } = UNPARSABLE_BY_CODE[error.code ?? ''] ?? UNPARSABLE
+  // Node gives a socket the server that accepted it.
+  const { server } = socket as Socket & { server?: { maxHeaderSize?: number } }
+  const answer = UNPARSABLE_BY_CODE[error.code ?? ''] ?? UNPARSABLE
+  const { status, error: code, says } = answer(server?.maxHeaderSize ?? maxHeaderSize)
+  const body = JSON.stringify({ error: code, error_description: says })
   setTimeout(() => socket.destroy(), LINGER_MS).unref()
   socket.end(
     `HTTP/1.1 ${status}\r\n` +

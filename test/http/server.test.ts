@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { parseBody, parseQuery } from '../../src/http/bodies.ts'
 import { createLogger } from '../../src/http/log.ts'
+import { startRawServer } from '../../src/http/raw-server.ts'
 import { createHttpServer, listen, type HttpServer } from '../../src/http/server.ts'
 import { signatureBase, signedMessage } from '../../src/http/signed-request.ts'
 import { refuse, Refusal } from '../../src/wire/refusal.ts'
@@ -73,8 +74,8 @@ async function post(
 }
 
 /** Sends bytes as they are, and answers the status line and the body. */
-async function raw(text: string): Promise<{ status: number; body: string }> {
-  const { port } = new URL(base)
+async function raw(text: string, at = base): Promise<{ status: number; body: string }> {
+  const { port } = new URL(at)
   const received = await new Promise<string>((resolve, reject) => {
     const socket = connect(Number(port), '127.0.0.1', () => socket.end(text))
     let all = ''
@@ -212,6 +213,40 @@ describe('Refusals and faults', () => {
     expect(answer.status).toBe(401)
     expect(answer.body).toEqual({ error: 'invalid_token', error_description: 'Sign it.', hint: 1 })
   })
+
+  test.each([
+    ['of everybody', 16_384, async () => ({ at: base, stop: async () => undefined })],
+    [
+      'of gateways',
+      98_304,
+      async () => {
+        const listener = await startRawServer({
+          address: { host: '127.0.0.1', port: 0 },
+          bodyBytesMax: 1_000,
+          handle: async () => ({ status: 200, headers: [], body: '' }),
+          keepConnections: () => false,
+        })
+        return { at: `http://${listener.address}`, stop: () => listener.stop(0) }
+      },
+    ],
+  ])(
+    'a head that is too large for the listener %s is told the bytes that it may have: %i',
+    async (_of, most, open) => {
+      const { at, stop } = await open()
+      const { status, body } = await raw(
+        `GET /health HTTP/1.1\r\nhost: a\r\nx: ${'x'.repeat(most)}\r\n\r\n`,
+        at,
+      )
+      await stop()
+      expect([status, JSON.parse(body)]).toEqual([
+        431,
+        {
+          error: 'request_too_large',
+          error_description: `Send fewer or shorter headers: with the request line, less than ${most} bytes are taken here.`,
+        },
+      ])
+    },
+  )
 
   test('a refusal carries its WWW-Authenticate', async () => {
     expect((await post('/challenged', '{}')).headers['www-authenticate']).toBe('Bearer')
