@@ -39,6 +39,8 @@ const SETTINGS: [string, string, string][] = [
   ['standard_conforming_strings', 'off', 'on'],
   ['array_nulls', 'off', 'on'],
   ['transform_null_equals', 'on', 'off'],
+  ['quote_all_identifiers', 'on', 'off'],
+  ['exit_on_error', 'on', 'off'],
   ['default_transaction_isolation', "'serializable'", 'read committed'],
   ['default_transaction_isolation', "'repeatable read'", 'read committed'],
   ['default_transaction_deferrable', 'on', 'off'],

@@ -30,6 +30,10 @@ const SETTINGS = {
   transform_null_equals: 'off',
   default_transaction_isolation: 'read committed',
   default_transaction_deferrable: 'off',
+  // Two cells are compared by the names of their columns.
+  quote_all_identifiers: 'off',
+  // A statement that is refused is an answer, and not the end of the session.
+  exit_on_error: 'off',
   // A warning is how Postgres tells of a commit that no standby has.
   client_min_messages: 'notice',
   // We end what is idle, and what takes too long, ourselves.
