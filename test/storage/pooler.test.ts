@@ -6,6 +6,7 @@ import { createServer, type AddressInfo } from 'node:net'
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
 import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
+import { prepared } from '../../src/storage/core/database.ts'
 import { listen } from '../../src/storage/core/listen.ts'
 import { tryLock } from '../../src/storage/core/lock.ts'
 import { refusesStartUp } from '../../src/storage/core/pooler.ts'
@@ -14,6 +15,7 @@ import { emptyDatabase, runtimeRole } from '../support/postgres.ts'
 import { describeWith } from '../support/requirement.ts'
 import { until } from '../support/until.ts'
 
+const one = prepared<{ n: number }>('one-of-the-poolers-test', 'SELECT $1::int AS n')
 const LOG = { info: () => undefined, warn: () => undefined }
 const start = (databaseUrl: string, seconds = 20) =>
   AUTHORITY_DATABASE.openServing(
@@ -143,6 +145,27 @@ describeWith(await pgbouncer(), 'PgBouncer', path => {
       })
     },
   )
+
+  it('that resets nothing between two clients serves both: each has the log-in’s own rights, and the role that it takes, and no statement of the other', async () => {
+    await through(
+      { mode: 'session', settings: { server_reset_query: '', default_pool_size: 3 } },
+      async url => {
+        for (let client = 0; client < 3; client++) {
+          const database = await start(url)
+          try {
+            for (let use = 0; use < 4; use++)
+              expect(await one(database.db, [1])).toMatchObject({ rows: [{ n: 1 }] })
+            const { rows } = await sql<{ role: string }>`SELECT current_user::text AS role`.execute(
+              database.db,
+            )
+            expect(rows).toEqual([{ role: runtimeRole(url) }])
+          } finally {
+            await database.close()
+          }
+        }
+      },
+    )
+  })
 
   it('refuses a parameter that the URL begins a connection with, which is told at once', async () => {
     await through({ mode: 'session' }, async url => {

@@ -45,8 +45,12 @@ const SETTINGS = {
 const SET = `SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS wanted (name, value)
   WHERE current_setting(name, true) <> value`
 
-/** `ours`: the schema of our tables, first of the search path, else `public`. */
-const FACTS = `SELECT current_setting('server_encoding') AS encoding,
+/**
+ * `used`: a pooler that resets nothing gave us a session of another client of ours, with its role, and with its
+ * prepared statements. `ours`: the schema of our tables, first of the search path, else `public`.
+ */
+const FACTS = `SELECT current_user <> session_user AND current_user LIKE 'usher\\_runtime%' AS used,
+  current_setting('server_encoding') AS encoding,
   current_setting('synchronous_commit') AS commits, current_setting('fsync')::boolean AS fsync,
   current_setting('session_replication_role') AS replication, current_setting('search_path') AS path,
   nullif(current_schema()::text, 'pg_catalog') AS first, (SELECT n.nspname::text FROM pg_catalog.pg_class c
@@ -58,6 +62,7 @@ const FACTS = `SELECT current_setting('server_encoding') AS encoding,
   current_schemas(false)::text[] AS schemas`
 
 interface Facts {
+  used: boolean
   encoding: string
   commits: string
   fsync: boolean
@@ -78,9 +83,18 @@ export class Unusable extends Error {
  * naming the setting, and what to do, if the database cannot be used as it is.
  */
 export async function settleSession(client: ClientBase, limits: SessionLimits): Promise<void> {
-  const { rows } = await client.query<Facts>(FACTS)
-  const wanted = { ...SETTINGS, ...limitSettings(limits), ...settingsFor(rows[0]!) }
+  let facts = await factsOf(client)
+  if (facts.used) {
+    await client.query('DISCARD ALL')
+    facts = await factsOf(client)
+  }
+  const wanted = { ...SETTINGS, ...limitSettings(limits), ...settingsFor(facts) }
   await client.query(SET, [Object.keys(wanted), Object.values(wanted)])
+}
+
+async function factsOf(client: ClientBase): Promise<Facts> {
+  const { rows } = await client.query<Facts>(FACTS)
+  return rows[0]!
 }
 
 function limitSettings({ statementMs, lockMs = 0, idleInTransactionMs = 0 }: SessionLimits): object {
