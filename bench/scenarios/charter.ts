@@ -1,9 +1,9 @@
 /**
- * Owns what another owner waits while a member's authority lands a large charter, and while it answers previews
- * of one: 200 claims over 1,000 resources of alice's. What is timed is asked for bob, who is at the same
- * authority and in no organization: introspections of a standing grant by his own resource server, and what his
- * owner's client reads. docs/performance.md says how to read it. By itself alone:
- * `node bench/scenarios/charter.ts`.
+ * Owns what another owner waits while a member's authority lands a large charter, and while it answers
+ * previews of one: 200 claims over 1,000 resources of alice's. What is timed is asked for bob, who is at the
+ * same authority and in no organization: introspections of a standing grant by his own resource server, and
+ * what his owner's client reads. docs/performance.md says how to read it. By itself alone: `node
+ * bench/scenarios/charter.ts`.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -67,8 +67,8 @@ interface Bob {
 }
 
 /**
- * Makes him at the authority: a resource server of his own, an agent with a standing grant that it negotiated,
- * and a device key for his client.
+ * Makes him at the authority: a resource server of his own, an agent with a standing grant that it
+ * negotiated, and a device key for his client.
  */
 async function settleBob({ issuer, ownerApi }: Stack, databaseUrl: string): Promise<Bob> {
   const [agent, device] = [1, 2].map(() => importPrivateJwk(generatePrivateJwk())) as [Key, Key]

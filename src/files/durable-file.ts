@@ -25,9 +25,9 @@ export async function createDurably(directory: string, name: string, text: strin
 }
 
 /**
- * What `link` says where no file can be had at all. Anything else may be how a file system says that it has no
- * hard links, and each says it by another code: FAT, shares of Windows, Android, containers, what is in user
- * space.
+ * What `link` says where no file can be had at all. Anything else may be how a file system says that it has
+ * no hard links, and each says it by another code: FAT, shares of Windows, Android, containers, what is in
+ * user space.
  */
 const NO_FILE_EITHER: ReadonlySet<string> = new Set([
   'EDQUOT',
@@ -75,7 +75,10 @@ async function nameOnce(from: string, to: string): Promise<void> {
   }
 }
 
-/** The clock of the file system, by a folder that is made beside: that of a share is not the clock of this machine. */
+/**
+ * The clock of the file system, by a folder that is made beside: that of a share is not the clock of this
+ * machine.
+ */
 async function clockOf(claim: string): Promise<() => number> {
   const probe = `${claim}.${crypto.randomUUID()}`
   await mkdir(probe)

@@ -1,7 +1,7 @@
 /**
- * Owns what is said to browsers about documents that are everybody's: a page of any origin may read them, also
- * if it sends fields of its own, for which its browser asks first (Fetch, "CORS protocol"). Contract: "Owner's
- * authorization server: public": clients of MCP in a page send `MCP-Protocol-Version` to metadata.
+ * Owns what is said to browsers about documents that are everybody's: a page of any origin may read them,
+ * also if it sends fields of its own, for which its browser asks first (Fetch, "CORS protocol"). Contract:
+ * "Owner's authorization server: public": clients of MCP in a page send `MCP-Protocol-Version` to metadata.
  */
 
 /** Of an answer that a page of any origin may read. */

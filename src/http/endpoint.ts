@@ -226,7 +226,10 @@ export function serveWherePlaced<Context>(
     })
 }
 
-/** Whether a page may read an answer of it, and so may ask whether it may: `anyOrigin`, or an answer declared so. */
+/**
+ * Whether a page may read an answer of it, and so may ask whether it may: `anyOrigin`, or an answer declared
+ * so.
+ */
 function isForAnyOrigin({ anyOrigin, answers }: Pick<Endpoint<never>, 'anyOrigin' | 'answers'>): boolean {
   const declared = Object.values(answers).some(
     ({ headers }) => headers?.['access-control-allow-origin'] === '*',

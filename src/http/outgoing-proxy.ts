@@ -19,7 +19,8 @@ interface Named {
 
 /**
  * Has every request of this process go out as these say; `all_proxy` is for what has no variable of its own.
- * @returns what is not used and why, as a sentence; undefined if nothing is left out, or if no proxy is named.
+ * @returns what is not used and why, as a sentence; undefined if nothing is left out, or if no proxy is
+ * named.
  */
 export function useProxy({ all_proxy, no_proxy, ...own }: Named): string | undefined {
   // Node knows the star only where it stands alone, and we add this machine.

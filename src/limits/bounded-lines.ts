@@ -13,7 +13,9 @@ export interface LineStream {
 /** Writes whole lines, `count` of them. */
 export type WriteLines = (lines: string, count: number) => void
 
-/** Lines go to the stream while it takes them. Once it does again, `saying` says first how many were dropped. */
+/**
+ * Lines go to the stream while it takes them. Once it does again, `saying` says first how many were dropped.
+ */
 export function boundedLines(
   stream: LineStream,
   { bytesMax, saying }: { bytesMax: number; saying: (dropped: number) => string },

@@ -1,6 +1,6 @@
 /**
- * contract, "Single-use grant": what was used once is marked, on whatever file system the folder is; where the
- * mark may not outlive a crash of the machine, nothing is let through.
+ * contract, "Single-use grant": what was used once is marked, on whatever file system the folder is; where
+ * the mark may not outlive a crash of the machine, nothing is let through.
  */
 import { mkdtemp, open, readdir, rm, type FileHandle } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -101,31 +101,6 @@ async function get(path: string, headers: Record<string, string> = {}) {
   return { status: answer.statusCode, body: (await answer.body.json()) as Record<string, unknown> }
 }
 
-describe('A browser that asks for a page of any origin', () => {
-  const asked = 'authorization,content-type,last-event-id,mcp-protocol-version,mcp-session-id'
-  const headers = {
-    origin: 'https://page.example',
-    'access-control-request-method': 'GET',
-    'access-control-request-headers': asked,
-  }
-
-  test.each<[string, number, string | undefined]>([
-    ['/jwks', 204, '*'],
-    ['/.well-known/oauth-protected-resource', 204, '*'],
-    ['/.well-known/oauth-protected-resource/mcp/alice', 204, '*'],
-    // Signed for, or an operator's.
-    ['/owner-resources', 405, undefined],
-    ['/owner-resources/alice', 405, undefined],
-    ['/metrics', 405, undefined],
-    ['/health', 405, undefined],
-  ])('is answered at %s: %s', async (path, status, origin) => {
-    const answer = await request(documents + path, { method: 'OPTIONS', headers })
-    await answer.body.dump()
-    expect([answer.statusCode, answer.headers['access-control-allow-origin']]).toEqual([status, origin])
-    if (status === 204) expect(answer.headers['access-control-allow-headers']).toBe(asked)
-  })
-})
-
 describe('The resource metadata (RFC 9728)', () => {
   const wellKnown = '/.well-known/oauth-protected-resource'
 

@@ -1,6 +1,6 @@
 /**
- * Contract, "Owner's authorization server: public": what is everybody's, a page of any origin may read. Clients
- * of MCP in a page send fields of their own with that GET, so their browsers ask first.
+ * Contract, "Owner's authorization server: public": what is everybody's, a page of any origin may read.
+ * Clients of MCP in a page send fields of their own with that GET, so their browsers ask first.
  */
 import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

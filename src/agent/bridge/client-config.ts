@@ -254,7 +254,9 @@ async function replace(
   return kept
 }
 
-/** What `chmod` says where a file system keeps no modes: FAT, shares of Windows, a drive of Windows in WSL. */
+/**
+ * What `chmod` says where a file system keeps no modes: FAT, shares of Windows, a drive of Windows in WSL.
+ */
 const WITHOUT_MODES: ReadonlySet<string> = new Set(['ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EPERM'])
 
 function unlessWithoutModes(error: NodeJS.ErrnoException): void {

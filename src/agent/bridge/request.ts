@@ -263,8 +263,8 @@ export class PendingRequest {
   }
 
   /**
-   * If it is over: nothing of it is kept when this resolves, and a repeat of the call begins a new request. What
-   * could not be removed is tried again each time, because until then no such call can be made.
+   * If it is over: nothing of it is kept when this resolves, and a repeat of the call begins a new request.
+   * What could not be removed is tried again each time, because until then no such call can be made.
    */
   dropped(): Promise<void> | undefined {
     return this.#isOver ? this.#forget() : undefined

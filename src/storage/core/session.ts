@@ -46,8 +46,8 @@ const SET = `SELECT set_config(name, value, false) FROM unnest($1::text[], $2::t
   WHERE current_setting(name, true) <> value`
 
 /**
- * `used`: a pooler that resets nothing gave us a session of another client of ours, with its role, and with its
- * prepared statements. `ours`: the schema of our tables, first of the search path, else `public`.
+ * `used`: a pooler that resets nothing gave us a session of another client of ours, with its role, and with
+ * its prepared statements. `ours`: the schema of our tables, first of the search path, else `public`.
  */
 const FACTS = `SELECT current_user <> session_user AND current_user LIKE 'usher\\_runtime%' AS used,
   current_setting('server_encoding') AS encoding,
