@@ -128,13 +128,13 @@ interface Said {
   now: number
 }
 
-/**
- * The object in the answer. An error page of a proxy is no answer of the authority: it is an outage that is
- * retried only if its status is 502 to 504.
- */
+/** Of an error page: what stands before whoever was asked cannot reach it, or takes no more. */
+const OUTAGES: ReadonlySet<number> = new Set([404, 408, 425, 429])
+
+/** The object in the answer. An error page of a proxy is no answer of whoever was asked: it is an outage. */
 export function readAnswerObject(answer: Answer, { who, now }: Said): JsonObject {
   const { status } = answer
-  if (status >= 502 && status <= 504 && !isJson(answer)) {
+  if ((status >= 500 || OUTAGES.has(status)) && !isJson(answer)) {
     throw new AgentError('temporarily_unavailable', {
       detail: `The ${who} cannot be reached (status ${status}).`,
       status,

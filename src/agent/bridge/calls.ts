@@ -16,9 +16,9 @@ import type { TermsTemplate } from '../../wire/terms.ts'
 import { familyId, isClosed, type Family } from './family.ts'
 import { createRenewals, type Held, type Renewals } from './renewal.ts'
 import type { Ask } from './questions.ts'
-import { PendingRequest, type RequestParts } from './request.ts'
+import { PendingRequest, type RequestParts, type Waiter } from './request.ts'
 import type { BridgeState, KnownTool, Owner } from './state.ts'
-import { createSweeper } from './sweep.ts'
+import { createSweeper, type Sweeper } from './sweep.ts'
 import { isAgreed, readOffer, type AcceptedBeforehand, type Offer } from './terms.ts'
 import type { Upstream } from './upstream.ts'
 
@@ -87,7 +87,7 @@ export function createCalls(parts: CallParts): Calls {
   })
 
   const { known, note } = knownTools(parts)
-  const requestParts = partsOfRequests(parts, { known, note, pending })
+  const requestParts = partsOfRequests(parts, { known, note, pending, sweeper })
 
   const open = (record: Family, challenge: Challenge | undefined): PendingRequest => {
     const request = new PendingRequest(record, requestParts)
@@ -98,11 +98,11 @@ export function createCalls(parts: CallParts): Calls {
   const join = async (
     record: Family,
     challenge: Challenge | undefined,
-    onProgress?: Asked['onProgress'],
+    waiter: Waiter = {},
   ): Promise<Extract<Entered, { kind: 'pending' }>> => {
     for (;;) {
       const request = pending.get(record.id) ?? open(record, challenge)
-      const leave = request.enter(onProgress)
+      const leave = request.enter(waiter)
       if (await request.isOurs()) return { kind: 'pending', request, leave }
       leave()
       await request.abandon()
@@ -120,18 +120,18 @@ export function createCalls(parts: CallParts): Calls {
       // Checked first, whatever is known about the tool by now: if this very call is running or was sent, it
       // is not made a second time.
       if (pending.has(operation) || (await state.family(operation)) !== undefined)
-        return join(newFamily(operation, asked, parts.now()), undefined, asked.onProgress)
+        return join(newFamily(operation, asked, parts.now()), undefined, asked)
       const id = familyId(resource, call, seen?.access === 'asks')
       const record = newFamily(id, asked, parts.now())
       await pending.get(id)?.dropped()
-      if (pending.has(id)) return join(record, undefined, asked.onProgress)
+      if (pending.has(id)) return join(record, undefined, asked)
       const direct = await callDirectly({ ...parts, renewals }, asked, note).catch(async (error: unknown) => {
         // The client gets the refusal even if it cannot be written to disk.
         if (error instanceof AgentError && isClosed(error))
           await note(resource, call.tool, 'closed').catch(() => undefined)
         throw error
       })
-      if (direct.kind === 'challenge') return join(record, direct.challenge, asked.onProgress)
+      if (direct.kind === 'challenge') return join(record, direct.challenge, asked)
       // A bridge that was killed when it had the grant left the request behind. A call that finds the grant
       // does not see that request.
       void sweeper.answered(id)
@@ -194,7 +194,12 @@ type Note = (
 /** What a negotiation needs from the calls around it. */
 function partsOfRequests(
   parts: CallParts,
-  { known, note, pending }: { known: Calls['known']; note: Note; pending: Map<string, PendingRequest> },
+  {
+    known,
+    note,
+    pending,
+    sweeper,
+  }: { known: Calls['known']; note: Note; pending: Map<string, PendingRequest>; sweeper: Sweeper },
 ): RequestParts {
   const { state, directory, lingerSeconds, now } = parts
   const operations = new WeakSet<PendingRequest>()
@@ -231,6 +236,7 @@ function partsOfRequests(
       pending.set(id, request)
       return id
     },
+    onLeft: id => sweeper.left(id),
     onGrant: ({ resource }) => parts.onGranted(resource),
     onEnded: request =>
       void (pending.get(request.record.id) === request && pending.delete(request.record.id)),

@@ -9,6 +9,7 @@ import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
 import { ANSWER_FORM } from './answer-field.ts'
 import { errorResult, waitingResult, waitingText, type Waiting } from './answers.ts'
+import type { ToolCall } from '../mcp.ts'
 import type { Asked, Calls } from './calls.ts'
 import { foreignLine } from './foreign-text.ts'
 import { putQuestion, replyIn } from './questions.ts'
@@ -36,7 +37,7 @@ export interface Client {
   form: boolean
   url: boolean
   /** Makes a task of the call. */
-  toTask?: ((request: PendingRequest) => Promise<JsonObject>) | undefined
+  toTask?: ((request: PendingRequest, call: ToolCall) => Promise<JsonObject>) | undefined
   /** The answers that it brought, and their questions. */
   words: { terms?: Word | undefined; owner?: Word | undefined; about?: string | undefined }
   progress?: ((message: string) => Promise<void>) | undefined
@@ -115,7 +116,7 @@ async function follow(request: PendingRequest, asked: Answering): Promise<Answer
       case 'starting':
         return errorResult(slow(), request.family())
       case 'settled':
-        if (stage.settled.kind === 'grant') return undefined
+        if (stage.settled.kind === 'grant' || !request.answers(asked.call)) return undefined
         asked.onDelivered(() => request.delivered())
         return stage.settled.result as Answer
       case 'failed':
@@ -137,7 +138,7 @@ async function follow(request: PendingRequest, asked: Answering): Promise<Answer
         break
       case 'waiting':
       case 'approved': {
-        if (client.toTask !== undefined) return client.toTask(request)
+        if (client.toTask !== undefined) return client.toTask(request, asked.call)
         const link = stage.name === 'waiting' ? cardOf(asked, stage) : undefined
         if (link !== undefined && client.url && client.words.owner === undefined)
           return linkBack(client, link, waitingText(asked.name, stage), request)

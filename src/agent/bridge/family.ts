@@ -42,6 +42,8 @@ export interface KeptTask {
   id: string
   created: number
   until: number
+  /** What it is to be answered with: a grant that is waited for is for every call of its tool. */
+  call?: ToolCall | undefined
 }
 
 /** An error as it is kept for the next caller. */
@@ -59,6 +61,16 @@ export function familyId(resource: string, call: ToolCall, perOperation: boolean
   const { tool } = call
   const of: Json = perOperation ? { resource, call: toolCallParams(call) } : { resource, tool }
   return s256Json(of).replace(/^s256:/, '')
+}
+
+/** Whether they are the same, to the last argument. */
+export function isSameCall(one: ToolCall, other: ToolCall): boolean {
+  return familyId('', one, true) === familyId('', other, true)
+}
+
+/** Whether it is about its call alone, and about no other call of the tool. */
+export function isOfOneCall({ id, resource, call }: Family): boolean {
+  return id === familyId(resource, call, true)
 }
 
 /** The `family` of the contract, as far as it is known. */
@@ -100,9 +112,16 @@ export function isClosed({ local, code }: AgentError): boolean {
   return !local && CLOSED.has(code)
 }
 
-/** Whether no retry can change it. */
+const UNDECIDED: ReadonlySet<string> = new Set([
+  'aborted',
+  'answer_malformed',
+  'answer_too_large',
+  'invalid_grant',
+])
+
+/** Whether somebody decided it, so that no retry can change it. What cannot be read says nothing of it. */
 export function isDecision({ code, terminal }: AgentError): boolean {
-  return terminal && code !== 'aborted' && code !== 'invalid_grant'
+  return terminal && !UNDECIDED.has(code)
 }
 
 /**

@@ -15,7 +15,7 @@ import { negotiate, resumeNegotiation, withdrawRequest, type WaitingRequest } fr
 import type { Profile } from '../profile.ts'
 import type { Accepted } from '../receipt.ts'
 import type { Grant } from '../store.ts'
-import { familyId, familyName, outcomeUnknown, ownerIn, thrown, type Family } from './family.ts'
+import { familyId, familyName, isOfOneCall, outcomeUnknown, ownerIn, thrown, type Family } from './family.ts'
 import type { KeptFamily } from './kept-family.ts'
 import type { Ask, Reply } from './questions.ts'
 import type { Settled, Stages } from './stage.ts'
@@ -28,7 +28,7 @@ export interface NegotiationParts {
   directory: Directory
   now: () => number
   profileOf(owner: Owner): Promise<Profile>
-  /** A challenge to the call, or its answer if no grant is needed any more. */
+  /** A challenge to the record's call, or its answer if no grant is needed any more. */
   challenge(record: Family, signal: AbortSignal): Promise<CallAnswer>
   /** The terms as a person is asked about them; undefined if she agreed already. */
   offer(template: TermsTemplate, record: Family): Promise<Offer | undefined>
@@ -50,6 +50,8 @@ export interface NegotiationAbout {
   at: Stages
   /** Somebody waits for it. */
   isAwaited: () => boolean
+  /** A call that somebody waits for. */
+  awaitedCall: () => ToolCall | undefined
   /** Called if the request turns out to be for one operation, and so has another id. */
   onOperation: () => Promise<string>
   onProgress: (progress: Progress) => void
@@ -183,11 +185,11 @@ export class Negotiation {
   }
 
   async #begin(given: Challenge | undefined, attempt: number): Promise<Settled> {
-    const found: CallAnswer =
-      given === undefined
-        ? await this.#parts.challenge(this.record, this.#ending.signal)
-        : { kind: 'challenge', challenge: given }
-    if (found.kind === 'result') return this.#answered(found.result, familyName(this.record) ?? '')
+    const found = given === undefined ? await this.#challenged() : challenged(given)
+    if (found.kind === 'result') {
+      const answered = await this.#answered(found.result, familyName(this.record) ?? '')
+      return { ...answered, free: !isOfOneCall(this.record) }
+    }
     const { challenge } = found
     const owner = ownerIn(challenge)
     this.record.owner = owner
@@ -200,6 +202,26 @@ export class Negotiation {
       // The ticket expired while a person was thinking; her answer is kept.
       if (!(error instanceof AgentError) || error.code !== 'invalid_grant' || attempt > 1) throw error
       return this.#begin(undefined, attempt + 1)
+    }
+  }
+
+  /**
+   * A challenge to a call that somebody waits for now. If no grant is needed any more, that call is made, and
+   * the answer is its own.
+   */
+  async #challenged(): Promise<CallAnswer> {
+    await this.#untilAwaited()
+    if (!isOfOneCall(this.record)) this.record.call = this.#about.awaitedCall() ?? this.record.call
+    return this.#parts.challenge(this.record, this.#ending.signal)
+  }
+
+  /** Nothing is sent for somebody who left. */
+  async #untilAwaited(): Promise<void> {
+    while (!this.#about.isAwaited() && this.record.tasks === undefined) {
+      if (this.#withdrawing)
+        throw new AgentError('terms_declined', { detail: 'The request was taken back.', local: true })
+      await this.#kept.idle(this.#at.changes(this.#ending.signal))
+      if (this.#ending.signal.aborted) throw ended()
     }
   }
 
@@ -305,13 +327,8 @@ export class Negotiation {
     const approved = { name: 'approved', owner: owner.owner, family } as const
     this.#at.move({ ...approved, sent: false })
     const profile = await this.#parts.profileOf(owner)
-    while (!this.#about.isAwaited() && this.record.tasks === undefined) {
-      if (this.#withdrawing)
-        throw new AgentError('terms_declined', { detail: 'The request was taken back.', local: true })
-      await this.#kept.idle(this.#at.changes(this.#ending.signal))
-      if (this.#ending.signal.aborted) throw ended()
-    }
-    // This process's part has ended: nothing is written to disk any more, so nothing is sent.
+    await this.#untilAwaited()
+    // Then nothing is written to disk any more, so nothing is sent.
     if (this.#ending.signal.aborted) throw ended()
     // Under a grant that ended while nobody waited, the call would be refused.
     if (wasLive && !this.#isLive(grant)) return this.#begin(undefined, 1)
@@ -345,7 +362,7 @@ export class Negotiation {
   }
 
   /** The answer came: waiting callers get it even if it cannot be written to disk. */
-  async #answered(result: Json, family: string): Promise<Settled> {
+  async #answered(result: Json, family: string): Promise<Extract<Settled, { kind: 'answer' }>> {
     await this.#note({ name: 'answered', result, family }).catch(() => undefined)
     this.record.phase = { name: 'answered', result, family }
     return { kind: 'answer', result, family }
@@ -381,3 +398,5 @@ export class Negotiation {
 function ended(): AgentError {
   return new AgentError('aborted', { detail: 'The bridge ended.', local: true, terminal: false })
 }
+
+const challenged = (challenge: Challenge): CallAnswer => ({ kind: 'challenge', challenge })

@@ -11,6 +11,7 @@ import {
   familyName,
   isClosed,
   isDecision,
+  isSameCall,
   keptError,
   outcomeUnknown,
   type Family,
@@ -19,7 +20,7 @@ import {
 import { NoAnswer } from './foreign-answer.ts'
 import { KeptFamily } from './kept-family.ts'
 import { Negotiation, type NegotiationParts } from './negotiation.ts'
-import { Stages, type Stage } from './stage.ts'
+import { Stages, type Settled, type Stage } from './stage.ts'
 import { unusable } from './state.ts'
 
 /** What running a request needs. */
@@ -30,11 +31,19 @@ export interface RequestParts extends NegotiationParts {
   /** There is a grant for every call of the tool. */
   onGrant(record: Family): void
   onEnded(request: PendingRequest): void
+  /** It ended here, and what is kept of it waits for its owner, or was approved by her. */
+  onLeft(id: string): void
   /** The owner, or one of her rules, refused. */
   onRefused(record: Family, error: AgentError): Promise<void>
 }
 
 const LOOK_SECONDS_MAX = 86_400
+
+/** A call that waits, and who is told of the tool's progress meanwhile. */
+export interface Waiter {
+  call?: ToolCall | undefined
+  onProgress?: ((progress: Progress) => void) | undefined
+}
 
 /** A negotiation under way. */
 export class PendingRequest {
@@ -45,9 +54,7 @@ export class PendingRequest {
   readonly #kept: KeptFamily
   readonly #at = new Stages()
   readonly #negotiation: Negotiation
-  #waiters = 0
-  /** The waiting calls that receive the tool's progress. */
-  readonly #listeners = new Set<(progress: Progress) => void>()
+  readonly #waiting = new Set<Waiter>()
   #linger: NodeJS.Timeout | undefined
   /** A caller here got the result, or is about to get it. */
   #isTold = false
@@ -59,9 +66,10 @@ export class PendingRequest {
       kept: this.#kept,
       at: this.#at,
       isAwaited: () => this.#waiters > 0,
+      awaitedCall: () => this.#awaitedCall(),
       onOperation: () => parts.onOperation(this),
       onProgress: (progress: Progress) => {
-        for (const listener of this.#listeners) listener(progress)
+        for (const { onProgress } of this.#waiting) onProgress?.(progress)
       },
     }
     this.#negotiation = new Negotiation(about, parts)
@@ -75,22 +83,28 @@ export class PendingRequest {
     return this.#kept.record
   }
 
+  get #waiters(): number {
+    return this.#waiting.size
+  }
+
+  #awaitedCall(): ToolCall | undefined {
+    const calls = [...this.#waiting, ...(this.record.tasks ?? [])].map(({ call }) => call)
+    return calls.find(call => call !== undefined)
+  }
+
   /** Registers a waiting caller, until the returned function is called. */
-  enter(onProgress?: (progress: Progress) => void): () => void {
-    this.#waiters++
-    if (onProgress !== undefined) this.#listeners.add(onProgress)
+  enter(waiter: Waiter = {}): () => void {
+    const waiting = { ...waiter }
+    this.#waiting.add(waiting)
     clearTimeout(this.#linger)
     void this.#kept.want()
     this.#negotiation.wake()
     this.record.left = undefined
     this.#at.changed()
-    let left = false
     return () => {
-      if (left) return
-      left = true
-      if (onProgress !== undefined) this.#listeners.delete(onProgress)
+      if (!this.#waiting.delete(waiting)) return
       this.#isTold ||= this.stage.name === 'settled' || this.stage.name === 'failed'
-      if (--this.#waiters === 0) this.#deserted()
+      if (this.#waiters === 0) this.#deserted()
       // It may have been the one that asked a person.
       else this.#at.changed()
     }
@@ -113,6 +127,11 @@ export class PendingRequest {
   /** Whether it is about that call too: if each call is approved, a request is only about its own call. */
   serves(resource: string, call: ToolCall): boolean {
     return this.#negotiation.serves(resource, call)
+  }
+
+  /** Whether the answer that it has is the answer to that call. */
+  answers(call: ToolCall): boolean {
+    return isSameCall(this.record.call, call)
   }
 
   /** The family of the contract, as far as it is known. */
@@ -154,8 +173,9 @@ export class PendingRequest {
 
   /** The client has the answer: nothing of it is kept. */
   async delivered(): Promise<void> {
+    if (this.#isForAll && this.record.tasks !== undefined) return this.#forgetForAll()
+    if (this.#isForAll) return
     if (this.record.phase.name === 'answered' || this.record.phase.name === 'refused') await this.#forget()
-    else if (this.#isGranted && this.record.tasks !== undefined) await this.#forgetGranted()
   }
 
   /** Ends this process's part in it; what is on disk stays. */
@@ -169,11 +189,12 @@ export class PendingRequest {
   async run(challenge: Challenge | undefined): Promise<void> {
     try {
       const settled = await this.#negotiation.lead(challenge)
-      if (settled.kind === 'grant') {
-        // The next caller finds the grant. A task has no answer yet, so its record outlives this process.
+      if (isForAll(settled)) {
+        // The next caller finds the grant, or needs none. A task has no answer yet, so its record outlives
+        // this process.
         await (this.record.tasks === undefined ? this.#forget() : this.#end())
-        this.#parts.onGrant(this.record)
       }
+      if (settled.kind === 'grant') this.#parts.onGrant(this.record)
       this.#at.move({ name: 'settled', settled })
       if (settled.kind === 'answer' && this.#waiters === 0) this.#deserted()
     } catch (error) {
@@ -212,6 +233,7 @@ export class PendingRequest {
     // A caller that got the result and asks again at once makes a new request.
     if (isOver) await this.#end()
     this.#at.move({ name: 'failed', error: told })
+    if (name === 'waiting' || name === 'granted') this.#parts.onLeft(this.record.id)
     if (!isOver && this.#waiters === 0) this.#deserted()
   }
 
@@ -227,7 +249,7 @@ export class PendingRequest {
     }
     this.record.tasks = undefined
     if (this.stage.name === 'failed' && this.record.phase.name !== 'refused') return
-    if (this.#isGranted) return
+    if (this.#isForAll) return
     this.record.left = this.#parts.now()
     void this.#kept.keep().catch(() => undefined)
     // An answer that is being sent to one client is not given to another at the same time.
@@ -245,15 +267,16 @@ export class PendingRequest {
     this.#at.changed()
   }
 
-  get #isGranted(): boolean {
-    return this.stage.name === 'settled' && this.stage.settled.kind === 'grant'
+  get #isForAll(): boolean {
+    const { stage } = this
+    return stage.name === 'settled' && isForAll(stage.settled)
   }
 
   /**
    * The record that a task was kept for; if the tool is negotiated about again, the new negotiation has the
    * record by now.
    */
-  async #forgetGranted(): Promise<void> {
+  async #forgetForAll(): Promise<void> {
     if (!(await this.#kept.hold('abandoned'))) return
     try {
       await this.#kept.drop()
@@ -287,4 +310,9 @@ export class PendingRequest {
     await this.#kept.release().catch(() => undefined)
     this.#parts.onEnded(this)
   }
+}
+
+/** Every call of the tool goes on by itself: there is a grant for it, or it needs none any more. */
+function isForAll(settled: Settled): boolean {
+  return settled.kind === 'grant' || settled.free === true
 }

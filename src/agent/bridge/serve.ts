@@ -214,7 +214,7 @@ async function clientSide(calling: Calling): Promise<ClientSide> {
     words,
     sealed: state => codec.mint(state, context),
     ...(modern && extensions?.[TASKS_EXTENSION] !== undefined
-      ? { toTask: request => tasks.create(request) }
+      ? { toTask: (request, call) => tasks.create(request, call) }
       : {}),
     ...(!modern && form ? { askNow: (message, signal) => askNow(server, message, signal) } : {}),
     ...(!modern && url

@@ -11,11 +11,12 @@ import type { Owner } from './state.ts'
 import type { Offer } from './terms.ts'
 
 /**
- * How a negotiation ended well: a grant for every call of the tool, or the answer to the one call that was
- * approved.
+ * How a negotiation ended well: a grant for every call of the tool, or the answer to the record's call, which
+ * was approved, or is `free`: it was answered without a grant, so that no call of the tool needs one.
  */
 export type Settled =
-  { kind: 'grant'; grant: Grant; owner: Owner } | { kind: 'answer'; result: Json; family: string }
+  | { kind: 'grant'; grant: Grant; owner: Owner }
+  | { kind: 'answer'; result: Json; family: string; free?: boolean }
 
 /**
  * The stage. `offer`: a person has to say yes to terms; `waiting`: the owner has to decide; `approved`: she

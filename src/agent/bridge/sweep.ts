@@ -1,6 +1,6 @@
 /**
- * Owns requests that an earlier process left and that nobody came back for: after their time, an answer is
- * dropped and a waiting request is declined. Contract: "Permission ticket" (awaiting-owner): a request that
+ * Owns requests that an earlier process left, or that an outage ended here, and that nobody came back for:
+ * after their time, an answer is dropped and a waiting request is declined. Contract: "Permission ticket" (awaiting-owner): a request that
  * nobody needs any more does not stay with the owner.
  */
 import { AgentError } from '../agent-error.ts'
@@ -21,6 +21,8 @@ export interface SweepParts {
 export interface Sweeper {
   /** Checks everything that is kept, and again when its time is over. */
   begin(): Promise<void>
+  /** Nobody here leads the request of that id any more, and its owner may still be asked: checks it, too. */
+  left(id: string): void
   /**
    * A call of the tool was answered without the request of that id, so nobody needs what an earlier process
    * waited for by it. A request that cannot be taken back now is tried again by the next call. Never rejects.
@@ -45,6 +47,11 @@ export function createSweeper(parts: SweepParts, isLed: (id: string) => boolean)
   return {
     begin: async () => {
       for (const { id } of await parts.state.families<Family>()) await look(id)
+    },
+    left: id => {
+      if (closed || timers.has(id)) return
+      // By a timer, so that whoever was told of an outage may come back first.
+      timers.set(id, setTimeout(() => void look(id), 0).unref())
     },
     answered: async id => {
       try {

@@ -5,9 +5,10 @@
  */
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
+import type { ToolCall } from '../mcp.ts'
 import { errorResult, waitingText } from './answers.ts'
 import type { Calls } from './calls.ts'
-import type { KeptTask } from './family.ts'
+import { isOfOneCall, type KeptTask } from './family.ts'
 import type { PendingRequest } from './request.ts'
 import { replyIn, type Question } from './questions.ts'
 import { unusable } from './state.ts'
@@ -29,7 +30,7 @@ interface Task {
 
 /** The tasks of one client. */
 export interface Tasks {
-  create(request: PendingRequest): Promise<JsonObject>
+  create(request: PendingRequest, call: ToolCall): Promise<JsonObject>
   /**
    * Undefined for a task that nobody knows. If it is completed, `onDelivered` gets what to do when that has
    * been written to the client.
@@ -133,11 +134,12 @@ export function createTasks(calls: Calls, now: () => number): Tasks {
     }
   }
   return {
-    create: async request => {
+    create: async (request, call) => {
       if (!roomFor(making + 1)) throw tooMany()
       const created = now()
       const id = `${request.record.id}.${crypto.randomUUID()}`
-      const kept = { id, created, until: created + TTL_SECONDS }
+      const until = created + TTL_SECONDS
+      const kept = isOfOneCall(request.record) ? { id, created, until } : { id, created, until, call }
       making++
       try {
         await request.waitByTasks(all => [...all, kept])
@@ -173,7 +175,7 @@ export function createTasks(calls: Calls, now: () => number): Tasks {
 function watch(calls: Calls, of: Pick<Task, 'kept' | 'request'>, { tasks, drop }: Shelf): Task {
   const task: Task = { ...of, ending: new AbortController() }
   tasks.set(task.kept.id, task)
-  const leave = task.request.enter()
+  const leave = task.request.enter({ call: task.kept.call })
   void finish(calls, task)
     .then(result => (result === undefined ? drop(task) : (task.result = result)))
     .finally(leave)
@@ -235,7 +237,7 @@ async function delivered(task: Task): Promise<void> {
  * The answer to the call, when the owner has decided; undefined if another process leads it and will have the
  * answer.
  */
-async function finish(calls: Calls, { request, ending }: Task): Promise<JsonObject | undefined> {
+async function finish(calls: Calls, { kept, request, ending }: Task): Promise<JsonObject | undefined> {
   const { signal } = ending
   try {
     await request.until(({ name }) => name === 'settled' || name === 'failed', FOR_EVER, signal)
@@ -243,8 +245,9 @@ async function finish(calls: Calls, { request, ending }: Task): Promise<JsonObje
     if (stage.name === 'failed') throw stage.error
     if (stage.name !== 'settled')
       throw new AgentError('aborted', { detail: 'The task was cancelled.', local: true })
-    if (stage.settled.kind === 'answer') return asObject(stage.settled.result)
-    const { resource, call } = record
+    const { resource } = record
+    const call = kept.call ?? record.call
+    if (stage.settled.kind === 'answer' && request.answers(call)) return asObject(stage.settled.result)
     const entered = await calls.enter({ resource, call, signal })
     if (entered.kind === 'answer') return asObject(entered.result)
     entered.leave()

@@ -65,6 +65,7 @@ function pending(
       onAgreed: async () => undefined,
       sendOnce: onSend,
       onOperation: async () => id,
+      onLeft: () => undefined,
       onGrant: () => undefined,
       onEnded,
       onRefused: async () => undefined,

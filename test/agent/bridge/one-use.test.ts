@@ -58,6 +58,7 @@ async function negotiated(id = familyId(peers.resource, call, false)): Promise<P
       onAgreed: async () => undefined,
       sendOnce: async () => `sent ${++sent}`,
       onOperation: async () => familyId(peers.resource, call, true),
+      onLeft: () => undefined,
       onGrant: () => undefined,
       onEnded: () => undefined,
       onRefused: async () => undefined,

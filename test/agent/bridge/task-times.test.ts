@@ -85,7 +85,10 @@ function open(): void {
 
 describe('A task that a client waits by', () => {
   it('lives as long as it was told after it was last asked for, and then nobody waits by it', async () => {
-    const { taskId, ttlMs } = (await tasks.create(request)) as { taskId: string; ttlMs: number }
+    const { taskId, ttlMs } = (await tasks.create(request, request.record.call)) as {
+      taskId: string
+      ttlMs: number
+    }
     leave()
     expect(ttlMs).toBe(TTL_SECONDS * 1000)
     await pass(TTL_SECONDS / 2)
@@ -99,7 +102,7 @@ describe('A task that a client waits by', () => {
   })
 
   it('lives no longer than seven days, however often it is asked for, and says so', async () => {
-    const { taskId } = (await tasks.create(request)) as { taskId: string }
+    const { taskId } = (await tasks.create(request, request.record.call)) as { taskId: string }
     leave()
     const last = START + 7 * 86_400
     for (let told = 0; told < 7 * 86_400 * 1000;) {
@@ -116,7 +119,7 @@ describe('A task that a client waits by', () => {
   })
 
   it('is not known any more to a process that comes after its time', async () => {
-    const { taskId } = (await tasks.create(request)) as { taskId: string }
+    const { taskId } = (await tasks.create(request, request.record.call)) as { taskId: string }
     leave()
     seconds += TTL_SECONDS - 1
     expect(await createTasks(calls, now).get(taskId, () => undefined)).toMatchObject({ status: 'working' })
@@ -136,7 +139,7 @@ describe('A task of an earlier process', () => {
       },
     ],
   ])('ends at its time also where the first thing heard of it is %s', async (_what, hear) => {
-    const { taskId } = (await tasks.create(request)) as { taskId: string }
+    const { taskId } = (await tasks.create(request, request.record.call)) as { taskId: string }
     leave()
     await calls.close()
     open()
@@ -150,7 +153,8 @@ describe('A task of an earlier process', () => {
 })
 
 describe('The tasks of one client', () => {
-  const made = async (): Promise<string> => ((await tasks.create(request)) as { taskId: string }).taskId
+  const made = async (): Promise<string> =>
+    ((await tasks.create(request, request.record.call)) as { taskId: string }).taskId
   const many = async (): Promise<string[]> => {
     const ids: string[] = []
     while (ids.length < TASKS_MAX) ids.push(await made())
@@ -202,7 +206,7 @@ describe('The tasks of one client', () => {
 
 describe('A task that was cancelled', () => {
   it('is kept no more, also where that is the first thing that a process after it hears', async () => {
-    const { taskId } = (await tasks.create(request)) as { taskId: string }
+    const { taskId } = (await tasks.create(request, request.record.call)) as { taskId: string }
     leave()
     await calls.close()
     open()
@@ -212,7 +216,7 @@ describe('A task that was cancelled', () => {
   })
 
   it('is told as cancelled for its time, is kept on no disk, and then leaves the memory', async () => {
-    const { taskId } = (await tasks.create(request)) as { taskId: string }
+    const { taskId } = (await tasks.create(request, request.record.call)) as { taskId: string }
     leave()
     await pass(10)
     expect(await tasks.cancel(taskId)).toBe(true)

@@ -21,7 +21,7 @@ const PRELOAD = `--import=${join(ROOT, 'test', 'support', 'kill-at.ts')}`
 
 interface TaskCaller extends TaskClient {
   /** Calls, and answers the task that is made of it. */
-  toTask: (trade: object) => Promise<string>
+  toTask: (trade: object, tool?: string) => Promise<string>
 }
 
 /** A client that can do tasks, and accepts the terms. */
@@ -36,9 +36,9 @@ async function connected(name: string, transport: Parameters<Client['connect']>[
   const tasks = withTasks(client)
   return {
     ...tasks,
-    toTask: async trade => {
+    toTask: async (trade, name = 'place_trade') => {
       const before = tasks.made()
-      client.callTool({ name: 'place_trade', arguments: { ...trade } }).catch(() => undefined)
+      client.callTool({ name, arguments: { ...trade } }).catch(() => undefined)
       await expect.poll(tasks.made).toBe(before + 1)
       return tasks.latest()!
     },
@@ -115,6 +115,25 @@ describe('A task', () => {
     expect(await answerOf(second, taskId)).toBe(`Bought ${trade.qty} VTI`)
     await expect.poll(() => keptOf(name)).toEqual([])
   })
+
+  it.each([[false], [true]])(
+    'of a tool whose grant is for all its calls has the answer to its own call, not to the first that asked; killed meanwhile: %s',
+    async isKilled => {
+      const name = `standing ${unique()}`
+      const first = await started(name)
+      const months = [`month ${unique()}`, `month ${unique()}`]
+      const ids: string[] = []
+      for (const month of months) ids.push(await first.toTask({ month }, 'statement_read'))
+      if (isKilled) process.kill(first.pid, 'SIGKILL')
+      const client = isKilled ? await started(name) : first
+      for (const id of ids) expect(await client.ask(id)).toMatchObject({ status: 'working' })
+      await stand.owner.decide((await waiting()).family, 'approved')
+      for (const [at, month] of months.entries()) {
+        expect(await answerOf(client, ids[at]!)).toContain(`Statement of ${month}`)
+        expect(executions('statement_read', { month })).toBe(1)
+      }
+    },
+  )
 
   it('that is cancelled stays so, its request is declined after --linger, and nothing of it is kept', async () => {
     const name = `cancels ${unique()}`
