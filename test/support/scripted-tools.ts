@@ -24,6 +24,8 @@ export interface ScriptedTools {
   /** What came, in order: methods, and `GET`. */
   readonly methods: string[]
   script: (method: string, answers: Answers) => void
+  /** Called with each body as it came. */
+  onText: (hear: (text: string) => unknown) => void
   /** Listens again, at the same address. */
   listen: () => Promise<void>
   /** Nothing answers at its address any more. */
@@ -67,12 +69,14 @@ export async function startScriptedTools(): Promise<ScriptedTools> {
   const scripts = new Map<string, Answers>(Object.entries(PLAIN))
   const methods: string[] = []
   const upstreams: Upstream[] = []
+  const hearing: ((text: string) => unknown)[] = []
   let http: Server | undefined
   let port = 0
   const listen = async (): Promise<void> => {
     http = createServer(
       (request, response) =>
         void text(request).then(body => {
+          for (const hear of hearing) hear(body)
           const message = JSON.parse(body || '{}') as Partial<Came>
           const method = message.method ?? request.method!
           methods.push(method)
@@ -95,6 +99,7 @@ export async function startScriptedTools(): Promise<ScriptedTools> {
     url,
     methods,
     script: (method, answers) => void scripts.set(method, answers),
+    onText: hear => void hearing.push(hear),
     listen,
     stop,
     upstream: (options = {}) => {

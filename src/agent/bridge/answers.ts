@@ -6,6 +6,7 @@
 import type { CallToolResult } from '@modelcontextprotocol/server'
 import { isJsonObject, type Json } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
+import { nameAsWritten } from './as-written.ts'
 import { foreignLine, foreignWhole } from './foreign-text.ts'
 import type { Stage } from './stage.ts'
 
@@ -19,7 +20,7 @@ const OURS = /^usher\//
 export function withoutOurMarks(result: Json): Json {
   if (!isJsonObject(result) || !isJsonObject(result['_meta'])) return result
   const marks = Object.entries(result['_meta'])
-  const theirs = marks.filter(([name]) => !OURS.test(name))
+  const theirs = marks.filter(([name]) => !OURS.test(nameAsWritten(name)))
   return theirs.length === marks.length ? result : { ...result, _meta: Object.fromEntries(theirs) }
 }
 

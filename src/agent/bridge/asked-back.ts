@@ -7,6 +7,7 @@
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { fail } from '../agent-error.ts'
 import { sendable } from './answer-field.ts'
+import { isMarkedNumber } from './as-written.ts'
 import { foreignLine, foreignText, isPlain } from './foreign-text.ts'
 
 /** The server that asks. */
@@ -127,7 +128,8 @@ function fieldIn(field: Json): JsonObject {
     ...(Object.fromEntries(bounds) as JsonObject),
     ...choices(field),
     ...(items === undefined ? {} : { items: itemsIn(items) }),
-    ...(preset === undefined ? {} : { default: presetIn(preset) }),
+    // One that a person would see as another is none.
+    ...(preset === undefined || isMarkedNumber(preset) ? {} : { default: presetIn(preset) }),
   }
 }
 
@@ -173,7 +175,7 @@ function listOf<T extends Json>(list: Json, of: (one: Json) => T): T[] {
 
 /** Text that comes back as it is shown, so it must be what it looks like. */
 function plainValue(value: Json): string {
-  return typeof value === 'string' && isPlain(value) ? value : refuseQuestion()
+  return typeof value === 'string' && !isMarkedNumber(value) && isPlain(value) ? value : refuseQuestion()
 }
 
 function refuseQuestion(): never {

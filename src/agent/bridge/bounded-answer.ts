@@ -4,10 +4,11 @@
  * its schemas know. Contract: "Errors".
  */
 import { EventStreamReader, type ServerSentEvent } from '../../wire/event-stream.ts'
-import { isJsonObject, type Json } from '../../wire/json.ts'
+import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
 import { TOOL_ANSWER_BYTES_MAX } from '../mcp.ts'
 import { ANSWER_DEPTH_MAX, depthGuard } from './depth.ts'
+import { asWritten, isMarkedNumber, keepIds, parseMarked, withoutMarkedNumbers } from './as-written.ts'
 import type { Exchange } from './exchange.ts'
 import { completed, UnreadAnswer } from './foreign-answer.ts'
 import { readableMessage, type ReadFor } from './readable-message.ts'
@@ -124,7 +125,7 @@ function documentOf(response: Response, { url, exchange, request }: Bounds): Rea
     end: () => {
       const whole = Buffer.concat(chunks)
       const text = new TextDecoder().decode(whole)
-      const message = parsed(text)
+      const message = parsedFor(text, request)
       if (message !== undefined) return [Buffer.from(JSON.stringify(readableMessage(message, request)))]
       if (isAnswerOf(response) && exchange?.method === 'tools/call' && text.trim() !== '')
         exchange.failure ??= new UnreadAnswer(url, text)
@@ -214,8 +215,48 @@ function isAnswer(data: string): boolean {
 }
 
 function readableData(data: string, request: ReadFor | undefined): string {
-  const message = request === undefined ? undefined : parsed(data)
-  return message === undefined ? data : JSON.stringify(readableMessage(message, request!))
+  const message = parsedFor(data, request)
+  if (message === undefined) return data
+  return JSON.stringify(request === undefined ? message : readableMessage(message, request))
+}
+
+/**
+ * What came, as any parser reads it: but the result of a tool, and the ids of a server's own requests, as
+ * they were written, and a form without the numbers that it could show otherwise only.
+ */
+function parsedFor(text: string, request: ReadFor | undefined): Json | undefined {
+  const read = marked(text)
+  if (read === undefined || read.plain === read.exact) return read?.plain
+  const { plain, exact } = read
+  const isCall = request?.method === 'tools/call'
+  const isList = request?.method === 'tools/list'
+  const exactly = Array.isArray(exact) ? exact : [exact]
+  for (const [at, one] of (Array.isArray(plain) ? plain : [plain]).entries()) {
+    const as = exactly[at]
+    if (!isJsonObject(one) || !isJsonObject(as)) continue
+    if (typeof one['method'] === 'string') keepIds(one, as)
+    if (one['method'] === FORM && as['params'] !== undefined)
+      one['params'] = withoutMarkedNumbers(as['params'])
+    if (isCall && as['result'] !== undefined) one['result'] = as['result']
+    if (isList && isJsonObject(one['result'])) keepCursor(one['result'], as['result'])
+  }
+  return plain
+}
+
+const FORM = 'elicitation/create'
+
+/** Some servers write the place of the next page as a number. */
+function keepCursor(result: JsonObject, exact: Json | undefined): void {
+  const cursor = isJsonObject(exact) ? exact['nextCursor'] : undefined
+  if (cursor !== undefined && isMarkedNumber(cursor)) result['nextCursor'] = JSON.stringify(asWritten(cursor))
+}
+
+function marked(text: string): ReturnType<typeof parseMarked> | undefined {
+  try {
+    return parseMarked(text)
+  } catch {
+    return undefined
+  }
 }
 
 /** As any parser of JSON reads it: an answer is data for the caller, and nothing is authorized by it. */

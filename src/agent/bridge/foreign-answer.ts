@@ -5,6 +5,7 @@
  */
 import { isJsonObject, type Json } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
+import { asWritten } from './as-written.ts'
 import type { Exchange } from './exchange.ts'
 import { isSame } from './readable-message.ts'
 
@@ -19,7 +20,7 @@ export class NoAnswer extends AgentError {}
 /** What came instead of the answer to a call. Its detail quotes a stranger: escape it. */
 export class ForeignAnswer extends NoAnswer {
   constructor(url: URL, answer: Json) {
-    const quoted = quotedStart(JSON.stringify(answer))
+    const quoted = quotedStart(JSON.stringify(asWritten(answer)))
     super('outcome_unknown', {
       detail: `${url.origin} answered another request than the one that was sent: ${quoted}`,
       local: true,

@@ -10,6 +10,7 @@ import { challengeIn, refusalIn } from '../answer.ts'
 import { readMessage } from '../message.ts'
 import { signedHeaders } from '../proof.ts'
 import { bodyChunks, DOCUMENT_BYTES_MAX, neverLeft } from '../transport.ts'
+import { idAsWritten } from './as-written.ts'
 import type { Exchange } from './exchange.ts'
 import { BrokenOffAnswer } from './foreign-answer.ts'
 import { readAnswer, sentIn } from './read-answer.ts'
@@ -35,7 +36,7 @@ export function guardedFetch(options: GuardedOptions, underway: AsyncLocalStorag
     const waiting = underway.getStore()
     if (isResumption(init, waiting)) return resume({ at, init }, waiting, options)
     const exchange = init.method === 'POST' ? underway.getStore() : undefined
-    const text = typeof init.body === 'string' ? init.body : undefined
+    const text = typeof init.body === 'string' ? idAsWritten(init.body) : undefined
     const message = sentIn(init)
     const isOurs =
       exchange !== undefined && (exchange.method === 'connect' || message?.method === exchange.method)
@@ -50,7 +51,9 @@ export function guardedFetch(options: GuardedOptions, underway: AsyncLocalStorag
     const sentBefore = exchange?.sent === true
     if (isCall) exchange.sent = true
     const signals = [init.signal, isOurs ? ending : undefined].filter(one => one instanceof AbortSignal)
-    const request = { ...init, headers, redirect: 'manual' as const, signal: AbortSignal.any(signals) }
+    const body = text === undefined ? {} : { body: text }
+    const signal = AbortSignal.any(signals)
+    const request = { ...init, ...body, headers, redirect: 'manual' as const, signal }
     const response = await fetch(at, request).catch((error: unknown) => {
       if (isCall && neverLeft(error)) exchange.sent = sentBefore
       throw error

@@ -15,6 +15,7 @@ import {
 import { UsageError } from '../../terminal/command.ts'
 import { isJsonObject, type Json } from '../../wire/json.ts'
 import { isLoopbackHost } from '../../wire/loopback.ts'
+import { writingLines } from './as-written.ts'
 import { openClients } from './clients.ts'
 import type { BridgeOptions } from './core.ts'
 import { callerOf, type Caller } from './listen-token.ts'
@@ -76,7 +77,8 @@ export async function serveOnLoopback(options: BridgeOptions, listen: ListenOpti
   const serve = toNodeHandler({
     fetch: async (came, given) => {
       const request = await markedRequest(came)
-      return (await isLegacyRequest(request)) ? sessions.serve(request) : modern.fetch(request, given)
+      const isLegacy = await isLegacyRequest(request)
+      return written(await (isLegacy ? sessions.serve(request) : modern.fetch(request, given)))
     },
   })
   const server = createServer((request, response) => {
@@ -116,6 +118,13 @@ async function markedRequest(request: Request): Promise<Request> {
   const text = await request.clone().text()
   const body = marked(text)
   return body === text ? request : new Request(request, { method: 'POST', body })
+}
+
+/** The response, in which what was marked stands as it was written. */
+function written(response: Response): Response {
+  const { body, status, statusText, headers } = response
+  if (body === null) return response
+  return new Response(body.pipeThrough(writingLines()), { status, statusText, headers })
 }
 
 /** Says what to do if the address cannot be bound. */

@@ -5,6 +5,7 @@
  */
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { present } from '../../wire/members.ts'
+import { asWritten, rounded } from './as-written.ts'
 import { foreignWhole } from './foreign-text.ts'
 
 /** Whether clients take a part of a result's content. */
@@ -12,6 +13,8 @@ export type IsContent = (part: Json) => boolean
 
 /** What a part may lack and still say the same. */
 const DECORATIONS = ['annotations', '_meta', 'icons'] as const
+/** Members that say how a part is to be shown; clients take a double there, and nothing else. */
+const OF_DOUBLES: ReadonlySet<string> = new Set(['annotations', 'size'])
 const KNOWN: ReadonlySet<string> = new Set(['content', 'structuredContent', 'isError', '_meta', 'resultType'])
 
 /** The result in a form that clients take; the same object if they take it as it is. */
@@ -42,10 +45,10 @@ export function unreadableResult(result: Json): JsonObject {
 
 function readablePart(part: Json, isContent: IsContent): Json {
   if (!isJsonObject(part)) return words('a part', part)
-  const nested = Object.entries(present(part)).map(([name, value]): [string, Json] => [
-    name,
-    isJsonObject(value) && name !== '_meta' ? present(value) : value,
-  ])
+  const nested = Object.entries(present(part)).map(([name, value]): [string, Json] => {
+    const given = isJsonObject(value) && name !== '_meta' ? present(value) : value
+    return [name, OF_DOUBLES.has(name) ? rounded(given) : given]
+  })
   const plain: JsonObject = Object.fromEntries(nested)
   if (isContent(plain)) return plain
   const bare = Object.fromEntries(
@@ -58,7 +61,7 @@ function readablePart(part: Json, isContent: IsContent): Json {
 
 /** What came stands between quotation marks, which it must not close. */
 function words(what: string, came: Json): JsonObject {
-  const quoted = foreignWhole(JSON.stringify(came).replaceAll('"', "'"))
+  const quoted = foreignWhole(JSON.stringify(asWritten(came)).replaceAll('"', "'"))
   const text =
     `The call was made, and the tool answered; in its answer is ${foreignWhole(what)} that this client ` +
     `cannot be shown as it is. It came as: "${quoted}"`

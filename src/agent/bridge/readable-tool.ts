@@ -70,7 +70,7 @@ function outputIn(schema: Json, isModern: boolean): JsonObject {
 /** A schema whose outermost members have their types: clients refuse a whole list because of them. */
 function schemaIn(schema: Json | undefined, member: string): JsonObject {
   if (!isJsonObject(schema)) return spoilt(`its ${member} is no object`)
-  const { default: preset, const: constant, ...rest } = schema
+  const { default: preset, const: constant, ...rest } = withinDoubles(schema)
   const { properties, required, $schema, ...more } = present(rest)
   if (required !== undefined && !isTexts(required))
     return spoilt(`required in its ${member} is no list of names`)
@@ -84,6 +84,16 @@ function schemaIn(schema: Json | undefined, member: string): JsonObject {
     ...(properties === undefined ? {} : { properties: propertiesIn(properties, member) }),
     ...(required === undefined ? {} : { required }),
   }
+}
+
+/**
+ * The schema without members past every double: such a bound bounds nothing, and JSON would make null of it.
+ */
+function withinDoubles<T extends Json>(schema: T): T {
+  if (Array.isArray(schema)) return schema.map(withinDoubles) as T
+  if (!isJsonObject(schema)) return schema
+  const members = Object.entries(schema).filter(([, value]) => value !== Infinity && value !== -Infinity)
+  return Object.fromEntries(members.map(([name, value]) => [name, withinDoubles(value)])) as T
 }
 
 /** Clients of 2025-11-25 take no boolean for a schema, though JSON Schema does. */

@@ -21,6 +21,7 @@ import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/s
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
 import { errorResult, marksOf, sentence } from './answers.ts'
+import { asWritten, messageAsWritten } from './as-written.ts'
 import { answerCall, wordsIn, type Answer, type Client } from './completion.ts'
 import type { Led, Leg } from './conversations.ts'
 import { withoutAnswer } from './answer-field.ts'
@@ -178,12 +179,19 @@ async function callTool(shared: Shared, calling: Calling): Promise<never> {
   const schema = listed.listed['outputSchema'] as JsonObject | undefined
   // Structured content that is no object is shown as text too, and is an object for clients of 2025-11-25.
   const shown = (answer: Answer): never =>
-    calling.server.projectCallToolResult(answer as CallToolResult, schema) as never
+    calling.server.projectCallToolResult(asText(answer) as CallToolResult, schema) as never
   if (!calling.modern || !(client.form || client.url)) return shown(await told(run({ ...leg, ask })))
   const about = { resource: listed.resource, tool: listed.tool, arguments: isJsonObject(args) ? args : {} }
   const whole: Leg = { ...leg, about, sealed: client.sealed }
   const answer = goOn?.(whole) ?? calling.conversations.begin(whole, run)
   return shown(await told(answered(answer)))
+}
+
+/** Structured content that is no object is written by the SDK, so it is as it was written before that. */
+function asText(answer: Answer): Answer {
+  const { structuredContent } = answer as JsonObject
+  if (structuredContent === undefined || isJsonObject(structuredContent)) return answer
+  return { ...answer, structuredContent: asWritten(structuredContent) }
 }
 
 /** A question whose call nobody knows any more is answered in words, like every other end of a call. */
@@ -298,6 +306,8 @@ function addTaskMethods(server: Server, shared: Shared, tasksOf: (context: Serve
     (await told(tasksOf(context).cancel(idIn(given)))) ? {} : unknown(),
   )
   server.setRequestHandler('tasks/update', schemas, async (given, context) => {
+    const changed = whyChanged(context.mcpReq._meta)
+    if (changed !== undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, changed)
     const { inputResponses } = given as { inputResponses?: Json }
     return (await told(tasksOf(context).update(idIn(given), inputResponses))) ? {} : unknown()
   })
@@ -360,7 +370,7 @@ class TellingTransport extends StdioServerTransport {
   }
 
   override async send(message: JSONRPCMessage): Promise<void> {
-    await super.send(message)
+    await super.send(messageAsWritten(message as unknown as JsonObject) as unknown as JSONRPCMessage)
     if (!('id' in message) || 'method' in message || message.id === undefined) return
     const act = this.#sent.get(message.id)
     this.#sent.delete(message.id)

@@ -5,72 +5,88 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { Transform } from 'node:stream'
-import {
-  inexactNumberIn,
-  inexactSentence,
-  isJsonObject,
-  parseJson,
-  type Json,
-  type JsonObject,
-} from '../../wire/json.ts'
+import { inexactSentence, isJsonObject, parseJson, type Json, type JsonObject } from '../../wire/json.ts'
 import { Refusal } from '../../wire/refusal.ts'
+import { asWritten, isMarkedNumber, keepIds, nameAsWritten, parseMarked } from './as-written.ts'
 
-/** In the `_meta` of a call that would not arrive as it was written: why, in a sentence. */
+/** In the `_meta` of a request that would not arrive as it was written: why, in a sentence. */
 const MARK = 'usher/changed'
 const MEMBER_SENTENCE =
   'Give no argument the name __proto__: programs on the way would drop it, and another call would be made.'
 
-/** Why the call would not arrive as it was written; undefined if it does. */
+/** Why the request would not arrive as it was written; undefined if it does. */
 export function whyChanged(meta: unknown): string | undefined {
   const why = isJsonObject(meta) ? meta[MARK] : undefined
   return typeof why === 'string' ? why : undefined
 }
 
 /**
- * The text of a message, as the SDK may read it. A call in it that would not arrive as it was written has no
- * arguments, but a mark; an answer of the client's that would not is an error that says so; `params` that are
- * null are absent.
+ * The text of a message, as the SDK may read it. A request in it whose words for a tool would not arrive as
+ * they were written has none of them, but a mark; an answer of the client's that would not is an error that
+ * says so; `params` that are null are absent; and an id that no double carries is marked (`as-written.ts`),
+ * so that its answer has it as it was written.
  */
 export function marked(source: string | Buffer): string {
   const text = source.toString('utf8')
-  let message: Json
   try {
-    message = JSON.parse(text) as Json
-  } catch {
-    return text
+    const { plain, exact } = parseMarked(text)
+    const exactly = listOf(exact)
+    const isChanged = listOf(plain)
+      .map((one, at) => isJsonObject(one) && markOne(one, exactly[at] as JsonObject, { source, text }))
+      .includes(true)
+    return isChanged ? JSON.stringify(plain) : text
+  } catch (error) {
+    // No JSON, or nested so deep that nobody follows it, which is judged where it is called.
+    if (error instanceof SyntaxError || error instanceof RangeError) return text
+    throw error
   }
-  let isChanged = false
-  for (const one of Array.isArray(message) ? message : [message]) {
-    if (!isJsonObject(one)) continue
-    if (one['params'] === null) {
-      delete one['params']
-      isChanged = true
-    }
-    if (isToolCall(one)) {
-      const { arguments: args = {}, inputResponses = {}, ...params } = one.params
-      const why = whyOtherwise(source, text, [args, inputResponses])
-      if (why === undefined) continue
-      const meta = isJsonObject(params['_meta']) ? params['_meta'] : {}
-      one['params'] = { ...params, arguments: {}, _meta: { ...meta, [MARK]: why } }
-      isChanged = true
-    } else if (isAnswer(one)) {
-      const why = whyOtherwise(source, text, [one.result])
-      if (why === undefined) continue
-      one['error'] = { code: INVALID_PARAMS, message: why }
-      delete (one as JsonObject)['result']
-      isChanged = true
-    }
+}
+
+function listOf(message: Json): Json[] {
+  return Array.isArray(message) ? message : [message]
+}
+
+/** Marks one message; false if it may stay as it is. */
+function markOne(one: JsonObject, exact: JsonObject, written: Written): boolean {
+  let isChanged = keepIds(one, exact)
+  if (one['params'] === null) {
+    delete one['params']
+    isChanged = true
   }
-  return isChanged ? JSON.stringify(message) : text
+  const { params, result } = one
+  if (one['method'] === undefined && isJsonObject(result)) {
+    const why = whyOtherwise(written, [exact['result']!])
+    if (why === undefined) return isChanged
+    one['error'] = { code: INVALID_PARAMS, message: why }
+    delete one['result']
+    return true
+  }
+  if (!isJsonObject(params) || !isJsonObject(exact['params'])) return isChanged
+  const passed = PASSED_ON.filter(name => params[name] !== undefined)
+  if (passed.length === 0 && one['method'] !== 'tools/call') return isChanged
+  const parts = passed.map(name => (exact['params'] as JsonObject)[name]!)
+  const why = whyOtherwise(written, parts)
+  if (why === undefined) return isChanged
+  const meta = isJsonObject(params['_meta']) ? params['_meta'] : {}
+  const emptied = Object.fromEntries(passed.map(name => [name, {}]))
+  one['params'] = { ...params, ...emptied, _meta: { ...meta, [MARK]: why } }
+  return true
 }
 
 const INVALID_PARAMS = -32_602
+/** The members of a request's params that are passed on to a tool, in whatever request they come. */
+const PASSED_ON = ['arguments', 'inputResponses'] as const
+
+interface Written {
+  source: string | Buffer
+  text: string
+}
 
 /** Why what a message says would arrive otherwise than it was written; undefined if it does not. */
-function whyOtherwise(source: string | Buffer, text: string, parts: Json[]): string | undefined {
+function whyOtherwise({ source, text }: Written, parts: Json[]): string | undefined {
   if (typeof source !== 'string' && !isUtf8(source)) return 'Send JSON in UTF-8.'
-  const number = inexactNumberIn(text)
-  if (number !== undefined) return inexactSentence(number)
+  const number = firstIn(parts, isMarkedNumber)
+  if (number !== undefined) return inexactSentence(JSON.stringify(asWritten(number)))
   if (parts.some(hasProto)) return MEMBER_SENTENCE
   try {
     parseJson(text)
@@ -81,19 +97,22 @@ function whyOtherwise(source: string | Buffer, text: string, parts: Json[]): str
   return undefined
 }
 
-function isToolCall(message: JsonObject): message is JsonObject & { params: JsonObject } {
-  return message['method'] === 'tools/call' && isJsonObject(message['params'])
+/** The first value of that kind in a document. */
+function firstIn(json: Json, isOfKind: (one: Json) => boolean): Json | undefined {
+  if (typeof json !== 'object' || json === null) return isOfKind(json) ? json : undefined
+  for (const one of Object.values(json)) {
+    const found = firstIn(one, isOfKind)
+    if (found !== undefined) return found
+  }
+  return undefined
 }
 
-/** What the client answers a question. */
-function isAnswer(message: JsonObject): message is JsonObject & { result: JsonObject } {
-  return message['method'] === undefined && isJsonObject(message['result'])
-}
-
-function hasProto(json: Json): boolean {
-  if (Array.isArray(json)) return json.some(hasProto)
-  if (!isJsonObject(json)) return false
-  return Object.entries(json).some(([name, value]) => name === '__proto__' || hasProto(value))
+function hasProto(marked: Json): boolean {
+  if (Array.isArray(marked)) return marked.some(hasProto)
+  if (!isJsonObject(marked)) return false
+  return Object.entries(marked).some(
+    ([name, value]) => nameAsWritten(name) === '__proto__' || hasProto(value),
+  )
 }
 
 /** A longer line is passed on as it comes: the SDK takes none, and says so. */

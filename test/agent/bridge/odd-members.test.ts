@@ -4,7 +4,9 @@
  * is named.
  */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { listedTools } from '../../../src/agent/bridge/tools.ts'
 import {
+  document,
   INITIALIZED,
   READ,
   resultOf,
@@ -81,6 +83,38 @@ describe('A tool beside good ones', () => {
         annotations: { idempotentHint: true },
       },
     ])
+  })
+})
+
+describe('A number that no double carries', () => {
+  const list = (more: string, schema: string): string =>
+    `{"tools":[{"name":"read","inputSchema":{}},{"name":"odd","inputSchema":${schema}}]${more}}`
+  const listing = async (result: string) => {
+    tools.script('tools/list', ({ id, params }, response) =>
+      document(
+        response,
+        `{"jsonrpc":"2.0","id":${id},"result":${params?.['cursor'] === undefined ? result : '{"tools":[]}'}}`,
+      ),
+    )
+    return tools.upstream().listTools()
+  }
+
+  it.each([
+    ['{"properties":{"n":{"type":"integer","maximum":9223372036854775807}}}', { maximum: 2 ** 63 }],
+    ['{"properties":{"n":{"type":"integer","maximum":18446744073709551615}}}', { maximum: 2 ** 64 }],
+    ['{"properties":{"n":{"type":"integer","minimum":-1e999,"maximum":1e400}}}', {}],
+  ])('in a schema costs no tool its place: %s', async (schema, bounds) => {
+    const { tools: read, spoilt } = await listing(list('', schema))
+    expect([read.map(({ name }) => name), spoilt]).toEqual([['read', 'odd'], []])
+    expect(read[1]!.inputSchema.properties).toEqual({ n: { type: 'integer', ...bounds } })
+    expect(listedTools(tools.url.href, '', read)).toHaveLength(2)
+  })
+
+  it('is asked for digit by digit where it names the next page', async () => {
+    const asked: unknown[] = []
+    tools.onText(text => asked.push(/"cursor":("[^"]*")/.exec(text)?.[1]))
+    await listing(list(',"nextCursor":12345678901234567890', '{}'))
+    expect(asked).toContain('"12345678901234567890"')
   })
 })
 

@@ -178,7 +178,9 @@ describe('A call that would not arrive as it was written', () => {
 describe('Whatever else a client writes', () => {
   it.each([
     '{"jsonrpc":"2.0","id":1,"method":"ping"}',
-    '{"jsonrpc":"2.0","id":12345678901234567890,"method":"ping"}',
+    callText(1, '{}').replace('"arguments"', '"_meta":{"n":9007199254740993},"arguments"'),
+    `{"jsonrpc":"2.0","id":1,"method":"x","params":${'['.repeat(200_000)}${']'.repeat(200_000)}}`,
+    callText(1, `{"n":9007199254740993,"a":${'['.repeat(200_000)}${']'.repeat(200_000)}}`),
     '[{"jsonrpc":"2.0","id":1,"method":"tools/list"}]',
     callText(1, '{"a":1.50,"note":"__proto__","b":{"proto":1}}'),
     'no JSON at all',
@@ -195,6 +197,48 @@ describe('Whatever else a client writes', () => {
   ])('has no arguments, but a mark, where it is a call with %s', (_what, source) => {
     const { params } = JSON.parse(marked(source)) as { params: { arguments: object; _meta: object } }
     expect([params.arguments, whyChanged(params._meta)]).toEqual([{}, expect.stringMatching(/^\S.*\S$/)])
+  })
+
+  it.each([
+    ...[...NUMBERS, ...MEMBERS].map(([what, content]): [string, string] => [what, content]),
+    ['a member twice', '{"n":1,"n":2}'],
+  ])("has no answers, but a mark, where it answers a task's question with %s", (_what, content) => {
+    const replies = `{"q":{"action":"accept","content":${content}}}`
+    const { params } = JSON.parse(
+      marked(
+        `{"jsonrpc":"2.0","id":1,"method":"tasks/update","params":{"taskId":"t","inputResponses":${replies}}}`,
+      ),
+    ) as { params: { inputResponses: object; taskId: string; _meta: object } }
+    expect([params.taskId, params.inputResponses, whyChanged(params._meta)]).toEqual([
+      't',
+      {},
+      expect.stringMatching(/^\S.*\S$/),
+    ])
+  })
+
+  it.each([
+    ['a request', 'id', '{"jsonrpc":"2.0","id":ID,"method":"ping"}'],
+    [
+      'a request of a batch',
+      'id',
+      '[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":ID,"method":"ping"}]',
+    ],
+    [
+      'a call',
+      'progressToken',
+      callText(1, '{}').replace('"arguments"', '"_meta":{"progressToken":ID},"arguments"'),
+    ],
+    [
+      'a cancellation',
+      'requestId',
+      '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":ID}}',
+    ],
+  ])('keeps the digits of the id of %s as text, and all else', (_what, name, text) => {
+    for (const id of ['9007199254740993', '-12345678901234567890', '1e400'])
+      expect(marked(text.replace('ID', id))).toBe(
+        text.replace(`"${name}":ID`, `"${name}":"usher:as-written:${id}"`),
+      )
+    expect(marked(text.replace('ID', '9007199254740992'))).toBe(text.replace('ID', '9007199254740992'))
   })
 
   it.each([
