@@ -10,7 +10,7 @@ import { TOOL_ANSWER_BYTES_MAX } from '../mcp.ts'
 import { ANSWER_DEPTH_MAX, depthGuard } from './depth.ts'
 import { asWritten, isMarkedNumber, keepIds, parseMarked, withoutMarkedNumbers } from './as-written.ts'
 import type { Exchange } from './exchange.ts'
-import { completed, UnreadAnswer } from './foreign-answer.ts'
+import { completed } from './foreign-answer.ts'
 import { readableMessage, type ReadFor } from './readable-message.ts'
 
 /** Where an answer comes from, and what it answers; left out of `exchange`, it is no answer to one. */
@@ -42,12 +42,13 @@ export function bounded(response: Response, bounds: Bounds): Response {
   const { exchange, url } = bounds
   const isStream = mediaTypeOf(response) === EVENT_STREAM
   const isShallow = depthGuard(isStream)
-  const reading = isStream ? eventsOf(bounds) : documentOf(response, bounds)
+  const reading = isStream ? eventsOf(response, bounds) : documentOf(response, bounds)
   const over = (): void => {
     // The SDK opens a stream again whose events have ids.
     if (!reading.isResumable()) completed(exchange)
   }
   if (response.body === null) {
+    noteUnread(response, bounds, '')
     over()
     return response
   }
@@ -90,9 +91,10 @@ export function bounded(response: Response, bounds: Bounds): Response {
   const { status, statusText } = response
   const headers = new Headers(response.headers)
   headers.delete('content-length')
-  if (!isStream && bounds.request !== undefined && isAnswerOf(response))
-    headers.set('content-type', JSON_TYPE)
-  return new Response(body, { status, statusText, headers })
+  const isAnswer = bounds.request !== undefined && response.ok
+  // The SDK reads no other type, and nothing under 202, whatever a server calls its answers.
+  if (!isStream && isAnswer) headers.set('content-type', JSON_TYPE)
+  return new Response(body, { status: isAnswer ? 200 : status, statusText, headers })
 }
 
 const EVENT_STREAM = 'text/event-stream'
@@ -106,14 +108,19 @@ function mediaTypeOf({ headers }: Response): string | undefined {
   return headers.get('content-type')?.split(';')[0]?.trim().toLowerCase()
 }
 
-/** A document that answers the request, whatever its server calls it: the SDK reads no other type. */
-function isAnswerOf({ status, ok }: Response): boolean {
-  return ok && status !== 202 && status !== 204
+/** Keeps what came in the place of the answer to a call, as far as anybody would read it. */
+function noteUnread(response: Response, { exchange, request }: Bounds, text: string): void {
+  if (exchange === undefined || request?.method !== 'tools/call') return
+  exchange.unread = { status: response.status, type: mediaTypeOf(response), text: text.slice(0, UNREAD_MAX) }
 }
 
+/** More of it than is ever shown. */
+const UNREAD_MAX = 2000
+
 /** A document: passed on whole, when all of it has come. */
-function documentOf(response: Response, { url, exchange, request }: Bounds): Reading {
-  if (request === undefined || !CAN_BE_READ.has(mediaTypeOf(response))) return passing()
+function documentOf(response: Response, bounds: Bounds): Reading {
+  const { request } = bounds
+  if (request === undefined) return passing()
   const chunks: Uint8Array[] = []
   let bytes = 0
   return {
@@ -125,27 +132,15 @@ function documentOf(response: Response, { url, exchange, request }: Bounds): Rea
     end: () => {
       const whole = Buffer.concat(chunks)
       const text = new TextDecoder().decode(whole)
+      noteUnread(response, bounds, text)
       const message = parsedFor(text, request)
       if (message !== undefined) return [Buffer.from(JSON.stringify(readableMessage(message, request)))]
-      if (isAnswerOf(response) && exchange?.method === 'tools/call' && text.trim() !== '')
-        exchange.failure ??= new UnreadAnswer(url, text)
       return [whole]
     },
     pendingBytes: () => bytes,
     isResumable: () => false,
   }
 }
-
-/** Some servers name no type, or another one of text, for the JSON that they send. */
-const CAN_BE_READ: ReadonlySet<string | undefined> = new Set([
-  JSON_TYPE,
-  'application/json-rpc',
-  'text/json',
-  'text/plain',
-  'text/html',
-  'application/octet-stream',
-  undefined,
-])
 
 function passing(): Reading {
   let bytes = 0
@@ -161,7 +156,8 @@ function passing(): Reading {
 }
 
 /** A stream of events, each passed on when it has come, with line feeds for line ends. */
-function eventsOf({ request, lastEventId = '' }: Bounds): Reading {
+function eventsOf(response: Response, bounds: Bounds): Reading {
+  const { request, lastEventId = '' } = bounds
   const events = new EventStreamReader(lastEventId, Infinity)
   let toldId = lastEventId
   let toldRetry: number | undefined
@@ -180,9 +176,10 @@ function eventsOf({ request, lastEventId = '' }: Bounds): Reading {
   }
   return {
     take: chunk => {
-      const came = events
-        .read(chunk)
-        .map(event => written({ ...event, data: readableData(event.data, request) }))
+      const came = events.read(chunk).map(event => {
+        if (event.data !== '' && !isMessage(event.data)) noteUnread(response, bounds, event.data)
+        return written({ ...event, data: readableData(event.data, request) })
+      })
       const id = events.lastEventId
       // An id alone is where a stream goes on that ends before its first message.
       const last = id === toldId ? [] : [written({ type: 'message', data: '', id })]
@@ -212,6 +209,12 @@ function isSendable(id: string): boolean {
 function isAnswer(data: string): boolean {
   const message = parsed(data)
   return isJsonObject(message) && (message['result'] !== undefined || message['error'] !== undefined)
+}
+
+/** Whether the data of an event is of JSON-RPC, an answer or not. */
+function isMessage(data: string): boolean {
+  const message = parsed(data)
+  return isJsonObject(message) && (typeof message['method'] === 'string' || isAnswer(data))
 }
 
 function readableData(data: string, request: ReadFor | undefined): string {

@@ -30,6 +30,8 @@ export interface Exchange {
   session?: SessionWord | undefined
   answer?: CallAnswer
   failure?: AgentError
+  /** What came last and is no answer, for the words where none comes. */
+  unread?: Unread
   /** The questions that the server may ask about it. */
   asking?: AskingCall
   /** The tools of a list that could not be read. */
@@ -38,6 +40,14 @@ export interface Exchange {
   failedResumptions: number
   /** Ends the SDK's wait for an answer that can no longer come. */
   ending: AbortController
+}
+
+/** What came in the place of an answer; its text is a stranger's: escape it. */
+export interface Unread {
+  status: number
+  /** The media type that it was sent as. */
+  type: string | undefined
+  text: string
 }
 
 /** An exchange that has not been sent yet. */

@@ -6,7 +6,7 @@
 import { isJsonObject, type Json } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
 import { asWritten } from './as-written.ts'
-import type { Exchange } from './exchange.ts'
+import type { Exchange, Unread } from './exchange.ts'
 import { isSame } from './readable-message.ts'
 
 /** After the last part of an answer, the SDK has this long to read it. */
@@ -30,9 +30,14 @@ export class ForeignAnswer extends NoAnswer {
 
 /** What came is no answer that anybody could read. Its detail quotes a stranger: escape it. */
 export class UnreadAnswer extends NoAnswer {
-  constructor(url: URL, text: string) {
+  constructor({ origin }: URL, { status, type, text }: Unread) {
+    const how =
+      status === 200
+        ? `by what is no answer of MCP (${type ?? 'of no type'})`
+        : `with status ${status}, under which no call is answered in MCP`
+    const words = text.trim() === '' ? 'It says nothing else.' : `It says: ${quotedStart(text)}`
     super('outcome_unknown', {
-      detail: `${url.origin} answered, but with no answer of MCP, so nobody knows what became of the call: ${quotedStart(text)}`,
+      detail: `${origin} answered ${how}, so nobody knows what became of the call. ${words}`,
       local: true,
     })
   }

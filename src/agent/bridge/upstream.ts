@@ -19,7 +19,7 @@ import { readMessage } from '../message.ts'
 import { withoutOurMarks } from './answers.ts'
 import { withPlainQuestions } from './asked-back.ts'
 import { newExchange, type Exchange, type Proof } from './exchange.ts'
-import { heedMessage } from './foreign-answer.ts'
+import { heedMessage, UnreadAnswer } from './foreign-answer.ts'
 import { guardedFetch } from './guarded-fetch.ts'
 import { keepConnected, type Connection, type Connections } from './connections.ts'
 import type { SpoiltTool } from './readable-tool.ts'
@@ -292,6 +292,7 @@ async function sendCall(
         unspent: true,
         cause: error,
       })
+    if (exchange.unread !== undefined) throw new UnreadAnswer(options.url, exchange.unread)
     return fail('outcome_unknown', `${options.url.origin} did not say what became of the call.`, {
       cause: error,
     })

@@ -7,6 +7,7 @@ import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { AgentError } from '../../../src/agent/agent-error.ts'
 import { openUpstream, type Upstream, type UpstreamOptions } from '../../../src/agent/bridge/upstream.ts'
 
 const INITIALIZED = {
@@ -106,6 +107,60 @@ describe('A call that completes without its answer', () => {
     answer = given
     await expect(upstream.send({ call })).rejects.toMatchObject({ code: 'outcome_unknown' })
     expect(calls).toBe(1)
+  })
+
+  it.each<[number, string | undefined, (id: number) => string]>([
+    [202, 'text/plain', () => 'Order 7 is queued'],
+    [200, 'application/xml', () => '<order id="7"/>'],
+    [200, 'text/html', () => '<h1>Order 7 is in</h1>'],
+    [200, 'image/svg+xml', () => '<svg/>'],
+    [200, 'application/json', () => '{"order":7}'],
+    [200, 'application/json', () => '"Order 7 is in"'],
+    [200, undefined, () => 'Order 7 is in'],
+    [200, 'application/json', () => ''],
+    [200, 'text/event-stream', () => 'data: Order 7 is in\n\n'],
+    [204, undefined, () => ''],
+    [400, 'application/json', id => ours(id, CALLED)],
+    [401, 'text/plain', () => 'Log in.'],
+    [404, 'application/json', id => ours(id, CALLED)],
+    [404, 'text/html', () => '<h1>Not found</h1>'],
+    [500, 'application/json', id => ours(id, CALLED)],
+    [500, 'text/event-stream', () => 'data: Order 7 is in\n\n'],
+    [502, 'text/html', () => `<h1>${'x'.repeat(5000)}</h1>`],
+    [503, undefined, () => ''],
+  ])('is told with what came, and why it is no answer: %d, %s', async (status, type, body) => {
+    let came = ''
+    answer = (id, response) => {
+      came = body(id)
+      response.writeHead(status, type === undefined ? {} : { 'content-type': type }).end(came)
+    }
+    const error: unknown = await upstream.send({ call }).catch((thrown: unknown) => thrown)
+    const { code, detail } = error as AgentError
+    expect(code).toBe('outcome_unknown')
+    const text = came.replace(/^data: |\n\n$/g, '').replaceAll('"', "'")
+    expect(detail).toContain(
+      text === '' ? 'It says nothing else.' : `"${text.length > 200 ? `${text.slice(0, 200)}…` : text}"`,
+    )
+    expect(detail).toContain(status === 200 ? 'by what is no answer of MCP' : `with status ${status},`)
+    expect(calls).toBe(1)
+  })
+
+  it.each<[number, string]>([
+    [202, 'application/json'],
+    [201, 'text/plain'],
+    [200, 'application/xml'],
+    [200, 'application/vnd.mcp+json'],
+  ])('is no call whose own answer comes under %d as %s', async (status, type) => {
+    answer = (id, response) => void response.writeHead(status, { 'content-type': type }).end(ours(id, CALLED))
+    expect(await upstream.send({ call })).toEqual({ kind: 'result', result: CALLED })
+  })
+
+  it('is no call whose own answer comes in a stream under 202', async () => {
+    answer = (id, response) =>
+      void response
+        .writeHead(202, { 'content-type': 'text/event-stream' })
+        .end(`data: ${ours(id, CALLED)}\n\n`)
+    expect(await upstream.send({ call })).toEqual({ kind: 'result', result: CALLED })
   })
 
   it.each([

@@ -146,11 +146,16 @@ describe.each(KINDS.map((kind, at) => ({ kind, at })))('The SDK client $kind', (
     await expect(answer).rejects.toThrow(words)
   })
 
-  it('is told what came instead of an answer, where nobody can read it: the outcome is unknown', async () => {
+  it.each([
+    [200, 'text/html'],
+    [200, 'application/xml'],
+    [202, 'text/plain'],
+    [500, 'text/html'],
+  ])('is told what came instead of an answer: the outcome is unknown (%d, %s)', async (status, type) => {
     const answer = await called(
       at,
       (_came, response) =>
-        void response.writeHead(200, { 'content-type': 'text/html' }).end('<h1>Order 7 is in</h1>'),
+        void response.writeHead(status, { 'content-type': type }).end('<h1>Order 7 is in</h1>'),
     )
     expect(answer).toMatchObject({ isError: true, reason: 'outcome_unknown' })
     expect(answer.text).toContain('&lt;h1&gt;Order 7 is in')
