@@ -13,7 +13,7 @@ import { bodyChunks, DOCUMENT_BYTES_MAX, neverLeft } from '../transport.ts'
 import { idAsWritten } from './as-written.ts'
 import type { Exchange } from './exchange.ts'
 import { BrokenOffAnswer } from './foreign-answer.ts'
-import { readAnswer, sentIn } from './read-answer.ts'
+import { askedForRevision, PROBE_MILLISECONDS_MAX, readAnswer, sentIn } from './read-answer.ts'
 import { sessionWord } from './session.ts'
 
 /** What the `fetch` of a resource needs. */
@@ -21,12 +21,14 @@ export interface GuardedOptions {
   url: URL
   specNs: string
   now: () => number
+  /** How long the answer to `server/discover` is waited for; ten seconds if left out. */
+  probeMillisecondsMax?: number | undefined
 }
 
 /** Follows no redirect, accepts no endless answer, and sends our credentials to no other address. */
 export function guardedFetch(options: GuardedOptions, underway: AsyncLocalStorage<Exchange>): typeof fetch {
-  const { url } = options
-  return async (input, init = {}) => {
+  const { url, probeMillisecondsMax = PROBE_MILLISECONDS_MAX } = options
+  const send: typeof fetch = async (input, init = {}) => {
     const at = new URL(input instanceof Request ? input.url : input)
     if (at.origin !== url.origin)
       fail('redirect_refused', `${url.origin} leads to ${at.origin}, which is not followed.`)
@@ -71,6 +73,10 @@ export function guardedFetch(options: GuardedOptions, underway: AsyncLocalStorag
       request: message,
     })
   }
+  return (input, init = {}) =>
+    sentIn(init)?.method === 'server/discover'
+      ? askedForRevision(init, probeMillisecondsMax, bound => send(input, bound))
+      : send(input, init)
 }
 
 /** How often in a row a stream may fail to be opened again: its server may be starting again. */

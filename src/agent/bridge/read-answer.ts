@@ -4,9 +4,10 @@
  */
 import { EventStreamReader } from '../../wire/event-stream.ts'
 import { isJsonObject, type Json } from '../../wire/json.ts'
+import { AgentError } from '../agent-error.ts'
 import { challengeIn } from '../answer.ts'
 import { readMessage } from '../message.ts'
-import { DOCUMENT_SECONDS_MAX } from '../transport.ts'
+import { neverLeft } from '../transport.ts'
 import { bounded } from './bounded-answer.ts'
 import type { Exchange } from './exchange.ts'
 import { isSame, type ReadFor } from './readable-message.ts'
@@ -90,8 +91,36 @@ async function answerToProbe(response: Response, to: AnswerTo): Promise<Response
       status,
       headers: { ...Object.fromEntries(headers), 'content-type': JSON_TYPE },
     })
+  return unseen(id)
+}
+
+/** As a server answers that says itself what it does not know. */
+function unseen(id: Json | undefined): Response {
   const error = { code: METHOD_NOT_FOUND, message: 'This server does not know server/discover.' }
   return Response.json({ jsonrpc: '2.0', id, error })
+}
+
+/** The longest wait for the answer to `server/discover`: a server that knows it answers at once. */
+export const PROBE_MILLISECONDS_MAX = 10_000
+
+/**
+ * Asks `server/discover`, at most so long. No answer, or one that breaks off, is as good as "no such method",
+ * because some servers before 2026-07-28 drop what they do not know. A request that never left fails, and so
+ * does one whose caller gave up.
+ */
+export async function askedForRevision(
+  init: RequestInit,
+  millisecondsMax: number,
+  ask: (init: RequestInit) => Promise<Response>,
+): Promise<Response> {
+  const late = AbortSignal.timeout(millisecondsMax)
+  const signal = AbortSignal.any([late, ...(init.signal instanceof AbortSignal ? [init.signal] : [])])
+  try {
+    return await ask({ ...init, signal })
+  } catch (error) {
+    if (error instanceof AgentError || neverLeft(error) || init.signal?.aborted === true) throw error
+    return unseen(sentIn(init)?.id)
+  }
 }
 
 function isAnswerTo(text: string, id: Json | undefined): boolean {
@@ -104,7 +133,6 @@ function isAnswerTo(text: string, id: Json | undefined): boolean {
 async function firstAnswer({ body }: Response, id: Json | undefined): Promise<string> {
   const events = new EventStreamReader('', Infinity)
   const reader = body!.getReader()
-  const late = setTimeout(() => void reader.cancel().catch(() => undefined), DOCUMENT_SECONDS_MAX * 1000)
   try {
     for (;;) {
       const { done, value } = await reader.read()
@@ -112,7 +140,6 @@ async function firstAnswer({ body }: Response, id: Json | undefined): Promise<st
       if (answer !== undefined) return answer
     }
   } finally {
-    clearTimeout(late)
     await reader.cancel().catch(() => undefined)
   }
 }

@@ -71,6 +71,8 @@ export interface UpstreamOptions {
   onToolsChanged: () => void
   /** A call ends after this long, whatever it tells of its progress; an hour if left out. */
   callMillisecondsMax?: number | undefined
+  /** How long the answer to `server/discover` is waited for; ten seconds if left out. */
+  probeMillisecondsMax?: number | undefined
 }
 
 /** A call that tells nothing of its progress for this long ends. */

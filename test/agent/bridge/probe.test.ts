@@ -2,8 +2,10 @@
  * contract, "Authorized call", for a resource of MCP 2025-11-25 that has never seen the question by which the
  * bridge asks for its revision: whatever it answers, it is greeted by `initialize` next.
  */
+import type { ServerResponse } from 'node:http'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { capturedTerminal } from '../../support/captured-terminal.ts'
+import { PROBE_MILLISECONDS_MAX } from '../../../src/agent/bridge/read-answer.ts'
 import { runToolsSurvey } from '../../../src/agent/bridge/survey/main.ts'
 import {
   CALLED,
@@ -68,7 +70,53 @@ const ROWS: [string, Answers][] = [
   ['JSON that is no message', (_came, response) => document(response, 'null')],
 ]
 
+const SILENT: [string, Answers][] = [
+  ['nothing at all', () => undefined],
+  ['a stream that says nothing and stays open', (_came, response) => opened(response, 'text/event-stream')],
+  ['a document that never ends', (_came, response) => opened(response, 'application/json')],
+  ['a page that never ends', (_came, response) => opened(response, 'text/html')],
+  ['an error that never ends', (_came, response) => opened(response, 'text/plain', 404)],
+  ['a connection that it closes', (_came, response) => void response.destroy()],
+  [
+    'a document that breaks off',
+    (_came, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.write('{"jsonrpc"', () => response.destroy())
+    },
+  ],
+  [
+    'a stream that breaks off',
+    (_came, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write(': nothing\n\n', () => response.destroy())
+    },
+  ],
+]
+function opened(response: ServerResponse, type: string, status = 200): void {
+  response.writeHead(status, { 'content-type': type }).flushHeaders()
+}
+
 describe('A resource that answers the question for its revision by', () => {
+  it.each(SILENT)(
+    '%s is greeted after a while, listed and called',
+    async (_what, answers) => {
+      tools.script('server/discover', answers)
+      const upstream = tools.upstream({ probeMillisecondsMax: 300 })
+      expect((await upstream.listTools()).tools.map(({ name }) => name)).toEqual(['read'])
+      expect(await upstream.send({ call: { tool: 'read' } })).toEqual({ kind: 'result', result: CALLED })
+      expect(tools.methods.slice(0, 2)).toEqual(['server/discover', 'initialize'])
+    },
+    10_000,
+  )
+
+  it('nothing is waited for ten seconds at most, and once', async () => {
+    expect(PROBE_MILLISECONDS_MAX).toBe(10_000)
+    tools.script('server/discover', () => undefined)
+    const upstream = tools.upstream({ probeMillisecondsMax: 50 })
+    for (const _ of [1, 2]) await upstream.send({ call: { tool: 'read' } })
+    expect(tools.methods.filter(method => method === 'server/discover')).toHaveLength(1)
+  })
+
   it.each(ROWS)('%s is greeted, listed and called', async (_what, answers) => {
     tools.script('server/discover', answers)
     const upstream = tools.upstream()
