@@ -115,7 +115,7 @@ function openStore(place: string): Store {
       if (known.has(resource)) return known.get(resource)
       const own = (await records()).filter(record => record.resource === resource)
       // Two processes may each have given one at the same moment.
-      const [first] = own.map(({ prefix }) => prefix).toSorted()
+      const [first] = own.flatMap(({ prefix }) => (BEGINS_WELL.test(prefix) ? [prefix] : [])).toSorted()
       if (first !== undefined) known.set(resource, first)
       return first
     },
@@ -144,10 +144,14 @@ function numbered(name: string): string[] {
   return Array.from({ length: PREFIXES_MAX }, (_, at) => (at === 0 ? `${name}_` : `${name}-${at + 1}_`))
 }
 
-/** The part of a foreign name that may stand in the name of a tool. */
+/** The part of a foreign name that may stand at the head of a tool's name, which begins with a letter. */
 export function plainName(name: string): string {
-  return name.replaceAll(/[^A-Za-z0-9-]/g, '-').slice(0, PREFIX_MAX)
+  const plain = name.replaceAll(/[^A-Za-z0-9-]/g, '-').replace(/^-+/, '')
+  const headed = BEGINS_WELL.test(plain) ? plain : plain === '' ? 'owner' : `owner-${plain}`
+  return headed.slice(0, PREFIX_MAX)
 }
+
+const BEGINS_WELL = /^[A-Za-z]/
 
 /** Of the path, decoded if it can be: `https://…/mcp/alice` is `alice`. Without a path it is the host. */
 export function lastPart(url: string): string {

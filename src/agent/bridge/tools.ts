@@ -32,14 +32,19 @@ const BY_CLIENTS = 'mcp__usher__'
 const NAME_LENGTH_MAX = NAME_WITH_CLIENTS_MAX - BY_CLIENTS.length
 const HASH_LENGTH = 8
 
+/** The names that every client takes: some take no other beginning than a letter, and some no full stop. */
+const LEGAL_FOR_ALL = /^[A-Za-z][A-Za-z0-9_-]*$/
+
 /**
- * The name as a client is shown it: unchanged, or shortened with a hash of the whole, so that two long names
- * stay two.
+ * The name as a client is shown it: unchanged, or made legal and cut, with a hash of the whole, so that two
+ * names that come to the same stay two.
  */
 function shownName(name: string): string {
-  if (name.length <= NAME_LENGTH_MAX) return name
+  if (name.length <= NAME_LENGTH_MAX && LEGAL_FOR_ALL.test(name)) return name
   const hash = sha256(name).toString('hex').slice(0, HASH_LENGTH)
-  return `${name.slice(0, NAME_LENGTH_MAX - HASH_LENGTH - 1)}_${hash}`
+  const plain = name.replaceAll('.', '_')
+  const headed = LEGAL_FOR_ALL.test(plain) ? plain : `tool${/^[_-]/.test(plain) ? '' : '_'}${plain}`
+  return `${headed.slice(0, NAME_LENGTH_MAX - HASH_LENGTH - 1)}_${hash}`
 }
 
 /**

@@ -3,6 +3,8 @@
  * whatever the bridge and the client put before its name: clients drop names of more than 60 to 64
  * characters.
  */
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Tool } from '@modelcontextprotocol/client'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { lastPart, openPrefixes, plainName } from '../../../src/agent/bridge/prefixes.ts'
@@ -14,7 +16,9 @@ import { document, resultOf, startScriptedTools, type ScriptedTools } from '../.
 
 const ALICE = 'https://resource.example/mcp/alice'
 const BOB = `https://resource.example/mcp/${'b'.repeat(60)}`
-const CLIENTS = /^mcp__usher__[A-Za-z0-9_.-]{1,48}$/
+const CLIENTS = /^mcp__usher__[A-Za-z0-9_-]{1,48}$/
+/** The strictest of what clients take. */
+const STRICTEST = /^[A-Za-z][A-Za-z0-9_-]{0,47}$/
 const tool = (name: string): Tool => ({ name, inputSchema: { type: 'object' } })
 const prefixOf = (resources: string[], resource: string): string =>
   resources.length < 2 ? '' : `${plainName(lastPart(resource))}_`
@@ -50,6 +54,31 @@ describe('The name of a tool', () => {
     const names = namesOf([ALICE], [`${long}one`, `${long}two`])
     expect(new Set(names).size).toBe(2)
     expect(namesOf([ALICE], [`${long}two`, `${long}one`])).toEqual(names.toReversed())
+  })
+
+  it.each([
+    ['_read', 'tool_read_'],
+    ['-read', 'tool-read_'],
+    ['3d_render', 'tool_3d_render_'],
+    ['7', 'tool_7_'],
+    ['__', 'tool___'],
+    ['files.read', 'files_read_'],
+    ['.well-known', 'tool_well-known_'],
+    ['...', 'tool____'],
+    [`_${'n'.repeat(127)}`, 'tool_nnnn'],
+  ])('is one that every client takes: %s', (own, begins) => {
+    const [shown] = namesOf([ALICE], [own])
+    expect(shown).toMatch(STRICTEST)
+    expect(shown!.startsWith(begins)).toBe(true)
+    expect(namesOf([ALICE], [own, 'read'])).toEqual([shown, 'read'])
+    expect(namesOf([ALICE, BOB], [own])[0]).toMatch(STRICTEST)
+  })
+
+  it('that every client takes stays another where two come to the same', () => {
+    const own = ['files.read', 'files_read', 'files-read', '_files_read', 'tool_files_read', '.files.read']
+    const names = namesOf([ALICE], own)
+    expect([names.length, new Set(names).size]).toEqual([own.length, own.length])
+    expect(namesOf([ALICE], own.toReversed())).toEqual(names.toReversed())
   })
 
   it('that another tool has already costs the later one its place, which is named', () => {
@@ -149,6 +178,33 @@ describe('Of several resources, a tool', () => {
     // Nor does it get the one that another process kept meanwhile.
     const later = prefixes([home, work, bobs, 'https://new.example/tools-2'], down)
     expect(await later.of('https://new.example/tools-2')).toBe('tools-2-2_')
+  })
+
+  it('has a letter at its head, whatever the owner is called, and stays apart from those of others', async () => {
+    const odd = ['李小龍', '3com', 'Ärzte', '_bob', '-', '孫中山', 'owner', '']
+    const resources = odd.map((_, at) => `https://odd.example/${at}`)
+    const given = await all(resources, async one => odd[Number(lastPart(one))])
+    expect(given).toEqual([
+      'owner_',
+      'owner-3com_',
+      'rzte_',
+      'bob_',
+      'owner-2_',
+      'owner-3_',
+      'owner-4_',
+      'owner-7_',
+    ])
+    for (const prefix of given) expect(`${prefix}7`).toMatch(STRICTEST)
+    expect(await all(resources, down)).toEqual(given)
+  })
+
+  it('has another before it than a release before kept, where some clients take no such name', async () => {
+    const place = join(folder.folder, 'prefixes')
+    await mkdir(place, { recursive: true, mode: 0o700 })
+    await writeFile(join(place, '---_.json'), JSON.stringify({ prefix: '---_', resource: work }), {
+      mode: 0o600,
+    })
+    expect(await all([work, home])).toEqual(['alice_', 'alice-2_'])
   })
 
   it('has at most 20 harmless characters before it and the number, whatever the name is', async () => {
