@@ -78,15 +78,16 @@ export function rounded(marked: Json): Json {
   return Object.fromEntries(Object.entries(marked).map(([name, value]) => [name, rounded(value)]))
 }
 
-/** The value without its numbers that no double carries, and all else as it was written. */
-export function withoutMarkedNumbers(marked: Json): Json {
+/**
+ * A question as a form can show it: without numbers that no double carries, and without members that are
+ * null, which mean nothing there, and for which the SDK refuses the whole question.
+ */
+export function asQuestion(marked: Json): Json {
   if (typeof marked === 'string') return nameAsWritten(marked)
-  if (Array.isArray(marked)) return marked.filter(one => !isMarkedNumber(one)).map(withoutMarkedNumbers)
+  if (Array.isArray(marked)) return marked.filter(one => !isMarkedNumber(one)).map(asQuestion)
   if (!isJsonObject(marked)) return marked
-  const members = Object.entries(marked).filter(([, value]) => !isMarkedNumber(value))
-  return Object.fromEntries(
-    members.map(([name, value]) => [nameAsWritten(name), withoutMarkedNumbers(value)]),
-  )
+  const members = Object.entries(marked).filter(([, value]) => value !== null && !isMarkedNumber(value))
+  return Object.fromEntries(members.map(([name, value]) => [nameAsWritten(name), asQuestion(value)]))
 }
 
 /** Whether it stands for a number that no double carries. */

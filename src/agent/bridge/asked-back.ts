@@ -5,6 +5,7 @@
  * through the bridge, and cannot speak for usher or for the owner.
  */
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
+import { present } from '../../wire/members.ts'
 import { fail } from '../agent-error.ts'
 import { sendable } from './answer-field.ts'
 import { isMarkedNumber } from './as-written.ts'
@@ -23,14 +24,14 @@ export interface Asker {
  */
 export function withPlainQuestions(result: Json, asker: Asker): Json {
   if (!isJsonObject(result) || result['resultType'] !== 'input_required') return result
-  const { resultType, inputRequests, requestState } = result
+  const { resultType, inputRequests, requestState } = present(result)
   const state = requestState === undefined ? {} : { requestState }
-  if (inputRequests === undefined) return { resultType, ...state }
+  if (inputRequests === undefined) return { resultType: resultType!, ...state }
   if (!isJsonObject(inputRequests)) return refuseQuestion()
   const asked = Object.entries(inputRequests)
   if (asked.length > QUESTIONS_MAX) return refuseQuestion()
   const plain = asked.map(([key, one]): [string, Json] => [plainValue(key), question(one, asker)])
-  return { resultType, inputRequests: Object.fromEntries(plain), ...state }
+  return { resultType: resultType!, inputRequests: Object.fromEntries(plain), ...state }
 }
 
 /**
@@ -50,10 +51,10 @@ function question(asked: Json, asker: Asker): Json {
 
 /** The parameters of one `elicitation/create`; only known members are passed on. */
 function plainQuestion(params: JsonObject, asker: Asker): JsonObject {
-  const { mode, message, elicitationId } = params
+  const { mode, message, elicitationId, url, requestedSchema } = present(params)
   if (typeof message !== 'string') return refuseQuestion()
   if (mode === 'url') {
-    const page = pageIn(params['url'])
+    const page = pageIn(url)
     return {
       mode,
       message: told(asker, `${foreignText(message)}\nThe page is at ${foreignLine(page.origin)}.`),
@@ -65,7 +66,7 @@ function plainQuestion(params: JsonObject, asker: Asker): JsonObject {
   return {
     ...(mode === undefined ? {} : { mode }),
     message: told(asker, foreignText(message)),
-    requestedSchema: formIn(params['requestedSchema']),
+    requestedSchema: formIn(requestedSchema),
   }
 }
 
@@ -99,26 +100,46 @@ const BOUNDS = ['minLength', 'maxLength', 'minimum', 'maximum', 'minItems', 'max
 
 function formIn(schema: Json | undefined): JsonObject {
   if (!isJsonObject(schema) || JSON.stringify(schema).length > FORM_LENGTH_MAX) return refuseQuestion()
-  const { type = 'object', properties = {}, required } = schema
+  const { type = 'object', properties = {}, required = [], ...about } = present(schema)
   if (type !== 'object' || !isJsonObject(properties)) return refuseQuestion()
-  const fields = Object.entries(properties).map(([name, field]): [string, Json] => [
-    plainValue(name),
-    fieldIn(field),
-  ])
   // What has no field cannot be filled in, and a client that requires it could send nothing.
-  const needed =
-    required === undefined || required === null
-      ? {}
-      : { required: listOf(required, plainValue).filter(name => Object.hasOwn(properties, name)) }
-  return sendable({ type, ...words(schema), properties: Object.fromEntries(fields), ...needed })
+  const needed = listOf(required, plainValue).filter(name => Object.hasOwn(properties, name))
+  const fields = Object.entries(properties).flatMap(([name, field]): [string, Json][] => {
+    const plain = fieldIn(field)
+    if (isFillable(plain)) return [[plainValue(name), plain]]
+    if (!needed.includes(name)) return []
+    return fail(
+      'unexpected_answer',
+      `The tool asks by a form that nobody could send: "${plainValue(name)}" is required, and no value fits it.`,
+    )
+  })
+  const requires = schema['required'] === undefined || schema['required'] === null ? {} : { required: needed }
+  return sendable({ type, ...words(about), properties: Object.fromEntries(fields), ...requires })
+}
+
+/** Whether any value fits a field: one of its choices, within its bounds. */
+function isFillable(field: JsonObject): boolean {
+  const { items } = field
+  const of = isJsonObject(items) ? items : field
+  const lists = [of['enum'], of['oneOf'], of['anyOf']].filter(list => Array.isArray(list))
+  const choicesMax = Math.min(Infinity, ...lists.map(list => list.length))
+  const bound = (name: (typeof BOUNDS)[number], otherwise: number): number => {
+    const value = field[name]
+    return typeof value === 'number' ? value : otherwise
+  }
+  if (bound('minimum', -Infinity) > bound('maximum', Infinity)) return false
+  if (bound('minLength', 0) > bound('maxLength', Infinity)) return false
+  if (field['type'] !== 'array') return choicesMax > 0
+  return bound('minItems', 0) <= Math.min(choicesMax, bound('maxItems', Infinity))
 }
 
 /**
  * A field: its text is escaped; the values that it is compared or filled with are passed unchanged, or not at
  * all.
  */
-function fieldIn(field: Json): JsonObject {
-  if (!isJsonObject(field) || !FIELD_TYPES.has(field['type'])) return refuseQuestion()
+function fieldIn(given: Json): JsonObject {
+  const field = isJsonObject(given) ? present(given) : refuseQuestion()
+  if (!FIELD_TYPES.has(field['type'])) return refuseQuestion()
   const { type, format, items, default: preset } = field
   const bounds = BOUNDS.filter(name => typeof field[name] === 'number').map(name => [name, field[name]!])
   return {
@@ -134,16 +155,16 @@ function fieldIn(field: Json): JsonObject {
 }
 
 function itemsIn(items: Json): JsonObject {
-  if (!isJsonObject(items)) return refuseQuestion()
-  const { type } = items
-  return { ...(type === undefined ? {} : { type: plainValue(type) }), ...choices(items) }
+  const given = isJsonObject(items) ? present(items) : refuseQuestion()
+  const { type } = given
+  return { ...(type === undefined ? {} : { type: plainValue(type) }), ...choices(given) }
 }
 
 /** The choices of a field, in each form that MCP allows. */
 function choices(of: JsonObject): JsonObject {
   const titled = (one: Json): JsonObject =>
     isJsonObject(one) && one['const'] !== undefined
-      ? { const: plainValue(one['const']), ...words(one) }
+      ? { const: plainValue(one['const']), ...words(present(one)) }
       : refuseQuestion()
   return {
     ...(of['enum'] === undefined ? {} : { enum: listOf(of['enum'], plainValue) }),

@@ -8,7 +8,7 @@ import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
 import { TOOL_ANSWER_BYTES_MAX } from '../mcp.ts'
 import { ANSWER_DEPTH_MAX, depthGuard } from './depth.ts'
-import { asWritten, isMarkedNumber, keepIds, parseMarked, withoutMarkedNumbers } from './as-written.ts'
+import { asQuestion, asWritten, isMarkedNumber, keepIds, parseMarked } from './as-written.ts'
 import type { Exchange } from './exchange.ts'
 import { completed } from './foreign-answer.ts'
 import { readableMessage, type ReadFor } from './readable-message.ts'
@@ -229,7 +229,7 @@ function readableData(data: string, request: ReadFor | undefined): string {
  */
 function parsedFor(text: string, request: ReadFor | undefined): Json | undefined {
   const read = marked(text)
-  if (read === undefined || read.plain === read.exact) return read?.plain
+  if (read === undefined) return undefined
   const { plain, exact } = read
   const isCall = request?.method === 'tools/call'
   const isList = request?.method === 'tools/list'
@@ -238,8 +238,7 @@ function parsedFor(text: string, request: ReadFor | undefined): Json | undefined
     const as = exactly[at]
     if (!isJsonObject(one) || !isJsonObject(as)) continue
     if (typeof one['method'] === 'string') keepIds(one, as)
-    if (one['method'] === FORM && as['params'] !== undefined)
-      one['params'] = withoutMarkedNumbers(as['params'])
+    if (one['method'] === FORM && as['params'] !== undefined) one['params'] = asQuestion(as['params'])
     if (isCall && as['result'] !== undefined) one['result'] = as['result']
     if (isList && isJsonObject(one['result'])) keepCursor(one['result'], as['result'])
   }

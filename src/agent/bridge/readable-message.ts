@@ -6,6 +6,7 @@
  */
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { asRpcError } from '../mcp.ts'
+import { asQuestion } from './as-written.ts'
 import { readableResult, unreadableResult, type IsContent } from './readable-result.ts'
 import { readableTool, type SpoiltTool } from './readable-tool.ts'
 
@@ -81,8 +82,19 @@ function resultFor(result: Json, { method, isModern, isContent, onSpoilt }: Read
 /** A result that asks back is read elsewhere; one of another kind than is known here becomes words. */
 function modernResult(result: Json, isContent: IsContent): Json {
   const type = isJsonObject(result) ? (result['resultType'] ?? 'complete') : 'complete'
-  if (type === 'input_required') return result
+  if (type === 'input_required') return isJsonObject(result) ? asking(result) : result
   return complete(type === 'complete' ? readableResult(result, isContent) : unreadableResult(result), true)
+}
+
+function asking(result: JsonObject): JsonObject {
+  const { inputRequests, requestState, ...rest } = result
+  return {
+    ...rest,
+    ...(inputRequests === undefined || inputRequests === null
+      ? {}
+      : { inputRequests: asQuestion(inputRequests) }),
+    ...(requestState === undefined || requestState === null ? {} : { requestState }),
+  }
 }
 
 function complete(result: Json, isModern: boolean): Json {
