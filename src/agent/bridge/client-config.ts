@@ -178,7 +178,7 @@ function mergeJson(
   const { member } = format
   const text = before === undefined || before.trim() === '' ? '{}\n' : before
   const file = parseFile(text, path)
-  const servers = file[member] === undefined ? {} : file[member]
+  const servers = file[member] ?? {}
   if (!isJsonObject(servers)) throw new UsageError(`${path} has ${member} that is no object.`)
   const server = jsonServer(format, entry)
   const after = withEntry(text, [member, name], server)

@@ -28,7 +28,7 @@ const STEP = '  '
 /**
  * The text of a file whose object has `value` as the member `inner` of its member `outer`, both made if they
  * do not exist; everything else stays as it was. `text` is JSON that was parsed, and an object, in which each
- * name stands once; `outer` is an object, or not there.
+ * name stands once; `outer` is an object, null, or not there.
  */
 export function withEntry(
   text: string,
@@ -43,7 +43,7 @@ export function withEntry(
   const step = isLong ? lead?.slice(lead.lastIndexOf('\n') + 1) || STEP : undefined
   const top: Layout = { lead, outer: isLong ? newline : '', step }
   const servers = all.find(({ name }) => name === outer)
-  if (servers === undefined)
+  if (servers === undefined || text.slice(servers.from, servers.to) === 'null')
     return withMember(text, { open, all, name: outer, value: { [inner]: value } }, top)
   const within = membersOf(text, servers.from)
   const below: Layout = {

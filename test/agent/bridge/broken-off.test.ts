@@ -5,6 +5,7 @@
  */
 import type { ServerResponse } from 'node:http'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { bounded } from '../../../src/agent/bridge/bounded-answer.ts'
 import { createAgent } from '../../../src/agent/index.ts'
 import { POP } from '../../../src/wire/names.ts'
 import {
@@ -168,5 +169,22 @@ describe('The rest of an answer', () => {
   ])('that is none at all is an unknown outcome to the agent too: %s', async (_what, answers) => {
     tools.script('tools/call', answers)
     await expect(CLIENTS[1][1]()).rejects.toMatchObject({ code: 'outcome_unknown', terminal: true })
+  })
+})
+
+describe('The pause that a server names before its stream is opened again', () => {
+  const url = new URL('http://127.0.0.1/mcp')
+  it.each([
+    ['3600000', 60_000],
+    ['60001', 60_000],
+    ['60000', 60_000],
+    ['1500', 1500],
+    ['0', 100],
+  ])('is within what a caller can wait for: %s', async (named, heeded) => {
+    const response = new Response(`retry: ${named}\nid: 1\ndata:\n\n`, {
+      headers: { 'content-type': 'text/event-stream' },
+    })
+    const text = await bounded(response, { url, exchange: undefined, request: undefined }).text()
+    expect(/^retry: (\d+)$/m.exec(text)?.[1]).toBe(`${heeded}`)
   })
 })

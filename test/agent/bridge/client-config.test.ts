@@ -186,6 +186,12 @@ describe('The entry of a client', () => {
       '{\n  "mcp\\u0053ervers": {"other": {"command": "{\\"["}}, "z": [{}, []]\n}',
       `{\n  "mcp\\u0053ervers": {"other": {"command": "{\\"["},${short.replace('"usher":', '"usher": ')}}, "z": [{}, []]\n}`,
     ],
+    ['null for its servers', '{"mcpServers" : null, "a": 1.0}', `{"mcpServers" : {${short}}, "a": 1.0}`],
+    [
+      'null for its servers, on lines',
+      '{\n  "mcpServers": null,\n  "a": null\n}\n',
+      `{\n  "mcpServers": {\n    ${long('    ', '  ')}\n  },\n  "a": null\n}\n`,
+    ],
     ['an empty object', ' { } ', ` {\n  "mcpServers": {\n    ${long('    ', '  ')}\n  }\n} `],
     ['nothing', '', `{\n  "mcpServers": {\n    ${long('    ', '  ')}\n  }\n}\n`],
   ])('leaves every other byte of a JSON file as it was: %s', async (_what, before, after) => {
@@ -220,6 +226,13 @@ describe('The entry of a client', () => {
     await writeFile(file, '{ /* mine */ "servers": {} }')
     await expect(write('vscode', file)).rejects.toThrow('add the entry by hand')
     expect(await readFile(file, 'utf8')).toBe('{ /* mine */ "servers": {} }')
+  })
+
+  it.each(['[]', '""', '0', 'false'])('is not written where its servers are %s', async servers => {
+    const file = join(folder, 'mcp.json')
+    await writeFile(file, `{"servers":${servers}}`)
+    await expect(write('vscode', file)).rejects.toThrow('servers that is no object')
+    expect(await readFile(file, 'utf8')).toBe(`{"servers":${servers}}`)
   })
 
   it('is printed where it is not to be written', async () => {
