@@ -8,7 +8,7 @@ import { RPC_ERROR } from '../wire/names.ts'
 import { AgentError, fail } from './agent-error.ts'
 import { interpretRpc, type CallAnswer } from './answer.ts'
 import { performCall } from './authorized-call.ts'
-import { rpcAnswer, toolCallOf } from './mcp.ts'
+import { plainJson, rpcAnswer, toolCallOf } from './mcp.ts'
 import { proveMessage } from './message.ts'
 import type { Directory } from './metadata.ts'
 import type { Profile } from './profile.ts'
@@ -139,9 +139,9 @@ async function authorized(
   return (await performCall(profile, directory, { resource, call, signal, send })).outcome
 }
 
-/** Sends exactly what is hashed: no `undefined`, no class instances. */
+/** Sends exactly what is hashed. */
 function plainMessage(message: object): JsonObject {
-  return parseJson(JSON.stringify(message)) as JsonObject
+  return parseJson(JSON.stringify(plainJson(message))) as JsonObject
 }
 
 /** Sends the notification with the id that the server knows; the call is given up. */

@@ -4,7 +4,7 @@
  * original call, so both are formed here.
  */
 import { EventStreamReader } from '../wire/event-stream.ts'
-import { inexactSentence, isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
+import { inexactSentence, isJsonObject, JSON_DEPTH_MAX, type Json, type JsonObject } from '../wire/json.ts'
 import { AgentError, fail, reading } from './agent-error.ts'
 import { bodyChunks, type OutgoingRequest } from './transport.ts'
 
@@ -196,20 +196,48 @@ export function asRpcError(error: Json | undefined): RpcError | undefined {
   }
 }
 
-/** JSON would make null of such a number, and takes no bigint at all. */
-function carried(_name: string, value: unknown): unknown {
+/**
+ * A copy of the value, which is JSON and nothing else, so that exactly what is hashed is sent. Members that
+ * are undefined are left out. Fails with `request_invalid` for whatever `JSON.stringify` would make something
+ * else of without a word: NaN, a bigint, a Map, a Date, an instance of a class, a hole in a list.
+ */
+export function plainJson(value: unknown, depth = 1): Json {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value)))
-    fail('request_invalid', inexactSentence(String(value)))
-  return value
+    return fail('request_invalid', inexactSentence(String(value)))
+  if (typeof value === 'number') return value
+  if (isBoxed(value)) return plainJson(value.valueOf(), depth)
+  if (depth > JSON_DEPTH_MAX) return fail('request_invalid', `Nest JSON at most ${JSON_DEPTH_MAX} deep.`)
+  if (Array.isArray(value)) return Array.from(value, one => plainJson(one, depth + 1))
+  if (!isPlainObject(value))
+    return fail('request_invalid', `Send what JSON has: ${nameOf(value)} would be read as something else.`)
+  const members = Object.entries(value).filter(([, one]) => one !== undefined)
+  return Object.fromEntries(members.map(([name, one]) => [name, plainJson(one, depth + 1)]))
 }
 
-/**
- * The arguments as JSON and nothing else (no `undefined`, no class instances), so that exactly what is hashed
- * is sent.
- */
+/** What JSON writes as the value that is inside. */
+function isBoxed(value: unknown): value is object {
+  return [Number, String, Boolean, BigInt].some(kind => value instanceof kind)
+}
+
+/** Made by `{}`, here or in another realm, or without a prototype. */
+function isPlainObject(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null) return false
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === null || Object.getPrototypeOf(prototype) === null
+}
+
+function nameOf(value: unknown): string {
+  if (typeof value !== 'object' || value === null)
+    return value === undefined ? 'undefined' : `a ${typeof value}`
+  const { constructor } = value as { constructor?: unknown }
+  return typeof constructor === 'function' ? `a ${constructor.name}` : 'an object'
+}
+
+/** The arguments of a tool, or other members of a call, as `plainJson` copies them. */
 export function plainArguments(args: unknown): JsonObject | undefined {
   if (args === undefined) return undefined
-  const plain: unknown = JSON.parse(JSON.stringify(args, carried) ?? 'null')
+  const plain = plainJson(args)
   if (!isJsonObject(plain)) fail('request_invalid', 'Give the arguments of the tool as a JSON object.')
   return plain
 }

@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { runInNewContext } from 'node:vm'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createAgent } from '../../../src/agent/index.ts'
 import { runAgent } from '../../../src/agent/main.ts'
@@ -152,18 +153,68 @@ describe('A call that would not arrive as it was written', () => {
     expect(came).toEqual([JSON.stringify(JSON.parse(args))])
   })
 
-  it.each([
-    ['no number', { qty: NaN }],
-    ['an infinite one', { orders: [{ qty: Infinity }] }],
-    ['a bigint', { qty: 9007199254740993n }],
-  ])('is refused by the agent as a library: %s', async (_what, args) => {
+  class Order {
+    qty = 1
+  }
+  const cyclic: Record<string, unknown> = {}
+  cyclic['again'] = cyclic
+  const OTHERWISE = 'would be read as something else.'
+  const REFUSED: [string, object, string][] = [
+    ['no number', { qty: NaN }, SENTENCE],
+    ['an infinite one', { orders: [{ qty: Infinity }] }, SENTENCE],
+    ['a bigint', { qty: 9007199254740993n }, SENTENCE],
+    ['no number in a box', { qty: Object(NaN) }, SENTENCE],
+    ['a bigint in a box', { qty: Object(5n) }, SENTENCE],
+    ['a Map', { order: new Map([['qty', 1]]) }, `a Map ${OTHERWISE}`],
+    ['a Set', { ids: new Set([1]) }, `a Set ${OTHERWISE}`],
+    ['a Date', { since: new Date(0) }, `a Date ${OTHERWISE}`],
+    ['a Date that is none', { since: new Date(NaN) }, `a Date ${OTHERWISE}`],
+    ['a URL', { url: new URL('https://a.example') }, `a URL ${OTHERWISE}`],
+    ['bytes', { data: new Uint8Array([1]) }, `a Uint8Array ${OTHERWISE}`],
+    ['a Buffer', { data: Buffer.from('a') }, `a Buffer ${OTHERWISE}`],
+    ['a pattern', { like: /a/ }, `a RegExp ${OTHERWISE}`],
+    ['an error', { why: new Error('x') }, `a Error ${OTHERWISE}`],
+    ['an instance of a class', { order: new Order() }, `a Order ${OTHERWISE}`],
+    ['a promise', { order: Promise.resolve(1) }, `a Promise ${OTHERWISE}`],
+    ['a function', { order: () => 1 }, `a function ${OTHERWISE}`],
+    ['a symbol', { order: Symbol('x') }, `a symbol ${OTHERWISE}`],
+    ['an object that writes itself', { order: { toJSON: () => 1 } }, `a function ${OTHERWISE}`],
+    ['a hole in a list', { ids: [1, undefined] }, `undefined ${OTHERWISE}`],
+    ['what is within itself', cyclic, 'Nest JSON at most 64 deep.'],
+    ['a Map for all of them', new Map([['qty', 1]]), `a Map ${OTHERWISE}`],
+    ['a list for all of them', [1], 'as a JSON object'],
+  ]
+  it.each(REFUSED)('is refused by the agent as a library: %s', async (_what, args, words) => {
     const agent = createAgent({ key: newKey(), allowLoopback: true })
     const called = async () => agent.call({ resource: tools.url.href, tool: 'read', arguments: args })
     await expect(called()).rejects.toMatchObject({
       code: 'request_invalid',
-      detail: expect.stringContaining(SENTENCE),
+      detail: expect.stringContaining(words),
     })
     expect(came).toEqual([])
+  })
+
+  it.each(REFUSED.slice(0, -1))('is refused by a transport of the agent: %s', async (_what, args) => {
+    const sent: object[] = []
+    const agent = createAgent({ key: newKey(), allowLoopback: true })
+    const plain = { start: async () => undefined, close: async () => undefined }
+    const given = { ...plain, send: async (message: object) => void sent.push(message) }
+    const transport = agent.authorize(given, tools.url.href)
+    const params = { name: 'read', arguments: args }
+    const call = { jsonrpc: '2.0' as const, id: 1, method: 'tools/call', params }
+    await expect(transport.send(call)).rejects.toMatchObject({ code: 'request_invalid' })
+    expect(sent).toEqual([])
+  })
+
+  it('is made by the agent as a library where JSON says the same', async () => {
+    const agent = createAgent({ key: newKey(), allowLoopback: true, mcpVersion: '2025-11-25' })
+    const bare: object = Object.assign(Object.create(null) as object, { b: null })
+    const args = { a: [1, -0.5, 'x', true, [], {}], bare, left: undefined, boxed: Object('y'), n: Object(2) }
+    const other: object = runInNewContext('({ of: [1] })') as object
+    await agent.call({ resource: tools.url.href, tool: 'read', arguments: { ...args, other } })
+    expect(came).toEqual([
+      '{"a":[1,-0.5,"x",true,[],{}],"bare":{"b":null},"boxed":"y","n":2,"other":{"of":[1]}}',
+    ])
   })
 
   it('is refused by the fetch for other clients', async () => {
