@@ -43,7 +43,7 @@ export function createSessions(profile: Profile): Sessions {
     versionOf,
     learnVersion: async (url, signal) => {
       if (profile.mcpVersion !== undefined || learned.has(url.href)) return
-      const version = await unlessFailed(askForVersion(profile, url, signal))
+      const version = await unlessFailed(askForVersion(profile, url, signal).catch(unlessDropped))
       if (version === WITH_SESSIONS) {
         const session = await unlessFailed(openSession(profile, url, signal))
         // A server that knows neither method may still accept calls.
@@ -88,6 +88,12 @@ async function askForVersion(
   if (isJsonObject(data) && typeof data['error'] === 'string') return undefined
   const supported = isJsonObject(data) ? data['supported'] : undefined
   return Array.isArray(supported) && supported.includes(NEWEST) ? NEWEST : WITH_SESSIONS
+}
+
+/** Some servers drop what they have never seen: they close the connection on it, or never answer. */
+function unlessDropped(error: unknown): McpVersion {
+  if (error instanceof AgentError && error.code === 'unreachable' && !error.unspent) return WITH_SESSIONS
+  throw error
 }
 
 /** Undefined if it failed, for any reason except that the caller gave up. */

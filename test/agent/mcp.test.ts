@@ -2,6 +2,7 @@
  * MCP 2026-07-28 and 2025-11-25, Streamable HTTP, as far as a tool call needs it (contract, "Authorized
  * call").
  */
+import type { ServerResponse } from 'node:http'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createAgent } from '../../src/agent/index.ts'
 import { encodeHeaderValue } from '../../src/agent/mcp.ts'
@@ -99,6 +100,16 @@ describe('a server of the 2025-11-25 revision', () => {
     ['answers nobody', () => ({ body: { jsonrpc: '2.0', id: null, result: {} } })],
     ['shows a page', () => ({ body: '<p>MCP</p>', headers: { 'content-type': 'text/html' } })],
     ['takes it and says nothing', () => ({ status: 202 })],
+    ['closes the connection on it', () => ({ write: (response: ServerResponse) => void response.destroy() })],
+    [
+      'breaks off its answer',
+      () => ({
+        write: (response: ServerResponse) => {
+          response.writeHead(200, { 'content-type': 'application/json' })
+          response.write('{"jsonrpc"', () => response.destroy())
+        },
+      }),
+    ],
     ['answers something else', (id: string) => ({ body: { jsonrpc: '2.0', id, result: { tools: [] } } })],
   ])('is found out where it %s, before anything is negotiated', async (_what, discovery) => {
     keepSessions()
