@@ -20,6 +20,7 @@ import { PendingRequest, type RequestParts, type Waiter } from './request.ts'
 import type { BridgeState, KnownTool, Owner } from './state.ts'
 import { createSweeper, type Sweeper } from './sweep.ts'
 import { isAgreed, readOffer, type AcceptedBeforehand, type Offer } from './terms.ts'
+import { withChange } from './tools.ts'
 import type { Upstream } from './upstream.ts'
 
 /** What calls are made with. */
@@ -33,7 +34,7 @@ export interface CallParts {
   /** Signs nothing: for calls without a grant. */
   bare: Profile
   upstreamOf(resource: string): Upstream
-  /** Hash of the tool as it is listed now. */
+  /** Hash of the tool as it is listed now, and as the client was shown it; undefined if it is not listed. */
   definitionOf(resource: string, tool: string): string | undefined
   /** Reads the resource's list of tools, if that was not read yet. */
   listed(resource: string): Promise<unknown>
@@ -47,6 +48,8 @@ export interface CallParts {
 export interface Asked {
   resource: string
   call: ToolCall
+  /** Hash of the tool as it is when the call comes, and as the client was shown it. */
+  definition?: string | undefined
   signal: AbortSignal
   onProgress?: ((progress: Progress) => void) | undefined
   /** Puts the question of the tool's server to the person at the client; left out if she cannot be asked. */
@@ -180,8 +183,8 @@ function knownTools(parts: CallParts): { known: Calls['known']; note: Note } {
   return { known, note }
 }
 
-function newFamily(id: string, { resource, call }: Asked, since: number): Family {
-  return { id, resource, call, since, phase: { name: 'new' } }
+function newFamily(id: string, { resource, call, definition }: Asked, since: number): Family {
+  return { id, resource, call, definition, since, phase: { name: 'new' } }
 }
 
 type Note = (
@@ -211,8 +214,8 @@ function partsOfRequests(
     profileOf: owner => parts.profileOf(owner),
     challenge: async (call, signal) =>
       sendUnder(parts, { resource: call.resource, call: call.call, signal }, undefined),
-    offer: async (template, { resource, call }) => {
-      const offer = await offerOf(parts, { resource, call, template })
+    offer: async (template, { resource, call, definition }) => {
+      const offer = await offerOf(parts, { resource, call, definition, template })
       const agreed = await isAgreed(offer, parts.beforehand, state)
       await note(resource, call.tool, accessOf(template), agreed ? offer.definition : undefined)
       return agreed ? undefined : offer
@@ -252,11 +255,20 @@ function accessOf({ per_operation }: TermsTemplate): 'asks' | 'terms' {
   return per_operation === true ? 'asks' : 'terms'
 }
 
-function offerOf(
+async function offerOf(
   parts: CallParts,
-  { resource, call, template }: { resource: string; call: ToolCall; template: TermsTemplate },
+  {
+    resource,
+    call,
+    definition: before,
+    template,
+  }: Pick<Family, 'resource' | 'call' | 'definition'> & { template: TermsTemplate },
 ): Promise<Offer> {
-  const definition = parts.definitionOf(resource, call.tool)
+  const now = parts.definitionOf(resource, call.tool)
+  if (now === undefined)
+    fail('terms_untrusted', 'The resource lists this tool no more, so nobody can say what it is agreed for.')
+  // It may be changed and changed back between the call and the question about it.
+  const definition = withChange(before, now)
   return readOffer({ resource, tool: call.tool, definition, template }, undefined)
 }
 
@@ -298,7 +310,7 @@ async function callDirectly(parts: DirectParts, asked: Asked, note: Note): Promi
   return sendUnder(parts, asked, next ?? held)
 }
 
-/** A live standing grant for the tool; none if the tool is no longer what was agreed to. */
+/** A live standing grant for the tool; none if the tool is not, or not listed as, what was agreed to. */
 async function heldGrant(
   parts: CallParts,
   resource: string,
@@ -308,7 +320,7 @@ async function heldGrant(
   const { state } = parts
   const [owner, known] = await Promise.all([state.ownerOf(resource), state.tool(resource, tool)])
   const definition = parts.definitionOf(resource, tool)
-  if (owner === undefined || known === undefined || known.definition !== definition) return undefined
+  if (owner === undefined || definition === undefined || known?.definition !== definition) return undefined
   const profile = await parts.profileOf(owner)
   const need = await profile.store.need(resource, tool)
   if (need === undefined) return undefined

@@ -11,7 +11,7 @@ import { openLentNames } from './lent-names.ts'
 import type { SpoiltTool } from './readable-tool.ts'
 import { spaced } from './spaced.ts'
 import type { Prefixes } from './prefixes.ts'
-import { listedTools, type ListedTool } from './tools.ts'
+import { listedTools, withChange, type ListedTool } from './tools.ts'
 import { openUpstream, type Upstream } from './upstream.ts'
 
 export interface CatalogueOptions {
@@ -45,7 +45,10 @@ export interface Catalogue {
    * Reads the list of a resource, if none was read yet. Fails with `AgentError` if it does not answer.
    */
   listed: (resource: string) => Promise<unknown>
-  /** Hash of the tool as it was listed last. */
+  /**
+   * Hash of the tool as it was listed last; of both definitions if the client was shown another one, which is
+   * what a person who is asked now knows of. Undefined for a tool that is not listed.
+   */
   definitionOf: (resource: string, tool: string) => string | undefined
   /**
    * The tool of that name, as a client calls it. Fails with `AgentError` if its resource does not answer.
@@ -89,7 +92,7 @@ export function openCatalogue(
   { capabilities, prefixes, now, changed }: CatalogueParts,
 ): Catalogue {
   const listings = new Map<string, Promise<Kept>>()
-  const latest = new Map<string, ListedTool[]>()
+  const lists = openLists()
   const renew = (resource: string): void => {
     listings.delete(resource)
     changed()
@@ -112,7 +115,7 @@ export function openCatalogue(
     const shown = listedTools(resource, prefix, tools, tool => void hidden.push(tool))
     await names.note(resource, prefix, shown)
     sayHidden(resource, hidden, say)
-    latest.set(resource, shown)
+    lists.read(resource, shown)
     return { tools: shown, until: keptUntil(ttlMs) }
   }
   const listing = async (resource: string): Promise<Kept> => {
@@ -126,21 +129,21 @@ export function openCatalogue(
   const absent = openAbsent({ listing, changed, say })
   return {
     upstreamOf: resource => upstreams.get(resource)!,
-    all: () =>
-      listAll(resources, {
-        listing,
-        orMissed: absent.orMissed,
-        before: resource => latest.get(resource) ?? [],
-      }),
-    listed: async resource => latest.has(resource) || absent.orMissed(resource, listing(resource)),
-    definitionOf: (resource, tool) => latest.get(resource)?.find(one => one.tool === tool)?.definition,
+    all: async () =>
+      lists.given(await listAll(resources, { listing, orMissed: absent.orMissed, before: lists.last })),
+    listed: async resource => lists.has(resource) || absent.orMissed(resource, listing(resource)),
+    definitionOf: lists.definitionOf,
     find: async name => {
       const lent = names.placeOf(name)
       const places = lent === undefined ? await candidates(name, resources, prefixes) : [lent.resource]
       for (const resource of places) {
         const { tools } = await absent.orMissed(resource, listing(resource))
         const found = tools.find(one => (lent === undefined ? one.name === name : one.tool === lent.tool))
-        if (found !== undefined) return found
+        if (found === undefined) continue
+        const definition = lists.definitionOf(resource, found.tool)!
+        // The client learns of it, as it would where the resource says that its list changed.
+        if (definition !== found.definition) seldom.get(resource)!.act()
+        return { ...found, definition }
       }
       return undefined
     },
@@ -150,6 +153,35 @@ export function openCatalogue(
       names.close()
       for (const told of seldom.values()) told.close()
       await Promise.all([...upstreams.values()].map(upstream => upstream.close()))
+    },
+  }
+}
+
+/** Lists as they were read last, and as the client was given them: what is read for a call reaches nobody. */
+interface Lists {
+  read: (resource: string, tools: ListedTool[]) => void
+  given: (listing: Listing) => Listing
+  has: (resource: string) => boolean
+  last: (resource: string) => ListedTool[]
+  definitionOf: Catalogue['definitionOf']
+}
+
+function openLists(): Lists {
+  const latest = new Map<string, ListedTool[]>()
+  let given: ReadonlyMap<string, string> = new Map()
+  const nameOf = (resource: string, tool: string): string => JSON.stringify([resource, tool])
+  return {
+    read: (resource, tools) => void latest.set(resource, tools),
+    given: listing => {
+      const { tools } = listing
+      given = new Map(tools.map(({ resource, tool, definition }) => [nameOf(resource, tool), definition]))
+      return listing
+    },
+    has: resource => latest.has(resource),
+    last: resource => latest.get(resource) ?? [],
+    definitionOf: (resource, tool) => {
+      const now = latest.get(resource)?.find(one => one.tool === tool)?.definition
+      return now && withChange(given.get(nameOf(resource, tool)), now)
     },
   }
 }

@@ -16,6 +16,8 @@ export interface Family {
   id: string
   resource: string
   call: ToolCall
+  /** Hash of the tool as it was when the call came that began this. */
+  definition?: string | undefined
   owner?: Owner | undefined
   /**
    * If a later negotiation of the same terms joined an earlier one: the family and template that the owner

@@ -165,6 +165,7 @@ async function callTool(shared: Shared, calling: Calling): Promise<never> {
       name,
       resource: listed.resource,
       call,
+      definition: listed.definition,
       structured: listed.listed['outputSchema'] !== undefined,
       signal: led.signal,
       holdSeconds: shared.options.holdSeconds,

@@ -19,7 +19,7 @@ export interface Offer {
   tool: string
   template: TermsTemplate
   /** Hash of the tool as it was listed when the offer was made. */
-  definition: string | undefined
+  definition: string
   /** `terms_s256` of the owner's console: of the JSON document at `terms_uri`. */
   terms_s256: string
   /** Everything that she is shown, and what it is shown for: she agrees to all of this. */
@@ -66,7 +66,7 @@ function hashIn(text: string): string {
  * they do not, or if the terms are too long to be shown whole.
  */
 export async function readOffer(
-  of: { resource: string; tool: string; definition: string | undefined; template: TermsTemplate },
+  of: { resource: string; tool: string; definition: string; template: TermsTemplate },
   signal: AbortSignal | undefined,
 ): Promise<Offer> {
   const { template, resource, tool, definition } = of
@@ -81,7 +81,7 @@ export async function readOffer(
     fail('terms_untrusted', 'The terms are too long to be shown whole, so nobody can agree to them.')
   const terms_s256 = s256Json(document)
   const { proffered_by, resource_id } = template
-  const consent = { resource, tool, definition: definition ?? null, proffered_by, resource_id, terms_s256 }
+  const consent = { resource, tool, definition, proffered_by, resource_id, terms_s256 }
   return { resource, tool, template, definition, terms_s256, consent }
 }
 
@@ -100,7 +100,7 @@ const PUBLISHED = [
 ] as const
 const TERMS_LENGTH_MAX = 8000
 
-/** Whether the terms were agreed to already. */
+/** Whether the terms were agreed to already, for the tool as it is listed now. */
 export async function isAgreed(
   offer: Offer,
   beforehand: AcceptedBeforehand,

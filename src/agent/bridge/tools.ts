@@ -129,6 +129,14 @@ const NAME = /^[A-Za-z0-9_.-]{1,128}$/
  */
 const SCHEMAS_LENGTH_MAX = 65_536
 const LIST_LENGTH_MAX = 1_048_576
+/**
+ * The definition that somebody agrees to who was shown the one and is asked when it is the other: it is
+ * neither of them, so that she is asked about it.
+ */
+export function withChange(before: string | undefined, now: string): string {
+  return before === undefined || before === now ? now : s256Json([before, now])
+}
+
 /** The definition that a schema is part of is hashed. */
 const SCHEMA_DEPTH_MAX = JSON_DEPTH_MAX - 1
 /**
