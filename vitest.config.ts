@@ -38,7 +38,8 @@ const EXPECT = { poll: { timeout: PATIENCE_MS }, requireAssertions: true }
 const ALL_PROCESSORS = '100%'
 /**
  * Tests of servers wait for pauses and for the database: on two processors 310 of them took 213 s with two
- * workers and 165 s with three, and 132 s where the files of a worker share what they import.
+ * workers and 165 s with three, and 132 s where the files of a worker share what they import. With three, a
+ * fifth to a third of the processors' time was still idle.
  */
 const MORE_THAN_PROCESSORS = availableParallelism() * 2
 /** What `make test` leaves to `make test-full` (CONTRIBUTING.md). */
