@@ -140,9 +140,10 @@ async function follow(request: PendingRequest, asked: Answering): Promise<Answer
       case 'approved': {
         if (client.toTask !== undefined) return client.toTask(request, asked.call)
         const link = stage.name === 'waiting' ? cardOf(asked, stage) : undefined
-        if (link !== undefined && client.url && client.words.owner === undefined)
+        const word = cardWord(client, request)
+        if (link !== undefined && client.url && word === undefined)
           return linkBack(client, link, waitingText(asked.name, stage), request)
-        if (stage.name === 'waiting' && client.words.owner === 'decline') request.withdraw()
+        if (stage.name === 'waiting' && word === 'decline') request.withdraw()
         // The hold is for the owner: what a person at the client took to read the terms is not part of it.
         ends ??= performance.now() + holdMilliseconds
         const last = await holdOn(request, asked, { ends, link })
@@ -225,6 +226,11 @@ function cardOf(
   const url = new URL(ownerConsole)
   url.hash = `/waiting?family=${encodeURIComponent(family)}`
   return url.href
+}
+
+/** A person's answer about the card of this very request: about another one's it says nothing. */
+function cardWord({ words }: Client, { record }: PendingRequest): Word | undefined {
+  return words.about === record.id ? words.owner : undefined
 }
 
 async function linkBack(

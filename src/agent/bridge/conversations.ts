@@ -36,7 +36,8 @@ export interface Conversations {
   goOn(about: string, responses: Record<string, unknown> | undefined, leg: Leg): Promise<Answer> | undefined
 }
 
-const ABOUT = 'question '
+/** What a state says of a question in the middle of a call, before the id of the call. */
+export const QUESTION = 'question '
 /**
  * How many calls of one client may wait for an answer of a person, or have an answer that nobody has fetched.
  */
@@ -95,8 +96,8 @@ export function createConversations(): Conversations {
       return follow(one, leg, drop)
     },
     goOn: (about, responses, leg) => {
-      if (!about.startsWith(ABOUT)) return undefined
-      const one = conversations.get(about.slice(ABOUT.length))
+      if (!about.startsWith(QUESTION)) return undefined
+      const one = conversations.get(about.slice(QUESTION.length))
       if (one === undefined || one.about !== s256Json(leg.about)) return Promise.reject(forgotten())
       const { question } = one
       const given = question === undefined ? undefined : responses?.[question.id]
@@ -163,7 +164,7 @@ async function follow(one: Conversation, leg: Leg, drop: (one: Conversation) => 
       }
       if (question !== undefined) {
         const { id, params } = question
-        const requestState = await leg.sealed({ about: `${ABOUT}${one.id}` })
+        const requestState = await leg.sealed({ about: `${QUESTION}${one.id}` })
         const request = { method: 'elicitation/create', params } as never
         return inputRequired({ inputRequests: { [id]: request }, requestState })
       }

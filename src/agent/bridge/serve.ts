@@ -6,7 +6,6 @@
 import {
   CLIENT_CAPABILITIES_META_KEY,
   CLIENT_INFO_META_KEY,
-  createRequestStateCodec,
   ProtocolError,
   ProtocolErrorCode,
   Server,
@@ -24,12 +23,12 @@ import { errorResult, marksOf, sentence } from './answers.ts'
 import { asWritten, messageAsWritten } from './as-written.ts'
 import { answerCall, wordsIn, type Answer, type Client } from './completion.ts'
 import type { Led, Leg } from './conversations.ts'
-import { withoutAnswer } from './answer-field.ts'
 import { askNow, passQuestion, showNow } from './client-questions.ts'
 import { openClients, type Clients, type OpenedClient } from './clients.ts'
 import type { Bridge, BridgeOptions } from './core.ts'
 import { foreignLine } from './foreign-text.ts'
 import type { Ask } from './questions.ts'
+import { roundStates, toolsOwn, type ToolsOwn } from './round-state.ts'
 import { unusable } from './state.ts'
 import { TASKS_EXTENSION, type Tasks } from './tasks.ts'
 import { markingLines, whyChanged } from './unchanged.ts'
@@ -211,17 +210,16 @@ async function clientSide(calling: Calling): Promise<ClientSide> {
   const { elicitation, extensions } = capabilities
   const form = elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined)
   const url = elicitation?.url !== undefined
-  const codec = createRequestStateCodec<{ about: string }>({ key: await bridge.secret(), ttlSeconds: 3600 })
-  const raw = context.mcpReq.requestState<string>()
-  const ours = raw === undefined ? undefined : await codec.verify(raw, context).catch(() => undefined)
-  const passed = ours === undefined ? passedOn(context) : {}
+  const states = roundStates(await bridge.secret(), context)
+  const ours = await states.opened()
+  const passed = ours === undefined ? toolsOwn(context) : {}
   const { inputResponses } = context.mcpReq
   const words = ours === undefined ? {} : { ...wordsIn(inputResponses), about: ours.about }
   const client: ClientSide['client'] = {
     form: modern && form,
     url: modern && url,
     words,
-    sealed: state => codec.mint(state, context),
+    sealed: state => states.seal(state),
     ...(modern && extensions?.[TASKS_EXTENSION] !== undefined
       ? { toTask: (request, call) => tasks.create(request, call) }
       : {}),
@@ -240,29 +238,11 @@ async function clientSide(calling: Calling): Promise<ClientSide> {
 
 interface ClientSide {
   client: Omit<Client, 'progress'>
-  passed: Passed
+  passed: ToolsOwn
   /** Asks the person in the middle of the call (2025-11-25). */
   ask?: Ask
   /** Continues the call for which the client brings an answer (2026-07-28). */
   goOn?: (leg: Leg) => Promise<Answer> | undefined
-}
-
-type Passed = { inputResponses?: Json; requestState?: Json }
-
-/** The client's answers to a tool that asked back. */
-function passedOn({ mcpReq }: ServerContext): Passed {
-  const requestState = mcpReq.requestState<string>()
-  const { inputResponses } = mcpReq
-  return {
-    ...(inputResponses === undefined ? {} : { inputResponses: answersIn(inputResponses as Json) }),
-    ...(requestState === undefined ? {} : { requestState }),
-  }
-}
-
-function answersIn(responses: Json): Json {
-  if (!isJsonObject(responses)) return responses
-  const answers = Object.entries(responses).map(([key, reply]): [string, Json] => [key, withoutAnswer(reply)])
-  return Object.fromEntries(answers)
 }
 
 /**
