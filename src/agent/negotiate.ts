@@ -25,6 +25,11 @@ export interface NegotiationRequest {
   challenge: Challenge
   signal?: AbortSignal | undefined
   /**
+   * Whose resource it is by the challenge, if the key was chosen by that: then the terms must be hers before
+   * anything is signed, and the grant too. Without it, any owner's terms may be signed.
+   */
+  owner?: string | undefined
+  /**
    * The same was requested before, and the answer was lost: the earlier approval is collected, and the owner
    * is not asked again.
    */
@@ -267,7 +272,7 @@ async function agree(
  * origin: the agent signs what the owner offers, not what somebody else claims that she offers.
  */
 function readOffer(negotiation: Negotiation, needed: NeedInfo): TermsTemplate {
-  const { profile, authority } = negotiation
+  const { profile, authority, request } = negotiation
   const template = offeredTerms(needed, profile.specNs)
   if (!template) {
     const formats = needed.required_claims.flatMap(claim => claim.claim_token_format)
@@ -286,7 +291,21 @@ function readOffer(negotiation: Negotiation, needed: NeedInfo): TermsTemplate {
   if (document.origin !== new URL(authority.issuer).origin) {
     fail('terms_untrusted', `The terms document is at ${document.origin}, and not at ${authority.issuer}.`)
   }
+  if (request.owner !== undefined) checkOwner(template, request.owner)
   return template
+}
+
+/**
+ * The resource writes the challenge, and its authority knows whose the terms are: a resource must not choose
+ * the key, for one key at two owners' would link them. A resource's id may begin with a namespace of hers.
+ */
+function checkOwner({ template_id, resource_id }: TermsTemplate, owner: string): void {
+  const named = [template_id, resource_id].filter(id => id.includes('/')).map(id => id.split('/')[0]!)
+  if (named.length === 0 || named.includes(owner)) return
+  fail(
+    'terms_untrusted',
+    `The resource says that it is ${owner}'s, but the terms are those of ${named[0]!}, so nothing was signed.`,
+  )
 }
 
 async function sign(negotiation: Negotiation, template: TermsTemplate): Promise<SignedAgreement> {

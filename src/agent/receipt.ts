@@ -36,15 +36,22 @@ interface GrantContext {
   profile: Profile
   directory: Directory
   authority: Authority
-  request: { resource: string; call: ToolCall; signal?: AbortSignal | undefined }
+  request: {
+    resource: string
+    call: ToolCall
+    /** The owner whom the grant must name; any if left out. */
+    owner?: string | undefined
+    signal?: AbortSignal | undefined
+  }
 }
 
 /**
  * Verifies a grant and its receipt and keeps them: both under the authority's published keys; the receipt
  * embeds the agreement just signed, or an earlier one of our own key for the same template, resource and
  * operation (a request that waited already is joined); hash, family, terms, `jti` and, where the receipt
- * names one, owner agree between the two; the RPT is for this resource and bound to our key. A single-use
- * grant is returned but not kept. Fails with `grant_untrusted`.
+ * names one, owner agree between the two; the RPT is of the owner whom the request names, if it names one,
+ * for this resource, and bound to our key. A single-use grant is returned but not kept. Fails with
+ * `grant_untrusted`.
  */
 export async function acceptGrant(
   context: GrantContext,
@@ -52,6 +59,11 @@ export async function acceptGrant(
 ): Promise<Accepted> {
   const { profile, request } = context
   const { receipt, claims } = await verifyBoth(context, granted.answer)
+  if (request.owner !== undefined && claims.owner !== request.owner)
+    fail(
+      'grant_untrusted',
+      `The grant is ${claims.owner}'s, and the resource said that it is ${request.owner}'s.`,
+    )
   checkReceipt(receipt, granted.signed, profile)
   checkRpt(claims, { receipt, signed: granted.signed, profile })
   const accepted = toKeep(context, { ...granted, receipt, claims })

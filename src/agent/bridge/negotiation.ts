@@ -243,6 +243,7 @@ export class Negotiation {
     return {
       resource,
       call,
+      owner: owner.owner,
       signal: this.#ending.signal,
       confirm: (template: TermsTemplate) => this.#confirm(template),
       pause: (seconds: number) => this.#pause(seconds),

@@ -65,7 +65,8 @@ async function renew(
   { held, about, challenge, signal }: { held: Held; about: About; challenge: Challenge; signal: AbortSignal },
 ): Promise<Held | undefined> {
   const { directory } = parts
-  const profile = await parts.profileOf(ownerIn(challenge))
+  const of = ownerIn(challenge)
+  const profile = await parts.profileOf(of)
   const confirm = async (template: TermsTemplate): Promise<boolean> => {
     if (template.per_operation !== true && (await parts.isAgreed(template, about))) return true
     return fail('terms_unanswered', 'The terms are others than were agreed to.')
@@ -75,7 +76,8 @@ async function renew(
     fail('terms_unanswered', 'The owner would have to be asked.')
   }
   try {
-    const { grant } = await negotiate(profile, directory, { ...about, challenge, signal, confirm, onWaiting })
+    const request = { ...about, owner: of.owner, challenge, signal, confirm, onWaiting }
+    const { grant } = await negotiate(profile, directory, request)
     if (grant.single_use) return undefined
     await held.profile.store.dropGrant(held.grant)
     return { grant, profile }

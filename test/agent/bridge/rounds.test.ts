@@ -5,111 +5,46 @@
  */
 import { createRequestStateCodec } from '@modelcontextprotocol/server'
 import type { Client } from '@modelcontextprotocol/client'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { createConversations, QUESTION } from '../../../src/agent/bridge/conversations.ts'
 import { roundStates } from '../../../src/agent/bridge/round-state.ts'
 import { DEFAULT_SPEC_NS } from '../../../src/wire/names.ts'
 import { needInfo } from '../../../src/wire/negotiation.ts'
 import type { TermsTemplate } from '../../../src/wire/terms.ts'
 import { newTicket } from '../../../src/wire/ticket.ts'
-import { bridgeFolder, filesIn, startBridge, type BridgedClient } from '../../support/bridge.ts'
-import type { Reply } from '../../support/scripted-http.ts'
-import { startScriptedPeers, type ScriptedPeers } from '../../support/scripted-resource.ts'
+import { filesIn, type BridgedClient } from '../../support/bridge.ts'
+import { TOOL, useScriptedBridge } from '../../support/scripted-bridge.ts'
 
-interface Params {
-  arguments: object
-  requestState?: string
-  inputResponses?: object
-}
 interface Round {
   requestState?: string
   inputRequests?: Record<string, unknown>
   content?: { text: string }[]
 }
-const TOOL = 'place_trade'
-const CACHED = { ttlMs: 60_000, cacheScope: 'private' }
-const ABOUT = {
-  ...CACHED,
-  supportedVersions: ['2026-07-28'],
-  capabilities: { tools: {} },
-  serverInfo: { name: 't', version: '1' },
-}
 const DONE = { content: [{ type: 'text', text: 'done' }] }
 const ACCEPTED = { action: 'accept', content: { usher_answer: 'accept' } }
 const CONSOLE = ['--owner-console', 'https://console.example/']
 
-let peers: ScriptedPeers
-let folder: Awaited<ReturnType<typeof bridgeFolder>>
-let client: BridgedClient
-/** What the tool answers to a call, with and without a grant; undefined: as the scripted resource does. */
-let answers: (call: Params, signed: boolean) => object | undefined
-/** The calls that reached the tool under a grant. */
-let sent: Params[]
-
-beforeEach(async () => {
-  peers = await startScriptedPeers()
-  folder = await bridgeFolder()
-  sent = []
-  answers = (_call, signed) => (signed ? DONE : undefined)
-  const told = (id: string, result: object): Reply => ({
-    body: { jsonrpc: '2.0', id, result: { resultType: 'complete', ...result } },
-  })
-  peers.twists.discovery = id => told(id, ABOUT)
-  peers.tools.script('/mcp/alice', ({ method: verb, headers, body }) => {
-    if (verb !== 'POST') return { status: 405 }
-    const { id, method, params } = JSON.parse(body.toString()) as {
-      id: string
-      method: string
-      params: Params
-    }
-    if (method === 'tools/list')
-      return told(id, { ...CACHED, tools: [{ name: TOOL, inputSchema: { type: 'object' } }] })
-    if (method !== 'tools/call') return told(id, ABOUT)
-    const signed = headers.authorization !== undefined
-    if (signed) sent.push(params)
-    const answer = answers(params, signed)
-    return answer === undefined ? undefined : told(id, answer)
-  })
-})
-afterEach(async () => {
-  await client.close()
-  await peers.close()
-  await folder.remove()
-})
-
-/** The terms of each call, or of all of them. */
-function terms(per_operation: boolean): void {
-  const terms_uri = `${peers.issuer}/terms/alice/reading/v1`
-  const of = { template_id: 'alice/reading/v1', terms_uri, proffered_by: peers.issuer }
-  const purpose = 'Keep an eye on the savings'
-  const said = { purpose, scope: ['read'], expires_in: 3600, prohibited: ['training'] }
-  peers.authority.script('/terms/alice/reading/v1', {
-    body: { ...of, ...said, ...(per_operation && { per_operation }) },
-  })
-  peers.twists.perOperation = per_operation
-}
+const stand = useScriptedBridge()
+beforeEach(() => void (stand.answers = (_call, signed) => (signed ? DONE : undefined)))
 
 /** Terms for each new ticket, also while another request waits, for which the scripted authority has none. */
 function offersToEach(): void {
   const begun = new Set<string>()
   let template: TermsTemplate | undefined
-  peers.twists.challenge = plain => {
+  stand.peers.twists.challenge = plain => {
     begun.add(plain.ticket)
     return plain
   }
-  peers.twists.template = plain => (template = plain)
-  peers.authority.script('/token', ({ form }) => {
+  stand.peers.twists.template = plain => (template = plain)
+  stand.peers.authority.script('/token', ({ form }) => {
     if (template === undefined || !begun.has(form.get('ticket')!) || form.has('claim_token')) return undefined
     const { ticket } = newTicket('tag')
     return { status: 403, body: needInfo({ specNs: DEFAULT_SPEC_NS, ticket, template }) }
   })
 }
 
-async function started(elicitation: object, ...args: string[]): Promise<BridgedClient> {
-  const at = { kind: '2.x 2026-07-28', name: 'client', resources: [peers.resource] } as const
-  client = await startBridge({ ...at, state: folder.folder, capabilities: { elicitation }, args })
-  return client
-}
+const started = (elicitation: object, ...args: string[]): Promise<BridgedClient> =>
+  stand.start({ kind: '2.x 2026-07-28', capabilities: { elicitation }, args })
 
 /** One round, as it is answered: the questions are for the test. */
 function round(qty: number, brought: object = {}): Promise<Round> {
@@ -118,14 +53,14 @@ function round(qty: number, brought: object = {}): Promise<Round> {
   }
   const request = { method: 'tools/call', params: { name: TOOL, arguments: { qty }, ...brought } }
   const options = { allowInputRequired: true } as const
-  return (client.client as Client).request(request, schema, options) as Promise<Round>
+  return (stand.client.client as Client).request(request, schema, options) as Promise<Round>
 }
 
 /** The state as another key seals it, or with another life; what goes before the codec's own text stays. */
 async function resealed(state: string, change: { key?: Buffer; ttlSeconds?: number }): Promise<string> {
   const at = state.indexOf('v1.')
   const sealed = Buffer.from(state.slice(at).split('.')[1]!, 'base64url').toString()
-  const files = await filesIn(folder.folder)
+  const files = await filesIn(stand.folder)
   const key = Buffer.from(files.find(({ path }) => path.endsWith('/secret'))!.text, 'hex')
   const codec = createRequestStateCodec({ key, ttlSeconds: 3600, ...change })
   return `${state.slice(0, at)}${await codec.mint((JSON.parse(sealed) as { p: object }).p)}`
@@ -139,7 +74,7 @@ const OVER: [string, (state: string) => Promise<string> | string][] = [
 
 describe('A state of ours that is over', () => {
   it.each(OVER)('is not sent to the tool, nor the answer that came with it: one %s', async (_which, over) => {
-    terms(false)
+    stand.terms(false)
     await started({ form: {} }, '--hold', '5')
     const asked = await round(2)
     expect(asked).toMatchObject({ inputRequests: { terms: {} } })
@@ -147,16 +82,16 @@ describe('A state of ours that is over', () => {
     const brought = { requestState, inputResponses: { terms: ACCEPTED } }
     // It is no agreement either: she is asked again.
     expect(await round(2, brought)).toMatchObject({ inputRequests: { terms: {} } })
-    expect(peers.agreements).toEqual([])
-    await client.call(TOOL, { qty: 1 })
+    expect(stand.peers.agreements).toEqual([])
+    await stand.client.call(TOOL, { qty: 1 })
     expect((await round(2, brought)).content).toEqual(DONE.content)
-    expect(sent.map(({ arguments: of }) => of)).toEqual([{ qty: 1 }, { qty: 2 }])
-    for (const one of sent) expect(one).not.toHaveProperty('inputResponses')
-    for (const one of sent) expect(one).not.toHaveProperty('requestState')
+    expect(stand.sent.map(({ arguments: of }) => of)).toEqual([{ qty: 1 }, { qty: 2 }])
+    for (const one of stand.sent) expect(one).not.toHaveProperty('inputResponses')
+    for (const one of stand.sent) expect(one).not.toHaveProperty('requestState')
   })
 
   it('about a question in the middle of a call is told as unknown, so that the call is not made twice', async () => {
-    terms(false)
+    stand.terms(false)
     await started({ form: {} })
     let state = ''
     const context = { mcpReq: { requestState: () => state } } as never
@@ -173,8 +108,8 @@ describe('A state of ours that is over', () => {
 
 describe("A person's answer to the card of one call", () => {
   it('takes no other call back, and takes its own back', async () => {
-    terms(true)
-    peers.twists.owner = { polls: 1000, kind: 'operation', interval: 1 }
+    stand.terms(true)
+    stand.peers.twists.owner = { polls: 1000, kind: 'operation', interval: 1 }
     offersToEach()
     await started({ form: {}, url: {} }, ...CONSOLE, '--hold', '3')
     const { requestState } = await round(1)
@@ -183,7 +118,7 @@ describe("A person's answer to the card of one call", () => {
     const declined = { requestState: one.requestState!, inputResponses: { owner: { action: 'decline' } } }
     // She is shown the other call's own card.
     expect(await round(2, declined)).toMatchObject({ inputRequests: { owner: {} } })
-    const taken = () => peers.tokenForms().filter(({ decline }) => decline === 'true').length
+    const taken = () => stand.peers.tokenForms().filter(({ decline }) => decline === 'true').length
     expect(taken()).toBe(0)
     expect((await round(1, declined)).content).toHaveLength(1)
     expect(taken()).toBe(1)
