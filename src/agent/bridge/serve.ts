@@ -28,7 +28,7 @@ import { openClients, type Clients, type OpenedClient } from './clients.ts'
 import type { Bridge, BridgeOptions } from './core.ts'
 import { foreignLine } from './foreign-text.ts'
 import type { Ask } from './questions.ts'
-import { roundStates, toolsOwn, type ToolsOwn } from './round-state.ts'
+import { roundIn, type ToolsOwn } from './round-state.ts'
 import { unusable } from './state.ts'
 import { TASKS_EXTENSION, type Tasks } from './tasks.ts'
 import { markingLines, whyChanged } from './unchanged.ts'
@@ -150,8 +150,9 @@ async function callTool(shared: Shared, calling: Calling): Promise<never> {
   })
   if (listed instanceof AgentError) return errorResult(listed, undefined) as never
   if (listed === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'There is no such tool.')
-  const { client, passed, ask, goOn } = await clientSide(calling)
   const args = request['arguments']
+  const about = { resource: listed.resource, tool: listed.tool, arguments: isJsonObject(args) ? args : {} }
+  const { client, passed, ask, goOn } = await clientSide(calling, about)
   const { id } = context.mcpReq
   const gone = shared.gone?.()
   const signal = gone === undefined ? context.mcpReq.signal : AbortSignal.any([context.mcpReq.signal, gone])
@@ -181,7 +182,6 @@ async function callTool(shared: Shared, calling: Calling): Promise<never> {
   const shown = (answer: Answer): never =>
     calling.server.projectCallToolResult(asText(answer) as CallToolResult, schema) as never
   if (!calling.modern || !(client.form || client.url)) return shown(await told(run({ ...leg, ask })))
-  const about = { resource: listed.resource, tool: listed.tool, arguments: isJsonObject(args) ? args : {} }
   const whole: Leg = { ...leg, about, sealed: client.sealed }
   const answer = goOn?.(whole) ?? calling.conversations.begin(whole, run)
   return shown(await told(answered(answer)))
@@ -205,21 +205,19 @@ async function answered(answer: Promise<Answer>): Promise<Answer> {
 }
 
 /** The client's abilities for this call, and which of its words belong to the tool. */
-async function clientSide(calling: Calling): Promise<ClientSide> {
+async function clientSide(calling: Calling, call: Json): Promise<ClientSide> {
   const { server, context, modern, capabilities, tasks, bridge, conversations } = calling
   const { elicitation, extensions } = capabilities
   const form = elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined)
   const url = elicitation?.url !== undefined
-  const states = roundStates(await bridge.secret(), context)
-  const ours = await states.opened()
-  const passed = ours === undefined ? toolsOwn(context) : {}
+  const { about, own, seal } = await roundIn({ secret: await bridge.secret(), call }, context)
   const { inputResponses } = context.mcpReq
-  const words = ours === undefined ? {} : { ...wordsIn(inputResponses), about: ours.about }
+  const words = about === undefined ? {} : { ...wordsIn(inputResponses), about }
   const client: ClientSide['client'] = {
     form: modern && form,
     url: modern && url,
     words,
-    sealed: state => states.seal(state),
+    sealed: state => seal(state.about),
     ...(modern && extensions?.[TASKS_EXTENSION] !== undefined
       ? { toTask: (request, call) => tasks.create(request, call) }
       : {}),
@@ -230,9 +228,9 @@ async function clientSide(calling: Calling): Promise<ClientSide> {
   }
   return {
     client,
-    passed,
+    passed: own,
     ...(!modern && (form || url) ? { ask: (params, signal) => passQuestion(server, params, signal) } : {}),
-    ...(ours === undefined ? {} : { goOn: leg => conversations.goOn(ours.about, inputResponses, leg) }),
+    ...(about === undefined ? {} : { goOn: leg => conversations.goOn(about, inputResponses, leg) }),
   }
 }
 

@@ -7,7 +7,7 @@ import { createRequestStateCodec } from '@modelcontextprotocol/server'
 import type { Client } from '@modelcontextprotocol/client'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { createConversations, QUESTION } from '../../../src/agent/bridge/conversations.ts'
-import { roundStates } from '../../../src/agent/bridge/round-state.ts'
+import { roundIn } from '../../../src/agent/bridge/round-state.ts'
 import { DEFAULT_SPEC_NS } from '../../../src/wire/names.ts'
 import { needInfo } from '../../../src/wire/negotiation.ts'
 import type { TermsTemplate } from '../../../src/wire/terms.ts'
@@ -93,14 +93,14 @@ describe('A state of ours that is over', () => {
   it('about a question in the middle of a call is told as unknown, so that the call is not made twice', async () => {
     stand.terms(false)
     await started({ form: {} })
-    let state = ''
-    const context = { mcpReq: { requestState: () => state } } as never
-    const before = roundStates(Buffer.alloc(32, 1), context)
-    const after = roundStates(Buffer.alloc(32, 2), context)
-    state = await before.seal({ about: `${QUESTION}one` })
-    expect(await before.opened()).toEqual({ about: `${QUESTION}one` })
-    const { about } = (await after.opened())!
-    await expect(createConversations().goOn(about, {}, { about: {} } as never)).rejects.toMatchObject({
+    const of = (fill: number, state?: string) =>
+      roundIn({ secret: Buffer.alloc(32, fill), call: {} }, {
+        mcpReq: { requestState: () => state },
+      } as never)
+    const state = await (await of(1)).seal(`${QUESTION}one`)
+    expect((await of(1, state)).about).toBe(`${QUESTION}one`)
+    const { about } = await of(2, state)
+    await expect(createConversations().goOn(about!, {}, { about: {} } as never)).rejects.toMatchObject({
       code: 'outcome_unknown',
     })
   })
@@ -122,5 +122,67 @@ describe("A person's answer to the card of one call", () => {
     expect(taken()).toBe(0)
     expect((await round(1, declined)).content).toHaveLength(1)
     expect(taken()).toBe(1)
+  })
+})
+
+/** A tool that asks back in MCP 2026-07-28: its first answer, and what it needs in the second round. */
+const ASKS = {
+  resultType: 'input_required',
+  requestState: 'of the tool',
+  inputRequests: {
+    which: {
+      method: 'elicitation/create',
+      params: {
+        mode: 'form',
+        message: 'Which?',
+        requestedSchema: { type: 'object', properties: { account: { type: 'string' } } },
+      },
+    },
+  },
+}
+const SECOND = {
+  requestState: 'of the tool',
+  inputResponses: { which: { action: 'accept', content: { account: 'joint' } } },
+}
+
+describe('A tool that asks back', () => {
+  it.each<[string, boolean, string[], object]>([
+    ["by a link to the owner's card", true, CONSOLE, { form: {}, url: {} }],
+    ['by a form for the terms', false, [], { form: {} }],
+  ])('has its own state and answers, when we ask in between %s', async (_how, perOperation, args, can) => {
+    stand.terms(perOperation)
+    if (perOperation) stand.peers.twists.owner = { polls: 1, kind: 'operation', interval: 1 }
+    stand.answers = ({ requestState }, signed) => {
+      if (requestState === undefined) return signed || !perOperation ? ASKS : undefined
+      return signed ? DONE : undefined
+    }
+    const { elicited, call } = await started(can, ...args, '--hold', '20')
+    expect((await call(TOOL, { qty: 1 })).text).toBe('done')
+    expect(stand.sent.at(-1)).toMatchObject({ requestState: 'of the tool', inputResponses: { which: {} } })
+    expect(elicited.filter(({ message }) => message.includes('Which?'))).toHaveLength(1)
+  })
+
+  it.each<[string, number, object]>([
+    ['has them in the call that she answered', 1, SECOND],
+    ['has none of them in another call', 2, {}],
+  ])('%s', async (_what, qty, reaches) => {
+    stand.terms(false)
+    await started({ form: {} }, '--hold', '5')
+    const asked = await round(1, SECOND)
+    const { requestState } = asked
+    const brought = { requestState, inputResponses: { terms: ACCEPTED } }
+    expect((await round(qty, brought)).content).toEqual(DONE.content)
+    const { requestState: state, inputResponses } = stand.sent.at(-1)!
+    expect({ ...(state && { requestState: state }), ...(inputResponses && { inputResponses }) }).toEqual(
+      reaches,
+    )
+  })
+
+  it('is told nothing that is too long to be kept while somebody is asked', async () => {
+    stand.terms(false)
+    await started({ form: {} }, '--hold', '5')
+    const answer = await round(1, { ...SECOND, requestState: 'x'.repeat(1_048_576) })
+    expect(answer).toMatchObject({ isError: true, _meta: { 'usher/reason': 'request_invalid' } })
+    expect(stand.sent).toEqual([])
   })
 })
