@@ -20,6 +20,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { UsageError, type Terminal } from '../../terminal/command.ts'
 import { printable, printableJson } from '../../terminal/printable.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../../wire/json.ts'
+import { checkAddress } from '../transport.ts'
 import { withEntry } from './json-entry.ts'
 import { CLIENT_NAME } from './listen-token.ts'
 import { mergedToml, tomlEntry, type Entry } from './toml-entry.ts'
@@ -37,6 +38,10 @@ export interface ConfigureOptions {
   client: string
   name: string
   write?: string | true | undefined
+  /** The options that the client should start the bridge with. */
+  options?: readonly string[] | undefined
+  /** Whether the bridge takes resources on a loopback host, in its environment. */
+  allowLoopback?: boolean | undefined
   /** The environment in which the client should start the bridge. */
   environment?: Readonly<Record<string, string>> | undefined
   /** A bridge that runs, instead of one that the client starts; `secret` is this client's own. */
@@ -54,13 +59,12 @@ const NAME_FITS_MAX = 9
 
 /**
  * Prints the entry, or merges it into the file. Fails with `UsageError` if the file is not what it should
- * be.
+ * be, and with `address_refused` for a resource that the bridge would refuse.
  */
 export async function configure(options: ConfigureOptions, terminal: Terminal): Promise<void> {
   const { resources, client, name, write } = options
   if (!CLIENT_NAME.test(name)) throw new UsageError('Give --name letters, digits, - and _.')
-  for (const resource of resources)
-    if (!URL.canParse(resource)) throw new UsageError(`${resource} is no URL.`)
+  for (const resource of resources) checkAddress(resource, options.allowLoopback ?? false, 'resource')
   if (name.length > NAME_FITS_MAX)
     terminal.err(
       `Some clients put the name of the entry before each tool's, and drop tools whose names are then too long: ` +
@@ -110,13 +114,13 @@ async function openToOthers(paths: readonly string[]): Promise<string[]> {
   return paths.filter((_path, at) => (modes[at]! & 0o044) !== 0)
 }
 
-function entryOf({ resources, environment: env = {}, running }: ConfigureOptions): Entry {
+function entryOf({ resources, options = [], environment: env = {}, running }: ConfigureOptions): Entry {
   if (running !== undefined)
     return { url: running.url, http_headers: { Authorization: `Bearer ${running.secret}` } }
   const start = ownStart()
   return {
     command: start.command,
-    args: [...start.args, 'agent', 'bridge', ...resources],
+    args: [...start.args, 'agent', 'bridge', ...resources, ...options],
     ...(Object.keys(env).length > 0 && { env: { ...env } }),
   }
 }

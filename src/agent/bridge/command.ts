@@ -10,6 +10,7 @@ import type { Command } from 'commander'
 import type { ClientConfig } from '../../config.ts'
 import { UsageError, type Terminal } from '../../terminal/command.ts'
 import { printable } from '../../terminal/printable.ts'
+import { DEFAULT_SPEC_NS } from '../../wire/names.ts'
 import { checkAddress } from '../transport.ts'
 import type { BridgeOptions } from './core.ts'
 import { CLIENT_NAME, clientSecret, listenToken } from './listen-token.ts'
@@ -67,8 +68,10 @@ export function addBridge(program: Command, readConfig: () => ClientConfig, term
       // Those too that the bridge itself has by the same names, and therefore takes for its own.
       const given = command.optsWithGlobals<ConfigGiven>()
       const { configure } = await import('./client-config.ts')
-      const environment = environmentOf(readConfig())
-      await configure({ resources, ...given, environment, running: await runningOf(given) }, terminal)
+      const config = readConfig()
+      const options = await optionsFor(bridge, given, config)
+      const start = { environment: environmentOf(config), options, allowLoopback: config.devLoopback }
+      await configure({ resources, ...given, ...start, running: await runningOf(given) }, terminal)
     })
   bridge
     .command('doctor')
@@ -91,6 +94,48 @@ interface ConfigGiven {
   listen?: string
   listenTokenFile?: string
   clientName?: string
+}
+
+/** The bridge's options by their flags; the last one takes as many words as follow. */
+const FLAGS = [
+  ['stdio', '--stdio'],
+  ['clientId', '--client-id'],
+  ['hold', '--hold'],
+  ['linger', '--linger'],
+  ['ownerConsole', '--owner-console'],
+  ['acceptTerms', '--accept-terms'],
+] as const
+
+/**
+ * The options that the client is to start the bridge with: those that were given, checked as the bridge does.
+ * The client starts it in a folder of its own, so a file is named by its whole path.
+ */
+async function optionsFor(bridge: Command, { listen }: ConfigGiven, config: ClientConfig): Promise<string[]> {
+  const flags = FLAGS.filter(([name]) => bridge.getOptionValueSource(name) === 'cli')
+  if (listen !== undefined && flags.length > 0) {
+    const named = flags.map(([, flag]) => flag).join(' and ')
+    throw new UsageError(`Give ${named} to the bridge that listens: the entry only leads to it.`)
+  }
+  const given = bridge.opts<Given>()
+  await checked(given, config)
+  return flags.flatMap(([name, flag]) => {
+    if (name === 'stdio') return [flag]
+    if (name !== 'acceptTerms') return [flag, given[name]!]
+    const [first, file] = given.acceptTerms!
+    return [flag, first!, ...(file === undefined ? [] : [resolve(file)])]
+  })
+}
+
+/** The options that are more than a name. Fails with `UsageError` or `AgentError` at an unusable one. */
+async function checked(given: Given, { devLoopback }: ClientConfig) {
+  const { acceptTerms, hold, linger, ownerConsole } = given
+  return {
+    accepted: await readAcceptedTerms(acceptTerms),
+    holdSeconds: seconds(hold, '--hold'),
+    lingerSeconds: seconds(linger, '--linger'),
+    ownerConsole:
+      ownerConsole === undefined ? undefined : checkAddress(ownerConsole, devLoopback, "owner's console"),
+  }
 }
 
 /** The bridge that runs, and the secret of the client there; its secret is made where none is yet. */
@@ -126,13 +171,7 @@ async function runBridge(
     stateRoot: stateRoot(config),
     clientName: given.clientName,
     clientId: given.clientId,
-    accepted: await readAcceptedTerms(given.acceptTerms),
-    holdSeconds: seconds(given.hold, '--hold'),
-    lingerSeconds: seconds(given.linger, '--linger'),
-    ownerConsole:
-      given.ownerConsole === undefined
-        ? undefined
-        : checkAddress(given.ownerConsole, config.devLoopback, "owner's console"),
+    ...(await checked(given, config)),
     allowLoopback: config.devLoopback,
     specNs: config.specNs,
     say,
@@ -172,10 +211,13 @@ function redirectConsole(say: (line: string) => void): void {
 }
 
 /** The variables of our environment that the bridge needs in the client's. */
-function environmentOf({ devLoopback, bridgeState }: ClientConfig): Record<string, string> {
+function environmentOf(config: ClientConfig): Record<string, string> {
+  const { devLoopback, bridgeState, stateHome, specNs } = config
   return {
     ...(devLoopback ? { UMA_DEV_LOOPBACK: 'true' } : {}),
-    ...(bridgeState === undefined ? {} : { UMA_BRIDGE_STATE: resolve(bridgeState) }),
+    ...(specNs === DEFAULT_SPEC_NS ? {} : { UMA_SPEC_NS: specNs }),
+    ...(stateHome === undefined ? {} : { XDG_STATE_HOME: resolve(stateHome) }),
+    ...(bridgeState === undefined ? {} : { UMA_BRIDGE_STATE: stateRoot(config) }),
   }
 }
 
