@@ -15,7 +15,7 @@ export interface HolderAnswer {
   readonly withdrawn: boolean
 }
 
-/** `final`: ask those who are ready for signatures; otherwise the state of the pending ones. */
+/** `final`: those who are ready are asked for signatures, too; `ask`: only the pending ones, how they would answer. */
 export type NextStep = 'approved' | 'denied' | 'final' | 'ask'
 
 /** Whether a holder's allowance counts at `now`. */
@@ -23,10 +23,18 @@ export function isAllowing({ state, verdict_exp, withdrawn }: HolderAnswer, now:
   return state === 'allowed' && !withdrawn && (verdict_exp ?? 0) > now
 }
 
-/** Whether she is asked at a step. If nobody collected an allowance in time, she is asked again. */
-export function isAskedAt(step: NextStep, answer: HolderAnswer, now: number): boolean {
-  if (answer.withdrawn || answer.state === 'refused' || isAllowing(answer, now)) return false
-  return step === 'final' ? answer.state !== 'pending' : step === 'ask' && answer.state === 'pending'
+/**
+ * Whether she is asked at a step, and whether to sign now. She who is undecided is asked at each step: one who
+ * was ready and then falls silent stops nobody. If nobody collected an allowance in time, she is asked again.
+ */
+export function questionAt(
+  step: NextStep,
+  answer: HolderAnswer,
+  now: number,
+): { final: boolean } | undefined {
+  if (answer.withdrawn || answer.state === 'refused' || isAllowing(answer, now)) return undefined
+  if (answer.state === 'pending') return step === 'final' || step === 'ask' ? { final: false } : undefined
+  return step === 'final' ? { final: true } : undefined
 }
 
 /** The step, of all holders' answers. */

@@ -98,7 +98,8 @@ function metadataOf(issuer: string): object {
   }
 }
 
-function claimsOf(body: Buffer): VerdictRequest {
+/** What a tally's request says, not verified. */
+export function claimsOf(body: Buffer): VerdictRequest {
   const { request } = parseJson(body) as { request: string }
   return parseJson(Buffer.from(request.split('.')[1]!, 'base64url')) as unknown as VerdictRequest
 }

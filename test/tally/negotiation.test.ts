@@ -9,6 +9,7 @@ import { TYP } from '../../src/wire/names.ts'
 import { verifyReceipt } from '../../src/wire/receipt.ts'
 import { row } from '../support/contract-row.ts'
 import type { Reply } from '../support/authority.ts'
+import { claimsOf } from '../support/holder.ts'
 import { startJointStand } from '../support/joint-stand.ts'
 import { TALLY } from '../support/joint.ts'
 import { recount } from '../support/recount.ts'
@@ -118,6 +119,26 @@ describe('a grant of a tally', () => {
     const { joint } = await introspect(granted)
     expect(joint.tally).toEqual({ weight: 2, threshold: 2, total_weight: 3 })
   })
+
+  test.each<[string, Reply]>([
+    ['falls silent', { status: 500, body: {} }],
+    ['answers junk', { body: {} }],
+    ['signs junk', { body: { verdict: 'e30.e30.AA' } }],
+  ])(
+    'one who was ready, and then %s, stops nobody: who is undecided goes on being asked',
+    async (_what, reply) => {
+      const [first, second] = stand.holders
+      first.server.script('/joint/verdict', ({ body }) => (claimsOf(body).final === true ? reply : undefined))
+      second.says = { carl: 'allow', dora: 'ask' }
+      const submitted = await stand.agree(await stand.offer())
+      await until(() => first.questions().some(({ final }) => final === true))
+      second.says = { carl: 'allow', dora: 'allow' }
+      const granted = await stand.settled(submitted)
+      expect(told(granted)).toEqual([200, undefined])
+      const asked = second.questions().filter(({ owner, closed }) => owner === 'dora' && closed !== true)
+      expect(asked.map(({ final }) => final)).toEqual([...asked.slice(1).map(() => false), true])
+    },
+  )
 
   test('it ends when the first of the verdicts that it rests on ends', async () => {
     stand.holders[0].allowance = { expires_in: 60 }

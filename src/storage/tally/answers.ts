@@ -3,7 +3,7 @@
  * its negotiation. Contract: "Tally for a jointly held resource".
  */
 import { sql, type Selectable } from 'kysely'
-import { isAskedAt, nextStep, type NextStep } from '../../rules/collection.ts'
+import { nextStep, questionAt, type NextStep } from '../../rules/collection.ts'
 import type { Family, Owner } from '../../wire/identifiers.ts'
 import { inTransaction } from '../core/database.ts'
 import { notify } from '../core/notify.ts'
@@ -12,6 +12,8 @@ import { ACCOUNTS_CHANNEL } from './negotiations.ts'
 import type { AnswersTable } from './tables.ts'
 
 export type AnswerRow = Selectable<AnswersTable>
+/** A holder to ask; `final`: to sign now. */
+export type HolderQuestion = AnswerRow & { final: boolean }
 
 type Key = { account: Owner; family: Family }
 /** The result of one question. */
@@ -33,7 +35,7 @@ export function advance(
   db: Db,
   { account, family }: Key,
   { threshold, answered }: { threshold: number; answered?: Answered | undefined },
-): Promise<{ step: NextStep; questions: AnswerRow[] } | undefined> {
+): Promise<{ step: NextStep; questions: HolderQuestion[] } | undefined> {
   return inTransaction(db, async tx => {
     const now = await lockWaiting(tx, { account, family })
     if (now === undefined) return undefined
@@ -44,7 +46,10 @@ export function advance(
       await decide(tx, { account, family }, step)
       return { step, questions: [] }
     }
-    const asked = answers.filter(answer => isAskedAt(step, answer, now))
+    const asked = answers.flatMap(answer => {
+      const question = questionAt(step, answer, now)
+      return question === undefined ? [] : [{ ...answer, ...question }]
+    })
     return { step, questions: await lease(tx, { account, family }, asked) }
   })
 }
@@ -115,15 +120,19 @@ export async function letRest(
       AND asked = ${asked} AND NOT withdrawn AND state IN ('pending', 'ready')`.execute(db)
 }
 
-async function lease(tx: Tx, { account, family }: Key, asked: readonly AnswerRow[]): Promise<AnswerRow[]> {
-  const leased: AnswerRow[] = []
-  for (const { holder, issuer } of asked) {
+async function lease(
+  tx: Tx,
+  { account, family }: Key,
+  asked: readonly HolderQuestion[],
+): Promise<HolderQuestion[]> {
+  const leased: HolderQuestion[] = []
+  for (const { holder, issuer, final } of asked) {
     const { rows } = await sql<AnswerRow>`
       UPDATE answers SET asked = asked + 1, due_at = clock_timestamp() + ${LEASE_SECONDS} * interval '1 second'
       WHERE account = ${account} AND family = ${family} AND holder = ${holder} AND issuer = ${issuer}
         AND due_at <= clock_timestamp()
       RETURNING *`.execute(tx)
-    leased.push(...rows)
+    leased.push(...rows.map(row => ({ ...row, final })))
   }
   return leased
 }

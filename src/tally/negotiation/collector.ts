@@ -13,6 +13,7 @@ import {
   readAnswers,
   type Answered,
   type AnswerRow,
+  type HolderQuestion,
 } from '../../storage/tally/answers.ts'
 import { readAccount } from '../../storage/tally/accounts.ts'
 import type { NegotiationRow } from '../../storage/tally/negotiations.ts'
@@ -82,7 +83,7 @@ async function goOn(
   if (next.step === 'approved' || next.step === 'denied') return tellClosed(of, negotiation)
   await Promise.all(
     next.questions.map(async question => {
-      const heard = await ask(of, negotiation, { mandate, question, final: next.step === 'final' })
+      const heard = await ask(of, negotiation, { mandate, question })
       if (heard === undefined) await letRest(of.database.db, negotiation, question)
       else await goOn(of, negotiation, { mandate, answered: heard })
     }),
@@ -106,10 +107,10 @@ function questionOf({ account, family, held }: NegotiationRow, { holder, issuer 
 async function ask(
   of: Collecting,
   negotiation: NegotiationRow,
-  asked: { mandate: CountedMandate; question: AnswerRow; final: boolean },
+  asked: { mandate: CountedMandate; question: HolderQuestion },
 ): Promise<Answered | undefined> {
-  const { question, final } = asked
-  const { holder, issuer } = question
+  const { question } = asked
+  const { holder, issuer, final } = question
   const heard = await of.holders.ask({ ...questionOf(negotiation, question), final })
   if ('silent' in heard) {
     of.log.info({ issuer, why: heard.silent }, 'a holder could not be asked; she is asked again')
