@@ -11,6 +11,8 @@ export interface HolderAnswer {
   readonly state: 'pending' | 'ready' | 'allowed' | 'refused'
   /** How long her verdict may be collected. */
   readonly verdict_exp: number | null
+  /** How long a grant may rest on it. */
+  readonly allowed_until: number | null
   /** She withdrew her answer. */
   readonly withdrawn: boolean
 }
@@ -19,8 +21,34 @@ export interface HolderAnswer {
 export type NextStep = 'approved' | 'denied' | 'final' | 'ask'
 
 /** Whether a holder's allowance counts at `now`. */
-export function isAllowing({ state, verdict_exp, withdrawn }: HolderAnswer, now: number): boolean {
-  return state === 'allowed' && !withdrawn && (verdict_exp ?? 0) > now
+export function isAllowing(answer: HolderAnswer, now: number): boolean {
+  const { state, verdict_exp, withdrawn } = answer
+  return state === 'allowed' && !withdrawn && (verdict_exp ?? 0) > now && !hasRunOut(answer, now)
+}
+
+/** She allowed it, for a time that is over. She signs once, so there will be no other. */
+function hasRunOut({ state, allowed_until }: HolderAnswer, now: number): boolean {
+  return state === 'allowed' && (allowed_until ?? 0) <= now
+}
+
+/**
+ * Of allowances those that a grant is made of, and when it ends, at most at `end`: of all sets that reach the
+ * threshold the one that lasts longest, with everybody who allows it for as long, so that it stands if one of
+ * them takes hers back. Undefined if they do not reach it. So one more allowance never makes less of a grant.
+ */
+export function lastingLongest<T extends Pick<HolderAnswer, 'weight' | 'allowed_until'>>(
+  allowing: readonly T[],
+  { threshold, end }: { threshold: number; end: number },
+): { counted: T[]; end: number } | undefined {
+  const untilOf = (one: T): number => Math.min(one.allowed_until ?? 0, end)
+  let weight = 0
+  for (const one of [...allowing].sort((a, b) => untilOf(b) - untilOf(a))) {
+    weight += one.weight
+    if (weight < threshold) continue
+    const lasting = untilOf(one)
+    return { counted: allowing.filter(other => untilOf(other) >= lasting), end: lasting }
+  }
+  return undefined
 }
 
 /**
@@ -33,6 +61,7 @@ export function questionAt(
   now: number,
 ): { final: boolean } | undefined {
   if (answer.withdrawn || answer.state === 'refused' || isAllowing(answer, now)) return undefined
+  if (hasRunOut(answer, now)) return undefined
   if (answer.state === 'pending') return step === 'final' || step === 'ask' ? { final: false } : undefined
   return step === 'final' ? { final: true } : undefined
 }
@@ -42,7 +71,8 @@ export function nextStep(answers: readonly HolderAnswer[], threshold: number, no
   const weigh = (of: (answer: HolderAnswer) => boolean): number =>
     answers.filter(of).reduce((sum, { weight }) => sum + weight, 0)
   if (weigh(answer => isAllowing(answer, now)) >= threshold) return 'approved'
-  if (weigh(answer => answer.state !== 'refused' && !answer.withdrawn) < threshold) return 'denied'
-  const wouldAllow = weigh(({ state, withdrawn }) => !withdrawn && (state === 'ready' || state === 'allowed'))
-  return wouldAllow >= threshold ? 'final' : 'ask'
+  const isOut = (answer: HolderAnswer): boolean =>
+    answer.state === 'refused' || answer.withdrawn || hasRunOut(answer, now)
+  if (weigh(answer => !isOut(answer)) < threshold) return 'denied'
+  return weigh(answer => !isOut(answer) && answer.state !== 'pending') >= threshold ? 'final' : 'ask'
 }

@@ -4,7 +4,13 @@
  */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { nextStep, questionAt, type HolderAnswer } from '../../src/rules/collection.ts'
+import {
+  isAllowing,
+  lastingLongest,
+  nextStep,
+  questionAt,
+  type HolderAnswer,
+} from '../../src/rules/collection.ts'
 import '../support/property-seed.ts'
 
 const NOW = 1_000
@@ -12,6 +18,7 @@ const answer = (state: HolderAnswer['state'], changes: Partial<HolderAnswer> = {
   weight: 1,
   state,
   verdict_exp: state === 'allowed' ? NOW + 300 : null,
+  allowed_until: state === 'allowed' ? NOW + 600 : null,
   withdrawn: false,
   ...changes,
 })
@@ -23,6 +30,7 @@ const READY = answer('ready')
 const REFUSED = answer('refused')
 const ALLOWED = answer('allowed')
 const UNCOLLECTED = answer('allowed', { verdict_exp: NOW })
+const RUN_OUT = answer('allowed', { allowed_until: NOW })
 const WITHDRAWN = answer('allowed', { withdrawn: true })
 
 /** Two must allow: the answers, the step, and how each holder is asked at it. */
@@ -43,20 +51,46 @@ const STEPS: [string, HolderAnswer[], ReturnType<typeof nextStep>, (object | und
     [SIGNING, undefined, TENTATIVE],
   ],
   ['nobody collected one in time', [UNCOLLECTED, ALLOWED, PENDING], 'final', [SIGNING, undefined, TENTATIVE]],
+  [
+    'one who allowed it did so for too short a time',
+    [RUN_OUT, ALLOWED, PENDING],
+    'ask',
+    [undefined, undefined, TENTATIVE],
+  ],
+  [
+    'one ran out, and enough allow',
+    [RUN_OUT, ALLOWED, ALLOWED],
+    'approved',
+    [undefined, undefined, undefined],
+  ],
+  [
+    'too few are left where one ran out',
+    [RUN_OUT, ALLOWED, REFUSED],
+    'denied',
+    [undefined, undefined, undefined],
+  ],
   ['one took hers back', [WITHDRAWN, READY, READY], 'final', [undefined, SIGNING, SIGNING]],
   ['enough allow', [ALLOWED, ALLOWED, PENDING], 'approved', [undefined, undefined, undefined]],
   ['too few are left', [REFUSED, WITHDRAWN, PENDING], 'denied', [undefined, undefined, undefined]],
 ]
 
-const answers = fc.array(
-  fc.record({
-    weight: fc.integer({ min: 1, max: 3 }),
-    state: fc.constantFrom<HolderAnswer['state']>('pending', 'ready', 'allowed', 'refused'),
-    verdict_exp: fc.integer({ min: NOW - 1, max: NOW + 2 }),
-    withdrawn: fc.boolean(),
-  }),
-  { minLength: 2, maxLength: 6 },
-)
+/** Most allow, or nothing would be compared. */
+const anyAnswer = fc.record({
+  weight: fc.integer({ min: 1, max: 3 }),
+  state: fc.constantFrom<HolderAnswer['state']>(
+    'pending',
+    'ready',
+    'allowed',
+    'allowed',
+    'allowed',
+    'refused',
+  ),
+  verdict_exp: fc.constantFrom(NOW, NOW + 300, NOW + 300, NOW + 300),
+  allowed_until: fc.integer({ min: NOW, max: NOW + 5 }),
+  withdrawn: fc.constantFrom(false, false, false, true),
+})
+const answers = fc.array(anyAnswer, { minLength: 2, maxLength: 6 })
+const thresholds = fc.integer({ min: 1, max: 8 })
 
 describe('Who is asked next', () => {
   test.each(STEPS)('where %s', (_, all, step, asked) => {
@@ -66,7 +100,7 @@ describe('Who is asked next', () => {
 
   test('is everybody who is undecided, for as long as anything is asked', () => {
     fc.assert(
-      fc.property(answers, fc.integer({ min: 1, max: 8 }), (all, threshold) => {
+      fc.property(answers, thresholds, (all, threshold) => {
         const step = nextStep(all, threshold, NOW)
         fc.pre(step === 'ask' || step === 'final')
         const undecided = all.filter(({ state, withdrawn }) => state === 'pending' && !withdrawn)
@@ -77,10 +111,69 @@ describe('Who is asked next', () => {
 
   test('is somebody, for as long as anything is asked', () => {
     fc.assert(
-      fc.property(answers, fc.integer({ min: 1, max: 8 }), (all, threshold) => {
+      fc.property(answers, thresholds, (all, threshold) => {
         const step = nextStep(all, threshold, NOW)
         fc.pre(step === 'ask' || step === 'final')
         expect(all.some(one => questionAt(step, one, NOW) !== undefined)).toBe(true)
+      }),
+    )
+  })
+})
+
+/** When a grant of those who allow it ends; 0 if there is none. */
+const endOf = (all: readonly HolderAnswer[], threshold: number): number =>
+  lastingLongest(
+    all.filter(one => isAllowing(one, NOW)),
+    { threshold, end: NOW + 4 },
+  )?.end ?? 0
+
+describe('What a grant is made of', () => {
+  test('is the set of allowances that reaches the threshold and lasts longest, and whoever allows as long', () => {
+    const [short, middle, long, longer] = [10, 60, 600, 900].map(seconds =>
+      answer('allowed', { allowed_until: NOW + seconds }),
+    )
+    const all = [short!, longer!, middle!, long!]
+    const within = { threshold: 2, end: NOW + 700 }
+    expect(lastingLongest(all, within)).toEqual({ counted: [longer, long], end: NOW + 600 })
+    expect(lastingLongest(all, { ...within, end: NOW + 60 })).toEqual({
+      counted: [longer, middle, long],
+      end: NOW + 60,
+    })
+    expect(lastingLongest(all, { ...within, threshold: 4 })).toEqual({ counted: all, end: NOW + 10 })
+    expect(lastingLongest(all, { ...within, threshold: 5 })).toBeUndefined()
+  })
+
+  test('is not to be outlasted by any other set', () => {
+    fc.assert(
+      fc.property(answers, thresholds, (all, threshold) => {
+        const allowing = all.filter(one => isAllowing(one, NOW))
+        const sets = Array.from({ length: 2 ** allowing.length }, (_, bits) =>
+          allowing.filter((_one, at) => (bits & (1 << at)) > 0),
+        ).filter(set => set.reduce((sum, { weight }) => sum + weight, 0) >= threshold)
+        const ends = sets.map(set => Math.min(NOW + 4, ...set.map(one => one.allowed_until)))
+        expect(endOf(all, threshold)).toBe(Math.max(0, ...ends))
+      }),
+    )
+  })
+
+  test('is never less, and never ends sooner, for one more allowance', () => {
+    fc.assert(
+      fc.property(answers, anyAnswer, thresholds, (all, one, threshold) => {
+        const without = [...all, { ...one, state: 'refused' as const }]
+        const withIt = [...all, { ...one, state: 'allowed' as const }]
+        expect(endOf(withIt, threshold)).toBeGreaterThanOrEqual(endOf(without, threshold))
+        const step = nextStep(without, threshold, NOW)
+        if (step === 'approved') expect(nextStep(withIt, threshold, NOW)).toBe('approved')
+        if (step !== 'denied') expect(nextStep(withIt, threshold, NOW)).not.toBe('denied')
+      }),
+      { numRuns: 1_000 },
+    )
+  })
+
+  test('exists wherever it is approved, and nowhere else', () => {
+    fc.assert(
+      fc.property(answers, thresholds, (all, threshold) => {
+        expect(endOf(all, threshold) > NOW).toBe(nextStep(all, threshold, NOW) === 'approved')
       }),
     )
   })

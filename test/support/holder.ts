@@ -20,6 +20,8 @@ export interface TestHolder {
   says: Record<string, 'allow' | 'deny' | 'ask'>
   /** Members of her allowances that are exchanged. */
   allowance: object
+  /** For how many seconds an owner allows it, where not for 600. */
+  lifetimes: Record<string, number>
   /** Makes another document of each verdict. */
   resigned: ((compact: string) => string) | undefined
   /** Digest of the mandate that she agreed to. */
@@ -64,6 +66,7 @@ export async function startTestHolder(): Promise<TestHolder> {
     terms: {},
     says: {},
     allowance: {},
+    lifetimes: {},
     resigned: undefined,
     mandate_s256: '',
     questions: () => server.to('/joint/verdict').map(({ body }) => claimsOf(body)),
@@ -136,7 +139,7 @@ function verdict(holder: TestHolder, question: VerdictRequest, signed: Map<strin
           mandate_s256: holder.mandate_s256,
           cnf_jkt: thumbprintOf(jwk),
           scope: ['read', 'trade'],
-          expires_in: 600,
+          expires_in: holder.lifetimes[owner] ?? 600,
           ...holder.allowance,
         }),
   }

@@ -13,6 +13,8 @@ import { claimsOf } from '../support/holder.ts'
 import { startJointStand } from '../support/joint-stand.ts'
 import { TALLY } from '../support/joint.ts'
 import { recount } from '../support/recount.ts'
+import { connected } from '../support/postgres.ts'
+import type { Reply as ScriptedReply } from '../support/scripted-http.ts'
 import { startedForEach } from '../support/started.ts'
 import { until } from '../support/until.ts'
 
@@ -120,7 +122,7 @@ describe('a grant of a tally', () => {
     expect(joint.tally).toEqual({ weight: 2, threshold: 2, total_weight: 3 })
   })
 
-  test.each<[string, Reply]>([
+  test.each<[string, ScriptedReply]>([
     ['falls silent', { status: 500, body: {} }],
     ['answers junk', { body: {} }],
     ['signs junk', { body: { verdict: 'e30.e30.AA' } }],
@@ -145,6 +147,42 @@ describe('a grant of a tally', () => {
     stand.holders[1].says = { dora: 'ask' }
     const granted = await stand.ask()
     expect(granted.body.expires_in).toBeLessThanOrEqual(60)
+  })
+
+  test('an allowance that runs out before it is collected costs nothing where others suffice without it', async () => {
+    const [, second] = stand.holders
+    second.says = { dora: 'ask' }
+    const submitted = await stand.agree(await stand.offer())
+    await connected(stand.tally.environment['DATABASE_URL']!, async client => {
+      await until(
+        async () =>
+          (await client.query(`SELECT FROM negotiations WHERE decision = 'approved'`)).rowCount === 1,
+      )
+      await client.query(
+        `UPDATE answers SET allowed_until = extract(epoch FROM now()) - 1 WHERE holder = 'bea'`,
+      )
+    })
+    second.says = {}
+    const granted = await stand.settled(submitted)
+    expect(told(granted)).toEqual([200, undefined])
+    const { joint } = await introspect(granted)
+    const by = (joint.verdicts as string[]).map(one => (parseJws(one).payload as { holder: string }).holder)
+    expect(by).toEqual(['carl', 'dora'])
+  })
+
+  test('allowances that run out before they are collected are denied where too few are left', async () => {
+    stand.holders[1].says = { dora: 'deny' }
+    const submitted = await stand.agree(await stand.offer())
+    await connected(stand.tally.environment['DATABASE_URL']!, async client => {
+      await until(
+        async () =>
+          (await client.query(`SELECT FROM negotiations WHERE decision = 'approved'`)).rowCount === 1,
+      )
+      await client.query(
+        `UPDATE answers SET allowed_until = extract(epoch FROM now()) - 1 WHERE holder = 'bea'`,
+      )
+    })
+    expect(told(await stand.settled(submitted))).toEqual([403, 'request_denied'])
   })
 
   test.each([

@@ -15,6 +15,7 @@ export type AnswerRow = Selectable<AnswersTable>
 /** A holder to ask; `final`: to sign now. */
 export type HolderQuestion = AnswerRow & { final: boolean }
 
+type Decision = 'approved' | 'denied' | null
 type Key = { account: Owner; family: Family }
 /** The result of one question. */
 export type Answered = Pick<AnswerRow, 'holder' | 'issuer' | 'state'> &
@@ -37,9 +38,12 @@ export function advance(
   { threshold, answered }: { threshold: number; answered?: Answered | undefined },
 ): Promise<{ step: NextStep; questions: HolderQuestion[] } | undefined> {
   return inTransaction(db, async tx => {
-    const now = await lockWaiting(tx, { account, family })
-    if (now === undefined) return undefined
+    const waiting = await lockWaiting(tx, { account, family })
+    if (waiting === undefined) return undefined
+    // One that comes late is kept, for one that it was approved by may run out before the agent collects.
     if (answered !== undefined) await keep(tx, { account, family }, answered)
+    if (waiting.decision !== null) return undefined
+    const { now } = waiting
     const answers = await readAnswers(tx, { account, family })
     const step = nextStep(answers, threshold, now)
     if (step === 'approved' || step === 'denied') {
@@ -57,7 +61,21 @@ export function advance(
 /** Ends the collecting of answers, because no result could be granted any more. */
 export async function denyWaiting(db: Db, key: Key): Promise<void> {
   await inTransaction(db, async tx => {
-    if ((await lockWaiting(tx, key)) !== undefined) await decide(tx, key, 'denied')
+    if ((await lockWaiting(tx, key))?.decision === null) await decide(tx, key, 'denied')
+  })
+}
+
+/**
+ * Counts an approved negotiation again, because what approved it ran out before it was collected. @returns
+ * whether it may still be granted: if not by those who allow it now, others are asked from the next poll on.
+ */
+export function countAgain(db: Db, { account, family }: Key, threshold: number): Promise<boolean> {
+  return inTransaction(db, async tx => {
+    const waiting = await lockWaiting(tx, { account, family })
+    if (waiting === undefined) return false
+    const step = nextStep(await readAnswers(tx, { account, family }), threshold, waiting.now)
+    if (step === 'ask' || step === 'final') await decide(tx, { account, family }, null)
+    return step !== 'denied'
   })
 }
 
@@ -73,16 +91,19 @@ export function readAnswers(db: Db, { account, family }: Key): Promise<AnswerRow
     .execute()
 }
 
-/** The database's time in seconds; undefined if nothing is waited for. */
-async function lockWaiting(tx: Tx, { account, family }: Key): Promise<number | undefined> {
-  const { rows } = await sql<{ now: number }>`
-    SELECT extract(epoch FROM clock_timestamp())::float8 AS now FROM negotiations
-    WHERE account = ${account} AND family = ${family} AND state = 'awaiting_holders' AND decision IS NULL
+/** The database's time in seconds, and what was decided; undefined if nothing is waited for. */
+async function lockWaiting(
+  tx: Tx,
+  { account, family }: Key,
+): Promise<{ now: number; decision: Decision } | undefined> {
+  const { rows } = await sql<{ now: number; decision: Decision }>`
+    SELECT extract(epoch FROM clock_timestamp())::float8 AS now, decision FROM negotiations
+    WHERE account = ${account} AND family = ${family} AND state = 'awaiting_holders'
     FOR UPDATE`.execute(tx)
-  return rows[0]?.now
+  return rows[0]
 }
 
-async function decide(tx: Tx, { account, family }: Key, decision: 'approved' | 'denied'): Promise<void> {
+async function decide(tx: Tx, { account, family }: Key, decision: Decision): Promise<void> {
   await sql`
     UPDATE negotiations SET decision = ${decision} WHERE account = ${account} AND family = ${family}`.execute(
     tx,

@@ -4,10 +4,10 @@
  * 4)".
  */
 import { operationOf } from '../../rules/agreement.ts'
-import { isAllowing } from '../../rules/collection.ts'
+import { isAllowing, lastingLongest } from '../../rules/collection.ts'
 import type { GrantContent } from '../../rules/grant-content.ts'
 import { grantScope, operationConsequence } from '../../rules/permission.ts'
-import { readAnswers, type AnswerRow } from '../../storage/tally/answers.ts'
+import { countAgain, readAnswers, type AnswerRow } from '../../storage/tally/answers.ts'
 import { readAccount } from '../../storage/tally/accounts.ts'
 import { recordGrant } from '../../storage/tally/grants.ts'
 import { endNegotiation, holdNegotiation, readNegotiation } from '../../storage/tally/negotiations.ts'
@@ -108,11 +108,16 @@ async function collect(of: Deciding, row: Row): Promise<Collected> {
   const [account, answers] = await Promise.all([readAccount(db, row.account), readAnswers(db, row)])
   const now = of.now()
   const allowing = answers.filter(answer => isAllowing(answer, now))
-  const content = account && contentOf(row, { mandate: account.mandate, allowing, now })
-  if (content === undefined || account!.version !== row.version) return refused(of, row)
+  if (account?.version !== row.version) return refused(of, row)
+  const { rule } = account.mandate
+  const end = now + row.held!.content.expires_in
+  const lasting = lastingLongest(allowing, { threshold: rule.threshold, end })
+  if (lasting === undefined)
+    return (await countAgain(db, row, rule.threshold)) ? { kind: 'terms-changed' } : refused(of, row)
+  const content = contentOf(row, { mandate: account.mandate, ...lasting, now })
   const { row: signed, body } = signGrant(of, content, now)
   const { owner: _account, handle: _handle, ...grant } = signed
-  const counted = new Set(allowing.map(({ verdict }) => verdict))
+  const counted = new Set(lasting.counted.map(({ verdict }) => verdict))
   const outcome = await recordGrant(db, { ...grant, account: row.account, version: row.version }, found => {
     const still = found.filter(({ verdict, withdrawn }) => counted.has(verdict) && !withdrawn)
     return still.length === counted.size
@@ -130,23 +135,22 @@ async function refused(of: Deciding, row: Row): Promise<Collected> {
   return { kind: 'refused', sentence: TAKEN_BACK }
 }
 
-/** The grant on the strength of the verdicts; undefined if they are too few, or about to expire. */
+/** The grant on the strength of the verdicts. */
 function contentOf(
   { held }: Row,
-  { mandate, allowing, now }: { mandate: Mandate; allowing: readonly AnswerRow[]; now: number },
-): GrantContent | undefined {
+  of: { mandate: Mandate; counted: readonly AnswerRow[]; end: number; now: number },
+): GrantContent {
+  const { mandate, counted, end, now } = of
   const { content, named } = held!
-  const weight = allowing.reduce((sum, answer) => sum + answer.weight, 0)
+  const weight = counted.reduce((sum, answer) => sum + answer.weight, 0)
   const { threshold } = mandate.rule
-  const expires_in = Math.min(content.expires_in, ...allowing.map(one => one.allowed_until! - now))
-  if (weight < threshold || expires_in < 1) return undefined
-  const verdicts = allowing.map(({ verdict }) => verdict!)
+  const verdicts = counted.map(({ verdict }) => verdict!)
   const tally = { weight, threshold, total_weight: totalWeight(mandate) }
   // A holder who allowed one operation allowed only one use of it.
   const isBound = content.single_use || verdicts.some(one => 'operation' in parseJws(one).payload)
   return {
     ...content,
-    expires_in,
+    expires_in: end - now,
     ...(isBound && named !== null ? boundTo(content, named) : {}),
     joint: { account: mandate.account, mandate, verdicts, tally },
   }
