@@ -18,6 +18,17 @@ const noNul = (max: number) =>
     .max(max)
     .refine(text => !text.includes('\0'), 'must not contain NUL')
 
+/** The end of the year 9999, in seconds since the epoch: what tells a later time is a clock that is broken. */
+const TIME_MAX = 253_402_300_799
+
+/**
+ * The text of a report as a database holds it. A call that was let through is told, whatever it was called, and
+ * one odd report takes none of the others with it.
+ */
+function storable(text: string): string {
+  return text.replaceAll('\0', '\ufffd')
+}
+
 /**
  * One run of an enforcement point, from its start to its end, and the number of a call that it let through
  * for this owner: 1, 2, 3, …
@@ -31,16 +42,22 @@ const ENTRY = z.object({
   family: noNul(100),
   /** The id of the grant that was used; if left out, that of the family. */
   jti: noNul(100).optional(),
-  tool: z.string().min(1).max(400),
+  tool: z.string().min(1).max(400).overwrite(storable),
   summary: z
     .string()
     .refine(
       text => Buffer.byteLength(text) <= SUMMARY_BYTES_MAX,
       `must be at most ${SUMMARY_BYTES_MAX} bytes`,
     )
+    .overwrite(storable)
     .optional(),
   /** Seconds since the epoch at which the call was let through; now if left out. */
-  at: z.number().int().nonnegative().optional(),
+  at: z
+    .number()
+    .int()
+    .nonnegative()
+    .transform(at => (at > TIME_MAX ? undefined : at))
+    .optional(),
   instance: INSTANCE.optional(),
   n: NUMBER.optional(),
 })

@@ -7,11 +7,10 @@ import { endpoint, type Endpoint } from '../http/endpoint.ts'
 import { withdraw } from '../storage/tally/withdrawals.ts'
 import { asOwner } from '../wire/identifiers.ts'
 import { parseJws } from '../wire/jws.ts'
-import { withoutSlash } from '../wire/mandate.ts'
-import { textMember } from '../wire/members.ts'
+import { idMember } from '../wire/members.ts'
 import { aliasIn, TALLY_ALIAS, TALLY_PATH } from '../wire/names.ts'
 import { Refusal, refuse } from '../wire/refusal.ts'
-import { verifyWithdrawal, type Withdrawal } from '../wire/verdict.ts'
+import { namedSigner, verifyWithdrawal, type Withdrawal } from '../wire/verdict.ts'
 import { keysOfHolder, unproven, type Proving } from './holders/proof.ts'
 
 export const WITHDRAWAL: Endpoint<Proving> = endpoint({
@@ -43,11 +42,11 @@ export const WITHDRAWAL: Endpoint<Proving> = endpoint({
  * keys.
  */
 async function verified(of: Proving, compact: string): Promise<Withdrawal> {
-  const { header, payload } = parseJws(compact)
-  const issuer = withoutSlash(textMember(payload, 'iss'))
-  const holder = asOwner(textMember(payload, 'holder'))
-  const account = asOwner(textMember(payload, 'account'))
-  const keys = await keysOfHolder(of, { issuer, holder, account, kid: header['kid'] }, 'withdrawal')
+  const jws = parseJws(compact)
+  const signer = namedSigner(jws)
+  const { issuer } = signer
+  const account = asOwner(idMember(jws.payload, 'account'))
+  const keys = await keysOfHolder(of, { ...signer, account }, 'withdrawal')
   try {
     const typAlias = aliasIn(of.aliases, TALLY_ALIAS.verdictWithdrawalTyp)
     return verifyWithdrawal(compact, keys, { issuer, audience: of.issuer, now: of.now(), typAlias })

@@ -6,7 +6,7 @@ import { asClientId, asFamily, asOwner, type Family, type Owner } from './identi
 import type { JsonObject } from './json.ts'
 import { findByKid, isExpectedTyp, parseJws, signJws, verifyJws, type Verified } from './jws.ts'
 import type { PrivateKey } from './keys.ts'
-import { asObject, integerMember, member, textMember } from './members.ts'
+import { asObject, idMember, integerMember, member, textMember } from './members.ts'
 import { TYP } from './names.ts'
 import { refuse } from './refusal.ts'
 import type { VerificationKeys } from './tokens.ts'
@@ -56,8 +56,8 @@ export function verifyAccessesRequest(
   const secondsMax = ACCESSES_REQUEST_SECONDS
   const request: AccessesRequest = {
     ...readShortLived(payload, { ...expected, what: 'request', secondsMax }),
-    holder: asOwner(textMember(payload, 'holder')),
-    account: asOwner(textMember(payload, 'account')),
+    holder: asOwner(idMember(payload, 'holder')),
+    account: asOwner(idMember(payload, 'account')),
   }
   return request as Verified<AccessesRequest>
 }

@@ -15,6 +15,7 @@ const TEXT_LENGTH_MAX = 8192
 /** How many items one list may have. */
 const LIST_LENGTH_MAX = 256
 
+const DIGEST = /^s256:[A-Za-z0-9_-]{43}$/
 const COMPACT_FORM = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/
 
 /** The member's value; undefined when absent. */
@@ -61,6 +62,30 @@ export function idMember(object: JsonObject, name: string): string {
   return typeof value === 'string' && value.length <= 255 && ID.test(value)
     ? value
     : refuse('invalid_request', `Give ${name} in 1 to 255 characters, none of them a control character.`)
+}
+
+/** A member that must be a list of 1 to `most` such names. */
+export function idsMember(object: JsonObject, name: string, most: number): string[] {
+  const value = member(object, name)
+  const isList = Array.isArray(value) && value.length >= 1 && value.length <= most
+  if (!isList) refuse('invalid_request', `Give ${name} as a list of 1 to ${most} names.`)
+  return value.map(id => idMember({ [name]: id }, name))
+}
+
+/** A member that must be non-empty text that a database can hold: without NUL. */
+export function storableMember(object: JsonObject, name: string, most = TEXT_LENGTH_MAX): string {
+  const value = textMember(object, name)
+  if (value.length > most || value.includes('\0'))
+    refuse('invalid_request', `Give ${name} in at most ${most} characters, without NUL.`)
+  return value
+}
+
+/** A member that must be a digest as we write one: `s256:` and 43 characters of base64url. */
+export function digestMember(object: JsonObject, name: string): string {
+  const value = member(object, name)
+  return typeof value === 'string' && DIGEST.test(value)
+    ? value
+    : refuse('invalid_request', `Give ${name} as s256: and the digest in base64url.`)
 }
 
 /** A member that may be absent and otherwise must be non-empty text. */

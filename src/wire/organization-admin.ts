@@ -89,7 +89,7 @@ export function verifyOrganizationAdmin(
   const claims: OrganizationAdminClaims = {
     iss: issuer,
     aud: audience,
-    sub: asOwner(textMember(payload, 'sub')),
+    sub: asOwner(idMember(payload, 'sub')),
     membership: idMember(payload, 'membership'),
     jti: idMember(payload, 'jti'),
     admin: adminMember(textMember(payload, 'admin')),

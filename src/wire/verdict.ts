@@ -20,11 +20,14 @@ import { withoutSlash } from './mandate.ts'
 import {
   booleanMember,
   compactMember,
+  digestMember,
   idMember,
+  idsMember,
   integerMember,
   member,
   objectMember,
   optionalText,
+  storableMember,
   textMember,
   textsMember,
   urlMember,
@@ -68,6 +71,8 @@ const VERDICT_BYTES_MAX = 2_048
 /** How long a withdrawal, and a tally's request, are valid. */
 export const WITHDRAWAL_SECONDS = 300
 export const TALLY_REQUEST_SECONDS = 120
+/** As on /perm: nobody can ask a tally for a longer name. */
+const RESOURCE_ID_LENGTH_MAX = 400
 /** How many negotiations one withdrawal names at most. */
 const NEGOTIATIONS_MAX = 100
 
@@ -227,12 +232,14 @@ export function signTallyRequest(request: QuoteRequest | VerdictRequest, key: Pr
 
 /**
  * The tally that a request names as its sender, not verified: used to find its keys. Refuses
- * (`invalid_request`) anything that is no request by form, `typ` and `iss`.
+ * (`invalid_request`) anything that is no request by `typ`, `iss` and the form of its members, so that a fault
+ * of form is told as one, whoever signed it.
  */
 export function tallyRequestIssuer(jwt: string, typAlias?: string): string {
   const { header, payload } = parseJws(jwt)
   if (!isExpectedTyp(header['typ'], { typ: TYP.tallyRequest, typAlias }))
     refuse('invalid_request', 'Send the signed request of a tally.')
+  readAsked(payload)
   return withoutSlash(urlMember(payload, 'iss'))
 }
 
@@ -252,23 +259,28 @@ export function verifyTallyRequest(
     typAlias: expected.typAlias,
     maxBytes: REQUEST_BYTES_MAX,
   })
-  const quote: QuoteRequest = {
-    ...readShortLived(payload, { ...expected, what: 'request', secondsMax: TALLY_REQUEST_SECONDS }),
-    owner: asOwner(idMember(payload, 'owner')),
-    account: asOwner(idMember(payload, 'account')),
-    resource_id: textMember(payload, 'resource_id'),
-  }
-  const isQuote = member(payload, 'negotiation') === undefined
-  return (isQuote ? quote : { ...quote, ...readQuestion(payload) }) as Verified<QuoteRequest | VerdictRequest>
+  const times = readShortLived(payload, { ...expected, what: 'request', secondsMax: TALLY_REQUEST_SECONDS })
+  return { ...times, ...readAsked(payload) } as Verified<QuoteRequest | VerdictRequest>
 }
 
 /** An agreement of the largest size, in base64url, and the claims around it. */
 const REQUEST_BYTES_MAX = 48 * 1_024
 
+type Sent = 'iss' | 'aud' | 'iat' | 'exp'
+
+function readAsked(payload: JsonObject): Omit<QuoteRequest, Sent> | Omit<VerdictRequest, Sent> {
+  const quote = {
+    owner: asOwner(idMember(payload, 'owner')),
+    account: asOwner(idMember(payload, 'account')),
+    resource_id: storableMember(payload, 'resource_id', RESOURCE_ID_LENGTH_MAX),
+  }
+  return member(payload, 'negotiation') === undefined ? quote : { ...quote, ...readQuestion(payload) }
+}
+
 function readQuestion(payload: JsonObject): Omit<VerdictRequest, keyof QuoteRequest> {
   return {
     negotiation: asFamily(idMember(payload, 'negotiation')),
-    contract: textMember(payload, 'contract'),
+    contract: digestMember(payload, 'contract'),
     agreement: compactMember(payload, 'agreement'),
     ...(member(payload, 'final') === undefined ? {} : { final: booleanMember(payload, 'final') }),
     ...(member(payload, 'closed') !== undefined && booleanMember(payload, 'closed') ? { closed: true } : {}),
@@ -301,10 +313,7 @@ function readExtent(payload: JsonObject): { negotiations: Family[] } | { all: tr
   if (isNamed === (all !== undefined) || (all !== undefined && all !== true))
     refuse('invalid_request', 'Withdraw either the negotiations that are listed or, by all: true, every one.')
   if (!isNamed) return { all: true }
-  const negotiations = textsMember(payload, 'negotiations')
-  if (negotiations.length === 0 || negotiations.length > NEGOTIATIONS_MAX)
-    refuse('invalid_request', `Withdraw 1 to ${NEGOTIATIONS_MAX} negotiations at a time.`)
-  return { negotiations: negotiations.map(asFamily) }
+  return { negotiations: idsMember(payload, 'negotiations', NEGOTIATIONS_MAX).map(asFamily) }
 }
 
 /**

@@ -64,6 +64,20 @@ describe('/audit/access', () => {
     }
   })
 
+  it('with NUL, or of a time that is none, is told as it can be kept, and costs no other report', async () => {
+    const { rpt } = await testAgent(authority).granted()
+    const { family } = readRptClaims(rpt)
+    const entries = [
+      { id: 'odd-1', family, tool: 'portfolio_read' },
+      { id: 'odd-2', family, tool: 'portfolio\0', summary: 'what\0' },
+      { id: 'odd-3', family, tool: 'portfolio_read', at: 9e15 },
+    ]
+    expect((await protectionCall(authority, '/audit/access', { entries })).body).toEqual({ recorded: 3 })
+    const told = (await touched()).filter(entry => (entry as { family: string }).family === family)
+    expect(told.map(entry => (entry as { tool: string }).tool)).toContain('portfolio\ufffd')
+    for (const entry of told) expect((entry as { at: number }).at).toBeLessThan(Date.now() / 1000 + 60)
+  })
+
   it("another owner's resource server cannot report on a grant", async () => {
     const { rpt } = await testAgent(authority).granted()
     const { jti, family } = readRptClaims(rpt)

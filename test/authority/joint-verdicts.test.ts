@@ -5,6 +5,7 @@ import { QUESTIONS_PER_TALLY_MAX } from '../../src/storage/authority/joint-quest
 import { resumeOwner } from '../../src/storage/authority/owner-lives.ts'
 import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
+import { s256 } from '../../src/wire/encoding.ts'
 import { generatePrivateJwk, importPrivateJwk, parseJwks, type PrivateKey } from '../../src/wire/keys.ts'
 import { verifyVerdict, type VerdictRequest } from '../../src/wire/verdict.ts'
 import { row } from '../support/contract-row.ts'
@@ -189,7 +190,7 @@ describe('a verdict', () => {
 
   it('refuses an agreement that is not the one of the digest', async () => {
     await known()
-    const { body } = await asked(question({}, { contract: 's256:other' }))
+    const { body } = await asked(question({}, { contract: s256('another') }))
     expect(await read(body.verdict)).toMatchObject({ effect: 'deny', because: 'terms' })
   })
 
@@ -332,6 +333,28 @@ describe('what she is asked about an account', () => {
     ])
     expect(await quotaRefusals(stand.authority, 'questions')).toBe(1)
     expect((await asked(one)).status).toBe(200)
+  })
+
+  it.each<[string, object]>([
+    ['NUL in the resource', { resource_id: `${SAVINGS}\0` }],
+    ['a resource of 401 characters', { resource_id: `${ACCOUNT}/${'x'.repeat(392)}` }],
+    ['NUL in the digest', { contract: `s256:${'\0'.repeat(43)}` }],
+    ['a digest of 8,000 characters', { contract: `s256:${'x'.repeat(7_995)}` }],
+    ['no digest of ours', { contract: 'agreement' }],
+    ['NUL in the negotiation', { negotiation: 'fam\0' }],
+    ['NUL in the account', { account: `${ACCOUNT}\0` }],
+    ['NUL in the owner', { owner: 'bea\0' }],
+    ['final in words', { final: 'yes' }],
+    ['closed in words', { closed: 'yes' }],
+    ['an agreement that is none', { agreement: 'signed' }],
+  ])('is asked for in a good form, or nothing is written: %s', async (_what, changes) => {
+    const { db } = stand.authority.database
+    const count = async () =>
+      (await sql<{ n: number }>`SELECT count(*)::int AS n FROM joint_questions`.execute(db)).rows[0]!.n
+    const before = await count()
+    const { status, body } = await asked(question({}, changes))
+    expect([status, body.error]).toEqual([400, 'invalid_request'])
+    expect(await count()).toBe(before)
   })
 
   it('is told by the metadata of the server', async () => {

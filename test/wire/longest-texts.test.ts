@@ -8,7 +8,15 @@ import { isAgentIssuer, operatorOrigin, verifyAgentToken } from '../../src/wire/
 import { isPossibleHost } from '../../src/wire/hosts.ts'
 import { signJws } from '../../src/wire/jws.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
-import { idMember, isBareOrigin, isWebUrl, urlMember } from '../../src/wire/members.ts'
+import {
+  digestMember,
+  idMember,
+  idsMember,
+  isBareOrigin,
+  isWebUrl,
+  storableMember,
+  urlMember,
+} from '../../src/wire/members.ts'
 import { Refusal } from '../../src/wire/refusal.ts'
 
 /** A host of so many characters, of labels that are as long as they may be. */
@@ -119,4 +127,37 @@ describe('A name of one thing, such as jti', () => {
     expect(passes(() => verifyAgentToken(token('x'.repeat(255)), published, now))).toBe(true)
     expect(passes(() => verifyAgentToken(token('x'.repeat(256)), published, now))).toBe(false)
   })
+})
+
+describe('A digest of an agreement', () => {
+  const digest = `s256:${'Aa0-_'.repeat(9).slice(0, 43)}`
+  it.each([
+    ['of 43 characters', digest, true],
+    ['of 42 characters', digest.slice(0, -1), false],
+    ['of 8,000 characters', digest.padEnd(8_000, 'x'), false],
+    ['without its prefix', digest.slice(5), false],
+    ['with NUL', `${digest.slice(0, -1)}\0`, false],
+    ['with a line feed behind it', `${digest}\n`, false],
+  ])('%s', (_what, contract, taken) => {
+    expect(passes(() => digestMember({ contract }, 'contract'))).toBe(taken)
+  })
+})
+
+describe('Names in a list', () => {
+  it.each<[string, unknown, boolean]>([
+    ['are 1 to as many as are taken', ['a', 'b'], true],
+    ['are not none', [], false],
+    ['are no more', ['a', 'b', 'c'], false],
+    ['are each bounded', ['a', 'x'.repeat(256)], false],
+    ['hold no NUL', ['a\0'], false],
+    ['are texts', ['a', 7], false],
+    ['stand in a list', 'a', false],
+  ])('%s', (_what, negotiations, taken) => {
+    expect(passes(() => idsMember({ negotiations } as never, 'negotiations', 2))).toBe(taken)
+  })
+})
+
+it('text for a database holds no NUL', () => {
+  expect(passes(() => storableMember({ resource_id: 'a\0' }, 'resource_id'))).toBe(false)
+  expect(passes(() => storableMember({ resource_id: 'a b' }, 'resource_id'))).toBe(true)
 })

@@ -142,7 +142,7 @@ const REQUEST: VerdictRequest = {
   iat: NOW,
   exp: NOW + 120,
   negotiation: asFamily('fam_1'),
-  contract: 's256:agreement',
+  contract: `s256:${'a'.repeat(43)}`,
   agreement: 'a.b.c',
   final: false,
 }

@@ -65,6 +65,11 @@ async function hold(of: Deciding, agreed: Agreed<Row, Governed>): Promise<Decisi
     }
   }
   const operation = operationOf(claims)
+  // Members of what is stored of a grant are read by the database, which reads none beside a NUL.
+  if (operation?.tool.includes('\0')) {
+    await endNegotiation(db, row, 'denied')
+    return { kind: 'refused', sentence: 'operation: name the tool without NUL.' }
+  }
   const scopes = grantScope(row.resource_scopes, terms.scope, claims['scope'] as string[])
   if (scopes.length === 0) {
     await endNegotiation(db, row, 'denied')
