@@ -1,6 +1,7 @@
 /** Her signed answer to a tally: contract, "Tally for a jointly held resource". */
 import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { QUEUE_CAPS } from '../../src/rules/pending.ts'
 import { QUESTIONS_PER_TALLY_MAX } from '../../src/storage/authority/joint-questions.ts'
 import { resumeOwner } from '../../src/storage/authority/owner-lives.ts'
 import { lockQueue } from '../../src/storage/authority/owners.ts'
@@ -333,6 +334,38 @@ describe('what she is asked about an account', () => {
     ])
     expect(await quotaRefusals(stand.authority, 'questions')).toBe(1)
     expect((await asked(one)).status).toBe(200)
+  })
+
+  it('is waited for within her queue alone, also where an item expired before the tally asked again', async () => {
+    const { db } = stand.authority.database
+    const round = async () => {
+      const questions = Array.from({ length: QUEUE_CAPS.unattested }, () => {
+        agent = importPrivateJwk(generatePrivateJwk())
+        return { ...question(), final: false }
+      })
+      for (const one of questions) expect((await asked(one)).body).toMatchObject({ pending: true })
+      return questions
+    }
+    const expire = () =>
+      sql`UPDATE families SET ticket_expires_at = now() WHERE owner = 'bea' AND state = 'awaiting_owner'`.execute(
+        db,
+      )
+    const told = async () =>
+      (await sql`SELECT FROM events WHERE owner = 'bea' AND event = 'pending'`.execute(db)).rows.length
+    const first = await round()
+    await expire()
+    expect(await pending()).toEqual([])
+    const second = await round()
+    const before = await told()
+    for (const one of first) expect((await asked(one)).status).toBe(429)
+    expect(await pending()).toHaveLength(QUEUE_CAPS.unattested)
+    expect(await told()).toBe(before)
+    // With room again, the first waits again, and she is told.
+    await expire()
+    expect((await asked(first[0]!)).body).toMatchObject({ pending: true })
+    expect(await pending()).toHaveLength(1)
+    expect(await told()).toBe(before + 1)
+    for (const one of [...first, ...second]) await asked({ ...one, closed: true })
   })
 
   it.each<[string, object]>([

@@ -117,10 +117,10 @@ async function settle(
     return refusal(authority, question, 'denied', weighed.agent.handle)
   if (weighed.answer.kind === 'grant' || isApproved)
     return final ? allow(authority, question, weighed) : pending(true)
-  if (!isWaiting) return (await hold(authority, question, weighed)) ?? pending(false)
   const { awaitingSeconds } = authority.limits
-  await keepWaiting(authority.database.db, { owner, family, awaitingSeconds })
-  return pending(false)
+  if (isWaiting && (await keepWaiting(authority.database.db, { owner, family, awaitingSeconds })))
+    return pending(false)
+  return (await hold(authority, question, weighed)) ?? pending(false)
 }
 
 /** The tally asks nothing more about it, so nothing waits for her. */

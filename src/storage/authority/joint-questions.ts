@@ -137,16 +137,22 @@ export async function holdQuestion(tx: Tx, of: HeldQuestion): Promise<boolean> {
       requested_at = excluded.requested_at, held = excluded.held, item = excluded.item, decision = NULL,
       decided_by = NULL, decided_actor = NULL, decided_at = NULL, generation = NULL,
       denial_reason = NULL, owner_decision = NULL
-    WHERE f.state IN ('need_info', 'ended')`.execute(tx)
+    WHERE f.state IN ('need_info', 'ended') OR (f.state = 'awaiting_owner' AND f.decision IS NULL
+      AND f.ticket_expires_at <= now() AND f.negotiation_expires_at > now())`.execute(tx)
   return done.numAffectedRows === 1n
 }
 
-/** The tally still asks about it, so it goes on waiting. */
+/**
+ * The tally still asks about it, so it goes on waiting. @returns false if it waits no more: one that expired is
+ * not in her queue, and must find a place in it again.
+ */
 export async function keepWaiting(
   db: Db,
   { owner, family, awaitingSeconds }: { owner: Owner; family: Family; awaitingSeconds: number },
-): Promise<void> {
-  await sql`
+): Promise<boolean> {
+  const done = await sql`
     UPDATE families SET ticket_expires_at = least(now() + ${awaitingSeconds} * interval '1 second', negotiation_expires_at)
-    WHERE owner = ${owner} AND family = ${family} AND state = 'awaiting_owner'`.execute(db)
+    WHERE owner = ${owner} AND family = ${family} AND state = 'awaiting_owner'
+      AND (ticket_expires_at > now() OR decision IS NOT NULL)`.execute(db)
+  return done.numAffectedRows === 1n
 }
