@@ -328,12 +328,45 @@ describe('what she is asked about an account', () => {
       429,
       {
         error: 'temporarily_unavailable',
-        error_description: expect.stringMatching(/answered or closed/) as string,
+        error_description: expect.stringMatching(/close those that you no longer ask/) as string,
         reason: 'too_many_questions',
       },
     ])
     expect(await quotaRefusals(stand.authority, 'questions')).toBe(1)
     expect((await asked(one)).status).toBe(200)
+  })
+
+  it('costs a tally no place for what strangers ask while her queue is full, nor for what it closes', async () => {
+    const { db } = stand.authority.database
+    const kept = async () =>
+      (await sql<{ n: number }>`SELECT count(*)::int AS n FROM joint_questions`.execute(db)).rows[0]!.n
+    const stranger = () => {
+      agent = importPrivateJwk(generatePrivateJwk())
+      return { ...question(), final: false }
+    }
+    const waiting = Array.from({ length: QUEUE_CAPS.unattested }, stranger)
+    for (const one of waiting) expect((await asked(one)).body).toMatchObject({ pending: true })
+    const before = await kept()
+    for (let n = 0; n < 3; n++) expect((await asked(stranger())).status).toBe(429)
+    expect((await asked({ ...stranger(), closed: true })).body).toEqual({ closed: true })
+    expect(await kept()).toBe(before)
+    for (const one of waiting) await asked({ ...one, closed: true })
+    await known()
+    const ready = { ...question(), final: false }
+    expect((await asked(ready)).body).toMatchObject({ ready: true })
+    const open = await kept()
+    expect((await asked({ ...ready, closed: true })).body).toEqual({ closed: true })
+    expect(await kept()).toBe(open - 1)
+  })
+
+  it('may be closed by its tally also after she left', async () => {
+    await known()
+    const one = question()
+    await asked({ ...one, final: false })
+    await stand.own('DELETE', `/${ACCOUNT}`)
+    const { status, body } = await asked({ ...one, closed: true })
+    expect([status, body]).toEqual([200, { closed: true }])
+    expect((await asked(one)).status).toBe(403)
   })
 
   it('is waited for within her queue alone, also where an item expired before the tally asked again', async () => {

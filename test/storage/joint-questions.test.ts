@@ -7,6 +7,7 @@ import { describe, expect, it } from 'vitest'
 import {
   answerQuestion,
   fixQuestion,
+  QUESTIONS_PER_TALLY_MAX,
   readQuestion,
   type Answered,
 } from '../../src/storage/authority/joint-questions.ts'
@@ -96,5 +97,52 @@ describe('A question of a tally', () => {
       WHERE owner = ${other} AND kind = 'sweep'`.execute(database.db)
     expect(rows[0]!.hours).toBeGreaterThan(11)
     expect(rows[0]!.hours).toBeLessThan(13)
+  })
+})
+
+const MANY = QUESTIONS_PER_TALLY_MAX
+/** What became of as many questions as may be open, and whether another one is still taken. */
+const KINDS: [string, { question?: string; item?: string }, boolean][] = [
+  ['nobody must be asked about', {}, false],
+  ['she is asked about', { item: `'awaiting_owner', now() + interval '1 hour', NULL` }, false],
+  [
+    'she said yes to, a while ago',
+    { item: `'awaiting_owner', now() - interval '1 hour', 'approved'` },
+    false,
+  ],
+  ['she allowed', { question: `effect = 'allow', verdict = 'signed'` }, true],
+  ['she refused', { question: `effect = 'deny', verdict = 'signed'` }, true],
+  ['expired in her queue', { item: `'awaiting_owner', now() - interval '1 hour', NULL` }, true],
+  ['were closed while she was asked', { item: `'ended', now() + interval '1 hour', NULL` }, true],
+  [
+    'she denied, and were not asked again',
+    { item: `'awaiting_owner', now() - interval '1 hour', 'denied'` },
+    true,
+  ],
+  [
+    'nobody must be asked about, and are a day old',
+    { question: `asked_at = now() - interval '25 hours'` },
+    true,
+  ],
+]
+
+describe('Of one tally, as many questions as may be open are counted where they', () => {
+  it.each(KINDS)('%s', async (_what, { question, item }, isTaken) => {
+    const { db } = database
+    const owner = await seed.seedOwner(db)
+    await sql`
+      INSERT INTO joint_questions (owner, tally, account, negotiation, family, resource_id, contract)
+      SELECT ${owner}, ${TALLY}, ${ACCOUNT}, 'n' || n, ${owner}::text || n, 'family-1/savings', 's256:a'
+      FROM generate_series(1, ${MANY}) n`.execute(db)
+    if (question !== undefined)
+      await sql`UPDATE joint_questions SET ${sql.raw(question)} WHERE owner = ${owner}`.execute(db)
+    if (item !== undefined)
+      await sql`
+        INSERT INTO families (owner, family, state, ticket_expires_at, decision, client_id, resource_id,
+          resource_scopes, sealed_expires_at, negotiation_expires_at)
+        SELECT owner, family, ${sql.raw(item)}, 'joint', resource_id, '{}', now(), now() + interval '1 day'
+        FROM joint_questions WHERE owner = ${owner}`.execute(db)
+    await asked(owner, 'fam_further')
+    expect(await isKnown(owner, 'fam_further')).toBe(isTaken)
   })
 })

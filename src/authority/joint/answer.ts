@@ -5,7 +5,13 @@
  */
 import { jointServer } from '../../rules/joint.ts'
 import type { Db } from '../../storage/authority/database.ts'
-import { fixQuestion, keepWaiting, type JointQuestion } from '../../storage/authority/joint-questions.ts'
+import {
+  fixQuestion,
+  forgetQuestion,
+  keepWaiting,
+  readQuestion,
+  type JointQuestion,
+} from '../../storage/authority/joint-questions.ts'
 import { lockQueue } from '../../storage/authority/owners.ts'
 import { endFamily, readFamily, type FamilyRow } from '../../storage/authority/tickets.ts'
 import { inTransaction } from '../../storage/core/database.ts'
@@ -29,6 +35,8 @@ import { hold, type Holding } from './waiting.ts'
 export type Answering = Asked & Presenting & Weighing & Consulting & Signing & Holding
 
 const ATTEMPTS_MAX = 3
+const TOO_MANY =
+  'Too many questions about her are open: close those that you no longer ask, and ask again later.'
 
 /**
  * Her answer. Refuses 409 another question under the same negotiation, 429 if her queue is full or if that
@@ -45,25 +53,61 @@ export async function answerFor(
   const question = await fixQuestion(db, asked)
   if (question === undefined) {
     authority.quotas.reached('questions')
-    return refuse('temporarily_unavailable', 'Have questions answered or closed, and ask again in an hour.', {
+    return refuse('temporarily_unavailable', TOO_MANY, {
       status: 429,
       headers: { 'retry-after': '3600' },
       extra: { reason: 'too_many_questions' },
     })
   }
-  if (question.resource_id !== resource_id || question.contract !== contract)
-    refuse('conflict', 'Ask about the agreement that was asked about first under this negotiation.')
-  if (request.closed === true) return close(db, question)
+  checkSame(question, request)
   if (question.verdict !== null)
     return question.isCollectable && (question.effect === 'deny' || question.withdrawn_at === null)
       ? { verdict: question.verdict }
       : refusal(authority, question, 'expired')
   if (!held.isUnchanged) return refusal(authority, question, 'mandate_changed')
+  try {
+    return await answerNow(authority, request, question)
+  } catch (error) {
+    // Where she could not even be asked, her queue being full, what strangers ask takes no place here, either.
+    if (question.family === asked.family) await forget(db, question)
+    throw error
+  }
+}
+
+/** The tally asks nothing more about it; it is told so, also where there is nothing to close. */
+export async function closeFor(
+  { database: { db } }: Answering,
+  request: VerdictRequest,
+): Promise<VerdictAnswer> {
+  const { iss: tally, owner, account, negotiation } = request
+  const question = await readQuestion(db, { owner, tally, account, negotiation })
+  if (question === undefined) return { closed: true }
+  checkSame(question, request)
+  return close(db, question)
+}
+
+function checkSame(question: JointQuestion, { resource_id, contract }: VerdictRequest): void {
+  if (question.resource_id !== resource_id || question.contract !== contract)
+    refuse('conflict', 'Ask about the agreement that was asked about first under this negotiation.')
+}
+
+async function answerNow(
+  authority: Answering,
+  request: VerdictRequest,
+  question: JointQuestion,
+): Promise<VerdictAnswer> {
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
     const answered = await weighAndAnswer(authority, request, question)
     if (answered !== 'facts-moved') return answered
   }
   return refuse('temporarily_unavailable', 'Ask again: the facts behind this answer kept changing.')
+}
+
+function forget(db: Db, question: JointQuestion): Promise<void> {
+  return inTransaction(db, async tx => {
+    await lockQueue(tx, question.owner)
+    await forgetQuestion(tx, question)
+  })
 }
 
 async function weighAndAnswer(
@@ -123,10 +167,12 @@ async function settle(
   return (await hold(authority, question, weighed)) ?? pending(false)
 }
 
-/** The tally asks nothing more about it, so nothing waits for her. */
-async function close(db: Db, { owner, family }: JointQuestion): Promise<VerdictAnswer> {
+/** The tally asks nothing more about it, so nothing waits for her; what came to nothing is forgotten. */
+async function close(db: Db, question: JointQuestion): Promise<VerdictAnswer> {
+  const { owner, family } = question
   await inTransaction(db, async tx => {
     await lockQueue(tx, owner)
+    await forgetQuestion(tx, question)
     const waiting = await readFamily(tx, owner, family)
     if (waiting === undefined || !(await endFamily(tx, owner, family, 'ended', ['awaiting_owner']))) return
     if (waiting.decision === null && waiting.handle !== null)

@@ -15,6 +15,7 @@ import { inTransaction } from '../../storage/core/database.ts'
 import type { Signer } from '../../surface/issuer.ts'
 import type { Handle } from '../../wire/identifiers.ts'
 import type { VerdictAnswer, Withheld } from '../../wire/quote.ts'
+import { refuse } from '../../wire/refusal.ts'
 import { signVerdict, type VerdictBinding } from '../../wire/verdict.ts'
 import type { Authority } from '../context.ts'
 import { basisOf } from '../negotiation/grant.ts'
@@ -63,7 +64,10 @@ export async function refusal(
     else await countRefusal(tx, owner, { kind, reason: because }, { times: 1, families: [family] })
     return true
   })
-  return { verdict: done ? verdict : (await readQuestion(db, question))!.verdict! }
+  const kept = done ? verdict : (await readQuestion(db, question))?.verdict
+  return kept == null
+    ? refuse('temporarily_unavailable', 'Ask again: this question was closed meanwhile.')
+    : { verdict: kept }
 }
 
 /** Signs that she allows it; 'facts-moved' if something that it rests on has changed. */
@@ -82,7 +86,8 @@ export async function allow(
   return inTransaction(db, async (tx): Promise<VerdictAnswer | 'facts-moved'> => {
     await lockQueue(tx, owner)
     const known = await readQuestion(tx, question)
-    if (known?.verdict != null) return { verdict: known.verdict }
+    if (known === undefined) return 'facts-moved'
+    if (known.verdict !== null) return { verdict: known.verdict }
     // Her removal, or a suspension, may have been under way while this was weighed.
     if (!(await isOpen(tx, owner))) return 'facts-moved'
     const held = await readJointAccount(tx, owner, account)

@@ -7,7 +7,7 @@ import { endpoint, type Endpoint } from '../../http/endpoint.ts'
 import { onBehalfOf } from '../../storage/core/shares.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
-import { answerFor, type Answering } from './answer.ts'
+import { answerFor, closeFor, type Answering } from './answer.ts'
 import { ASKED_CHARACTERS_MAX } from './quote.ts'
 import { heldAccount, verifiedRequest } from './requests.ts'
 
@@ -40,6 +40,8 @@ export const VERDICT_ENDPOINT: Endpoint<Answering> = endpoint({
     const request = await verifiedRequest(authority, body.request)
     if (!('negotiation' in request)) refuse('invalid_request', 'Name the negotiation that it is about.')
     const answered = await onBehalfOf(request.owner, async () => {
+      // Also where she left meanwhile, or the account is another's by now: nobody is asked any more.
+      if (request.closed === true) return closeFor(authority, request)
       const held = await heldAccount(authority, request)
       if (held === undefined)
         return refuse('request_denied', 'She holds no such account with others.', {

@@ -6,7 +6,7 @@ import { queueAnswer } from '../../rules/pending.ts'
 import { mayWait } from '../../rules/quiet-hours.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
 import { readJointAccount } from '../../storage/authority/joint-accounts.ts'
-import { holdQuestion, type JointQuestion } from '../../storage/authority/joint-questions.ts'
+import { holdQuestion, readQuestion, type JointQuestion } from '../../storage/authority/joint-questions.ts'
 import { notify } from '../../storage/authority/notifications.ts'
 import { isAnyBlocked } from '../../storage/authority/operators.ts'
 import { lockQueue } from '../../storage/authority/owners.ts'
@@ -29,15 +29,18 @@ export type Holding = Pick<Authority, 'database' | 'limits' | 'quotas'>
  */
 export function hold(
   { database: { db }, limits, quotas }: Holding,
-  { owner, account, family }: JointQuestion,
+  question: JointQuestion,
   weighed: Weighed,
 ): Promise<'facts-moved' | undefined> {
+  const { owner, account, family } = question
   const { agent, answer, governed, template } = weighed
   if (answer.kind !== 'ask') throw new Error('only a question that she is asked about is held')
   const { handle, attested } = agent
   const operator = agent.operator ?? null
   return inTransaction(db, async tx => {
     await lockQueue(tx, owner)
+    // It may have been forgotten meanwhile, and then nobody would be told what she decides.
+    if ((await readQuestion(tx, question)) === undefined) return 'facts-moved'
     const held = await readJointAccount(tx, owner, account)
     if (held === undefined || (await isAnyBlocked(tx, owner, { handle, operator }))) return 'facts-moved'
     if (await factsMoved(tx, weighed)) return 'facts-moved'

@@ -22,10 +22,20 @@ const NO_LONGER_GIVEN = sql`(collect_until <= clock_timestamp() OR (effect = 'al
 type Named = Pick<JointQuestion, 'owner' | 'tally' | 'account' | 'negotiation'>
 
 /**
- * How many questions of one tally about one owner are kept. Concurrent questions may exceed it a little: it
- * limits what a tally can cause to be written, and is no exact count.
+ * How many questions of one tally about one owner are open. Concurrent questions may exceed it a little: it
+ * limits what a tally can have under way, and is no exact count. Answered ones are kept uncounted, so that what
+ * is asked again gets the same answer.
  */
 export const QUESTIONS_PER_TALLY_MAX = 5_000
+
+/**
+ * Whether a question without an answer is under way: she is asked about it, or said yes; or nobody must be
+ * asked, and it is not a day old: one that waits so long for others does not keep out new ones.
+ */
+const IS_OPEN = sql`q.verdict IS NULL AND coalesce(
+  (SELECT f.state = 'awaiting_owner' AND (f.ticket_expires_at > now() OR f.decision IS NOT DISTINCT FROM 'approved')
+    FROM families f WHERE f.owner = q.owner AND f.family = q.family),
+  q.asked_at > now() - interval '1 day')`
 
 /**
  * Stores a question under that family, if it is new. @returns the question as it was first asked; undefined
@@ -44,11 +54,26 @@ export async function fixQuestion(
       ${contract}::text
     FROM owners o WHERE o.owner = ${owner} AND (
       SELECT count(*) FROM (SELECT FROM joint_questions q WHERE q.owner = ${owner} AND q.tally = ${tally}
-        LIMIT ${QUESTIONS_PER_TALLY_MAX}) kept) < ${QUESTIONS_PER_TALLY_MAX}
+        AND ${IS_OPEN} LIMIT ${QUESTIONS_PER_TALLY_MAX}) open) < ${QUESTIONS_PER_TALLY_MAX}
     -- Whoever removes her waits for this, and then removes it, too.
     FOR KEY SHARE OF o
     ON CONFLICT DO NOTHING`.execute(db)
   return readQuestion(db, asked)
+}
+
+/**
+ * Forgets a question that came to nothing: nothing was signed, and she was never asked. The caller holds the
+ * queue's lock, because whoever asks her does.
+ */
+export async function forgetQuestion(
+  tx: Tx,
+  { owner, tally, account, negotiation, family }: Named & Pick<JointQuestion, 'family'>,
+): Promise<void> {
+  await sql`
+    DELETE FROM joint_questions q
+    WHERE owner = ${owner} AND tally = ${tally} AND account = ${account} AND negotiation = ${negotiation}
+      AND family = ${family} AND verdict IS NULL
+      AND NOT EXISTS (SELECT FROM families f WHERE f.owner = q.owner AND f.family = q.family)`.execute(tx)
 }
 
 /** One question, or undefined. */
