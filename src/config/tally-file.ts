@@ -4,8 +4,10 @@
  * "Authentication" (resource server at the token endpoint).
  */
 import { z } from 'zod'
+import { mandateDocument } from '../rules/mandate-document.ts'
 import { mandateFault } from '../rules/mandate.ts'
 import { CONSEQUENCES } from '../rules/permission.ts'
+import { MANDATE_BYTES_MAX, RESOURCES_MAX } from '../wire/document-bounds.ts'
 import { parseMandate, type Mandate } from '../wire/mandate.ts'
 import { NAME_PATTERN } from '../wire/names.ts'
 import { isBelow } from '../wire/owner-resources.ts'
@@ -117,7 +119,20 @@ function readAccount(given: GivenAccount, at: string, reading: Reading): Provisi
   const servers = resource_servers.flatMap((one, i) =>
     readServer(one, `${at}.resource_servers[${i}]`, reading),
   )
-  return mandate === undefined ? [] : [{ mandate, resource_servers: servers, registered }]
+  if (mandate === undefined) return []
+  reading.faults.push(...sizeFaults(mandate, registered, at))
+  return [{ mandate, resource_servers: servers, registered }]
+}
+
+/** Holders' servers and sidecars read the mandate with what is registered, as one document. */
+function sizeFaults(mandate: Mandate, registered: GivenAccount['registered'], at: string): string[] {
+  const listed = registered.map(({ id, ...rest }) => ({ ...rest, resource_id: id }))
+  const bytes = Buffer.byteLength(JSON.stringify(mandateDocument(mandate, listed)))
+  if (bytes <= MANDATE_BYTES_MAX && registered.length <= RESOURCES_MAX) return []
+  const counts = `${registered.length} resources in ${bytes} bytes`
+  return [
+    `${at}.registered: keep it within ${RESOURCES_MAX} resources, and the account's document within ${MANDATE_BYTES_MAX} bytes: it has ${counts}, and nobody would read that.`,
+  ]
 }
 
 function readMandate(given: GivenAccount, at: string, { issuer, faults }: Reading): Mandate | undefined {

@@ -171,12 +171,23 @@ export async function checkReached(
 }
 
 /** The JSON object at `url`. Throws `Unwell` that names `setting`, where it leads. */
-export async function getObject(outbound: Outbound, url: string, setting: string): Promise<JsonObject> {
-  return objectOf(await get(outbound, url, setting), url)
+export async function getObject(
+  outbound: Outbound,
+  url: string,
+  setting: string,
+  bytesMax?: number,
+): Promise<JsonObject> {
+  return objectOf(await get(outbound, url, setting, bytesMax), url)
 }
 
-function get(outbound: Outbound, url: string, setting: string): Promise<OutboundAnswer> {
-  return ask(outbound, setting, { url, headers: { accept: 'application/json' } })
+function get(
+  outbound: Outbound,
+  url: string,
+  setting: string,
+  responseBytesMax?: number,
+): Promise<OutboundAnswer> {
+  const bound = responseBytesMax === undefined ? {} : { responseBytesMax }
+  return ask(outbound, setting, { url, headers: { accept: 'application/json' }, ...bound })
 }
 
 /** An answer, of any status. Throws `Unwell` that names `setting` if there is none. */

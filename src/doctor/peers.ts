@@ -5,6 +5,7 @@
  */
 import type { Outbound } from '../http/outbound.ts'
 import { LEASE_OFFER } from '../wire/leases.ts'
+import { MANDATE_BYTES_MAX } from '../wire/document-bounds.ts'
 import { mandateDigest, parseMandate } from '../wire/mandate.ts'
 import { issuerMetadataUrls, parseTallyMetadata } from '../wire/authorization-server-metadata.ts'
 import { ORGANIZATION_PATH, WELL_KNOWN } from '../wire/names.ts'
@@ -33,7 +34,7 @@ export async function checkMandate(
   })
   const { ext_mandate_endpoint } = readable(tally, () => parseTallyMetadata(document, tally, aliases))
   const url = `${ext_mandate_endpoint.replace(/\/$/, '')}/${encodeURIComponent(account)}`
-  const served = await getObject(outbound, url, setting)
+  const served = await getObject(outbound, url, setting, MANDATE_BYTES_MAX)
   const digest = readable(url, () => mandateDigest(parseMandate(served)))
   if (pinned === 'any') return `the tally serves ${digest}, and any counts here`
   if (pinned.includes(digest)) return `the tally serves ${digest}, which is pinned here`

@@ -5,11 +5,10 @@
 import { z } from 'zod'
 import { ANY_ORIGIN } from '../http/any-origin.ts'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'
-import { mandateSummary } from '../rules/mandate-words.ts'
+import { mandateDocument } from '../rules/mandate-document.ts'
 import { listResources, readAccount } from '../storage/tally/accounts.ts'
 import { s256Json } from '../wire/encoding.ts'
 import { asOwner } from '../wire/identifiers.ts'
-import { totalWeight } from '../wire/mandate.ts'
 import { NAME_PATTERN, TALLY_PATH } from '../wire/names.ts'
 import { refuse } from '../wire/refusal.ts'
 import type { Tally } from './context.ts'
@@ -59,19 +58,7 @@ export const MANDATE: Endpoint<Pick<Tally, 'database'>> = endpoint({
       listResources(db, parameters.account),
     ])
     if (row === undefined) refuse('not_found', UNKNOWN)
-    const document = {
-      ...row.mandate,
-      total_weight: totalWeight(row.mandate),
-      mandate_s256: row.mandate_s256,
-      summary: mandateSummary(row.mandate),
-      registered: resources.map(({ resource_id, name, type, resource_scopes, consequence }) => ({
-        _id: resource_id,
-        name,
-        ...(type === null ? {} : { type }),
-        resource_scopes,
-        ...(consequence === null ? {} : { consequence }),
-      })),
-    }
+    const document = mandateDocument(row.mandate, resources)
     const etag = `"${s256Json(document)}"`
     return request.headers['if-none-match'] === etag
       ? answer(304, undefined, { ...headers, etag })

@@ -7,6 +7,10 @@
 export const DOCUMENT_BYTES_MAX = 65_536
 /** Key sets of realms and issuers that the operator named: their keys may carry certificates. */
 export const NAMED_KEYS_BYTES_MAX = 524_288
+/** A mandate as a tally serves it, with the resources that are registered. */
+export const MANDATE_BYTES_MAX = 1_048_576
+/** How many resources are listed of one owner, or of one account. */
+export const RESOURCES_MAX = 10_000
 /** How many keys of its own a process publishes. */
 export const KEYS_MAX = 100
 /** How many scopes a resource's metadata lists. */

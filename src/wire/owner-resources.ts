@@ -3,6 +3,7 @@
  * that is read. Contract: "Registry materialization" and "Resource server enforcement point"
  * (`/owner-resources`).
  */
+import { RESOURCES_MAX } from './document-bounds.ts'
 import type { JsonObject } from './json.ts'
 import { asObject, member, optionalText, textMember, wordMember } from './members.ts'
 import { refuse } from './refusal.ts'
@@ -34,7 +35,6 @@ export type OwnerListing = {
   resources: OwnerResource[]
 }
 
-const RESOURCES_MAX = 10_000
 /** Of one resource. */
 export const LISTING_BOUNDS = { scopes: 50, tools: 1_000 }
 const { scopes: SCOPES_MAX, tools: TOOLS_MAX } = LISTING_BOUNDS

@@ -63,6 +63,21 @@ describe('The provisioning file of a tally', () => {
     expect(faults(accountOf(changes))).toContain(sentence),
   )
 
+  test('the document of an account is no larger than its readers take', () => {
+    const registered = (count: number, name = 'Savings') =>
+      Array.from({ length: count }, (_, n) => ({
+        id: `family-1/savings-${n}`,
+        client_id: 'family-tools',
+        name,
+        resource_scopes: ['read'],
+      }))
+    expect(faults(accountOf({ registered: registered(2_000) }))).toBe('')
+    expect(faults(accountOf({ registered: registered(5_000, 'x'.repeat(200)) }))).toMatch(
+      /^accounts\[0\]\.registered: keep it within .* 1048576 bytes: it has 5000 resources in \d+ bytes/,
+    )
+    expect(faults(accountOf({ registered: registered(10_001, 'x') }))).toMatch(/within 10000 resources/)
+  })
+
   test('an account stands once', () => {
     expect(faults(accountOf(), accountOf())).toContain('family-1 is listed twice')
   })

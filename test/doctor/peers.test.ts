@@ -30,6 +30,13 @@ const file = (name: string, content: string): string => {
   writeFileSync(path, content, { mode: 0o600 })
   return path
 }
+/** More than documents of strangers may have. */
+const MANY = Array.from({ length: 2_000 }, (_, n) => ({
+  id: `${ACCOUNT}/savings-${n}`,
+  client_id: TOOLS.client_id,
+  name: `The savings of the year ${n}`,
+  resource_scopes: ['read', 'trade'],
+}))
 const loopback = (port: number) => `http://127.0.0.1:${port}`
 
 beforeAll(async () => {
@@ -37,7 +44,7 @@ beforeAll(async () => {
   const [tallyPort, organizationPort, nobody] = await freePorts(3)
   const holders = ['bea', 'carl'].map(owner => ({ owner, issuer: loopback(nobody!), weight: 1 }))
   tally = await startTestTally({
-    accounts: [accountOf({ holders })],
+    accounts: [accountOf({ holders, registered: MANY })],
     environment: {
       UMA_TALLY_ISSUER: loopback(tallyPort),
       UMA_TALLY_LISTEN: `127.0.0.1:${tallyPort}`,

@@ -3,6 +3,7 @@
  * held resource"; "Errors".
  */
 import { describe, expect, it } from 'vitest'
+import { MANDATE_BYTES_MAX } from '../../src/wire/document-bounds.ts'
 import { publicJwk } from '../../src/wire/keys.ts'
 import { ENFORCEMENT_ALIAS } from '../../src/wire/names.ts'
 import { row } from '../support/contract-row.ts'
@@ -47,6 +48,20 @@ describe('Enforcement order 2, on what several hold', () => {
     expect(await read(grantOf([allow('bea'), allow('bea')]))).toBe(UNSATISFIED)
     expect(await read(grantOf([allow('carl', { holder: 'dora' }), allow('carl')]))).toBe(UNSATISFIED)
   })
+
+  it.each([
+    [MANDATE_BYTES_MAX, 'allow'],
+    [MANDATE_BYTES_MAX + 1, OUTAGE],
+  ])(
+    'reads a mandate with what is registered up to the bound of all its readers: of %d bytes',
+    async (bytes, said) => {
+      const document = { ...mandate(), registered: [{ _id: 'alice/pad', name: '' }] }
+      const pad = 'x'.repeat(bytes - JSON.stringify(document).length)
+      serve({ ...document, registered: [{ _id: 'alice/pad', name: pad }] })
+      await restart({})
+      expect(await read(grantOf(both()))).toBe(said)
+    },
+  )
 
   it('comes before the signature is looked at, and after the tool and its scopes', async () => {
     expect(verdict(await stand.decide({ token: grantOf([]), tool: 'portfolio_read' }))).toBe(UNSATISFIED)

@@ -8,6 +8,7 @@ import { OutboundFault, plainWords, type Outbound } from '../../http/outbound.ts
 import { BoundedMap } from '../../limits/bounded-map.ts'
 import { countedMandate, coversResource, type CountedMandate } from '../../rules/mandate.ts'
 import type { Owner } from '../../wire/identifiers.ts'
+import { MANDATE_BYTES_MAX } from '../../wire/document-bounds.ts'
 import { isJsonObject, parseJson, type Json } from '../../wire/json.ts'
 import { parseJointAccesses, type JointAccesses } from '../../wire/joint-accesses.ts'
 import type { PublishedKey } from '../../wire/keys.ts'
@@ -61,7 +62,8 @@ export interface TalliesOptions {
 const MANDATE_MS = 30_000
 const METADATA_MS = 300_000
 const ANSWER_MS_MAX = 3_000
-const ANSWER_BYTES_MAX = 1024 * 1024
+/** Of a page of calls. */
+const CALLS_BYTES_MAX = 1024 * 1024
 const ENTRIES_MAX = 10_000
 
 interface Kept<T> {
@@ -75,7 +77,7 @@ export function createTallies({ issuers, aliases, outbound }: TalliesOptions): T
   const documents = new BoundedMap<string, Kept<TallyMetadata>>(ENTRIES_MAX)
   const mandates = new BoundedMap<string, Kept<ServedMandate>>(ENTRIES_MAX)
   const get = async (url: string): Promise<Json> =>
-    outbound.getJson(url, { timeoutMs: ANSWER_MS_MAX, responseBytesMax: ANSWER_BYTES_MAX }).catch(asOutage)
+    outbound.getJson(url, { timeoutMs: ANSWER_MS_MAX, responseBytesMax: MANDATE_BYTES_MAX }).catch(asOutage)
   const discovered = (tally: string): Promise<TallyMetadata> => {
     if (!issuers.includes(tally)) throw new TallyOutage('it is not listed any more')
     return kept(documents, tally, METADATA_MS, async () => {
@@ -112,7 +114,7 @@ export function createTallies({ issuers, aliases, outbound }: TalliesOptions): T
       const base = ownAddress(endpoint, tally).replace(/\/$/, '')
       const url = `${base}/${encodeURIComponent(account)}?${query.toString()}`
       const headers = { accept: 'application/json', authorization: `Bearer ${request}` }
-      const sent = { url, headers, timeoutMs: ANSWER_MS_MAX, responseBytesMax: ANSWER_BYTES_MAX }
+      const sent = { url, headers, timeoutMs: ANSWER_MS_MAX, responseBytesMax: CALLS_BYTES_MAX }
       const { status, body } = await outbound.request(sent).catch(asOutage)
       if (status >= 500 || status === 429) throw new TallyOutage(`it answered ${status}`)
       if (status !== 200) throw new TallyFault(`it refused to tell (${status})`)

@@ -6,6 +6,7 @@
 import { OutboundFault, plainWords, type Outbound } from '../../http/outbound.ts'
 import { countedMandate, type CountedMandate } from '../../rules/mandate.ts'
 import type { Owner } from '../../wire/identifiers.ts'
+import { MANDATE_BYTES_MAX } from '../../wire/document-bounds.ts'
 import type { Json } from '../../wire/json.ts'
 import { parseMandate } from '../../wire/mandate.ts'
 import { parseTallyMetadata } from '../../wire/authorization-server-metadata.ts'
@@ -60,7 +61,7 @@ export function createTallyClient(
 async function get(url: string, { outbound }: TallyClientOptions, deadline: Deadline): Promise<Json> {
   const timeoutMs = deadline.remainingMs()
   if (timeoutMs <= 0) throw outage('There was no time left to ask the tally.')
-  return outbound.getJson(url, { timeoutMs }).catch((error: unknown) => {
+  return outbound.getJson(url, { timeoutMs, responseBytesMax: MANDATE_BYTES_MAX }).catch((error: unknown) => {
     if (!(error instanceof OutboundFault)) throw error
     throw outage(`The tally could not be asked: ${plainWords(error)}.`, error)
   })
