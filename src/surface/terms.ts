@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { ANY_ORIGIN } from '../http/any-origin.ts'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'
 import { nextLink, PAGE, pageOf, plainText } from '../http/pages.ts'
+import { namesTag } from '../wire/entity-tags.ts'
 import { contentDigest, sha256 } from '../wire/encoding.ts'
 import { AUTHORITY_PATH } from '../wire/names.ts'
 import { refuse } from '../wire/refusal.ts'
@@ -101,7 +102,7 @@ export const TERMS_DOCUMENT: Endpoint<Terms> = endpoint({
       'referrer-policy': 'no-referrer',
       ...(wanted === 'html' ? { 'content-security-policy': TERMS_HTML_POLICY } : ANY_ORIGIN),
     }
-    return names(request.headers['if-none-match'], etag)
+    return namesTag(request.headers['if-none-match'], etag)
       ? answer(304, undefined, headers)
       : answer(200, body, headers)
   },
@@ -112,13 +113,4 @@ async function onlyOwner(terms: TermsSource): Promise<Owner> {
   if (first === undefined) refuse('not_found', 'No owner is served here yet.')
   if (second !== undefined) refuse('invalid_request', 'Name the owner: several are served here (?owner=).')
   return first
-}
-
-/**
- * RFC 9110 §13.1.2: `*`, or any of the tags listed, compared weakly: a proxy that re-encodes an answer
- * weakens its tag.
- */
-function names(ifNoneMatch: string | undefined, etag: string): boolean {
-  const tags = ifNoneMatch?.split(',').map(tag => tag.trim().replace(/^W\//, '')) ?? []
-  return tags.includes('*') || tags.includes(etag)
 }

@@ -7,6 +7,7 @@ import { ANY_ORIGIN } from '../http/any-origin.ts'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'
 import { mandateDocument } from '../rules/mandate-document.ts'
 import { listResources, readAccount } from '../storage/tally/accounts.ts'
+import { namesTag } from '../wire/entity-tags.ts'
 import { s256Json } from '../wire/encoding.ts'
 import { asOwner } from '../wire/identifiers.ts'
 import { NAME_PATTERN, TALLY_PATH } from '../wire/names.ts'
@@ -60,7 +61,7 @@ export const MANDATE: Endpoint<Pick<Tally, 'database'>> = endpoint({
     if (row === undefined) refuse('not_found', UNKNOWN)
     const document = mandateDocument(row.mandate, resources)
     const etag = `"${s256Json(document)}"`
-    return request.headers['if-none-match'] === etag
+    return namesTag(request.headers['if-none-match'], etag)
       ? answer(304, undefined, { ...headers, etag })
       : answer(200, document, { etag })
   },

@@ -299,6 +299,35 @@ describe('what she is asked about an account', () => {
     expect((await asked(one)).status).toBe(403)
   })
 
+  it.each<[string, () => Promise<unknown>]>([
+    ['allowed', () => Promise.resolve()],
+    [
+      'refused',
+      () => stand.authority.call(stand.bea, { method: 'DELETE', target: '/owner/policies/savings' }),
+    ],
+  ])(
+    'that was taken back is not given to who asked at the same time, where it would be %s',
+    async (_what, change) => {
+      await known()
+      await change()
+      const { db } = stand.authority.database
+      const one = question()
+      const answering = await inTransaction(db, async tx => {
+        await lockQueue(tx, stand.bea.owner)
+        const under = asked(one)
+        await until(async () => (await lockWaiters(stand.authority.database)) > 0)
+        await sql`
+        UPDATE joint_questions SET effect = 'allow', verdict = 'taken.back.now', signed_at = now(),
+          collect_until = now() + interval '5 minutes', withdrawn_at = now()
+        WHERE negotiation = ${one.negotiation}`.execute(tx)
+        return { under }
+      })
+      const { body } = await answering.under
+      expect(await read(body.verdict)).toMatchObject({ effect: 'deny', because: 'expired' })
+      expect((await asked(one)).body).toEqual(body)
+    },
+  )
+
   it('is not given where access to what is hers was suspended while it was weighed', async () => {
     await known()
     const { db } = stand.authority.database

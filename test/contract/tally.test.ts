@@ -44,6 +44,11 @@ describe('Tally for a jointly held resource', () => {
       headers: { 'if-none-match': headers.get('etag')! },
     })
     expect([again.status, again.text]).toEqual([304, ''])
+    const statusTo = async (known: string) =>
+      (await tally.request('/mandate/family-1', { headers: { 'if-none-match': known } })).status
+    const etag = headers.get('etag')!
+    for (const known of [`W/${etag}`, `"other", ${etag}`, '*']) expect(await statusTo(known)).toBe(304)
+    for (const unknown of ['"other"', etag.slice(1, -1)]) expect(await statusTo(unknown)).toBe(200)
     expect((await tally.request('/mandate/family-2')).status).toBe(404)
   })
 

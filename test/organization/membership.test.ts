@@ -60,6 +60,8 @@ describe("The organization's authority", () => {
     expect(first.body).toEqual(view)
     const etag = first.headers.get('etag')!
     expect((await envelope(membership_token, { headers: { 'if-none-match': etag } })).status).toBe(304)
+    for (const known of [`W/${etag}`, `"other", ${etag}`])
+      expect((await envelope(membership_token, { headers: { 'if-none-match': known } })).status).toBe(304)
     await publish({ name: `Moved for ${owner}` })
     const moved = await envelope(membership_token, { headers: { 'if-none-match': etag } })
     expect([moved.status, moved.body.view, moved.body.charter_name]).toEqual([

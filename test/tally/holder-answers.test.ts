@@ -5,12 +5,19 @@
 import type { ServerResponse } from 'node:http'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
-import { createHolderClient, type HolderClient, type Question } from '../../src/tally/holders/client.ts'
+import { LEASE_SECONDS } from '../../src/storage/tally/answers.ts'
+import {
+  ASK_MS,
+  createHolderClient,
+  type HolderClient,
+  type Question,
+} from '../../src/tally/holders/client.ts'
 import { createQuotes } from '../../src/tally/negotiation/quotes.ts'
 import { asFamily, asOwner } from '../../src/wire/identifiers.ts'
 import { startTestHolder, type TestHolder } from '../support/holder.ts'
 import { mandateOf, TALLY } from '../support/joint.ts'
 import type { Reply } from '../support/scripted-http.ts'
+import { until } from '../support/until.ts'
 import { newKey } from '../support/wire-samples.ts'
 
 let holder: TestHolder
@@ -95,6 +102,19 @@ describe('an answer to the question for a verdict', () => {
     expect(holder.server.to('/.well-known/agents-configuration')).toHaveLength(3)
   })
 
+  test('is given up in one time for all that it takes, the address included, before her lease ends', async () => {
+    const before = performance.now()
+    const elapsed = () => performance.now() - before
+    holder.server.script('/joint/verdict', { write: () => new Promise(() => undefined) })
+    holder.server.script('/.well-known/agents-configuration', async () => {
+      await until(() => elapsed() > ASK_MS * 0.75)
+      return undefined
+    })
+    expect(await client.ask(question())).toEqual({ silent: expect.any(String) as string })
+    expect(elapsed()).toBeLessThan(ASK_MS * 1.5)
+    expect(ASK_MS).toBeLessThan(LEASE_SECONDS * 1_000)
+  })
+
   test('from a server whose endpoints are at another origin is asked for nowhere', async () => {
     const other = await startTestHolder()
     try {
@@ -167,6 +187,22 @@ describe('the offers of holders', () => {
     await expect(kept.folded(mandate(), 'family-1/savings')).rejects.toMatchObject(OUTAGE)
     holder.server.script('/joint/quote', () => undefined)
     expect(await kept.folded(mandate(), 'family-1/savings')).toMatchObject({ weight: 2 })
+  })
+
+  test('that fail late cost nothing of those that were asked for meanwhile', async () => {
+    const kept = quotes()
+    const held: ((reply: Reply) => void)[] = []
+    holder.server.script('/joint/quote', () => new Promise<Reply>(resolve => held.push(resolve)))
+    const late = kept.folded(mandate(), 'family-1/savings')
+    const failed = expect(late).rejects.toMatchObject(OUTAGE)
+    await until(() => held.length === 2)
+    clock = 30_000
+    holder.server.script('/joint/quote', () => undefined)
+    expect(await kept.folded(mandate(), 'family-1/savings')).toMatchObject({ weight: 2 })
+    for (const answer of held) answer({ status: 500, body: {} })
+    await failed
+    await kept.folded(mandate(), 'family-1/savings')
+    expect(requests()).toBe(4)
   })
 
   test('of a server that never answers are given up, as an outage', async () => {

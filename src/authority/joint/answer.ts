@@ -28,7 +28,7 @@ import type { Weighed } from '../negotiation/presentation.ts'
 import { tellWithdrawn } from '../negotiation/withdrawals.ts'
 import { presentedOf, type Presenting } from './presented.ts'
 import type { Asked, HeldAccount } from './requests.ts'
-import { allow, refusal, type Signing } from './signing.ts'
+import { allow, given, refusal, type Signing } from './signing.ts'
 import { hold, type Holding } from './waiting.ts'
 
 /** What answering takes. */
@@ -60,10 +60,7 @@ export async function answerFor(
     })
   }
   checkSame(question, request)
-  if (question.verdict !== null)
-    return question.isCollectable && (question.effect === 'deny' || question.withdrawn_at === null)
-      ? { verdict: question.verdict }
-      : refusal(authority, question, 'expired')
+  if (question.verdict !== null) return given(question) ?? refusal(authority, question, 'expired')
   if (!held.isUnchanged) return refusal(authority, question, 'mandate_changed')
   try {
     return await answerNow(authority, request, question)
@@ -96,9 +93,13 @@ async function answerNow(
   request: VerdictRequest,
   question: JointQuestion,
 ): Promise<VerdictAnswer> {
+  const { db } = authority.database
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
     const answered = await weighAndAnswer(authority, request, question)
     if (answered !== 'facts-moved') return answered
+    // It may have been answered meanwhile, and what she answered may have been taken back.
+    const seen = await readQuestion(db, question)
+    if (seen !== undefined && seen.verdict !== null) return given(seen) ?? refusal(authority, seen, 'expired')
   }
   return refuse('temporarily_unavailable', 'Ask again: the facts behind this answer kept changing.')
 }

@@ -64,10 +64,23 @@ export async function refusal(
     else await countRefusal(tx, owner, { kind, reason: because }, { times: 1, families: [family] })
     return true
   })
-  const kept = done ? verdict : (await readQuestion(db, question))?.verdict
-  return kept == null
-    ? refuse('temporarily_unavailable', 'Ask again: this question was closed meanwhile.')
-    : { verdict: kept }
+  if (done) return { verdict }
+  const seen = await readQuestion(db, question)
+  if (seen === undefined || seen.verdict === null)
+    return refuse('temporarily_unavailable', 'Ask again: this question was closed meanwhile.')
+  // Another was signed meanwhile, and it may have been taken back since.
+  return given(seen) ?? refusal(authority, seen, 'expired')
+}
+
+/** What was signed, if it may still be collected and she did not take it back. */
+export function given({
+  verdict,
+  effect,
+  isCollectable,
+  withdrawn_at,
+}: JointQuestion): VerdictAnswer | undefined {
+  const isGiven = verdict !== null && isCollectable && (effect === 'deny' || withdrawn_at === null)
+  return isGiven ? { verdict } : undefined
 }
 
 /** Signs that she allows it; 'facts-moved' if something that it rests on has changed. */
@@ -87,7 +100,7 @@ export async function allow(
     await lockQueue(tx, owner)
     const known = await readQuestion(tx, question)
     if (known === undefined) return 'facts-moved'
-    if (known.verdict !== null) return { verdict: known.verdict }
+    if (known.verdict !== null) return given(known) ?? 'facts-moved'
     // Her removal, or a suspension, may have been under way while this was weighed.
     if (!(await isOpen(tx, owner))) return 'facts-moved'
     const held = await readJointAccount(tx, owner, account)

@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
 import { readCharterVersion } from '../../storage/organization/charters.ts'
+import { namesTag } from '../../wire/entity-tags.ts'
 import { ORGANIZATION_PATH } from '../../wire/names.ts'
 import type { Organization } from '../context.ts'
 import { MEMBER } from './credential.ts'
@@ -24,7 +25,7 @@ export const ENVELOPE: readonly Endpoint<Organization>[] = [
     },
     handle: async (organization: Organization, { caller, request, answer }) => {
       const etag = `"${caller.view}"`
-      if (request.headers['if-none-match'] === etag) return answer(304, null, { etag })
+      if (namesTag(request.headers['if-none-match'], etag)) return answer(304, null, { etag })
       const row = await readCharterVersion(organization.database.db, caller.view_version)
       return answer(200, viewUnder(organization, row!, caller), { etag, 'cache-control': 'no-store' })
     },

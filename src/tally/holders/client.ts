@@ -43,7 +43,8 @@ export interface HolderClientOptions {
 
 const METADATA_SECONDS = 300
 const HOLDERS_MAX = 1_000
-const ASK_MS = 4_000
+/** For one answer of a holder: her server's address, and what is asked there. Less than her lease. */
+export const ASK_MS = 4_000
 /** This answer may be asked for again: it says nothing about the holder. */
 const PASSING: ReadonlySet<number> = new Set([401, 408, 425, 429])
 
@@ -70,13 +71,16 @@ export function createHolderClient(options: HolderClientOptions): HolderClient {
     { timeoutMs, read }: { timeoutMs: number; read: (json: unknown) => T },
   ): Promise<Heard<T>> => {
     const { issuer, ...about } = asked
+    const deadline = performance.now() + timeoutMs
     try {
       const url = (await metadataOf(issuer, timeoutMs))[endpoint]
       const iat = now()
       const claims = { iss, aud: issuer, iat, exp: iat + TALLY_REQUEST_SECONDS, ...about }
       const body = JSON.stringify({ request: signTallyRequest(claims, key) })
       const headers = { 'content-type': 'application/json' }
-      const answer = await outbound.request({ method: 'POST', url, headers, body, timeoutMs })
+      const left = Math.ceil(deadline - performance.now())
+      if (left <= 0) return { silent: 'its address took too long' }
+      const answer = await outbound.request({ method: 'POST', url, headers, body, timeoutMs: left })
       // The server may have another address by now.
       if (answer.status === 404 || answer.status >= 500) found.delete(issuer)
       return heard(answer, read)

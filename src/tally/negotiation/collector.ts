@@ -5,6 +5,7 @@
  * poll, wherever a process ended.
  */
 import type { JwksCache } from '../../http/jwks-cache.ts'
+import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { countVerdicts, type CountedMandate } from '../../rules/mandate.ts'
 import {
   advance,
@@ -21,7 +22,7 @@ import { mandateDigest } from '../../wire/mandate.ts'
 import { aliasIn, AUTHORITY_PATH, TALLY_ALIAS } from '../../wire/names.ts'
 import { verdictSigner, verifyVerdict } from '../../wire/verdict.ts'
 import type { Tally } from '../context.ts'
-import type { HolderClient, Question } from '../holders/client.ts'
+import { ASK_MS, type HolderClient, type Question } from '../holders/client.ts'
 
 export interface Collector {
   /** Continues a waiting negotiation in the background, if it is not running here already. */
@@ -111,6 +112,7 @@ async function ask(
 ): Promise<Answered | undefined> {
   const { question } = asked
   const { holder, issuer, final } = question
+  const deadline = performance.now() + ASK_MS
   const heard = await of.holders.ask({ ...questionOf(negotiation, question), final })
   if ('silent' in heard) {
     of.log.info({ issuer, why: heard.silent }, 'a holder could not be asked; she is asked again')
@@ -119,7 +121,7 @@ async function ask(
   if ('refused' in heard) return { holder, issuer, state: 'refused' }
   // A holder who would have allowed, and is still being asked to sign, counts as undecided, as before.
   if ('pending' in heard) return { holder, issuer, state: heard.ready && !final ? 'ready' : 'pending' }
-  if ('verdict' in heard) return judged(of, negotiation, { ...asked, compact: heard.verdict })
+  if ('verdict' in heard) return judged(of, negotiation, { ...asked, compact: heard.verdict, deadline })
   return undefined
 }
 
@@ -127,12 +129,16 @@ async function ask(
 async function judged(
   of: Collecting,
   negotiation: NegotiationRow,
-  { mandate, question, compact }: { mandate: CountedMandate; question: AnswerRow; compact: string },
+  given: { mandate: CountedMandate; question: AnswerRow; compact: string; deadline: number },
 ): Promise<Answered | undefined> {
+  const { mandate, question, compact, deadline } = given
   const { holder, issuer } = question
   const { content, named } = negotiation.held!
   try {
-    const verdict = await verified(of, { compact, issuer })
+    // Her keys are kept once they come, so they are there when she is asked again.
+    const left = deadline - performance.now()
+    const verdict = await waitAtMost(left, verified(of, { compact, issuer }))
+    if (verdict === LATE) throw new Error('the keys of her server took too long')
     if (verdict.holder !== holder) throw new Error('it is of another holder')
     const [fault] = countVerdicts(
       mandate,

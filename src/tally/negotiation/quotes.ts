@@ -36,9 +36,12 @@ export function createQuotes(holders: HolderClient, clock: () => number): Quotes
       const known = kept.get(name)
       if (known !== undefined && clock() < known.until) return known.folded
       const folded = ask(holders, mandate, resource_id)
-      kept.set(name, { folded, until: clock() + KEPT_MS })
-      // A failure is an answer only for the callers that waited for it.
-      folded.catch(() => kept.delete(name))
+      const made = { folded, until: clock() + KEPT_MS }
+      kept.set(name, made)
+      // A failure is an answer only for the callers that waited for it, and one that comes late is none of a newer one.
+      folded.catch(() => {
+        if (kept.get(name) === made) kept.delete(name)
+      })
       return folded
     },
   }
