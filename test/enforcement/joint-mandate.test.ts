@@ -173,6 +173,24 @@ describe('What was verified', () => {
     expect(await read(token)).toBe(UNSATISFIED)
   })
 
+  it('is verified anew under another mandate, whose holders are others', async () => {
+    let now = 0
+    const dora = { owner: 'dora', issuer: bea.issuer, weight: 1 }
+    const [ofBea, ofCarl] = mandate().holders
+    const before = mandate({ holders: [ofBea, dora] })
+    const after = mandate({ holders: [ofBea, ofCarl], rule: { kind: 'any' } })
+    serve(before)
+    await restart({ pinned: [digestOf(before), digestOf(after)], clock: () => now })
+    const token = grantOf([
+      says('bea', { mandate_s256: digestOf(before) }),
+      says('carl', { mandate_s256: digestOf(after) }),
+    ])
+    expect(await read(token)).toBe(UNSATISFIED)
+    serve(after)
+    now = 301_000
+    expect(await read(token)).toBe('allow')
+  })
+
   const introspected = async (token: string): Promise<unknown> => {
     const body = new URLSearchParams({ token })
     return (await fetch(`${stand.authority.issuer}/introspect`, { method: 'POST', body })).json()
@@ -263,6 +281,30 @@ describe('A tally whose mandate cannot be had', () => {
     discovery(changes)
     expect(await read(grantOf(both()))).toBe(OUTAGE)
     expect(stand.authority.count(MANDATE)).toBe(0)
+  })
+
+  it('because its metadata names one at another origin is an outage, also where the mandate is served there', async () => {
+    bea.script(MANDATE, { status: 200, body: mandate() })
+    discovery({ ext_mandate_endpoint: `${bea.issuer}/mandate` })
+    expect(await read(grantOf(both()))).toBe(OUTAGE)
+    expect(bea.count(MANDATE)).toBe(0)
+  })
+
+  it('has the address of its mandates looked up again after 300 s, and where nothing is served there', async () => {
+    let now = 0
+    await restart({ clock: () => now })
+    const token = grantOf(both())
+    const lookedUp = async (at: number): Promise<number> => {
+      now = at
+      await read(token)
+      return stand.authority.count(DISCOVERY)
+    }
+    expect(await lookedUp(0)).toBe(1)
+    expect(await lookedUp(250_000)).toBe(1)
+    expect(await lookedUp(600_000)).toBe(2)
+    stand.authority.script(MANDATE, { status: 404, body: {} })
+    await lookedUp(1_000_000)
+    expect(await lookedUp(1_002_000)).toBe(4)
   })
 
   it('is none where it says so under other names that are listed', async () => {

@@ -142,6 +142,38 @@ describe('a grant of a tally', () => {
     },
   )
 
+  const ENDS: [string, Record<string, 'allow' | 'deny' | 'ask'>, (poll: Reply) => Promise<Reply>, string?][] =
+    [
+      ['it was granted', { bea: 'allow', carl: 'allow', dora: 'ask' }, poll => stand.settled(poll)],
+      [
+        'it was denied',
+        { bea: 'deny', carl: 'deny', dora: 'ask' },
+        poll => stand.settled(poll),
+        'request_denied',
+      ],
+      [
+        'the agent declined',
+        { bea: 'ask', carl: 'ask', dora: 'ask' },
+        poll => stand.present(poll.body.ticket as string, { decline: 'true' }),
+        'request_denied',
+      ],
+    ]
+  test.each(ENDS)(
+    'after %s, who was still asked is told that nothing more will be',
+    async (_what, says, end, error) => {
+      for (const holder of stand.holders) holder.says = says
+      const submitted = await stand.agree(await stand.offer())
+      const questions = () => stand.holders.flatMap(one => one.questions())
+      await until(() => new Set(questions().map(({ owner }) => owner)).size === 3)
+      expect((await end(submitted)).body.error).toBe(error)
+      const closed = () =>
+        [...new Set(questions().flatMap(one => (one.closed === true ? [one.owner as string] : [])))].sort()
+      const open = Object.keys(says).filter(owner => says[owner] === 'ask')
+      await until(() => closed().length >= open.length)
+      expect(closed()).toEqual(open)
+    },
+  )
+
   test('it ends when the first of the verdicts that it rests on ends', async () => {
     stand.holders[0].allowance = { expires_in: 60 }
     stand.holders[1].says = { dora: 'ask' }
