@@ -1,8 +1,6 @@
 /** Her signed answer to a tally: contract, "Tally for a jointly held resource". */
 import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { QUEUE_CAPS } from '../../src/rules/pending.ts'
-import { QUESTIONS_PER_TALLY_MAX } from '../../src/storage/authority/joint-questions.ts'
 import { resumeOwner } from '../../src/storage/authority/owner-lives.ts'
 import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
@@ -12,7 +10,6 @@ import { verifyVerdict, type VerdictRequest } from '../../src/wire/verdict.ts'
 import { row } from '../support/contract-row.ts'
 import { ACCOUNT, JOINT_TIER, SAVINGS, startJointStand } from '../support/joint-holder.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'
-import { quotaRefusals } from '../support/quota-refusals.ts'
 import { startedOnce } from '../support/started.ts'
 import { ask, questionOf } from '../support/tally-requests.ts'
 import { until } from '../support/until.ts'
@@ -342,114 +339,6 @@ describe('what she is asked about an account', () => {
     const { body } = await answering.under
     await inTransaction(db, tx => resumeOwner(tx, stand.bea.owner))
     expect(await read(body.verdict)).toMatchObject({ effect: 'deny', because: 'no_tier' })
-  })
-
-  it('is refused to a tally that has asked too much about her, and given again once that is gone', async () => {
-    const { db } = stand.authority.database
-    await sql`
-      INSERT INTO joint_questions (owner, tally, account, negotiation, family, resource_id, contract)
-      SELECT 'bea', ${stand.tally}, ${ACCOUNT}, 'flood' || n, 'flood' || n, ${SAVINGS}, 's256:x'
-      FROM generate_series(1, ${QUESTIONS_PER_TALLY_MAX}) n`.execute(db)
-    const one = question()
-    const { status, body } = await asked(one)
-    await sql`DELETE FROM joint_questions WHERE negotiation LIKE 'flood%'`.execute(db)
-    expect([status, body]).toEqual([
-      429,
-      {
-        error: 'temporarily_unavailable',
-        error_description: expect.stringMatching(/close those that you no longer ask/) as string,
-        reason: 'too_many_questions',
-      },
-    ])
-    expect(await quotaRefusals(stand.authority, 'questions')).toBe(1)
-    expect((await asked(one)).status).toBe(200)
-  })
-
-  it('costs a tally no place for what strangers ask while her queue is full, nor for what it closes', async () => {
-    const { db } = stand.authority.database
-    const kept = async () =>
-      (await sql<{ n: number }>`SELECT count(*)::int AS n FROM joint_questions`.execute(db)).rows[0]!.n
-    const stranger = () => {
-      agent = importPrivateJwk(generatePrivateJwk())
-      return { ...question(), final: false }
-    }
-    const waiting = Array.from({ length: QUEUE_CAPS.unattested }, stranger)
-    for (const one of waiting) expect((await asked(one)).body).toMatchObject({ pending: true })
-    const before = await kept()
-    for (let n = 0; n < 3; n++) expect((await asked(stranger())).status).toBe(429)
-    expect((await asked({ ...stranger(), closed: true })).body).toEqual({ closed: true })
-    expect(await kept()).toBe(before)
-    for (const one of waiting) await asked({ ...one, closed: true })
-    await known()
-    const ready = { ...question(), final: false }
-    expect((await asked(ready)).body).toMatchObject({ ready: true })
-    const open = await kept()
-    expect((await asked({ ...ready, closed: true })).body).toEqual({ closed: true })
-    expect(await kept()).toBe(open - 1)
-  })
-
-  it('may be closed by its tally also after she left', async () => {
-    await known()
-    const one = question()
-    await asked({ ...one, final: false })
-    await stand.own('DELETE', `/${ACCOUNT}`)
-    const { status, body } = await asked({ ...one, closed: true })
-    expect([status, body]).toEqual([200, { closed: true }])
-    expect((await asked(one)).status).toBe(403)
-  })
-
-  it('is waited for within her queue alone, also where an item expired before the tally asked again', async () => {
-    const { db } = stand.authority.database
-    const round = async () => {
-      const questions = Array.from({ length: QUEUE_CAPS.unattested }, () => {
-        agent = importPrivateJwk(generatePrivateJwk())
-        return { ...question(), final: false }
-      })
-      for (const one of questions) expect((await asked(one)).body).toMatchObject({ pending: true })
-      return questions
-    }
-    const expire = () =>
-      sql`UPDATE families SET ticket_expires_at = now() WHERE owner = 'bea' AND state = 'awaiting_owner'`.execute(
-        db,
-      )
-    const told = async () =>
-      (await sql`SELECT FROM events WHERE owner = 'bea' AND event = 'pending'`.execute(db)).rows.length
-    const first = await round()
-    await expire()
-    expect(await pending()).toEqual([])
-    const second = await round()
-    const before = await told()
-    for (const one of first) expect((await asked(one)).status).toBe(429)
-    expect(await pending()).toHaveLength(QUEUE_CAPS.unattested)
-    expect(await told()).toBe(before)
-    // With room again, the first waits again, and she is told.
-    await expire()
-    expect((await asked(first[0]!)).body).toMatchObject({ pending: true })
-    expect(await pending()).toHaveLength(1)
-    expect(await told()).toBe(before + 1)
-    for (const one of [...first, ...second]) await asked({ ...one, closed: true })
-  })
-
-  it.each<[string, object]>([
-    ['NUL in the resource', { resource_id: `${SAVINGS}\0` }],
-    ['a resource of 401 characters', { resource_id: `${ACCOUNT}/${'x'.repeat(392)}` }],
-    ['NUL in the digest', { contract: `s256:${'\0'.repeat(43)}` }],
-    ['a digest of 8,000 characters', { contract: `s256:${'x'.repeat(7_995)}` }],
-    ['no digest of ours', { contract: 'agreement' }],
-    ['NUL in the negotiation', { negotiation: 'fam\0' }],
-    ['NUL in the account', { account: `${ACCOUNT}\0` }],
-    ['NUL in the owner', { owner: 'bea\0' }],
-    ['final in words', { final: 'yes' }],
-    ['closed in words', { closed: 'yes' }],
-    ['an agreement that is none', { agreement: 'signed' }],
-  ])('is asked for in a good form, or nothing is written: %s', async (_what, changes) => {
-    const { db } = stand.authority.database
-    const count = async () =>
-      (await sql<{ n: number }>`SELECT count(*)::int AS n FROM joint_questions`.execute(db)).rows[0]!.n
-    const before = await count()
-    const { status, body } = await asked(question({}, changes))
-    expect([status, body.error]).toEqual([400, 'invalid_request'])
-    expect(await count()).toBe(before)
   })
 
   it('is told by the metadata of the server', async () => {
