@@ -17,7 +17,7 @@ export interface HolderAnswer {
   readonly withdrawn: boolean
 }
 
-/** `final`: those who are ready are asked for signatures, too; `ask`: only the pending ones, how they would answer. */
+/** `ask`: the pending ones, how they would answer; `final`: those who are ready for signatures, too. */
 export type NextStep = 'approved' | 'denied' | 'final' | 'ask'
 
 /** Whether a holder's allowance counts at `now`. */
@@ -52,8 +52,9 @@ export function lastingLongest<T extends Pick<HolderAnswer, 'weight' | 'allowed_
 }
 
 /**
- * Whether she is asked at a step, and whether to sign now. She who is undecided is asked at each step: one who
- * was ready and then falls silent stops nobody. If nobody collected an allowance in time, she is asked again.
+ * Whether she is asked at a step, and whether to sign now. She who is undecided is asked at each step: one
+ * who was ready and then falls silent stops nobody. If nobody collected an allowance in time, she is asked
+ * again.
  */
 export function questionAt(
   step: NextStep,

@@ -18,12 +18,12 @@ const noNul = (max: number) =>
     .max(max)
     .refine(text => !text.includes('\0'), 'must not contain NUL')
 
-/** The end of the year 9999, in seconds since the epoch: what tells a later time is a clock that is broken. */
+/** The end of the year 9999, in seconds since the epoch: a clock that tells a later time is broken. */
 const TIME_MAX = 253_402_300_799
 
 /**
- * The text of a report as a database holds it. A call that was let through is told, whatever it was called, and
- * one odd report takes none of the others with it.
+ * The text of a report as a database holds it. A call that was let through is told, whatever it was called,
+ * and one odd report takes none of the others with it.
  */
 function storable(text: string): string {
   return text.replaceAll('\0', '\ufffd')

@@ -232,8 +232,8 @@ export function signTallyRequest(request: QuoteRequest | VerdictRequest, key: Pr
 
 /**
  * The tally that a request names as its sender, not verified: used to find its keys. Refuses
- * (`invalid_request`) anything that is no request by `typ`, `iss` and the form of its members, so that a fault
- * of form is told as one, whoever signed it.
+ * (`invalid_request`) anything that is no request by `typ`, `iss` and the form of its members, so that a
+ * fault of form is told as one, whoever signed it.
  */
 export function tallyRequestIssuer(jwt: string, typAlias?: string): string {
   const { header, payload } = parseJws(jwt)

@@ -1,6 +1,6 @@
 /**
- * What a tally's grant rests on is proved in the transaction that writes it: contract, "Tally for a jointly held
- * resource", "Grant (RPT) liveness".
+ * What a tally's grant rests on is proved in the transaction that writes it: contract, "Tally for a jointly
+ * held resource", "Grant (RPT) liveness".
  */
 import { sql } from 'kysely'
 import { afterEach, describe, expect, test } from 'vitest'

@@ -1,6 +1,6 @@
 /**
- * Contract, "Tally for a jointly held resource", "Protection API" (/audit/access): text that no database holds
- * is refused where it is read, or told in a form that can be kept, and costs nobody else anything.
+ * Contract, "Tally for a jointly held resource", "Protection API" (/audit/access): text that no database
+ * holds is refused where it is read, or told in a form that can be kept, and costs nobody else anything.
  */
 import { describe, expect, test } from 'vitest'
 import { signAccessesRequest, parseJointAccesses } from '../../src/wire/joint-accesses.ts'

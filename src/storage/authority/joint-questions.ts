@@ -23,8 +23,8 @@ type Named = Pick<JointQuestion, 'owner' | 'tally' | 'account' | 'negotiation'>
 
 /**
  * How many questions of one tally about one owner are open. Concurrent questions may exceed it a little: it
- * limits what a tally can have under way, and is no exact count. Answered ones are kept uncounted, so that what
- * is asked again gets the same answer.
+ * limits what a tally can have under way, and is no exact count. Answered ones are kept uncounted, so that
+ * what is asked again gets the same answer.
  */
 export const QUESTIONS_PER_TALLY_MAX = 5_000
 
@@ -168,8 +168,8 @@ export async function holdQuestion(tx: Tx, of: HeldQuestion): Promise<boolean> {
 }
 
 /**
- * The tally still asks about it, so it goes on waiting. @returns false if it waits no more: one that expired is
- * not in her queue, and must find a place in it again.
+ * The tally still asks about it, so it goes on waiting. @returns false if it waits no more: one that expired
+ * is not in her queue, and must find a place in it again.
  */
 export async function keepWaiting(
   db: Db,

@@ -21,7 +21,7 @@ type Key = { account: Owner; family: Family }
 export type Answered = Pick<AnswerRow, 'holder' | 'issuer' | 'state'> &
   Partial<Pick<AnswerRow, 'verdict' | 'verdict_exp' | 'allowed_until'>>
 
-/** Within this time nobody else asks her: longer than we wait for an answer, and for the keys that it is by. */
+/** Within this time nobody else asks her: longer than we wait for an answer and the keys that it is by. */
 export const LEASE_SECONDS = 5
 const PAUSE_SECONDS_MIN = 2
 const PAUSE_SECONDS_MAX = 15

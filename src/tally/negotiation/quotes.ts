@@ -38,7 +38,7 @@ export function createQuotes(holders: HolderClient, clock: () => number): Quotes
       const folded = ask(holders, mandate, resource_id)
       const made = { folded, until: clock() + KEPT_MS }
       kept.set(name, made)
-      // A failure is an answer only for the callers that waited for it, and one that comes late is none of a newer one.
+      // A failure is an answer only for the callers that waited for it; a late one leaves what is newer.
       folded.catch(() => {
         if (kept.get(name) === made) kept.delete(name)
       })
