@@ -61,6 +61,7 @@ const LONGEST: Record<string, () => string> = {
   instance: () => wide(100),
   reason: () => ascii(100),
   kind: () => ascii(30),
+  effect: () => ascii(5),
   state: () => ascii(20),
   status: () => ascii(20),
   subscription: () => ascii(43),

@@ -32,7 +32,7 @@ export const QUESTIONS_PER_TALLY_MAX = 5_000
  * Whether a question without an answer is under way: she is asked about it, or said yes; or nobody must be
  * asked, and it is not a day old: one that waits so long for others does not keep out new ones.
  */
-const IS_OPEN = sql`q.verdict IS NULL AND coalesce(
+const IS_OPEN = sql`q.effect IS NULL AND coalesce(
   (SELECT f.state = 'awaiting_owner' AND (f.ticket_expires_at > now() OR f.decision IS NOT DISTINCT FROM 'approved')
     FROM families f WHERE f.owner = q.owner AND f.family = q.family),
   q.asked_at > now() - interval '1 day')`
