@@ -1,7 +1,7 @@
 /**
  * Owns requests that an earlier process left, or that an outage ended here, and that nobody came back for:
- * after their time, an answer is dropped and a waiting request is declined. Contract: "Permission ticket" (awaiting-owner): a request that
- * nobody needs any more does not stay with the owner.
+ * after their time, an answer is dropped and a waiting request is declined. Contract: "Permission ticket"
+ * (awaiting-owner): a request that nobody needs any more does not stay with the owner.
  */
 import { AgentError } from '../agent-error.ts'
 import type { Directory } from '../metadata.ts'
