@@ -125,7 +125,7 @@ export function verifyNotice(
   const claims: NoticeClaims = {
     iss: issuer,
     aud: audience,
-    sub: asOwner(idMember(payload, 'sub')),
+    sub: asOwner(textMember(payload, 'sub')),
     membership: idMember(payload, 'membership'),
     jti: idMember(payload, 'jti'),
     iat,

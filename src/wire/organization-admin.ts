@@ -89,7 +89,7 @@ export function verifyOrganizationAdmin(
   const claims: OrganizationAdminClaims = {
     iss: issuer,
     aud: audience,
-    sub: asOwner(idMember(payload, 'sub')),
+    sub: asOwner(textMember(payload, 'sub')),
     membership: idMember(payload, 'membership'),
     jti: idMember(payload, 'jti'),
     admin: adminMember(textMember(payload, 'admin')),
