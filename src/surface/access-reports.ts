@@ -22,14 +22,6 @@ const noNul = (max: number) =>
 const TIME_MAX = 253_402_300_799
 
 /**
- * The text of a report as a database holds it. A call that was let through is told, whatever it was called,
- * and one odd report takes none of the others with it.
- */
-function storable(text: string): string {
-  return text.replaceAll('\0', '\ufffd')
-}
-
-/**
  * One run of an enforcement point, from its start to its end, and the number of a call that it let through
  * for this owner: 1, 2, 3, …
  */
@@ -42,14 +34,13 @@ const ENTRY = z.object({
   family: noNul(100),
   /** The id of the grant that was used; if left out, that of the family. */
   jti: noNul(100).optional(),
-  tool: z.string().min(1).max(400).overwrite(storable),
+  tool: z.string().min(1).max(400),
   summary: z
     .string()
     .refine(
       text => Buffer.byteLength(text) <= SUMMARY_BYTES_MAX,
       `must be at most ${SUMMARY_BYTES_MAX} bytes`,
     )
-    .overwrite(storable)
     .optional(),
   /** Seconds since the epoch at which the call was let through; now if left out. */
   at: z

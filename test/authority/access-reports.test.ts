@@ -64,7 +64,7 @@ describe('/audit/access', () => {
     }
   })
 
-  it('with NUL, or of a time that is none, is told as it can be kept, and costs no other report', async () => {
+  it('with NUL, or of a time that is none, is told all the same, and costs no other report', async () => {
     const { rpt } = await testAgent(authority).granted()
     const { family } = readRptClaims(rpt)
     const entries = [
@@ -74,7 +74,7 @@ describe('/audit/access', () => {
     ]
     expect((await protectionCall(authority, '/audit/access', { entries })).body).toEqual({ recorded: 3 })
     const told = (await touched()).filter(entry => (entry as { family: string }).family === family)
-    expect(told.map(entry => (entry as { tool: string }).tool)).toContain('portfolio\ufffd')
+    expect(told.map(entry => (entry as { tool: string }).tool)).toContain('portfolio\0')
     for (const entry of told) expect((entry as { at: number }).at).toBeLessThan(Date.now() / 1000 + 60)
   })
 
