@@ -146,7 +146,7 @@ describe('Killed while a holder takes back what she allowed', () => {
     ['before that is committed', 'commit UPDATE answers SET withdrawn', true],
     ['after it is committed, before she is answered', 'answer /joint/withdrawal', false],
   ]
-  test.each(rowsOfLayer(withdrawals, row => row === withdrawals[1]))(
+  test.each(rowsOfLayer(withdrawals, row => withdrawals.indexOf(row) % 3 > 0))(
     '%s: told again it is as if it came once, and nothing is allowed after',
     async (_when, killAt, lives) => {
       const granted = await stand.ask()
