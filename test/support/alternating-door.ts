@@ -58,8 +58,10 @@ export async function startAlternatingDoor(port = 0): Promise<AlternatingDoor> {
     const passage = { method: request.method!, path: request.url!, body: body.toString() }
     const lost = losing?.fits(passage) === true ? losing : undefined
     if (lost) losing = undefined
+    // Its own turn: with requests that come together, both tries would go to the one that is down.
+    const first = turn++
     for (let tried = 0; tried < door.replicas.length; tried++) {
-      const replica = turn++ % door.replicas.length
+      const replica = (first + tried) % door.replicas.length
       const answer = await forward(door.replicas[replica]!, request, body, busyWith(door, replica))
       if (answer === 'unreachable') continue
       if (answer === 'broken') break
