@@ -185,7 +185,7 @@ export class Negotiation {
   }
 
   async #begin(given: Challenge | undefined, attempt: number): Promise<Settled> {
-    const found = given === undefined ? await this.#challenged() : challenged(given)
+    const found = await this.#challenged(given)
     if (found.kind === 'result') {
       const answered = await this.#answered(found.result, familyName(this.record) ?? '')
       return { ...answered, free: !isOfOneCall(this.record) }
@@ -205,11 +205,9 @@ export class Negotiation {
     }
   }
 
-  /**
-   * A challenge to a call that somebody waits for now. If no grant is needed any more, that call is made, and
-   * the answer is its own.
-   */
-  async #challenged(): Promise<CallAnswer> {
+  /** A challenge to a call that somebody waits for, or that call's answer if no grant is needed any more. */
+  async #challenged(given: Challenge | undefined): Promise<CallAnswer> {
+    if (given !== undefined) return { kind: 'challenge', challenge: given }
     await this.#untilAwaited()
     if (!isOfOneCall(this.record)) this.record.call = this.#about.awaitedCall() ?? this.record.call
     return this.#parts.challenge(this.record, this.#ending.signal)
@@ -399,5 +397,3 @@ export class Negotiation {
 function ended(): AgentError {
   return new AgentError('aborted', { detail: 'The bridge ended.', local: true, terminal: false })
 }
-
-const challenged = (challenge: Challenge): CallAnswer => ({ kind: 'challenge', challenge })
