@@ -34,16 +34,16 @@ const PRODUCT = [
  * nothing cannot fail, so it is red.
  */
 const EXPECT = { poll: { timeout: PATIENCE_MS }, requireAssertions: true }
-/** The default leaves one processor out, which on a machine of two is half of it. */
-const ALL_PROCESSORS = '100%'
 /**
  * Tests of servers wait for pauses and for the database: on two processors 310 of them took 213 s with two
  * workers and 165 s with three, and 132 s where the files of a worker share what they import. With three, a
- * fifth to a third of the processors' time was still idle.
+ * fifth to a third of the processors' time was still idle. Of `pure`, 60 s had more than a third of it idle
+ * with two workers.
  */
 const MORE_THAN_PROCESSORS = availableParallelism() * 2
+const LANDING = process.env['TEST_LAYER'] === 'landing'
 /** What `make test` leaves to `make test-full` (CONTRIBUTING.md). */
-const LATER = process.env['TEST_LAYER'] === 'landing' ? ['test/**/*.full.test.ts'] : []
+const LATER = LANDING ? ['test/**/*.full.test.ts'] : []
 const HISTORY = ['test/history/history.full.test.ts', 'test/history/versions.full.test.ts']
 const SERVER = './test/support/postgres-server.ts'
 const PROPERTIES = ['./test/support/property-seed.ts']
@@ -64,7 +64,7 @@ export default defineConfig({
           include: ['test/**/*.test.ts'],
           setupFiles: PROPERTIES,
           exclude: [...POSTGRES, ...PRODUCT, ...HISTORY, ...LATER, 'test/cluster/**', 'test/gateway/**'],
-          maxWorkers: ALL_PROCESSORS,
+          maxWorkers: MORE_THAN_PROCESSORS,
           // They share nothing but what they import, which is then read once for each worker: 68 files of
           // `wire` and `rules` took 52 s of processor so, and take 19.
           isolate: false,
@@ -96,7 +96,8 @@ export default defineConfig({
           exclude: LATER,
           setupFiles: PROPERTIES,
           globalSetup: SERVER,
-          fileParallelism: false,
+          // Those of `make test` measure nothing, and wait for Envoy and for a browser.
+          ...(LANDING ? { maxWorkers: availableParallelism() } : { fileParallelism: false }),
           testTimeout: 120_000,
           // The first run may have to fetch Envoy.
           hookTimeout: 240_000,
