@@ -5,8 +5,9 @@
  */
 import { readFileSync } from 'node:fs'
 import { Pool } from 'pg'
-import { signOnBasis } from '../../src/authority/negotiation/grant.ts'
-import type { GrantBasis } from '../../src/storage/authority/grant-basis.ts'
+import type { GrantBasis } from '../../src/rules/grant.ts'
+import type { SignedGrant } from '../../src/rules/grant-content.ts'
+import { signGrant } from '../../src/surface/token/grant.ts'
 import { s256, s256Json } from '../../src/wire/encoding.ts'
 import { importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import { newFamily } from '../../src/wire/ticket.ts'
@@ -54,7 +55,7 @@ function singleUseCorpus(world: World): Corpus {
   }
 }
 
-type Row = ReturnType<typeof signOnBasis>['row'] & { generation: number }
+type Row = GrantBasis & SignedGrant & { generation: number }
 
 function grantSigner(world: World) {
   const { keys } = JSON.parse(readFileSync(world.authorityKeysFile, 'utf8')) as { keys: unknown[] }
@@ -66,7 +67,7 @@ function grantSigner(world: World) {
     params: Record<string, string | number>,
   ): { row: Row; rpt: string } => {
     const agreement = `agreement of ${agent.handle}`
-    const { row, body } = signOnBasis(signer, {
+    const basis: GrantBasis = {
       owner: world.owner,
       family: newFamily(),
       handle: agent.handle,
@@ -92,8 +93,9 @@ function grantSigner(world: World) {
       echo_absent: [],
       cnf: { kty: 'OKP', crv: 'Ed25519', x: key.x },
       jkt: key.thumbprint,
-    })
-    return { row: { ...row, generation: agent.generation }, rpt: body.access_token }
+    }
+    const { signed, body } = signGrant(signer, basis)
+    return { row: { ...basis, ...signed, generation: agent.generation }, rpt: body.access_token }
   }
 }
 
@@ -101,7 +103,7 @@ function grantSigner(world: World) {
 async function insertGrants(pool: Pool, rows: Row[]): Promise<void> {
   await pool.query(
     `WITH given AS (SELECT * FROM json_to_recordset($1) AS r(owner text, rpt text, jti text, family text, handle text,
-       generation int, client_id text, aud text, resource_id text, tier_id text, "tierEpoch" int, single_use boolean,
+       generation int, client_id text, aud text, resource_id text, tier_id text, tier_epoch int, single_use boolean,
        claims json, receipt text, "expiresAt" float8)),
      receipt AS (
        INSERT INTO receipts (owner, jti, family, handle, receipt) SELECT owner, jti, family, handle, receipt FROM given),
@@ -110,7 +112,7 @@ async function insertGrants(pool: Pool, rows: Row[]): Promise<void> {
      INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
        tier_id, tier_epoch, hold, single_use, claims, expires_at)
      SELECT owner, decode(rpt, 'hex'), jti, family, handle, generation, client_id, aud, resource_id,
-       tier_id, "tierEpoch", hold, single_use, claims, to_timestamp("expiresAt")
+       tier_id, tier_epoch, hold, single_use, claims, to_timestamp("expiresAt")
      FROM given JOIN tier_resources USING (owner, tier_id, resource_id)`,
     [JSON.stringify(rows.map(({ rptSha256, ...row }) => ({ ...row, rpt: rptSha256.toString('hex') })))],
   )

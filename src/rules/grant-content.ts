@@ -66,3 +66,14 @@ export type GrantClaims = Omit<RptClaims, 'joint'> & {
   joint?: GrantedJoint
   owner_decision?: Omit<OwnerDecision, 'item_s256'>
 }
+
+/** A grant as its issuer signed it, before it is recorded. */
+export interface SignedGrant {
+  rptSha256: Buffer
+  jti: string
+  /** The RPT's claims, as introspection will answer them. */
+  claims: GrantClaims
+  receipt: string
+  /** Seconds since the epoch. */
+  expiresAt: number
+}

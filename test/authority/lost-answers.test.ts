@@ -4,7 +4,7 @@
  * (`answer_lost`), and the owner is asked once all the same.
  */
 import { afterEach, describe, expect, it } from 'vitest'
-import { consumeGrant } from '../../src/storage/authority/grants.ts'
+import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
 import { parseJws } from '../../src/wire/jws.ts'
 import { CLIENT_ID, type Reply } from '../support/authority.ts'

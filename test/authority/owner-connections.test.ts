@@ -3,7 +3,8 @@
  * (row 9).
  */
 import { describe, expect, it, vi } from 'vitest'
-import { consumeGrant, readGrant } from '../../src/storage/authority/grants.ts'
+import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
+import { readGrant } from '../../src/storage/authority/grants/read.ts'
 import { readEvents } from '../../src/storage/authority/events.ts'
 import { presentTicket } from '../../src/storage/authority/tickets.ts'
 import type { Reply } from '../support/authority.ts'

@@ -5,7 +5,7 @@
 import { describe, expect, it } from 'vitest'
 import { watchEvents, type OwnerEvent } from '../../src/owner/index.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { recordGrant } from '../../src/storage/authority/grant-issuance.ts'
+import { recordGrant } from '../../src/storage/authority/grants/issue.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
 import { CLIENT_ID, ISSUER, startTestAuthority } from '../support/authority.ts'
 import { ageDecision, decideServer, startResourceServer } from '../support/resource-server.ts'

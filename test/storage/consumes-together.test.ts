@@ -10,8 +10,9 @@ import type { MemberView } from '../../src/rules/member-view.ts'
 import type { OrganizationEpochs } from '../../src/rules/membership.ts'
 import { blockOperator, lockOperator, revokeConnection } from '../../src/storage/authority/connections.ts'
 import { openDatabase, type Database, type Tx } from '../../src/storage/authority/database.ts'
-import { recordGrant, type NewGrant } from '../../src/storage/authority/grant-issuance.ts'
-import { consumeGrant, readGrant } from '../../src/storage/authority/grants.ts'
+import { recordGrant, type NewGrant } from '../../src/storage/authority/grants/issue.ts'
+import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
+import { readGrant } from '../../src/storage/authority/grants/read.ts'
 import { insertMembership, writeReached } from '../../src/storage/authority/membership.ts'
 import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { decideResourceServer } from '../../src/storage/authority/registrations.ts'
@@ -71,9 +72,8 @@ async function granted(
   const row = seed.grantRow(owner, handle, generation, rpt)
   const governed =
     of.on === undefined ? {} : await seed.govern(database.db, owner, { client_id: seed.CLIENT_ID, ...of.on })
-  const grant = { ...row, ...governed, ...of.grant }
-  const restsOn = { ...grant.restsOn, operator, organization }
-  if (!(await recordGrant(database.db, { ...grant, restsOn }, []))) throw new Error('it rests on nothing')
+  const grant = { ...row, ...governed, ...of.grant, operator, organization }
+  if (!(await recordGrant(database.db, grant, []))) throw new Error('it rests on nothing')
   return { handle, rpt }
 }
 

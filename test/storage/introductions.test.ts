@@ -13,8 +13,8 @@ import {
 } from '../../src/storage/authority/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
-import { recordGrant } from '../../src/storage/authority/grant-issuance.ts'
-import { readGrant } from '../../src/storage/authority/grants.ts'
+import { recordGrant } from '../../src/storage/authority/grants/issue.ts'
+import { readGrant } from '../../src/storage/authority/grants/read.ts'
 import { lockIntroducer, readIntroduction } from '../../src/storage/authority/introductions.ts'
 import {
   claimOperator,

@@ -12,7 +12,7 @@ import {
   revokeConnection,
 } from '../../src/storage/authority/connections.ts'
 import { openDatabase, type Database, type Tx } from '../../src/storage/authority/database.ts'
-import { readLeasedGrant } from '../../src/storage/authority/grants.ts'
+import { readLeasedGrant } from '../../src/storage/authority/grants/read.ts'
 import { endWithin } from '../../src/storage/authority/joint-ends.ts'
 import {
   deleteSilent,

@@ -10,8 +10,9 @@ import { end } from '../../src/authority/organization/membership.ts'
 import type { MemberView } from '../../src/rules/member-view.ts'
 import type { OrganizationEpochs } from '../../src/rules/membership.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
-import { recordGrant } from '../../src/storage/authority/grant-issuance.ts'
-import { consumeGrant, readGrant } from '../../src/storage/authority/grants.ts'
+import { recordGrant } from '../../src/storage/authority/grants/issue.ts'
+import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
+import { readGrant } from '../../src/storage/authority/grants/read.ts'
 import { appendLedger } from '../../src/storage/authority/ledger.ts'
 import {
   endMembership,
@@ -81,8 +82,7 @@ async function issue(
 ): Promise<Buffer | undefined> {
   const rpt = seed.bytes()
   const row = seed.grantRow(owner, handle, generation, rpt)
-  const restsOn = { ...row.restsOn, operator, organization }
-  return (await recordGrant(database.db, { ...row, restsOn }, [])) ? rpt : undefined
+  return (await recordGrant(database.db, { ...row, operator, organization }, [])) ? rpt : undefined
 }
 
 const BY = {

@@ -11,8 +11,9 @@ import { inTransaction } from '../../src/storage/core/database.ts'
 import { readArchive } from '../../src/storage/authority/archive.ts'
 import { recordApproval } from '../../src/storage/authority/connections.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
-import { consumeGrant, readGrant } from '../../src/storage/authority/grants.ts'
-import { recordGrant } from '../../src/storage/authority/grant-issuance.ts'
+import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
+import { readGrant } from '../../src/storage/authority/grants/read.ts'
+import { recordGrant } from '../../src/storage/authority/grants/issue.ts'
 import { readLedger } from '../../src/storage/authority/ledger.ts'
 import {
   listOwnerLives,

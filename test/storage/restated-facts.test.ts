@@ -7,8 +7,8 @@ import { describe, expect, it } from 'vitest'
 import { blockOperator, revokeConnection } from '../../src/storage/authority/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
-import { recordGrant, type NewGrant } from '../../src/storage/authority/grant-issuance.ts'
-import { readGrant } from '../../src/storage/authority/grants.ts'
+import { recordGrant, type NewGrant } from '../../src/storage/authority/grants/issue.ts'
+import { readGrant } from '../../src/storage/authority/grants/read.ts'
 import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { decideResourceServer } from '../../src/storage/authority/registrations.ts'
 import { deleteTier, insertTier, updateTier } from '../../src/storage/authority/tiers.ts'
@@ -29,7 +29,7 @@ async function judged(): Promise<{ owner: Owner; grant: NewGrant }> {
   const generation = await seed.seedConnection(database.db, owner, handle)
   const row = seed.grantRow(owner, handle, generation, seed.bytes())
   const family = await seed.seedFamily(database.db, owner, null)
-  return { owner, grant: { ...row, family, restsOn: { ...row.restsOn, operator: OPERATOR } } }
+  return { owner, grant: { ...row, family, operator: OPERATOR } }
 }
 const write = (grant: NewGrant) => recordGrant(database.db, grant, [{ kind: 'promised', data: {} }])
 
@@ -118,7 +118,7 @@ describe('A grant whose facts were read before', () => {
       rptSha256: seed.bytes(),
       jti: seed.name('rpt_'),
       family: seed.name('fam_'),
-      restsOn: { ...grant.restsOn, tierVersion: version },
+      tier_version: version,
     })
     await inTx(tx => updateTier(tx, seed.tierOf(owner, false), undefined))
     expect(await Promise.all([1, 2, 1, 2].map(version => write(like(version))))).toEqual([

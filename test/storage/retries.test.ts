@@ -5,8 +5,8 @@
 import { sql } from 'kysely'
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { recordGrant } from '../../src/storage/authority/grant-issuance.ts'
-import { consumeGrant } from '../../src/storage/authority/grants.ts'
+import { recordGrant } from '../../src/storage/authority/grants/issue.ts'
+import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
 import {
   continueFamily,
   endFamily,

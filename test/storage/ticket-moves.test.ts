@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest'
 import { nextTicketState, type TicketTrigger } from '../../src/rules/ticket.ts'
-import { recordGrant } from '../../src/storage/authority/grant-issuance.ts'
+import { recordGrant } from '../../src/storage/authority/grants/issue.ts'
 import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { collectFamily, withdrawItemsUnder } from '../../src/storage/authority/pending.ts'
 import {

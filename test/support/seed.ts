@@ -7,8 +7,9 @@ import { sql } from 'kysely'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Db } from '../../src/storage/authority/database.ts'
 import { admitConnection } from '../../src/storage/authority/connections.ts'
-import type { GrantBasis, ShownItem } from '../../src/storage/authority/grant-basis.ts'
-import { recordGrant, type NewGrant } from '../../src/storage/authority/grant-issuance.ts'
+import type { GrantBasis } from '../../src/rules/grant.ts'
+import type { ShownItem } from '../../src/storage/authority/shown-item.ts'
+import { recordGrant, type NewGrant } from '../../src/storage/authority/grants/issue.ts'
 import { insertOwner, lockQueue } from '../../src/storage/authority/owners.ts'
 import { insertResource, insertResourceServer } from '../../src/storage/authority/resources.ts'
 import { insertTier } from '../../src/storage/authority/tiers.ts'
@@ -111,15 +112,13 @@ export function grantRow(owner: Owner, handle: Handle, generation: number, rpt: 
     aud: resourceUri(owner),
     resource_id: resourceId(owner),
     tier_id: TIER,
-    tierEpoch: 1,
-    restsOn: {
-      tierVersion: 1,
-      serverGeneration: 1,
-      resourceScopes: ['read'],
-      consequence: 'reversible',
-      tools: null,
-      operator: null,
-    },
+    tier_epoch: 1,
+    tier_version: 1,
+    server_generation: 1,
+    resource_scopes: ['read'],
+    consequence: 'reversible',
+    declared: { consequence: 'reversible', tools: null },
+    operator: null,
     single_use: true,
     claims: claimsOf(owner, handle),
     receipt: 'receipt',
@@ -232,23 +231,23 @@ export async function governedOf(db: Db, owner: Owner, named?: string) {
     aud: string
     resource_id: string
     tier_id: string
-    tierEpoch: number
-    tierVersion: number
-    serverGeneration: number
-    resourceScopes: string[]
+    tier_epoch: number
+    tier_version: number
+    server_generation: number
+    resource_scopes: string[]
     consequence: string | null
     tools: Record<string, string | null> | null
   }>`
-    SELECT rs.client_id, rs.resource_uri AS aud, r.resource_id, t.tier_id, t.epoch AS "tierEpoch", t.version AS "tierVersion",
-      rs.generation AS "serverGeneration", r.resource_scopes AS "resourceScopes", r.consequence, r.tools
+    SELECT rs.client_id, rs.resource_uri AS aud, r.resource_id, t.tier_id, t.epoch AS tier_epoch, t.version AS tier_version,
+      rs.generation AS server_generation, r.resource_scopes, r.consequence, r.tools
     FROM tier_resources tr
     JOIN tiers t ON t.owner = tr.owner AND t.tier_id = tr.tier_id AND t.deleted_at IS NULL
     JOIN resources r ON r.owner = tr.owner AND r.resource_id = tr.resource_id
     JOIN resource_servers rs ON rs.owner = r.owner AND rs.client_id = r.client_id AND rs.status = 'active'
     WHERE tr.owner = ${owner} AND r.resource_id = coalesce(${named ?? null}, r.resource_id)
     ORDER BY r.resource_id LIMIT 1`.execute(db)
-  const { client_id, aud, resource_id, tier_id, tierEpoch, ...restsOn } = rows[0]!
-  return { client_id, aud, resource_id, tier_id, tierEpoch, restsOn: { ...restsOn, operator: null } }
+  const { tools, ...governed } = rows[0]!
+  return { ...governed, declared: { consequence: governed.consequence, tools }, operator: null }
 }
 
 /** A negotiation that was offered terms; answers the hash of its ticket (null: just spent). */

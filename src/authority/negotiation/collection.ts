@@ -3,13 +3,13 @@
  * that it rests on; a denial says why; the agent may withdraw. Contract: "Permission ticket"
  * (awaiting-owner).
  */
+import type { GrantBasis } from '../../rules/grant.ts'
 import { isVouchedFor, type AcceptedIdentity } from '../../rules/identity-assertion.ts'
 import { mayDelegateTo, vouchingOf, type Reach } from '../../rules/membership.ts'
 import { collectionFault, type CollectionFacts } from '../../rules/pending.ts'
 import { ORGANIZATION_REFUSED, refusalWords } from '../../rules/ruling.ts'
 import { readGovernedResource } from '../../storage/authority/governance.ts'
-import type { GrantBasis } from '../../storage/authority/grant-basis.ts'
-import { GrantsFull, recordGrant } from '../../storage/authority/grant-issuance.ts'
+import { GrantsFull, recordGrant } from '../../storage/authority/grants/issue.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
 import {
   readMembership,
@@ -23,6 +23,7 @@ import type { Db } from '../../storage/authority/database.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
 import type { Signer } from '../../surface/issuer.ts'
+import { signGrant } from '../../surface/token/grant.ts'
 import type { Collected, Denial } from '../../surface/token/negotiation.ts'
 import {
   isFirstParty,
@@ -41,7 +42,7 @@ import {
   SUSPENDED,
   type Governed,
 } from './governance.ts'
-import { clearanceOf, FactsMoved, signOnBasis, type GrantLimit } from './grant.ts'
+import { clearanceOf, FactsMoved, type GrantLimit } from './grant.ts'
 import { consult, type Asking, type Consulted, type Consulting } from './organization.ts'
 import type { Authority } from '../context.ts'
 import { tellWithdrawn } from './withdrawals.ts'
@@ -113,18 +114,19 @@ export async function collect(
     const refused = refusedSince(before)
     if (refused !== undefined) return refuseCollection(db, family, refused)
     const { attesting } = standing
-    const { body, ...signed } = signOnBasis(authority, {
+    const checked: GrantBasis = {
       ...basis,
       ...(standing.organization === undefined && { organization: attesting && ownEpochs(attesting) }),
       ...clearanceOf(before),
       ...(family.owner_decision !== null && { ownerDecision: family.owner_decision }),
-    })
-    const row = { ...signed.row, generation: family.generation! }
+    }
+    const { signed, body } = signGrant(authority, checked)
+    const grant = { ...checked, ...signed, generation: family.generation! }
     const told = checkedOf(before, family)
     const outcome = await inTransaction(db, async (tx): Promise<Outcome> => {
       if (!(await collectFamily(tx, family.owner, family.family))) return 'gone'
       // A fact has changed since, so the approval is not collected until it has been checked again.
-      if (!(await recordGrant(tx, row, told, authority.limits.grantsPerOwner))) throw new FactsMoved()
+      if (!(await recordGrant(tx, grant, told, authority.limits.grantsPerOwner))) throw new FactsMoved()
       return 'granted'
     }).catch((error: unknown): Outcome => {
       if (error instanceof FactsMoved) return 'moved'

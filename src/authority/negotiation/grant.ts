@@ -3,8 +3,8 @@
  * at the generation under which the decision was made. Contract: "Grant answer (beat 4)", "RPT claims".
  */
 import type { Db, Tx } from '../../storage/authority/database.ts'
-import type { GrantBasis } from '../../storage/authority/grant-basis.ts'
-import { GrantsFull, recordGrant, type NewGrant } from '../../storage/authority/grant-issuance.ts'
+import type { GrantBasis } from '../../rules/grant.ts'
+import { GrantsFull, recordGrant, type NewGrant } from '../../storage/authority/grants/issue.ts'
 import { appendLedgerAll } from '../../storage/authority/ledger.ts'
 import { endFamily } from '../../storage/authority/tickets.ts'
 import { addOperator } from '../../storage/authority/operators.ts'
@@ -13,7 +13,6 @@ import type { Signer } from '../../surface/issuer.ts'
 import { grantContent, signGrant } from '../../surface/token/grant.ts'
 import type { Decision } from '../../surface/token/negotiation.ts'
 import { s256 } from '../../wire/encoding.ts'
-import type { GrantAnswer } from '../../wire/negotiation.ts'
 import { admitIntroduced, introductionStands } from '../agents/introductions.ts'
 import type { Authority } from '../context.ts'
 import type { Consulted } from './organization.ts'
@@ -45,28 +44,6 @@ export function basisOf(weighed: Weighed): GrantBasis {
 /** The part of an attestation that a grant carries: the attestation itself stays with the owner. */
 export function clearanceOf({ attested }: Consulted): Pick<GrantBasis, 'clearance'> {
   return attested === undefined ? {} : { clearance: s256(attested.compact) }
-}
-
-type GrantRow = Omit<NewGrant, 'generation'>
-
-/** The facts that the statement which records the grant must find unchanged. */
-function restsOn(basis: GrantBasis): NewGrant['restsOn'] {
-  return {
-    tierVersion: basis.tier_version,
-    serverGeneration: basis.server_generation,
-    resourceScopes: basis.resource_scopes,
-    consequence: basis.declared === undefined ? basis.consequence : basis.declared.consequence,
-    tools: basis.declared?.tools,
-    operator: basis.operator,
-    organization: basis.organization,
-  }
-}
-
-/** Signs a grant that will depend on a connection and a tier. */
-export function signOnBasis(signer: Signer, basis: GrantBasis): { row: GrantRow; body: GrantAnswer } {
-  const { row, body } = signGrant(signer, basis)
-  const { tier_id, tier_epoch: tierEpoch } = basis
-  return { row: { ...row, tier_id, tierEpoch, restsOn: restsOn(basis) }, body }
 }
 
 /**
@@ -106,16 +83,14 @@ async function grantOf(authority: Granting, weighed: Weighed): Promise<Decision 
   const most = authority.limits.grantsPerOwner
   const { db } = authority.database
   if (!(await operatorStands(db, weighed))) return 'facts-moved'
-  const { row, body } = signOnBasis(authority, basisOf(weighed))
+  const basis = basisOf(weighed)
+  const { signed, body } = signGrant(authority, basis)
+  const grant = { ...basis, ...signed }
+  const generation = weighed.standing.generation ?? -1
   const committed =
     weighed.introducer === undefined
-      ? await recordGrant(
-          db,
-          { ...row, generation: weighed.standing.generation ?? -1 },
-          promiseOf(weighed),
-          most,
-        )
-      : await inTransaction(db, tx => grantIntroduced(tx, weighed, row, most)).catch(notForMovedFacts)
+      ? await recordGrant(db, { ...grant, generation }, promiseOf(weighed), most)
+      : await inTransaction(db, tx => grantIntroduced(tx, weighed, grant, most)).catch(notForMovedFacts)
   return committed ? { kind: 'granted', body } : 'facts-moved'
 }
 
@@ -134,10 +109,15 @@ async function operatorStands(db: Db, weighed: Weighed): Promise<boolean> {
 
 /** Throws if the grant cannot be written, because then its connection must not be written either. */
 // oxlint-disable-next-line eslint/max-params -- in which transaction, on what, what, and how many there may be
-async function grantIntroduced(tx: Tx, weighed: Weighed, row: GrantRow, most: number): Promise<boolean> {
+async function grantIntroduced(
+  tx: Tx,
+  weighed: Weighed,
+  grant: Omit<NewGrant, 'generation'>,
+  most: number,
+): Promise<boolean> {
   if (!(await introductionStands(tx, weighed))) return false
   const generation = await admitIntroduced(tx, weighed)
-  if (!(await recordGrant(tx, { ...row, generation }, promiseOf(weighed), most))) throw new FactsMoved()
+  if (!(await recordGrant(tx, { ...grant, generation }, promiseOf(weighed), most))) throw new FactsMoved()
   return true
 }
 

@@ -4,7 +4,8 @@
  */
 import { grantEnd } from '../../rules/liveness.ts'
 import { readAskedResource } from '../../storage/authority/governance.ts'
-import { consumeGrant, readGrant, readLeasedGrant } from '../../storage/authority/grants.ts'
+import { consumeGrant } from '../../storage/authority/grants/consume.ts'
+import { readGrant, readLeasedGrant } from '../../storage/authority/grants/read.ts'
 import { readResourceServer, readResourceServersAt } from '../../storage/authority/resources.ts'
 import type { Database } from '../../storage/authority/database.ts'
 import { inTransaction } from '../../storage/core/database.ts'

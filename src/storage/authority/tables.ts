@@ -13,7 +13,8 @@ import type { Actor } from '../../wire/actor.ts'
 import type { Admits } from '../../wire/decision-statement.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 import type { TermsTemplate } from '../../wire/terms.ts'
-import type { GrantBasis, ShownItem } from './grant-basis.ts'
+import type { GrantBasis } from '../../rules/grant.ts'
+import type { ShownItem } from './shown-item.ts'
 import type {
   EventsTable,
   HeadsTable,

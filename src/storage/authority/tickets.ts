@@ -9,7 +9,8 @@ import { ASKED_FEW, gatheringOf, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/ba
 import type { FamiliesTable, FamilyState, PendingKind } from './tables.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 import type { TermsTemplate } from '../../wire/terms.ts'
-import type { GrantBasis, ShownItem } from './grant-basis.ts'
+import type { GrantBasis } from '../../rules/grant.ts'
+import type { ShownItem } from './shown-item.ts'
 
 /** A negotiation in its present state. Only the hashes of its tickets are known, and they stay here. */
 export type FamilyRow = Omit<Selectable<FamiliesTable>, 'sealed_expires_at' | 'ticket_hash'>

@@ -3,7 +3,7 @@
  * (RPT) liveness", "Single-use grant".
  */
 import { sql, type Selectable } from 'kysely'
-import type { GrantClaims } from '../../rules/grant-content.ts'
+import type { GrantClaims, GrantContent, SignedGrant } from '../../rules/grant-content.ts'
 import type { ClientId, Family, Owner } from '../../wire/identifiers.ts'
 import { ASKED_FEW, ownedBy } from '../core/batch.ts'
 import { grantReads, type PlacedRow } from '../core/grant-reads.ts'
@@ -14,20 +14,11 @@ import type { Db } from './database.ts'
 import { isInForce } from './negotiations.ts'
 import type { ResourceServersTable } from './tables.ts'
 
-export interface NewGrant {
+export interface NewGrant
+  extends SignedGrant, Pick<GrantContent, 'family' | 'client_id' | 'aud' | 'resource_id' | 'single_use'> {
   account: Owner
-  rptSha256: Buffer
-  jti: string
-  family: Family
-  client_id: ClientId
-  aud: string
-  resource_id: string
+  /** Of the mandate under which it was counted. */
   version: number
-  single_use: boolean
-  claims: GrantClaims
-  receipt: string
-  /** Seconds since the epoch. */
-  expiresAt: number
 }
 
 /** It rests on a fact that has changed. */

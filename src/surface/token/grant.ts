@@ -3,7 +3,7 @@
  * "Grant answer (beat 4)", "RPT claims".
  */
 import { absentEchoes, type Operation } from '../../rules/agreement.ts'
-import type { GrantClaims, GrantContent, GrantedJoint } from '../../rules/grant-content.ts'
+import type { GrantClaims, GrantContent, GrantedJoint, SignedGrant } from '../../rules/grant-content.ts'
 import { declaredByTool, operationConsequence, type DeclaredConsequences } from '../../rules/permission.ts'
 import { signReceipt, type Agreement, type ReceiptClaims } from '../../wire/agreement.ts'
 import { s256, s256Json, sha256 } from '../../wire/encoding.ts'
@@ -57,52 +57,28 @@ export function grantContent(of: {
   }
 }
 
-/** A signed grant, not recorded yet, because nothing is signed inside a transaction or after it. */
-export interface SignedGrant {
-  /** The stored part of every grant, at every issuer. */
-  row: {
-    owner: Owner
-    rptSha256: Buffer
-    jti: string
-    family: Family
-    handle: Handle
-    client_id: ClientId
-    aud: string
-    resource_id: string
-    single_use: boolean
-    claims: GrantClaims
-    receipt: string
-    /** Seconds since the epoch. */
-    expiresAt: number
-  }
-  body: GrantAnswer
-}
-
 /**
- * Signs the RPT and the receipt. `now` (seconds since the epoch) is when `expires_in` was reckoned: a later
- * moment would give a grant that ends after what it rests on.
+ * Signs the RPT and the receipt: nothing is signed inside the transaction that records them, or after it.
+ * `now` (seconds since the epoch) is when `expires_in` was reckoned: a later moment would give a grant that
+ * ends after what it rests on. @returns what is recorded, and the answer for the agent.
  */
-export function signGrant(signer: Signer, content: GrantContent, now: number = signer.now()): SignedGrant {
+export function signGrant(
+  signer: Signer,
+  content: GrantContent,
+  now: number = signer.now(),
+): { signed: SignedGrant; body: GrantAnswer } {
   const claims = rptClaims(signer.issuer, content, now)
   const rpt = signRpt({ ...claims, ...jointDigests(content) }, signer.keys[0])
   const receipt = signReceipt(receiptClaims(claims, content, now), signer.keys[0])
-  const { owner, family, handle, client_id, aud, resource_id, single_use, expires_in } = content
   return {
-    row: {
-      owner,
+    signed: {
       rptSha256: sha256(rpt),
       jti: claims.jti,
-      family,
-      handle,
-      client_id,
-      aud,
-      resource_id,
-      single_use,
       claims: { ...claims, ...consequencesOf(content), ...wholeJoint(content), ...signedDecision(content) },
       receipt,
       expiresAt: claims.exp,
     },
-    body: grantAnswer({ access_token: rpt, expires_in, receipt }),
+    body: grantAnswer({ access_token: rpt, expires_in: content.expires_in, receipt }),
   }
 }
 

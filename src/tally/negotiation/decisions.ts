@@ -120,10 +120,10 @@ async function collect(of: Deciding, row: Row): Promise<Collected> {
   if (lasting === undefined)
     return (await countAgain(db, row, rule.threshold)) ? { kind: 'terms-changed' } : refused(of, row)
   const content = contentOf(row, { mandate: account.mandate, ...lasting, now })
-  const { row: signed, body } = signGrant(of, content, now)
-  const { owner: _account, handle: _handle, ...grant } = signed
+  const { signed, body } = signGrant(of, content, now)
   const counted = new Set(lasting.counted.map(({ verdict }) => verdict))
-  const outcome = await recordGrant(db, { ...grant, account: row.account, version: row.version }, found => {
+  const grant = { ...content, ...signed, account: row.account, version: row.version }
+  const outcome = await recordGrant(db, grant, found => {
     const still = found.filter(({ verdict, withdrawn }) => counted.has(verdict) && !withdrawn)
     return still.length === counted.size
   })

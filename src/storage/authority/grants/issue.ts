@@ -3,56 +3,41 @@
  * once more. Contract: "Grant (RPT) liveness", "Grant answer (beat 4)".
  */
 import { sql } from 'kysely'
-import { inTransaction, prepared } from '../core/database.ts'
-import type { Db, Tx } from './database.ts'
-import { ASKED_FEW, gatheringOf, ownedBy, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
-import { note } from '../core/after-commit.ts'
-import type { LedgerKind } from './ledger.ts'
-import type { ResourceRow } from './resources.ts'
-import type { GrantClaims } from '../../rules/grant-content.ts'
-import type { OrganizationEpochs } from '../../rules/membership.ts'
-import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
+import type { GrantBasis } from '../../../rules/grant.ts'
+import type { SignedGrant } from '../../../rules/grant-content.ts'
+import type { Owner } from '../../../wire/identifiers.ts'
+import { note } from '../../core/after-commit.ts'
+import { ASKED_FEW, gatheringOf, ownedBy, TOGETHER_MAX, WRITES_AT_ONCE } from '../../core/batch.ts'
+import { inTransaction, prepared } from '../../core/database.ts'
+import type { Db, Tx } from '../database.ts'
+import type { LedgerKind } from '../ledger.ts'
+import { CONNECTED, CURRENT, membershipStands, REACH_STANDS, TIER_STANDS } from './facts.sql.ts'
 
-export interface NewGrant {
-  owner: Owner
-  rptSha256: Buffer
-  jti: string
-  family: Family
-  handle: Handle
-  /** Generation of the connection when the facts were read: the grant is refused if it has changed. */
+/** A grant that was weighed and signed, to be recorded if all that it rests on still stands. */
+export interface NewGrant
+  extends
+    SignedGrant,
+    Pick<
+      GrantBasis,
+      | 'owner'
+      | 'family'
+      | 'handle'
+      | 'client_id'
+      | 'aud'
+      | 'resource_id'
+      | 'tier_id'
+      | 'tier_epoch'
+      | 'tier_version'
+      | 'server_generation'
+      | 'resource_scopes'
+      | 'consequence'
+      | 'declared'
+      | 'operator'
+      | 'organization'
+      | 'single_use'
+    > {
+  /** Of the connection when the facts were read. */
   generation: number
-  client_id: ClientId
-  aud: string
-  resource_id: string
-  tier_id: string
-  tierEpoch: number
-  /**
-   * The other facts that were read and judged. If any of them has changed since, the grant is refused, too.
-   */
-  restsOn: {
-    tierVersion: number
-    /** Of the resource server. */
-    serverGeneration: number
-    /** Scopes that the resource must still have. */
-    resourceScopes: readonly string[]
-    /** Class that the resource declares. */
-    consequence: string | null
-    /** Classes of its tools; undefined if they were not read, so that they are not compared. */
-    tools: ResourceRow['tools'] | undefined
-    /** Operator that the request names, which must not be blocked. */
-    operator: string | null
-    /**
-     * If an organization governs and shares the resource, or attested something that was required: the epochs
-     * that must still be the present ones.
-     */
-    organization?: OrganizationEpochs | undefined
-  }
-  single_use: boolean
-  /** The RPT's claims, as introspection will answer them. */
-  claims: GrantClaims
-  receipt: string
-  /** Seconds since the epoch. */
-  expiresAt: number
 }
 
 /** The rows that `recordGrant` writes, for grants of one owner. */
@@ -64,6 +49,50 @@ interface Recorded {
 }
 
 /**
+ * The columns of a grant that is asked for: the type of each, and its value as JSON. Those that `grants` has
+ * too are called as there. The claims are not among them, nor is what the ledger is told: texts of agents may
+ * hold a NUL, which only JSON that nobody reads can keep.
+ */
+const ASKED: Record<string, [type: string, of: (grant: NewGrant) => unknown]> = {
+  rpt_sha256: ['bytea', ({ rptSha256 }) => `\\x${rptSha256.toString('hex')}`],
+  jti: ['text', ({ jti }) => jti],
+  family: ['text', ({ family }) => family],
+  handle: ['text', ({ handle }) => handle],
+  generation: ['int', ({ generation }) => generation],
+  client_id: ['text', ({ client_id }) => client_id],
+  aud: ['text', ({ aud }) => aud],
+  resource_id: ['text', ({ resource_id }) => resource_id],
+  resource_scopes: ['text[]', ({ resource_scopes }) => resource_scopes],
+  /** The class that the resource declares. */
+  consequence: [
+    'text',
+    ({ consequence, declared }) => (declared === undefined ? consequence : declared.consequence),
+  ],
+  /** The classes of its tools, as text, because `null` is one; null if they were not read. */
+  tools: ['text', ({ declared }) => declared && JSON.stringify(declared.tools)],
+  tier_id: ['text', ({ tier_id }) => tier_id],
+  tier_epoch: ['int', ({ tier_epoch }) => tier_epoch],
+  tier_version: ['int', ({ tier_version }) => tier_version],
+  server_generation: ['int', ({ server_generation }) => server_generation],
+  operator: ['text', ({ operator }) => operator],
+  org_epoch: ['int', ({ organization }) => organization?.membership],
+  org_handle_epoch: ['int', ({ organization }) => organization?.handle],
+  org_operator: ['text', ({ organization, operator }) => (organization?.handle == null ? null : operator)],
+  org_operator_epoch: ['int', ({ organization }) => organization?.operator],
+  single_use: ['boolean', ({ single_use }) => single_use],
+  receipt: ['text', ({ receipt }) => receipt],
+  expires_at: ['float8', ({ expiresAt }) => expiresAt],
+}
+const ASKED_NAMES = Object.keys(ASKED).join(', ')
+const ASKED_TYPES = Object.entries(ASKED)
+  .map(([name, [type]]) => `${name} ${type}`)
+  .join(', ')
+
+function askedOf(grant: NewGrant): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(ASKED).map(([name, [, of]]) => [name, of(grant)]))
+}
+
+/**
  * The statement that writes a grant reads each fact behind it again, separately for each grant of a batch,
  * and takes no lock: it sees every change that had returned before the statement began. If an agent had its
  * tier before, the statement does not touch that row, so it waits for no other negotiation of that agent.
@@ -72,48 +101,39 @@ interface Recorded {
 const RECORD = prepared<{ jti: string } | { jti: null; enough: boolean; live: number }>(
   'record-grants',
   `WITH asked AS (
-      SELECT * FROM ROWS FROM (
-        unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $6::int[], $7::text[], $8::text[], $9::text[], $10::text[],
-          $11::int[], $12::boolean[], $13::text[], $14::float8[], $19::int[], $20::int[], $21::text[], $22::text[], $24::text[],
-          $25::int[], $26::int[], $27::int[]),
-        json_array_elements($15::json), json_array_elements($23::json))
-        WITH ORDINALITY AS asked(rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id, tier_id,
-          tier_epoch, single_use, receipt, expires_at, tier_version, server_generation, consequence, operator,
-          tools, org_epoch, org_handle_epoch, org_operator_epoch, claims, resource_scopes, place)
+      SELECT * FROM ROWS FROM (json_to_recordset($2::json) AS (${ASKED_TYPES}), json_array_elements($3::json))
+        WITH ORDINALITY AS asked(${ASKED_NAMES}, claims, place)
       WHERE ${ASKED_FEW}),
     room AS MATERIALIZED (
-      SELECT live, live + (SELECT count(*) FROM asked) <= $28::int - $29::int AS enough FROM (
-        SELECT coalesce($30::int, (SELECT count(*) FROM (
-          SELECT FROM grants WHERE owner = $1 AND expires_at > now() LIMIT $28) found)) AS live
-        WHERE $28::int IS NOT NULL OFFSET 0) known),
+      SELECT live, live + (SELECT count(*) FROM asked) <= $6::int - $7::int AS enough FROM (
+        SELECT coalesce($8::int, (SELECT count(*) FROM (
+          SELECT FROM grants WHERE owner = $1 AND expires_at > now() LIMIT $6) found)) AS live
+        WHERE $6::int IS NOT NULL OFFSET 0) known),
     made AS (
       INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
         tier_id, tier_epoch, hold, single_use, claims, expires_at, org_epoch, org_handle_epoch, org_operator, org_operator_epoch)
-      SELECT c.owner, a.rpt_sha256, a.jti, a.family, c.handle, c.generation, a.client_id, a.aud, a.resource_id,
-        a.tier_id, a.tier_epoch, tr.hold, a.single_use, a.claims, to_timestamp(a.expires_at), a.org_epoch, a.org_handle_epoch,
-        CASE WHEN a.org_handle_epoch IS NOT NULL THEN a.operator END, a.org_operator_epoch
-      FROM asked a
-      JOIN LATERAL (SELECT * FROM connections WHERE owner = $1 AND handle = a.handle OFFSET 0) c
-        ON c.status = 'active' AND c.generation = a.generation
-        AND (c.reach IS NULL OR (c.reach = 'organization' AND a.org_handle_epoch IS NOT NULL))
-      JOIN LATERAL (SELECT * FROM resource_servers WHERE owner = $1 AND client_id = a.client_id OFFSET 0) rs
-        ON rs.resource_uri = a.aud AND rs.status = 'active' AND rs.generation = a.server_generation
-      JOIN LATERAL (SELECT * FROM resources WHERE ${ownedBy('owner', '$1')} AND resource_id = a.resource_id OFFSET 0) r
-        ON r.client_id = a.client_id AND r.consequence IS NOT DISTINCT FROM a.consequence
-        AND (a.tools IS NULL OR coalesce(r.tools, 'null') = a.tools::jsonb)
-        AND r.resource_scopes @> ARRAY(SELECT json_array_elements_text(a.resource_scopes))
-      JOIN LATERAL (SELECT * FROM tiers WHERE owner = $1 AND tier_id = a.tier_id OFFSET 0) t
-        ON t.epoch = a.tier_epoch AND t.version = a.tier_version AND t.deleted_at IS NULL
+      SELECT c.owner, g.rpt_sha256, g.jti, g.family, c.handle, c.generation, g.client_id, g.aud, g.resource_id,
+        g.tier_id, g.tier_epoch, tr.hold, g.single_use, g.claims, to_timestamp(g.expires_at), g.org_epoch, g.org_handle_epoch,
+        g.org_operator, g.org_operator_epoch
+      FROM (SELECT $1 AS owner, * FROM asked) g
+      JOIN LATERAL (SELECT * FROM connections WHERE owner = $1 AND handle = g.handle OFFSET 0) c
+        ON ${CONNECTED} AND ${CURRENT}
+        AND (c.reach IS NULL OR (c.reach = 'organization' AND g.org_handle_epoch IS NOT NULL))
+      JOIN LATERAL (SELECT * FROM resource_servers WHERE owner = $1 AND client_id = g.client_id OFFSET 0) rs
+        ON rs.resource_uri = g.aud AND rs.status = 'active' AND rs.generation = g.server_generation
+      JOIN LATERAL (SELECT * FROM resources WHERE ${ownedBy('owner', '$1')} AND resource_id = g.resource_id OFFSET 0) r
+        ON r.client_id = g.client_id AND r.consequence IS NOT DISTINCT FROM g.consequence
+        AND (g.tools IS NULL OR coalesce(r.tools, 'null') = g.tools::jsonb) AND r.resource_scopes @> g.resource_scopes
+        AND r.org IS NOT DISTINCT FROM CASE WHEN g.org_handle_epoch IS NOT NULL THEN 'shared' END
+      JOIN LATERAL (SELECT * FROM tiers WHERE owner = $1 AND tier_id = g.tier_id OFFSET 0) t
+        ON ${TIER_STANDS} AND t.version = g.tier_version
       JOIN LATERAL (SELECT * FROM tier_resources
-        WHERE ${ownedBy('owner', '$1')} AND resource_id = a.resource_id AND tier_id = a.tier_id OFFSET 0) tr ON true
+        WHERE ${ownedBy('owner', '$1')} AND resource_id = g.resource_id AND tier_id = g.tier_id OFFSET 0) tr
+        ON ${REACH_STANDS}
       WHERE coalesce((SELECT enough FROM room), true) AND NOT EXISTS (SELECT FROM operators o
-        WHERE o.owner = $1 AND o.origin = a.operator AND o.blocked_at IS NOT NULL)
+        WHERE o.owner = $1 AND o.origin = g.operator AND o.blocked_at IS NOT NULL)
         AND NOT EXISTS (SELECT FROM owners s WHERE s.owner = $1 AND s.suspended_at IS NOT NULL)
-        AND (a.org_epoch IS NULL OR a.org_epoch = (SELECT m.org_epoch FROM memberships m WHERE m.owner = $1))
-        AND CASE WHEN a.org_handle_epoch IS NULL THEN r.org IS NULL
-          ELSE r.org = 'shared' AND a.org_epoch IS NOT NULL AND c.org_epoch = a.org_handle_epoch
-            AND a.org_operator_epoch = coalesce((SELECT o.org_epoch FROM operators o
-              WHERE o.owner = $1 AND o.origin = a.operator), 0) END
+        AND ${membershipStands()}
       RETURNING owner, jti, handle, family, tier_id, CASE WHEN org_handle_epoch IS NOT NULL THEN resource_id END AS governed),
     tier AS (
       INSERT INTO connection_tiers (owner, handle, tier_id, granted_at)
@@ -134,7 +154,7 @@ const RECORD = prepared<{ jti: string } | { jti: null; enough: boolean; live: nu
     told AS (
       INSERT INTO ledger (owner, kind, family, handle, data, resource_id)
       SELECT $1, entry.kind, made.family, made.handle, entry.data, made.governed
-      FROM made JOIN ROWS FROM (unnest($16::text[], $17::text[]), json_array_elements($18::json))
+      FROM made JOIN ROWS FROM (json_to_recordset($4::json) AS (jti text, kind text), json_array_elements($5::json))
         WITH ORDINALITY AS entry(jti, kind, data, place) ON entry.jti = made.jti
       ORDER BY entry.place)
   SELECT jti, NULL AS enough, NULL AS live FROM made UNION ALL SELECT NULL, enough, live FROM room`,
@@ -229,7 +249,6 @@ function remember(db: Db, owner: Owner, counted: Counted): void {
 async function recordGrants(db: Db, asked: Recorded[], margin = NEAR): Promise<(boolean | 'near')[]> {
   // Rows are written in one order, so that no two callers deadlock.
   const sorted = asked.toSorted((a, b) => compare(a.grant.handle, b.grant.handle))
-  const of = <Value>(read: (grant: NewGrant) => Value): Value[] => sorted.map(({ grant }) => read(grant))
   const { grant, most } = sorted[0]!
   const { owner } = grant
   const counted = most === undefined ? undefined : countedFor(db, owner, most - margin - sorted.length)
@@ -237,32 +256,10 @@ async function recordGrants(db: Db, asked: Recorded[], margin = NEAR): Promise<(
   const told = sorted.flatMap(({ grant: { jti }, entries }) => entries.map(entry => ({ jti, ...entry })))
   const { rows } = await RECORD(db, [
     owner,
-    of(grant => grant.rptSha256),
-    of(grant => grant.jti),
-    of(grant => grant.family),
-    of(grant => grant.handle),
-    of(grant => grant.generation),
-    of(grant => grant.client_id),
-    of(grant => grant.aud),
-    of(grant => grant.resource_id),
-    of(grant => grant.tier_id),
-    of(grant => grant.tierEpoch),
-    of(grant => grant.single_use),
-    of(grant => grant.receipt),
-    of(grant => grant.expiresAt),
-    JSON.stringify(of(grant => grant.claims)),
-    told.map(({ jti }) => jti),
-    told.map(({ kind }) => kind),
+    JSON.stringify(sorted.map(({ grant: one }) => askedOf(one))),
+    JSON.stringify(sorted.map(({ grant: { claims } }) => claims)),
+    JSON.stringify(told.map(({ jti, kind }) => ({ jti, kind }))),
     JSON.stringify(told.map(({ data }) => data)),
-    of(({ restsOn }) => restsOn.tierVersion),
-    of(({ restsOn }) => restsOn.serverGeneration),
-    of(({ restsOn }) => restsOn.consequence),
-    of(({ restsOn }) => restsOn.operator),
-    JSON.stringify(of(({ restsOn }) => restsOn.resourceScopes)),
-    of(({ restsOn }) => (restsOn.tools === undefined ? null : JSON.stringify(restsOn.tools))),
-    of(({ restsOn }) => restsOn.organization?.membership ?? null),
-    of(({ restsOn }) => restsOn.organization?.handle ?? null),
-    of(({ restsOn }) => restsOn.organization?.operator ?? null),
     most ?? null,
     margin,
     counted?.live ?? null,

@@ -1,0 +1,41 @@
+/**
+ * Owns what a grant rests on, as SQL that recording, reading and consuming one share, so that a new fact is
+ * added in one place. In each of them `g` has the columns of the grant, `c` is its connection, `t` its tier
+ * and `tr` the hold of that tier on its resource. Contract: "Grant (RPT) liveness".
+ */
+
+export const CONNECTED = `c.status = 'active'`
+
+export const CURRENT = 'c.generation = g.generation'
+
+/** The tier under which it was issued still exists. */
+export const TIER_STANDS = 't.epoch = g.tier_epoch AND t.deleted_at IS NULL'
+
+/** That tier has governed the resource without a break. */
+export const HELD = 'tr.hold = g.hold'
+
+/**
+ * No organization has come to govern the resource, or if one did already: it has not ended the agent's reach.
+ * If the resource was not governed, only the tier's hold on it is checked, which is read anyway: no
+ * membership, no further look. That hold is another one once the resource has been governed, so that the
+ * grant stays ended when that is over.
+ */
+export const REACH_STANDS =
+  'CASE WHEN g.org_handle_epoch IS NULL THEN tr.org IS NULL ELSE c.org_epoch = g.org_handle_epoch END'
+
+/**
+ * The membership and the operator that the grant depends on are as they were. A grant on a resource that is
+ * not governed depends on the membership only if its clearance was checked. `lock` is the clause by which the
+ * rows are locked, if they are.
+ */
+export function membershipStands(lock = ''): string {
+  return `CASE WHEN g.org_epoch IS NULL THEN g.org_handle_epoch IS NULL
+          WHEN EXISTS (SELECT FROM memberships m WHERE m.owner = g.owner AND m.org_epoch = g.org_epoch ${lock})
+          THEN g.org_handle_epoch IS NULL OR g.org_operator IS NULL
+            OR EXISTS (SELECT FROM operators o WHERE o.owner = g.owner AND o.origin = g.org_operator
+              AND o.org_epoch = g.org_operator_epoch ${lock})
+            -- Of whom nothing is known, nobody has acted on it.
+            OR (g.org_operator_epoch = 0 AND NOT EXISTS (SELECT FROM operators o
+              WHERE o.owner = g.owner AND o.origin = g.org_operator))
+          ELSE false END`
+}

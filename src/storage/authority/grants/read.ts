@@ -1,0 +1,182 @@
+/**
+ * Reads grants by the RPT's SHA-256, for introspection, and counts those that a connection holds. Contract:
+ * "Grant (RPT) liveness".
+ */
+import { sql, type Selectable } from 'kysely'
+import type { ClientId, Handle, Owner } from '../../../wire/identifiers.ts'
+import { ownedBy } from '../../core/batch.ts'
+import { TAKES_NO_WRITES } from '../../core/connection.ts'
+import { prepared, type Runner } from '../../core/database.ts'
+import { grantReads, type GrantQuestion, type PlacedRow } from '../../core/grant-reads.ts'
+import type { Tx } from '../database.ts'
+import type { ResourceServerRow } from '../resources.ts'
+import type { GrantsTable } from '../tables.ts'
+import { CONNECTED, CURRENT, HELD, membershipStands, REACH_STANDS, TIER_STANDS } from './facts.sql.ts'
+
+/**
+ * The row that introspection reads, in one statement: the asking server's record and, if there is one, the
+ * grant.
+ */
+export interface GrantReading {
+  /** Of the asking resource server, as recorded now. */
+  server: Pick<ResourceServerRow, 'status' | 'generation' | 'resource_uri'>
+  /** Whoever ends the grant asks the sidecar, which holds the lease that it named. */
+  leased: boolean
+  grant?: GrantColumns & {
+    consumed: boolean
+    expired: boolean
+    /** The connection is active. */
+    connected: boolean
+    /** The grant's generation is the connection's present one. */
+    current: boolean
+    /** The tier it was issued under still exists and has governed the resource without a break. */
+    governed: boolean
+    /** An organization ended the agent's reach, or governs the resource since the grant was made. */
+    organizationEnded: boolean
+  }
+}
+
+type GrantColumns = Pick<Selectable<GrantsTable>, 'claims' | 'client_id' | 'aud' | 'family' | 'single_use'>
+
+interface ReadRow extends PlacedRow, Omit<GrantColumns, 'claims'>, Pick<ResourceServerRow, 'resource_uri'> {
+  /** Null if the owner has no such resource server. */
+  rs_status: ResourceServerRow['status'] | null
+  rs_generation: ResourceServerRow['generation']
+  /** Null if no such grant was made. */
+  claims: GrantColumns['claims'] | null
+  consumed: boolean
+  expired: boolean
+  connected: boolean | null
+  current: boolean | null
+  governed: boolean
+  /** Null if it cannot be told. */
+  organization_ended: boolean | null
+  /** Only of `READ_LEASED`. */
+  leased?: boolean
+}
+
+const COLUMNS = `asked.place::int, ${TAKES_NO_WRITES} AS standby, rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri,
+      g.claims, g.client_id, g.aud, g.family, g.single_use,
+      g.consumed_at IS NOT NULL AS consumed, g.expires_at <= clock_timestamp() AS expired,
+      ${CONNECTED} AS connected, ${CURRENT} AS current, coalesce(${HELD}, false) AS governed,
+      NOT (${REACH_STANDS} AND ${membershipStands()}) AS organization_ended`
+
+const OF_EACH_ASKED = `
+    LEFT JOIN LATERAL (SELECT * FROM resource_servers
+      WHERE owner = $1 AND client_id = asked.client_id OFFSET 0) rs ON true
+    LEFT JOIN LATERAL (SELECT * FROM grants
+      WHERE ${ownedBy('owner', '$1')} AND rpt_sha256 = asked.rpt_sha256 OFFSET 0) g ON true
+    LEFT JOIN LATERAL (SELECT * FROM connections
+      WHERE owner = g.owner AND handle = g.handle OFFSET 0) c ON true
+    LEFT JOIN LATERAL (SELECT * FROM tiers t WHERE owner = g.owner AND tier_id = g.tier_id
+      AND ${TIER_STANDS} OFFSET 0) t ON true
+    LEFT JOIN LATERAL (SELECT * FROM tier_resources WHERE ${ownedBy('owner', 't.owner')} AND tier_id = t.tier_id
+      AND resource_id = g.resource_id OFFSET 0) tr ON true`
+
+const READ = prepared<ReadRow>(
+  'read-grants',
+  `
+    SELECT ${COLUMNS}
+    FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS asked(client_id, rpt_sha256, place)${OF_EACH_ASKED}`,
+)
+
+/**
+ * The same for sidecars that name a lease, a statement of its own so that it costs the others nothing.
+ * Whoever ends the grant looks for holders after he has committed; in this snapshot the grant and the
+ * holder's row stand together, so he finds it.
+ */
+const READ_LEASED = prepared<ReadRow>(
+  'read-leased-grants',
+  `
+    SELECT ${COLUMNS},
+      EXISTS (SELECT FROM lease_holders h
+        WHERE h.owner = $1 AND h.id = asked.lease AND h.client_id = asked.client_id) AS leased
+    FROM unnest($2::text[], $3::bytea[], $4::text[]) WITH ORDINALITY
+      AS asked(client_id, rpt_sha256, lease, place)${OF_EACH_ASKED}`,
+)
+
+/**
+ * Reads a grant for a resource server, never consuming it. Always from the primary, which the statement
+ * itself makes sure of, never from a cache; those asked for at the same time are read by one statement.
+ * @returns undefined if the owner has no such resource server; without `grant` if no such RPT was
+ * issued over this owner's resources. Whether the grant concerns the asking server is the caller's check.
+ */
+export async function readGrant(
+  calls: Runner,
+  owner: Owner,
+  clientId: ClientId,
+  rptSha256: Buffer,
+): Promise<GrantReading | undefined> {
+  return READ_GRANT(calls, { owner, clientId, rptSha256 })
+}
+
+/** The same, and whether the sidecar holds the lease that it names. */
+export async function readLeasedGrant(
+  calls: Runner,
+  question: GrantQuestion & { lease: string },
+): Promise<GrantReading | undefined> {
+  return READ_LEASED_GRANT(calls, question)
+}
+
+const READ_GRANT = grantReads(READ, readingOf)
+const READ_LEASED_GRANT = grantReads(READ_LEASED, readingOf, { leases: true })
+
+function readingOf(row: ReadRow): GrantReading | undefined {
+  if (row.rs_status === null) return undefined
+  const server = { status: row.rs_status, generation: row.rs_generation, resource_uri: row.resource_uri }
+  const leased = row.leased === true
+  if (row.claims === null) return { server, leased }
+  const { claims, client_id, aud, family, single_use, consumed, expired, governed } = row
+  const organizationEnded = row.organization_ended !== false
+  const connected = row.connected === true
+  const current = row.current === true
+  return {
+    server,
+    leased,
+    grant: {
+      claims,
+      client_id,
+      aud,
+      family,
+      single_use,
+      consumed,
+      expired,
+      connected,
+      current,
+      governed,
+      organizationEnded,
+    },
+  }
+}
+
+const LIVE_GRANTS_COUNTED_MAX = 1_000
+/**
+ * Unexpired grants that are looked at for that. No index contains which of them are spent, so that spending
+ * one stays a heap-only update.
+ */
+const GRANTS_LOOKED_AT_MAX = 2_000
+
+/**
+ * How many live grants the handles' present generations hold: by index, those that expire last first, counted
+ * to at most 1,000 and among at most 2,000 that have not expired, so that the cost of a revocation does not
+ * grow with the number of spent grants. `more`: not all could be counted.
+ */
+export async function countLiveGrants(
+  tx: Tx,
+  owner: Owner,
+  handles: Handle[],
+): Promise<{ live: number; more: boolean }> {
+  const { rows } = await sql<{ live: number; looked_at: number }>`
+    SELECT count(*) FILTER (WHERE consumed_at IS NULL)::int AS live, count(*)::int AS looked_at FROM (
+      SELECT g.consumed_at FROM connections c, LATERAL (
+        SELECT consumed_at FROM grants
+        WHERE owner = c.owner AND handle = c.handle AND generation = c.generation AND expires_at > now()
+        ORDER BY expires_at DESC LIMIT ${GRANTS_LOOKED_AT_MAX + 1}) g
+      WHERE c.owner = ${owner} AND c.handle = ANY(${handles})
+      LIMIT ${GRANTS_LOOKED_AT_MAX + 1}) found`.execute(tx)
+  const { live, looked_at } = rows[0]!
+  return {
+    live: Math.min(live, LIVE_GRANTS_COUNTED_MAX),
+    more: live > LIVE_GRANTS_COUNTED_MAX || looked_at > GRANTS_LOOKED_AT_MAX,
+  }
+}
