@@ -10,12 +10,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Client } from 'pg'
-import {
-  generatePrivateJwk,
-  importPrivateJwk,
-  thumbprintHandle,
-  type PrivateKey,
-} from '../../src/wire/keys.ts'
+import { thumbprintHandle } from '../../src/wire/handles.ts'
+import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import * as seed from '../../test/support/seed.ts'
 import { percentile, spreadOf, type Spread } from '../figures.ts'
 import { startSystem, type System } from '../system.ts'

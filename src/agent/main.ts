@@ -6,6 +6,7 @@ import { readFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { resolve } from 'node:path'
 import { Command } from 'commander'
+import { thumbprintHandle } from '../wire/handles.ts'
 import { ConfigFault, readClientConfig } from '../config.ts'
 import {
   EXIT,
@@ -174,7 +175,7 @@ async function keygen(common: CommonOptions, terminal: Terminal): Promise<void> 
   const path = keyPath(common)
   const key = await writeNewKey(path)
   if (common.json !== true)
-    terminal.err(`Made a key in ${printable(path)}. Its handle is jkt:${key.thumbprint}\n`)
+    terminal.err(`Made a key in ${printable(path)}. Its handle is ${thumbprintHandle(key)}\n`)
   terminal.out(`${printableJson(publicJwk(key))}\n`)
 }
 

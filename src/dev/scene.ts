@@ -11,6 +11,7 @@ import {
   type CallResult,
   type Grant,
 } from '../agent/index.ts'
+import { thumbprintHandle } from '../wire/handles.ts'
 import { createOwnerClient, watchEvents, type OwnerClient, type OwnerEvent } from '../owner/index.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../wire/keys.ts'
 import type { JsonObject } from '../wire/json.ts'
@@ -126,7 +127,7 @@ export function openAgent(stack: Stack, options: Partial<AgentOptions> = {}): Ac
   return {
     agent,
     agentKey,
-    handle: `jkt:${agentKey.thumbprint}`,
+    handle: thumbprintHandle(agentKey),
     startCall: (tool, args, { signal, onEvent } = {}) => {
       const events: AgentEvent[] = []
       tell = event => {

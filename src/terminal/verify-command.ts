@@ -12,6 +12,7 @@ import {
   type SignedStatement,
   type StatementClaims,
 } from '../wire/decision-statement.ts'
+import { thumbprintHandle } from '../wire/handles.ts'
 import { parseJson, type JsonObject } from '../wire/json.ts'
 import { parseJws } from '../wire/jws.ts'
 import { parseJwks, type PublishedKey } from '../wire/keys.ts'
@@ -69,7 +70,7 @@ const VERIFY: Record<Verifiable, Verify> = {
     const { owner_decision: decision } = claims
     if (decision === undefined) return claims
     const { iss } = statementPayload(decision.statement)
-    const isHers = [...keys.devices, ...keys.passkeys].some(key => `jkt:${key.thumbprint}` === iss)
+    const isHers = [...keys.devices, ...keys.passkeys].some(key => thumbprintHandle(key) === iss)
     // Her key may be in another file than the authority's keys.
     if (!isHers) return { ...claims, owner_decision: { ...decision, verified: false } }
     const signed = statementAt(decision.statement, keys, claims.iat)

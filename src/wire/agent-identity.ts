@@ -5,7 +5,8 @@
  */
 import type { JsonObject } from './json.ts'
 import { checkClaims, findByKid, parseJws, timeClaim, verifyJws, type Verified } from './jws.ts'
-import { importPublicJwk, thumbprintHandle, type PublicKey, type PublishedKey } from './keys.ts'
+import { thumbprintHandle } from './handles.ts'
+import { importPublicJwk, type PublicKey, type PublishedKey } from './keys.ts'
 import { isPossibleHost } from './hosts.ts'
 import { isLoopbackHost } from './loopback.ts'
 import { idMember, isHostSpelledPlainly, member, objectMember, optionalText, textMember } from './members.ts'

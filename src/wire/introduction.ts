@@ -10,6 +10,7 @@ import {
   type AgentIdentity,
   type ClaimedIdentity,
 } from './agent-identity.ts'
+import { thumbprintHandle } from './handles.ts'
 import type { JsonObject } from './json.ts'
 import { checkClaims, parseJws, signJws, timeClaim, verifyJws, type Verified } from './jws.ts'
 import { importPublicJwk, type PrivateKey, type PublicKey } from './keys.ts'
@@ -88,7 +89,7 @@ export function verifyIntroduction(
   const { payload } = verifyJws(document, key, { typ: TYP.introduction, typAlias })
   checkClaims(payload, { aud, now, requireExp: true })
   const sub = textMember(payload, 'sub')
-  if (sub !== newcomer.thumbprint && sub !== `jkt:${newcomer.thumbprint}`) {
+  if (sub !== newcomer.thumbprint && sub !== thumbprintHandle(newcomer)) {
     refuse('invalid_request', 'Introduce the key that signs the agreement, by its thumbprint in sub.')
   }
   const exp = timeClaim(payload, 'exp')!

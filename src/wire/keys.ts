@@ -16,7 +16,6 @@ import {
 import { sha256 } from './encoding.ts'
 import { isJsonObject } from './json.ts'
 import { refuse } from './refusal.ts'
-import { asHandle, type Handle } from './identifiers.ts'
 
 /**
  * The names that JOSE has for Ed25519: the one of RFC 8037, which every library knows, and the newer one of
@@ -169,11 +168,6 @@ export function parseJwks(json: unknown, options: KeyImportOptions = {}): Publis
 /** The key that is published under `kid`, or that has it as its thumbprint. */
 export function keyNamed(keys: readonly PublishedKey[], kid: string): PublishedKey | undefined {
   return keys.find(key => key.kid === kid || key.thumbprint === kid)
-}
-
-/** The pseudonymous handle of a key, `jkt:` + RFC 7638 thumbprint (contract, "Connection"). */
-export function thumbprintHandle(key: PublicKey): Handle {
-  return asHandle(`jkt:${key.thumbprint}`)
 }
 
 /** The keys of one party; the first one signs. Throws if there is none. */

@@ -3,6 +3,7 @@
  * (`/owner/pending/{family}/decision`); docs/choices.md settles its members. It needs no module of Node,
  * because a browser signs them, too.
  */
+import { thumbprintHandle } from './handles.ts'
 import type { Family, Owner } from './identifiers.ts'
 
 /** How long something waits for an owner, in seconds: the life of an awaiting-owner ticket. */
@@ -40,5 +41,5 @@ export function statementClaims(
 
 /** How a statement names the key that made it. */
 export function statementIssuer(thumbprint: string): string {
-  return `jkt:${thumbprint}`
+  return thumbprintHandle({ thumbprint })
 }

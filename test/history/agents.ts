@@ -6,12 +6,8 @@ import { decodeJwt } from 'jose'
 import { until } from '../../src/dev/child-process.ts'
 import { encodeBase64url } from '../../src/wire/encoding.ts'
 import { signJws } from '../../src/wire/jws.ts'
-import {
-  generatePrivateJwk,
-  importPrivateJwk,
-  thumbprintHandle,
-  type PrivateKey,
-} from '../../src/wire/keys.ts'
+import { thumbprintHandle } from '../../src/wire/handles.ts'
+import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import { GRANT_TYPE_UMA_TICKET, specNames } from '../../src/wire/names.ts'
 import { parseChallenge } from '../../src/wire/negotiation.ts'
 import type { TermsTemplate } from '../../src/wire/terms.ts'

@@ -4,12 +4,8 @@
  */
 import { encodeBase64url } from '../../src/wire/encoding.ts'
 import { signJws } from '../../src/wire/jws.ts'
-import {
-  generatePrivateJwk,
-  importPrivateJwk,
-  thumbprintHandle,
-  type PrivateKey,
-} from '../../src/wire/keys.ts'
+import { thumbprintHandle } from '../../src/wire/handles.ts'
+import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import { GRANT_TYPE_UMA_TICKET, specNames } from '../../src/wire/names.ts'
 import type { TermsTemplate } from '../../src/wire/terms.ts'
 import { WORLD, type Reply, type TestAuthority } from './authority.ts'

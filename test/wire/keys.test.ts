@@ -3,6 +3,7 @@ import * as fc from 'fast-check'
 import { calculateJwkThumbprint } from 'jose'
 import { describe, expect, it } from 'vitest'
 import { canonicalize, type Json } from '../../src/wire/json.ts'
+import { thumbprintHandle } from '../../src/wire/handles.ts'
 import {
   generatePrivateJwk,
   importPrivateJwk,
@@ -10,7 +11,6 @@ import {
   parseJwks,
   publicJwk,
   signEd25519,
-  thumbprintHandle,
   verifyEd25519,
 } from '../../src/wire/keys.ts'
 import { refusalOf } from '../support/refusals.ts'

@@ -3,6 +3,7 @@
  * resource. Contract: "Resource metadata (RFC 9728)", "Authentication" (the clock within 60 s),
  * "Authorization server metadata members".
  */
+import { thumbprintHandle } from '../../wire/handles.ts'
 import type { ClientConfig } from '../../config.ts'
 import { Exit, EXIT, type Terminal } from '../../terminal/command.ts'
 import { printable } from '../../terminal/printable.ts'
@@ -154,7 +155,7 @@ async function readKey({
     return { said: 'none yet; it is made when terms are first signed', value: undefined }
   const { key, file } = await state.identity(owner)
   return {
-    said: `jkt:${key.thumbprint} for ${owner.owner} at ${owner.as_uri}, in ${file}`,
+    said: `${thumbprintHandle(key)} for ${owner.owner} at ${owner.as_uri}, in ${file}`,
     value: undefined,
   }
 }

@@ -3,6 +3,7 @@
  * each emergency. Contract: "Organization membership, on the member's authorization server" (`/org/notice`),
  * "The organization's authority" (`/break-glass`), "Events".
  */
+import { thumbprintHandle } from '../../wire/handles.ts'
 import { emergencyFault } from '../../rules/emergency.ts'
 import type { Tx } from '../../storage/authority/database.ts'
 import {
@@ -17,7 +18,7 @@ import { spendSignature } from '../../storage/authority/owners.ts'
 import type { Membership } from '../../storage/authority/membership.ts'
 import type { BreakGlassAcceptance } from '../../wire/break-glass.ts'
 import { sha256 } from '../../wire/encoding.ts'
-import { asHandle, type Handle, type Owner } from '../../wire/identifiers.ts'
+import type { Handle, Owner } from '../../wire/identifiers.ts'
 import { EMERGENCIES_PER_HOUR, type Notice, type NoticeClaims } from '../../wire/notice.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { named } from './membership.ts'
@@ -77,7 +78,7 @@ export async function decideEmergency(
   const record = await readEmergencyRecord(tx, owner, { resource_id, cnf_jkt, authorised_by })
   const because = emergencyFault(membership, { grant, reason, authorised_by, iat }, { ...record, now })
   const { exp, ...given } = grant
-  const handle = asHandle(`jkt:${cnf_jkt}`)
+  const handle = thumbprintHandle({ thumbprint: cnf_jkt })
   if (
     because === undefined &&
     !(await insertAccepted(tx, owner, { jti: grant.jti, issuer: iss, resource_id, handle, exp }))

@@ -2,6 +2,7 @@
  * The one decision on a waiting item, by the owner or by an administrator of her organization: the first one
  * decides. Contract: "Permission ticket" (awaiting-owner), "Owner API" (`/owner/pending/{family}/decision`).
  */
+import { thumbprintIn } from '../../wire/handles.ts'
 import { makesFirstParty, reachWithAccount, type ConnectionReach } from '../../rules/connection.ts'
 import {
   admitConnection,
@@ -22,7 +23,7 @@ import {
 import { takesSignedOnly } from '../../storage/authority/resources.ts'
 import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
 import type { Actor, DecidedBy } from '../../wire/actor.ts'
-import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
+import type { Family, Owner } from '../../wire/identifiers.ts'
 import type { Admits } from '../../wire/decision-statement.ts'
 import type { Decided } from '../../wire/owner-api.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
@@ -216,7 +217,7 @@ async function admit(
   const generation = await admitConnection(tx, {
     owner,
     handle,
-    identity: isThumbprint(handle) ? 'pseudonymous' : 'identified',
+    identity: thumbprintIn(handle) !== undefined ? 'pseudonymous' : 'identified',
     label: null,
     operator,
     introduced_by: null,
@@ -272,11 +273,6 @@ async function isListedByHers(api: OwnerApi, owner: Owner, family: Family): Prom
   const named = { client_id, signature_agent: signature_agent ?? undefined, jkts: [jkt] as const }
   const patience = { deadline: Date.now() + REMOTE_MS_MAX, favoured: true }
   return (await api.operators.lookUp(named, patience)).listed.has(jkt)
-}
-
-/** A pseudonymous handle is `jkt:` and a thumbprint; an identified one holds an `@`. */
-function isThumbprint(handle: Handle): boolean {
-  return /^jkt:[\w-]{43}$/.test(handle)
 }
 
 /**

@@ -25,7 +25,7 @@ import { verifyBreakGlassAcceptance, type BreakGlassClaims } from '../../wire/br
 import { sha256 } from '../../wire/encoding.ts'
 import { asFamily, type Owner } from '../../wire/identifiers.ts'
 import { signJws } from '../../wire/jws.ts'
-import { thumbprintHandle } from '../../wire/keys.ts'
+import { thumbprintHandle } from '../../wire/handles.ts'
 import { aliasIn, AUTHORITY_PATH, ORGANIZATION_ALIAS, TYP } from '../../wire/names.ts'
 import type { BreakGlassGrant } from '../../wire/notice.ts'
 import { Refusal } from '../../wire/refusal.ts'

@@ -3,6 +3,7 @@
  * parent, child by handle. Contract: "Connection" (states), "Owner API" (connections, operators).
  */
 import { sql, type Selectable } from 'kysely'
+import { thumbprintIn } from '../../wire/handles.ts'
 import type { ConnectionReach } from '../../rules/connection.ts'
 import type { Actor } from '../../wire/actor.ts'
 import type { Admits } from '../../wire/decision-statement.ts'
@@ -123,7 +124,7 @@ export async function admitConnection(tx: Tx, admission: Admission): Promise<num
   const { reach = null, widens = false, admits = null } = admission
   // What an administrator approves changes nothing of a connection that stands.
   const stands = sql`(c.status = 'active' AND ${reach}::text IS NOT NULL)`
-  const jkt = admission.jkt ?? /^jkt:([\w-]{43})$/.exec(handle)?.[1] ?? null
+  const jkt = admission.jkt ?? thumbprintIn(handle) ?? null
   const { rows } = await sql<{ generation: number }>`
     INSERT INTO connections AS c (owner, handle, status, identity, label, introduced_by, jkt, first_party, reach,
       admits)
