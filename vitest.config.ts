@@ -44,6 +44,8 @@ const MORE_THAN_PROCESSORS = availableParallelism() * 2
 const LANDING = process.env['TEST_LAYER'] === 'landing'
 /** What `make test` leaves to `make test-full` (CONTRIBUTING.md). */
 const LATER = LANDING ? ['test/**/*.full.test.ts'] : []
+/** Races of a hundred rounds take minutes where much runs beside them. */
+const TEST_MS = LANDING ? 120_000 : 600_000
 const HISTORY = ['test/history/history.full.test.ts', 'test/history/versions.full.test.ts']
 const SERVER = './test/support/postgres-server.ts'
 const PROPERTIES = ['./test/support/property-seed.ts']
@@ -68,7 +70,7 @@ export default defineConfig({
           // They share nothing but what they import, which is then read once for each worker: 68 files of
           // `wire` and `rules` took 52 s of processor so, and take 19.
           isolate: false,
-          testTimeout: 120_000,
+          testTimeout: TEST_MS,
           hookTimeout: 60_000,
           expect: EXPECT,
           sequence: { groupOrder: 0 },
@@ -83,7 +85,7 @@ export default defineConfig({
           globalSetup: SERVER,
           maxWorkers: MORE_THAN_PROCESSORS,
           isolate: false,
-          testTimeout: 120_000,
+          testTimeout: TEST_MS,
           hookTimeout: 120_000,
           expect: EXPECT,
           sequence: { groupOrder: 1 },
@@ -98,7 +100,7 @@ export default defineConfig({
           globalSetup: SERVER,
           // Those of `make test` measure nothing, and wait for Envoy and for a browser.
           ...(LANDING ? { maxWorkers: availableParallelism() } : { fileParallelism: false }),
-          testTimeout: 120_000,
+          testTimeout: TEST_MS,
           // The first run may have to fetch Envoy.
           hookTimeout: 240_000,
           expect: EXPECT,

@@ -109,7 +109,7 @@ describe('What the image holds, where nothing else is,', () => {
     writeFileSync(join(folder, 'keys.json'), JSON.stringify({ keys: [generatePrivateJwk()] }), {
       mode: 0o600,
     })
-  }, 120_000)
+  })
   const stopAll = () => Promise.all(children.splice(0).map(child => child.stop()))
   afterEach(stopAll)
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -145,7 +145,7 @@ describe('What the image holds, where nothing else is,', () => {
       const answer = await fetch(`http://127.0.0.1:${port}/health`).catch(() => undefined)
       await answer?.arrayBuffer()
       return answer?.status === 200
-    }, 90_000)
+    })
   }
 
   const authorityAt = (databaseUrl: string, [agents, owners]: number[]) => ({

@@ -147,7 +147,7 @@ ${code}`,
   const tsConfig = extractTsConfig(join(folder, 'tsconfig.json'))
   const { output } = await cruise(['src'], { ...options, baseDir: folder }, undefined, { tsConfig })
   violations = (output as ICruiseResult).summary.violations
-}, 60_000)
+})
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 describe('Each import rule of docs/architecture.md', () => {

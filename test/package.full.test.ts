@@ -124,7 +124,7 @@ describe('The packed package', () => {
     put('tsconfig.json', JSON.stringify(options))
     const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc')
     expect(await run([process.execPath, tsc, '-p', '.'], folder)).toEqual({ code: 0, out: '', err: '' })
-  }, 120_000)
+  })
 
   test('enforces inside a Fastify application, and makes an agent', async () => {
     put('settings.json', JSON.stringify(embeddedSettings('http://127.0.0.1:9', join(folder, 'keys.json'))))
@@ -136,7 +136,7 @@ describe('The packed package', () => {
       call: [503, 'temporarily_unavailable'],
       thumbprint: 43,
     })
-  }, 60_000)
+  })
 
   test('runs as a command: help, and the reference of every setting', async () => {
     const help = await usher('--help')
@@ -149,7 +149,7 @@ describe('The packed package', () => {
         out: expect.stringContaining(`usher ${party}`),
       })
     }
-  }, 60_000)
+  })
 
   // npm itself chooses what comes with it: the optional parts, too, and nothing that only we develop with.
   test.each([
@@ -195,7 +195,7 @@ describe('The packed package', () => {
     child.stdin.end(`${JSON.stringify(message)}\n`)
     await until(() => child.exitCode !== null)
     expect(JSON.parse(said)).toMatchObject({ id: 1, result: { serverInfo: { name: 'usher-bridge' } } })
-  }, 60_000)
+  })
 
   test('has an agent library under 200 kB, all that it loads included', async () => {
     put('agent.js', "export { createAgent } from 'usher/agent'\n")
@@ -211,7 +211,7 @@ describe('The packed package', () => {
     const bytes = output.reduce((sum, one) => sum + ('code' in one ? one.code.length : 0), 0)
     expect(bytes).toBeGreaterThan(20_000)
     expect(bytes).toBeLessThan(200_000)
-  }, 60_000)
+  })
 
   test('runs a sidecar until it is told to end', async () => {
     const [check, http] = (await freePorts(2)) as [number, number]
@@ -240,7 +240,7 @@ describe('The packed package', () => {
     } finally {
       child.kill('SIGKILL')
     }
-  }, 60_000)
+  })
 
   test('finds its migrations', async () => {
     const database = await freshDatabase({ poolMax: 1 })
@@ -251,7 +251,7 @@ describe('The packed package', () => {
     } finally {
       await database.close()
     }
-  }, 60_000)
+  })
 })
 
 async function statusOf(url: string): Promise<number | undefined> {

@@ -78,7 +78,7 @@ async function lastLines(file: string): Promise<string> {
   return lines.map(line => `    ${line}`).join('\n')
 }
 
-const CONDITION_TIMEOUT_MS = 30_000
+const CONDITION_TIMEOUT_MS = 60_000
 const BETWEEN_LOOKS_MS = 25
 
 /**

@@ -41,7 +41,7 @@ beforeAll(async () => {
   ofAlice = first.owners[alice]!
   ofBob = first.owners[bob]!
   await moveBob('east')
-}, 120_000)
+})
 afterAll(async () => {
   for (const close of closing) await close()
 })

@@ -39,7 +39,7 @@ beforeAll(async () => {
     () => east.close(),
   )
   await move(bob, 'east')
-}, 120_000)
+})
 afterAll(async () => {
   for (const close of closing) await close()
 })

@@ -45,7 +45,7 @@ beforeAll(async () => {
     () => tools.close(),
     () => misnamed.close(),
   )
-}, 120_000)
+})
 afterAll(async () => {
   for (const close of closers) await close()
   untrust()

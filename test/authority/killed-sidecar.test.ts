@@ -37,7 +37,7 @@ beforeAll(async () => {
   })
   agent = testAgent(authority)
   token = (await agent.granted()).rpt
-}, 120_000)
+})
 afterAll(async () => {
   for (const child of children) child.kill('SIGKILL')
   await authority.close()

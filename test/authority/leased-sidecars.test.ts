@@ -30,7 +30,7 @@ import { usherProgram } from '../support/usher-program.ts'
 const PUBLIC_URL = 'https://tools.example'
 const CLI = usherProgram()
 /** What a machine that does much else adds to the two seconds. */
-const LATE_MS = 1_500
+const LATE_MS = 10_000
 
 interface LeasedSidecar {
   /** `allow`, or the word of refusal. */
@@ -54,7 +54,7 @@ beforeAll(async () => {
   link = await severableLink(second.publicUrl)
   near = await startLeased('near', [first.publicUrl, second.publicUrl])
   far = await startLeased('far', [link.url.replace(/\/$/, '')])
-}, 120_000)
+})
 afterAll(async () => {
   for (const close of closing.splice(0).reverse()) await close()
   await link?.close()
@@ -165,7 +165,7 @@ describe('Once a revoke has returned, no call that begins later passes', () => {
       expect(body.leases.waited_ms).toBeLessThan(2_000)
       expect(new Set(late)).toEqual(new Set(['access_revoked']))
     }
-  }, 120_000)
+  })
 
   it('at a sidecar that was held still meanwhile: it is waited for, for two seconds and no longer', async () => {
     const { agent, rpt } = await granted()
@@ -184,7 +184,7 @@ describe('Once a revoke has returned, no call that begins later passes', () => {
     // What it held was given up while it was held still, or is given up now; then it holds a lease again.
     const other = await granted()
     await far.untilKept(other.agent, other.rpt)
-  }, 60_000)
+  })
 
   it('at a sidecar whose way to the authority was cut: it lets nothing pass until that is mended', async () => {
     const { agent, rpt } = await granted()
@@ -197,7 +197,7 @@ describe('Once a revoke has returned, no call that begins later passes', () => {
     await until(async () => (await far.call(agent, rpt)) === 'access_revoked')
     const other = await granted()
     await far.untilKept(other.agent, other.rpt)
-  }, 60_000)
+  })
 
   it('at a sidecar on whose line nothing comes any more, though nothing broke', async () => {
     const { agent, rpt } = await granted()
@@ -210,7 +210,7 @@ describe('Once a revoke has returned, no call that begins later passes', () => {
     link.cut()
     link.mend()
     await until(async () => (await far.call(agent, rpt)) === 'access_revoked')
-  }, 60_000)
+  })
 
   it('at a sidecar whose replica was killed: it holds a lease at the next one', async () => {
     const replica = await startAuthorityProcess(first)
@@ -223,12 +223,12 @@ describe('Once a revoke has returned, no call that begins later passes', () => {
     const { body } = await revoke(second, agent)
     expect(await moving.call(agent, rpt)).toBe('access_revoked')
     expect(body.leases.waited_ms).toBeLessThan(2_000)
-  }, 60_000)
+  })
 
   it('at a sidecar that ended: nobody waits for it', async () => {
     const { agent } = await granted()
     for (const close of closing.splice(0).reverse()) await close()
     const { body } = await revoke(first, agent)
     expect(body.leases).toBeUndefined()
-  }, 60_000)
+  })
 })

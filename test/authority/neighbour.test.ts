@@ -61,4 +61,4 @@ it('while one owner’s rows are held and her agents flood her, another’s call
   await stopped.query('ROLLBACK')
   stopped.release()
   expect((await testAgent(authority).ask('portfolio_read', {}, 'alice')).body.error).toBe('request_submitted')
-}, 60_000)
+})

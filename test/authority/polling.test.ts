@@ -44,5 +44,5 @@ describe('With UMA_AS_NOTIFY=false', () => {
     gone.abort()
     expect(heard).toContain('decided')
     expect((await agent.present((body as { ticket: string }).ticket)).status).toBe(200)
-  }, 60_000)
+  })
 })

@@ -151,7 +151,10 @@ async function costOfCall(call: OwnerCall): Promise<Cost & { status: number; dea
     status,
     dear: dear.join('\n'),
     rowsRead: costs.reduce((sum, { rowsRead }) => sum + rowsRead, 0),
-    wholeTables: costs.flatMap(({ wholeTables }) => wholeTables).filter(table => !SMALL.has(table)),
+    // Those of Postgres itself are read where a connection begins, which falls into a call by chance.
+    wholeTables: costs
+      .flatMap(({ wholeTables }) => wholeTables)
+      .filter(table => !SMALL.has(table) && !table.startsWith('pg_')),
   }
 }
 

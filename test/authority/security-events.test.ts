@@ -40,7 +40,7 @@ beforeAll(async () => {
   operator = await startOperator({ keys: [operatorKey] })
   agent = testAgent(authority, { key: operatorKey, client_id: operator.client_id })
   secrets.push(authority.alice.clientSecret)
-}, 120_000)
+})
 afterAll(() => Promise.all([authority.close(), tools.close(), operator.close()]))
 
 const lines = () => texts.map(text => JSON.parse(text) as Line).filter(({ msg }) => msg === 'security')

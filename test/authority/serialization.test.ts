@@ -21,7 +21,7 @@ beforeAll(async () => {
     () => link.close(),
     () => database.close(),
   )
-}, 60_000)
+})
 afterAll(async () => {
   for (const close of closing) await close()
 })

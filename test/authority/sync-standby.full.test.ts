@@ -94,7 +94,7 @@ const isConsumedNow = async (authority: TestAuthority, token: string): Promise<b
 
 afterEach(async () => {
   for (const close of closing.splice(0)) await close().catch(() => undefined)
-}, 60_000)
+})
 
 describeWith(await installedPostgres(), 'An authority that requires a synchronous standby', () => {
   it('answers no introspection within 6 seconds of being cut off, while another revokes at the standby', async () => {
@@ -130,7 +130,7 @@ describeWith(await installedPostgres(), 'An authority that requires a synchronou
     expect([ready.status, await ready.text()]).toEqual([503, expect.stringContaining('standby')])
     const metrics = await (await fetch(`${authority.metricsUrl}/metrics`)).text()
     expect(Number(/^usher_standby_silent_seconds.* (\S+)$/m.exec(metrics)?.[1])).toBeGreaterThan(5)
-  }, 120_000)
+  })
 
   it('acknowledges nothing that the standby does not have, says so as an outage, and goes on once it is back', async () => {
     const { following, authority } = await standOf()
@@ -145,7 +145,7 @@ describeWith(await installedPostgres(), 'An authority that requires a synchronou
     expect(isAcknowledged(await revoke(authority, testAgent(authority)))).toBe(false)
     expect(isAcknowledged(await revoke(authority, agent))).toBe(true)
     expect(await introspected(authority, rpt)).toBe(false)
-  }, 120_000)
+  })
 
   it('takes a commit for none whose wait for the standby was ended, though Postgres calls it done', async () => {
     const { pair, following, authority } = await standOf()
@@ -165,7 +165,7 @@ describeWith(await installedPostgres(), 'An authority that requires a synchronou
     })
     // The last word of the standby is not 5 seconds old.
     expect((await revoked).status).toBe(503)
-  }, 120_000)
+  })
 
   it('does not start without one, and names the setting and the remedy', async () => {
     const { pair, following } = await pairOf()
@@ -174,7 +174,7 @@ describeWith(await installedPostgres(), 'An authority that requires a synchronou
     await expect(startTestAuthority({ environment })).rejects.toThrow(
       /^UMA_AS_REQUIRE_SYNC_STANDBY: .*Start the standby and name it in synchronous_standby_names/,
     )
-  }, 120_000)
+  })
 
   it('loses no acknowledged revoke, block, consume or decision when the primary is killed under load', async () => {
     const { pair, authority, takenOver } = await standOf()

@@ -24,7 +24,7 @@ describeWith(installedBrowser(), 'What she decides on her page', path => {
   beforeAll(async () => {
     devices.touch = await stand.deviceOf(PHONE)
     devices.keyboard = await stand.deviceOf(DESK)
-  }, 60_000)
+  })
 
   describe.each(WAYS)('by $name', ({ name, press, hold, write }) => {
     const page = () => devices[name].page

@@ -19,7 +19,7 @@ describeWith(installedBrowser(), 'Hostile requests on her page', path => {
   let phone: Device
   beforeAll(async () => {
     phone = await stand.deviceOf(PHONE)
-  }, 60_000)
+  })
 
   it('shows a hundred hostile values of one call whole, as text, with what nobody would see written out', async () => {
     const agent = testAgent(authority)
@@ -63,7 +63,7 @@ describeWith(installedBrowser(), 'Hostile requests on her page', path => {
         dialogs.push(dialog.message())
         void dialog.dismiss()
       })
-    }, 60_000)
+    })
 
     it('are at least a hundred', () => {
       expect(HOSTILE_CARDS.length).toBeGreaterThanOrEqual(100)

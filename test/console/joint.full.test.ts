@@ -39,7 +39,7 @@ describeWith(installedBrowser(), 'The page about joint accounts', path => {
       devices[name] = await browser.open(authority.ownerUrl, options)
       await enrolled(devices[name], { authority, owner })
     }
-  }, 60_000)
+  })
   afterEach(async () => {
     stand.served.mandate = stand.mandate
     await stand.own('DELETE', `/${ACCOUNT}`)

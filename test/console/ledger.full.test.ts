@@ -23,7 +23,7 @@ describeWith(installedBrowser(), 'Searching her ledger', path => {
     await early.granted()
     // More than the page shows of it at first.
     for (let agents = 0; agents < 20; agents++) await testAgent(authority).granted()
-  }, 120_000)
+  })
 
   describe.each(WAYS)('by $name', ({ device: options, write }) => {
     it('finds by words and by days what is older than what it shows at first', async () => {

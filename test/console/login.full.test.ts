@@ -33,7 +33,7 @@ describeWith(installedBrowser(), 'A login at her realm', path => {
       logins: { alice: 'alice-at-work' },
       environment: { UMA_AS_CONSOLE_CLIENT: PAGE, UMA_AS_CONSOLE_SCOPE: 'openid owner' },
     })
-  }, 120_000)
+  })
   afterAll(() => stand.close())
   // It knows nobody of the test before.
   beforeEach(() => stand.realm.admitPage(`${stand.authority.ownerUrl}/`))

@@ -28,7 +28,7 @@ describeWith(installedBrowser(), 'The page about notifications', path => {
   beforeAll(async () => {
     devices.touch = await stand.deviceOf(PHONE)
     devices.keyboard = await stand.deviceOf(DESK)
-  }, 60_000)
+  })
   afterEach(async () => {
     for (const { id } of await listed())
       await authority.call(authority.alice, { method: 'DELETE', target: `/owner/notifications/${id}` })

@@ -24,7 +24,7 @@ describeWith(installedBrowser(), 'The page about an organization', path => {
       devices[name] = await browser.open(authority.ownerUrl, options)
       await enrolled(devices[name], { authority, owner })
     }
-  }, 60_000)
+  })
   afterEach(async () => {
     await stand.own('DELETE')
     await until(async () => (await members()) === 0)

@@ -107,7 +107,7 @@ describeWith('found' in servers ? installedBrowser() : servers, 'A page whose da
     authority = await startTestAuthority({ environment: { DATABASE_URL: link.url } })
     device = await browser.open(authority.ownerUrl, DESK)
     await enrolled(device, { authority, owner: authority.alice })
-  }, 120_000)
+  })
   afterAll(async () => {
     await away.end()
     await authority?.close()

@@ -197,7 +197,7 @@ describeWith(installedBrowser(), 'Passkeys', path => {
         environment: { UMA_AS_CONSOLE_CLIENT: PAGE, UMA_AS_CONSOLE_SCOPE: 'openid owner' },
       })
       realm.realm.admitPage(`${pageOf(realm.authority)}/`)
-    }, 120_000)
+    })
     afterAll(() => realm.close())
 
     it('sign what she approves, which the login alone does not', async () => {

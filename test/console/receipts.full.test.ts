@@ -24,7 +24,7 @@ describeWith(installedBrowser(), 'Her ledger', path => {
   beforeAll(async () => {
     devices.touch = await stand.deviceOf(PHONE)
     devices.keyboard = await stand.deviceOf(DESK)
-  }, 60_000)
+  })
 
   const openLedger = async (page: Page): Promise<void> => {
     await page.goto(`${authority.ownerUrl}/#/operators`)

@@ -18,7 +18,7 @@ describeWith(installedBrowser(), 'The page of the owner', path => {
   beforeAll(async () => {
     phone = await stand.deviceOf(PHONE)
     desk = await stand.deviceOf(DESK)
-  }, 60_000)
+  })
 
   it('is served under one strict policy, compressed to less than 120 kB, and only where it is wanted', async () => {
     let bytes = 0

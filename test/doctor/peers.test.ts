@@ -78,7 +78,7 @@ beforeAll(async () => {
   file('keys.json', JSON.stringify({ keys: [generatePrivateJwk()] }))
   door = createServer({ ...one, ca: ca.cert, requestCert: true, rejectUnauthorized: true })
   await new Promise<void>(resolve => void door.listen(0, '127.0.0.1', resolve))
-}, 120_000)
+})
 afterAll(async () => {
   door.close()
   await Promise.all([tally.close(), organization.close()])

@@ -243,4 +243,4 @@ test('the gRPC door and the HTTP door answer one call alike: status, header fiel
     expect.arrayContaining(['200 ', '401 insufficient_authorization', '400 invalid_request']),
   )
   expect(seen.size).toBeGreaterThan(6)
-}, 60_000)
+})

@@ -118,5 +118,5 @@ describeWith(await envoy(), 'An owner who is added while everything runs', found
     // Of alice nothing changed, and everybody is who they were.
     expect((await fetch(stack.resource)).status).toBe(405)
     expect(stack.children.map(({ pid }) => pid)).toEqual(pids)
-  }, 120_000)
+  })
 })

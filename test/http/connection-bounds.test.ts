@@ -17,7 +17,7 @@ const BOUNDS: ConnectionBounds = {
   connectionsMax: 3,
 }
 /** Node looks once a second, and the machine may be busy. */
-const LATE_MS = 2_500
+const LATE_MS = 10_000
 /** More than all the buffers between two sockets of one machine. */
 const LARGE = 'x'.repeat(32 * 1_048_576)
 

@@ -31,7 +31,7 @@ beforeAll(async () => {
     database.db,
   )
   await sql`ANALYZE`.execute(database.db)
-}, 60_000)
+})
 
 /** How many statements were sent for it. */
 async function statementsOf(work: () => Promise<unknown>): Promise<number> {

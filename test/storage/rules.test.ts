@@ -151,7 +151,7 @@ describe("The owner's approval of a lineage", () => {
       { numRuns: 60, examples: [[[[], [], ['approved', 'revoked', 'admitted'], [], []]]] },
     )
     expect(Math.min(seen.approved, seen.not)).toBeGreaterThan(3)
-  }, 120_000)
+  })
 
   async function live(events: readonly string[][]) {
     const owner = await seed.seedOwner(database.db)

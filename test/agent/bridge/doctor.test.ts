@@ -18,7 +18,7 @@ const children: ChildProcess[] = []
 beforeAll(async () => {
   stack = await startStack({})
   folder = await bridgeFolder()
-}, 120_000)
+})
 afterAll(async () => {
   for (const child of children) child.kill('SIGKILL')
   await stack?.stop()

@@ -110,7 +110,7 @@ beforeAll(async () => {
     join(folder.folder, 'accepted'),
     `${(await Promise.all(stacks.map(tradingTerms))).join('\n')}\n`,
   )
-}, 120_000)
+})
 afterAll(async () => {
   for (const stack of stacks) await stack.stop()
   await folder?.remove()

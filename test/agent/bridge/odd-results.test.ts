@@ -32,7 +32,7 @@ beforeAll(async () => {
   folder = await bridgeFolder()
   for (const kind of KINDS)
     clients.push(await startBridge({ kind, name: kind, resources: [tools.url.href], state: folder.folder }))
-}, 60_000)
+})
 afterAll(async () => {
   for (const client of clients) await client.close()
   await tools?.close()

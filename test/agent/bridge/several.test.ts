@@ -67,7 +67,7 @@ describe('Several resources behind one bridge', () => {
     await expect.poll(changes).toBeGreaterThan(before)
     expect(await names()).toContain('late_portfolio_read')
     expect((await call('late_portfolio_read')).text).toBe('12 VTI, 40 BND')
-  }, 60_000)
+  })
 
   it('take none of the others with them: one that never answers', async () => {
     const silent = createServer(() => undefined).listen(0, '127.0.0.1')

@@ -138,7 +138,7 @@ describe('A grant', () => {
     expect(elicited).toHaveLength(1)
     expect(await pendingOf(stand.owner)).toEqual([])
     await stand.changeTerms('reading', { expires_in: 3600 })
-  }, 60_000)
+  })
 
   it('is renewed once for calls that come together', async () => {
     await stand.changeTerms('reading', { expires_in: 25 })
