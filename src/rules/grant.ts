@@ -2,9 +2,12 @@
  * Owns what a grant rests on, in the contract's names, from the agreement that is weighed to the row that is
  * written. Contract: "Grant (RPT) liveness", "Permission ticket" (awaiting-owner).
  */
+import { s256Json } from '../wire/encoding.ts'
 import type { RequestFacts } from './conditions.ts'
+import type { ConnectionState } from './connection.ts'
 import type { GrantContent } from './grant-content.ts'
-import type { OrganizationEpochs } from './membership.ts'
+import type { OrganizationEpochs, Reach } from './membership.ts'
+import type { DeclaredConsequences } from './permission.ts'
 
 /** What a grant is made of, whether it is made at once or kept until the owner has approved. */
 export interface GrantBasis extends GrantContent {
@@ -24,4 +27,156 @@ export interface GrantBasis extends GrantContent {
   organization?: OrganizationEpochs | undefined
   /** What the tier's rules see of the agreement itself, kept for when they are evaluated again. */
   facts: Pick<RequestFacts, 'assurance' | 'request'>
+}
+
+/** The connection that a request was weighed on, or approved for; its generation is null if there is none. */
+export interface KnownConnection {
+  readonly status: ConnectionState
+  readonly generation: number | null
+}
+
+/** What the records say now about what a grant rests on; undefined is what is not there any more. */
+export interface GrantFacts {
+  /** Nobody is granted access to what is hers. */
+  readonly suspended: boolean
+  readonly operatorBlocked: boolean
+  readonly connection: KnownConnection
+  readonly server: { resource_uri: string; status: string; generation: number } | undefined
+  readonly resource:
+    | ({ client_id: string; resource_scopes: readonly string[]; org: Reach | null } & DeclaredConsequences)
+    | undefined
+  readonly tier: { tier_id: string; epoch: number; version: number } | undefined
+  /** If an organization governs the resource: its epochs, and whether whom it demands has vouched. */
+  readonly organization: { epochs: OrganizationEpochs; vouched: boolean } | undefined
+  /** What was judged again by the present facts; absent if the request was weighed by these. */
+  readonly judged?: {
+    /** The organization that governs the resource lets this agent act for the owner. */
+    readonly delegated: boolean
+    /** Everything that the tier requires to be attested is attested. */
+    readonly clearanceMet: boolean
+    /** A rule of the tier refuses the request. */
+    readonly refusedByRule: boolean
+  }
+}
+
+/** A sentence for the agent; `reason` is the word of the organization, where it is one. */
+export interface GrantFault {
+  readonly sentence: string
+  readonly reason?: string
+}
+
+/**
+ * Why no grant may be made on a basis any more (403 `request_denied` if it was approved before), or undefined
+ * if all that it rests on stands: no approval survives a block, a revocation, or the end of what it was
+ * about. Asked under the lock of the queue before a request is held, and when an approval is collected; the
+ * statement that records a grant demands the same (storage/authority/grants).
+ */
+export function standsOn(
+  basis: GrantBasis & { connection: KnownConnection },
+  facts: GrantFacts,
+): GrantFault | undefined {
+  const { connection, server, resource, tier, judged } = facts
+  if (facts.suspended) return { sentence: SUSPENDED_OWNER }
+  if (facts.operatorBlocked) return { sentence: 'The owner has since blocked the operator of this agent.' }
+  if (connection.status !== basis.connection.status || connection.generation !== basis.connection.generation)
+    return {
+      sentence: 'The owner has since revoked this connection; a new request starts from first contact.',
+    }
+  if (server?.status !== 'active')
+    return { sentence: 'The resource server no longer has protection access for this owner.' }
+  if (resource?.client_id !== basis.client_id) return { sentence: 'The resource is no longer registered.' }
+  if (tier?.tier_id !== basis.tier_id || tier.epoch !== basis.tier_epoch)
+    return { sentence: 'No tier governs this resource any more.' }
+  if (resource.org !== null && !isGoverned(basis))
+    return {
+      sentence: 'An organization has come to govern this resource since the agreement; make the call again.',
+    }
+  const reason = takenAway(basis, resource.org, facts.organization)
+  if (reason !== undefined)
+    return { sentence: 'The organization that governs this resource no longer shares it.', reason }
+  return (
+    (judged && judgedFault(judged)) ?? (isUnchanged(basis, { server, resource, tier }) ? undefined : CHANGED)
+  )
+}
+
+/** Also where terms are offered. */
+export const SUSPENDED_OWNER = 'Access to this owner’s resources is suspended, so no agent is let in.'
+
+/** Also where the agreement is presented. */
+export const NOT_DELEGATED: Required<GrantFault> = {
+  sentence: 'The organization that governs this resource lets only the owner’s own agents use it.',
+  reason: 'not_delegated',
+}
+
+const CHANGED: GrantFault = {
+  sentence: 'The resource or its terms changed since the agreement; make the call again.',
+}
+
+/** Any loss by an organization that has no word of its own. */
+export const ORGANIZATION_REVOKED = 'organization_revoked'
+
+/** Whether an organization governed the resource when the agreement was weighed. */
+export function isGoverned({ organization }: Pick<GrantBasis, 'organization'>): boolean {
+  return organization !== undefined && organization.handle !== null
+}
+
+/**
+ * What the organization took away since the agreement, as a word for the agent; undefined if its part is
+ * unchanged, and the identity provider that it now requires has vouched. `organization_revoked` is any loss
+ * that has no word of its own: she is in another group, has left, or has joined since.
+ */
+function takenAway(
+  basis: Pick<GrantBasis, 'organization'>,
+  org: Reach | null,
+  now: GrantFacts['organization'],
+): string | undefined {
+  if (org === null && !isGoverned(basis)) return undefined
+  if (org === 'governed') return 'not_shared'
+  if (org === null || now === undefined) return ORGANIZATION_REVOKED
+  const { epochs, vouched } = now
+  const then = basis.organization
+  const stands =
+    vouched &&
+    epochs.membership === then?.membership &&
+    epochs.handle === then.handle &&
+    epochs.operator === then.operator
+  return stands ? undefined : ORGANIZATION_REVOKED
+}
+
+function judgedFault(judged: NonNullable<GrantFacts['judged']>): GrantFault | undefined {
+  if (!judged.delegated) return NOT_DELEGATED
+  if (!judged.clearanceMet)
+    return {
+      sentence: 'The owner has since asked for a clearance that no authority known to her attests.',
+      reason: 'clearance_unmet',
+    }
+  return judged.refusedByRule
+    ? { sentence: "The owner's policy refuses this request by what she knows now." }
+    : undefined
+}
+
+/** The terms, the resource's address, classes and scopes are as they were agreed to. */
+function isUnchanged(
+  basis: GrantBasis,
+  { server, resource, tier }: { [Name in 'server' | 'resource' | 'tier']: NonNullable<GrantFacts[Name]> },
+): boolean {
+  return (
+    tier.version === basis.tier_version &&
+    server.generation === basis.server_generation &&
+    server.resource_uri === basis.aud &&
+    isDeclaredAlike(resource, basis.declared ?? basis) &&
+    basis.resource_scopes.every(scope => resource.resource_scopes.includes(scope))
+  )
+}
+
+/**
+ * Whether the same classes are declared. Without `tools` (requests that were held before tools were
+ * recorded), only the classes of the resources are compared.
+ */
+function isDeclaredAlike(
+  a: DeclaredConsequences,
+  b: { consequence: string | null; tools?: DeclaredConsequences['tools'] },
+): boolean {
+  if (a.consequence !== b.consequence) return false
+  return b.tools === undefined || s256Json({ tools: a.tools }) === s256Json({ tools: b.tools })
 }

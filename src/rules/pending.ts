@@ -1,8 +1,8 @@
 /**
- * Owns the caps of the owner's queue, its lanes, and what is checked again when an approval is collected.
- * Contract: "Permission ticket" (the row of the pending queue), "Limits" (pending queue), "Connection".
+ * Owns the caps of the owner's queue, and its lanes. Contract: "Permission ticket" (the row of the pending
+ * queue), "Limits" (pending queue).
  */
-import type { ConnectionState, PendingKind } from './connection.ts'
+import type { PendingKind } from './connection.ts'
 
 /** Depths, in waiting items. */
 export interface QueueCaps {
@@ -77,75 +77,4 @@ function queueFull(counts: QueueCounts, request: QueueRequest, caps: QueueCaps):
   return counts.attested < caps.attested
     ? undefined
     : 'Too many new agents wait for the owner; try again when she has decided some of them.'
-}
-
-/** Facts that may have changed between the owner's approval and the poll that collects it. */
-export interface CollectionFacts {
-  readonly operatorBlocked: boolean
-  readonly connection: ConnectionState
-  /** The connection's generation is the one the approval was given for. */
-  readonly sameGeneration: boolean
-  readonly tierGoverns: boolean
-  readonly resourceServerActive: boolean
-  readonly resourceRegistered: boolean
-  /** The terms, the resource's class and scopes are as they were agreed to. */
-  readonly unchanged: boolean
-  /** An organization governs the resource, and did not when the agreement was held. */
-  readonly governedSince: boolean
-  /** What the organization that governs the resource has taken away since, as its word for the agent. */
-  readonly organizationTook: string | undefined
-  /** If an organization governs the resource: it lets this agent act for the owner. */
-  readonly delegated: boolean
-  /** Everything that the tier requires to be attested is attested. */
-  readonly clearanceMet: boolean
-  /** A rule of the tier refuses the request by the present facts. */
-  readonly refusedByRule: boolean
-}
-
-/** A sentence for the agent; `reason` is the word of the organization, where it is one. */
-export interface CollectionFault {
-  readonly sentence: string
-  readonly reason?: string
-}
-
-/**
- * Why an approved request is still refused when it is collected (403 `request_denied`), or undefined: no
- * approval survives a block, a revocation, or the end of what it was about.
- */
-export function collectionFault(facts: CollectionFacts): CollectionFault | undefined {
-  if (facts.operatorBlocked) return { sentence: 'The owner has since blocked the operator of this agent.' }
-  if (facts.connection !== 'active' || !facts.sameGeneration)
-    return {
-      sentence: 'The owner has since revoked this connection; a new request starts from first contact.',
-    }
-  if (!facts.resourceServerActive)
-    return { sentence: 'The resource server no longer has protection access for this owner.' }
-  if (!facts.resourceRegistered) return { sentence: 'The resource is no longer registered.' }
-  if (!facts.tierGoverns) return { sentence: 'No tier governs this resource any more.' }
-  if (facts.governedSince)
-    return {
-      sentence: 'An organization has come to govern this resource since the agreement; make the call again.',
-    }
-  if (facts.organizationTook !== undefined)
-    return {
-      sentence: 'The organization that governs this resource no longer shares it.',
-      reason: facts.organizationTook,
-    }
-  if (!facts.delegated) return NOT_DELEGATED
-  if (!facts.clearanceMet)
-    return {
-      sentence: 'The owner has since asked for a clearance that no authority known to her attests.',
-      reason: 'clearance_unmet',
-    }
-  if (facts.refusedByRule)
-    return { sentence: "The owner's policy refuses this request by what she knows now." }
-  if (!facts.unchanged)
-    return { sentence: 'The resource or its terms changed since the agreement; make the call again.' }
-  return undefined
-}
-
-/** Also where the agreement is presented. */
-export const NOT_DELEGATED: Required<CollectionFault> = {
-  sentence: 'The organization that governs this resource lets only the owner’s own agents use it.',
-  reason: 'not_delegated',
 }

@@ -1,13 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  collectionFault,
-  QUEUE_CAPS,
-  queueAnswer,
-  type CollectionFacts,
-  type QueueCounts,
-  type QueueRequest,
-} from '../../src/rules/pending.ts'
+import { QUEUE_CAPS, queueAnswer, type QueueCounts, type QueueRequest } from '../../src/rules/pending.ts'
 
 const EMPTY: QueueCounts = { unattested: 0, attested: 0, ofOperator: 0, operationsOfHandle: 0 }
 const STRANGER: QueueRequest = { kind: 'connection', attested: false, repeats: false }
@@ -75,44 +68,5 @@ describe("the owner's pending queue", () => {
       ),
     )
     expect(QUEUE_CAPS).toEqual({ unattested: 5, attested: 40, perOperator: 5, operationsPerConnection: 20 })
-  })
-})
-
-describe('an approval is collected', () => {
-  const STANDS: CollectionFacts = {
-    operatorBlocked: false,
-    connection: 'active',
-    sameGeneration: true,
-    tierGoverns: true,
-    resourceServerActive: true,
-    resourceRegistered: true,
-    unchanged: true,
-    governedSince: false,
-    organizationTook: undefined,
-    delegated: true,
-    clearanceMet: true,
-    refusedByRule: false,
-  }
-
-  it('while everything it was about still stands', () => {
-    expect(collectionFault(STANDS)).toBeUndefined()
-  })
-
-  it.each<[string, Partial<CollectionFacts>, RegExp]>([
-    ['the owner blocked the operator', { operatorBlocked: true }, /blocked the operator/],
-    ['the organization took back what it shares', { organizationTook: 'not_shared' }, /no longer shares it/],
-    ['an organization came to govern it', { governedSince: true }, /come to govern this resource/],
-    ['the organization lets the agent act no more', { delegated: false }, /only the owner’s own agents/],
-    ['the owner revoked the connection', { connection: 'revoked' }, /revoked this connection/],
-    ['there is no connection', { connection: 'none' }, /revoked this connection/],
-    ['the agent was revoked and admitted again', { sameGeneration: false }, /revoked this connection/],
-    ['no tier governs the resource', { tierGoverns: false }, /No tier governs/],
-    ['the resource server was withdrawn', { resourceServerActive: false }, /protection access/],
-    ['she asks for a clearance', { clearanceMet: false }, /clearance/],
-    ['a rule refuses it by now', { refusedByRule: true }, /policy refuses/],
-    ['the terms or the resource changed', { unchanged: false }, /changed since/],
-    ['the resource is gone', { resourceRegistered: false }, /no longer registered/],
-  ])('but is refused where %s', (_why, changed, sentence) => {
-    expect(collectionFault({ ...STANDS, ...changed })?.sentence).toMatch(sentence)
   })
 })

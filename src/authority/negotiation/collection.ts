@@ -3,19 +3,11 @@
  * that it rests on; a denial says why; the agent may withdraw. Contract: "Permission ticket"
  * (awaiting-owner).
  */
-import type { GrantBasis } from '../../rules/grant.ts'
-import { isVouchedFor, type AcceptedIdentity } from '../../rules/identity-assertion.ts'
-import { mayDelegateTo, vouchingOf, type Reach } from '../../rules/membership.ts'
-import { collectionFault, type CollectionFacts } from '../../rules/pending.ts'
+import { ORGANIZATION_REVOKED, standsOn, type GrantBasis } from '../../rules/grant.ts'
+import { mayDelegateTo } from '../../rules/membership.ts'
 import { ORGANIZATION_REFUSED, refusalWords } from '../../rules/ruling.ts'
-import { readGovernedResource } from '../../storage/authority/governance.ts'
 import { GrantsFull, recordGrant } from '../../storage/authority/grants/issue.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
-import {
-  readMembership,
-  readOrganizationEpochs,
-  type Membership,
-} from '../../storage/authority/membership.ts'
 import { collectFamily } from '../../storage/authority/pending.ts'
 import { readStanding, type StandingFacts } from '../../storage/authority/standing.ts'
 import { endFamily, readFamily, type FamilyRow } from '../../storage/authority/tickets.ts'
@@ -33,16 +25,9 @@ import {
   trajectoryCountTo,
   type Weighing,
 } from './evaluation.ts'
-import {
-  CLEARANCE_UNMET,
-  freshMembership,
-  isDeclaredAlike,
-  isNothing,
-  requirementOf,
-  SUSPENDED,
-  type Governed,
-} from './governance.ts'
+import { CLEARANCE_UNMET, type Governed } from './governance.ts'
 import { clearanceOf, FactsMoved, type GrantLimit } from './grant.ts'
+import { readGrounds } from './grant-facts.ts'
 import { consult, type Asking, type Consulted, type Consulting } from './organization.ts'
 import type { Authority } from '../context.ts'
 import { tellWithdrawn } from './withdrawals.ts'
@@ -89,9 +74,6 @@ function denialOf(by: string | null): { sentence: string; reason?: string } {
     }
   return { sentence: 'The owner denied this request.' }
 }
-
-/** Any loss by an organization that has no word of its own. */
-const ORGANIZATION_REVOKED = 'organization_revoked'
 
 type Outcome = 'granted' | 'gone' | 'moved' | 'full'
 
@@ -189,35 +171,6 @@ async function answerGone(db: Db, family: FamilyRow): Promise<Collected> {
   return seen?.decision === 'denied' ? { kind: 'refused', ...denialOf(seen.decided_by) } : { kind: 'gone' }
 }
 
-/** Whether an organization governed the resource when the agreement was held. */
-function isGoverned({ organization }: GrantBasis): boolean {
-  return organization !== undefined && organization.handle !== null
-}
-
-/**
- * What the organization took away since the agreement, as a word for the agent; undefined if its part is
- * unchanged, and the identity provider that it now requires has vouched. `organization_revoked` is any loss
- * that has no word of its own: she is in another group, has left, or has joined since.
- */
-async function takenAway(
-  db: Db,
-  { org, organization }: { org: Reach | null; organization: Membership | undefined },
-  { basis, identity }: { basis: GrantBasis; identity: AcceptedIdentity | null },
-): Promise<string | undefined> {
-  const { organization: then, owner, handle, operator } = basis
-  if (org === null && !isGoverned(basis)) return undefined
-  if (org === 'governed') return 'not_shared'
-  if (org === null || organization === undefined || then === undefined) return ORGANIZATION_REVOKED
-  const now = await readOrganizationEpochs(db, owner, { handle, operator })
-  const vouching = vouchingOf(organization)
-  const stands =
-    organization.org_epoch === then.membership &&
-    (vouching === undefined || (!('fault' in vouching) && isVouchedFor(identity, vouching))) &&
-    now.handle === then.handle &&
-    now.operator === then.operator
-  return stands ? undefined : ORGANIZATION_REVOKED
-}
-
 /** The conditions under which an approval is collected. */
 interface Standing extends Pick<Governed, 'tier' | 'organization' | 'attesting'> {
   standing: StandingFacts
@@ -233,10 +186,8 @@ async function readAgain(
   basis: GrantBasis,
 ): Promise<Standing | { withdrawn: { sentence: string; reason?: string | undefined } }> {
   const { owner } = family
-  const { server, resource, tier, suspended } = await readGovernedResource(db, basis)
-  if (suspended === true) return { withdrawn: { sentence: SUSPENDED.fault } }
-  const org = resource?.org ?? null
-  const organization = org === null || !isGoverned(basis) ? undefined : await freshMembership(db, owner)
+  const grounds = await readGrounds(db, basis, family.identity)
+  const { resource, tier, membership: organization, asksClearance, attesting } = grounds
   const standing = await readStanding(db, owner, {
     handle: basis.handle,
     tier_id: basis.tier_id,
@@ -245,38 +196,23 @@ async function readAgain(
     operator: family.operator ?? undefined,
     membership: organization?.join_id,
   })
-  const asksClearance = tier !== undefined && !isNothing(requirementOf({ organization, tier }))
-  const attesting = asksClearance ? (organization ?? (await readMembership(db, owner))) : undefined
-  const taken = await takenAway(db, { org, organization }, { basis, identity: family.identity })
-  const facts: CollectionFacts = {
+  const { jkt, operation } = basis
+  const approved = { ...basis, connection: { status: 'active', generation: family.generation } as const }
+  const withdrawn = standsOn(approved, {
+    ...grounds,
     operatorBlocked: standing.operatorBlocked,
-    connection: standing.status,
-    sameGeneration: standing.generation === family.generation,
-    tierGoverns: tier?.tier_id === basis.tier_id && tier.epoch === basis.tier_epoch,
-    resourceServerActive: server?.status === 'active',
-    resourceRegistered: resource?.client_id === basis.client_id,
-    unchanged:
-      tier?.version === basis.tier_version &&
-      server?.generation === basis.server_generation &&
-      resource !== undefined &&
-      isDeclaredAlike(resource, basis.declared ?? basis) &&
-      basis.resource_scopes.every(scope => resource.resource_scopes.includes(scope)),
-    governedSince: org !== null && !isGoverned(basis),
-    organizationTook: taken,
-    delegated:
-      organization === undefined ||
-      mayDelegateTo(organization, { first_party: isFirstParty(standing, basis.jkt) }),
-    clearanceMet: !asksClearance || attesting !== undefined,
-    refusedByRule:
-      tier !== undefined &&
-      resource !== undefined &&
-      refusesNow({ tier, resource }, standing, {
-        ...basis.facts,
-        jkt: basis.jkt,
-        operation: basis.operation,
-      }),
-  }
-  const withdrawn = collectionFault(facts)
+    connection: standing,
+    judged: {
+      delegated:
+        organization === undefined ||
+        mayDelegateTo(organization, { first_party: isFirstParty(standing, jkt) }),
+      clearanceMet: !asksClearance || attesting !== undefined,
+      refusedByRule:
+        tier !== undefined &&
+        resource !== undefined &&
+        refusesNow({ tier, resource }, standing, { ...basis.facts, jkt, operation }),
+    },
+  })
   if (withdrawn === undefined)
     return { tier: tier!, standing, ...(organization && { organization }), ...(attesting && { attesting }) }
   return { withdrawn }

@@ -8,7 +8,7 @@ import { consequenceFact, parseCondition, type RequestFacts } from '../../rules/
 import { answerFor, OPERATORS_PER_CONNECTION_MAX } from '../../rules/connection.ts'
 import { isAlwaysAsked } from '../../rules/envelope.ts'
 import { mayDelegateTo, type OrganizationEpochs } from '../../rules/membership.ts'
-import { NOT_DELEGATED } from '../../rules/pending.ts'
+import { NOT_DELEGATED } from '../../rules/grant.ts'
 import { jointAccountOf } from '../../rules/joint.ts'
 import { grantScope, operationConsequence } from '../../rules/permission.ts'
 import { ORGANIZATION_WORD, refusalWords, underRuling } from '../../rules/ruling.ts'

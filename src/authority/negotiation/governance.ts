@@ -2,13 +2,12 @@
  * The state of a requested resource, read again at every presentation, because a sealed ticket carries only
  * names. Contract: "Policy vocabulary and tiers" (an ungoverned resource is denied).
  */
-import { isDeepStrictEqual } from 'node:util'
-import type { DeclaredConsequences } from '../../rules/permission.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import { readGovernedResource, type GovernedReading } from '../../storage/authority/governance.ts'
 import type { Vouching } from '../../rules/identity-assertion.ts'
 import { intersectClearances } from '../../rules/envelope.ts'
 import type { ClearanceRequirement } from '../../rules/clearance.ts'
+import { SUSPENDED_OWNER } from '../../rules/grant.ts'
 import { jointAccountOf } from '../../rules/joint.ts'
 import { governedFault, STALE_SECONDS, vouchingOf } from '../../rules/membership.ts'
 import { readMembership, type Membership } from '../../storage/authority/membership.ts'
@@ -33,35 +32,6 @@ export type Governed = Required<Omit<GovernedReading, 'suspended'>> & {
  */
 export function isSameTier({ tier: a }: Governed, { tier: b }: Governed): boolean {
   return a.tier_id === b.tier_id && a.version === b.version && a.epoch === b.epoch
-}
-
-/**
- * Whether everything that a grant rests on is the same. That the scopes still exist was checked when each was
- * read.
- */
-export function isSameGoverned(a: Governed, b: Governed): boolean {
-  return (
-    isSameTier(a, b) &&
-    a.server.generation === b.server.generation &&
-    a.server.resource_uri === b.server.resource_uri &&
-    isDeclaredAlike(a.resource, b.resource) &&
-    a.resource.org === b.resource.org &&
-    a.organization?.org_epoch === b.organization?.org_epoch &&
-    isDeepStrictEqual(a.vouching, b.vouching) &&
-    a.attesting?.org_epoch === b.attesting?.org_epoch
-  )
-}
-
-/**
- * Whether the same classes are declared. Without `tools` (requests that were held before tools were
- * recorded), only the classes of the resources are compared.
- */
-export function isDeclaredAlike(
-  a: DeclaredConsequences,
-  b: { consequence: string | null; tools?: DeclaredConsequences['tools'] },
-): boolean {
-  if (a.consequence !== b.consequence) return false
-  return b.tools === undefined || isDeepStrictEqual(a.tools, b.tools)
 }
 
 /**
@@ -142,15 +112,15 @@ async function readGovernedOnce(db: Db, of: RequestedResource): Promise<Governin
 }
 
 /** Stands for a resource server, for resources that a joint account registers. */
-function jointly({ client_id }: { client_id: ClientId }): GovernedReading['server'] {
+export function jointly({ client_id }: { client_id: ClientId }): GovernedReading['server'] {
   const account = jointAccountOf(client_id)
   return account && { client_id, resource_uri: account, status: 'active', generation: 0 }
 }
 
 /** The refusal if the operator of this authority has suspended access to everything of an owner. */
-export const SUSPENDED = {
+const SUSPENDED = {
   code: 'suspended',
-  fault: 'Access to this owner’s resources is suspended, so no agent is let in.',
+  fault: SUSPENDED_OWNER,
 }
 
 /** The charter's own word for what a ceiling leaves out, as `/decision` says it. */

@@ -5,6 +5,7 @@
  */
 import { reasonOf } from '../../rules/agreement.ts'
 import { stateWithin } from '../../rules/connection.ts'
+import { standsOn, type KnownConnection } from '../../rules/grant.ts'
 import { jointAccountOf } from '../../rules/joint.ts'
 import { queueAnswer } from '../../rules/pending.ts'
 import { enforcedProhibitions } from '../../rules/prohibition.ts'
@@ -14,7 +15,6 @@ import { inTransaction } from '../../storage/core/database.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
 import type { ShownItem } from '../../storage/authority/shown-item.ts'
-import { readOrganizationEpochs } from '../../storage/authority/membership.ts'
 import { isAnyBlocked } from '../../storage/authority/operators.ts'
 import { notify } from '../../storage/authority/notifications.ts'
 import { lockQueue } from '../../storage/authority/owners.ts'
@@ -31,8 +31,8 @@ import { termsDocument } from '../../wire/terms.ts'
 import type { Decision } from '../../surface/token/negotiation.ts'
 import type { Authority } from '../context.ts'
 import { refuseAgreement, shownMission, type Refusing, type Weighed } from './presentation.ts'
-import { isSameGoverned, readGoverned } from './governance.ts'
 import { basisOf, recordPromise } from './grant.ts'
+import { readGrounds } from './grant-facts.ts'
 import { tellWithdrawn } from './withdrawals.ts'
 import { admitIntroduced, introductionStands } from '../agents/introductions.ts'
 import type { Handle } from '../../wire/identifiers.ts'
@@ -161,26 +161,27 @@ async function findLost(
 
 /**
  * Whether the record changed since it was weighed; the caller holds the queue's lock, which all that changes
- * it take.
+ * it take, and has looked whether the operator is blocked.
  */
 export async function factsMoved(tx: Tx, weighed: Weighed): Promise<boolean> {
-  const { family, agent, standing } = weighed
-  const governed = await readGoverned(tx, family)
-  if (governed.fault !== undefined || !isSameGoverned(governed, weighed.governed)) return true
-  if (weighed.introducer !== undefined) return !(await introductionStands(tx, weighed))
+  const { family, governed, standing } = weighed
+  const basis = { ...basisOf(weighed), connection: standing }
+  const grounds = await readGrounds(tx, basis, family.identity)
+  if (grounds.attesting?.org_epoch !== governed.attesting?.org_epoch) return true
+  const connection = await connectionNow(tx, weighed)
+  if (connection === undefined) return true
+  return standsOn(basis, { ...grounds, connection, operatorBlocked: false }) !== undefined
+}
+
+/** Undefined if it would come from an introduction that stands no more. */
+async function connectionNow(tx: Tx, weighed: Weighed): Promise<KnownConnection | undefined> {
+  const { family, agent, governed, standing } = weighed
+  if (weighed.introducer !== undefined) return (await introductionStands(tx, weighed)) ? standing : undefined
   const connection = await readConnection(tx, family.owner, agent.handle)
-  const isShared = weighed.governed.organization !== undefined
-  const joint = jointAccountOf(family.client_id)
-  const status = connection === undefined ? 'none' : stateWithin(connection, isShared, joint)
-  if (status !== standing.status || (connection?.generation ?? null) !== standing.generation) return true
-  const { organizationEpochs: then } = weighed
-  // On a resource of her own, a grant depends only on the membership, which was compared.
-  if (then === undefined || then.handle === null) return false
-  const now = await readOrganizationEpochs(tx, family.owner, {
-    handle: agent.handle,
-    operator: agent.operator ?? null,
-  })
-  return now.handle !== then.handle || now.operator !== then.operator
+  if (connection === undefined) return { status: 'none', generation: null }
+  const isShared = governed.organization !== undefined
+  const status = stateWithin(connection, isShared, jointAccountOf(family.client_id))
+  return { status, generation: connection.generation }
 }
 
 function sameRequest(weighed: Weighed): { handle: Handle; resource_id: string; paramsKey: string } {
