@@ -1,12 +1,17 @@
 /** LISTEN outlives the connection it stands on. Contract, "Events". */
 import { expect, it } from 'vitest'
 import { listen } from '../../src/storage/core/listen.ts'
+import { rowsOfLayer } from '../support/layer.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import { severableLink } from '../support/severable-link.ts'
 import { until } from '../support/until.ts'
 
-/** The product looks every 10 s, and waits 5 s: listen.full.test.ts. */
 const soon = { beatMs: 50, answerMs: 2_000 }
+/** How it looks after its server. The product looks every 10 s, and waits 5 s. */
+const BEATS: [string, Partial<typeof soon>][] = [
+  ['its beat', soon],
+  ['the beat of the product', {}],
+]
 
 it('a listener whose connection breaks is connected again, and hears what is said from then on', async () => {
   const database = await freshDatabase()
@@ -36,32 +41,35 @@ it('a listener whose connection breaks is connected again, and hears what is sai
   }
 })
 
-it('a listener whose server is gone without a word notices by its beat, and is connected again', async () => {
-  const database = await freshDatabase()
-  const link = await severableLink(database.url)
-  const heard: string[] = []
-  let connects = 0
-  const listener = await listen({
-    url: link.url,
-    channel: 'said',
-    onNotify: payload => heard.push(payload),
-    onConnect: () => connects++,
-    ...soon,
-  })
-  try {
-    link.freeze()
-    await until(() => connects >= 2)
-    // Said again and again, because a slow machine may take it for gone once more.
-    await until(async () => {
-      await database.pool.query('SELECT pg_notify($1, $2)', ['said', 'after'])
-      return heard.length > 0
+it.each(rowsOfLayer(BEATS, ([, beat]) => beat === soon))(
+  'a listener whose server is gone without a word notices by %s, and is connected again',
+  async (_which, beat) => {
+    const database = await freshDatabase()
+    const link = await severableLink(database.url)
+    const heard: string[] = []
+    let connects = 0
+    const listener = await listen({
+      url: link.url,
+      channel: 'said',
+      onNotify: payload => heard.push(payload),
+      onConnect: () => connects++,
+      ...beat,
     })
-  } finally {
-    await listener.close()
-    await link.close()
-    await database.close()
-  }
-})
+    try {
+      link.freeze()
+      await until(() => connects >= 2)
+      // Said again and again, because a slow machine may take it for gone once more.
+      await until(async () => {
+        await database.pool.query('SELECT pg_notify($1, $2)', ['said', 'after'])
+        return heard.length > 0
+      })
+    } finally {
+      await listener.close()
+      await link.close()
+      await database.close()
+    }
+  },
+)
 
 it('a listener that cannot reach its server at the start fails, and does not wait for ever', async () => {
   const database = await freshDatabase()

@@ -9,8 +9,8 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { serveOnLoopback } from '../../../src/agent/bridge/listen.ts'
 import type { Serving } from '../../../src/agent/bridge/serve.ts'
 import { IDLE_SECONDS } from '../../../src/http/connection-bounds.ts'
-import { DEFAULT_SPEC_NS } from '../../../src/wire/names.ts'
 import { bridgeFolder } from '../../support/bridge.ts'
+import { plainOptions } from '../../support/opened-bridge.ts'
 
 let serving: Serving | undefined
 let folder: Awaited<ReturnType<typeof bridgeFolder>> | undefined
@@ -24,19 +24,11 @@ describe('An idle connection of a client', () => {
   it('is kept by the listener of the bridge for as long as by those of servers', async () => {
     folder = await bridgeFolder()
     const token = 'A'.repeat(43)
-    serving = await serveOnLoopback(
-      {
-        resources: ['http://127.0.0.1:9/mcp'],
-        stateRoot: folder.folder,
-        accepted: new Set(),
-        holdSeconds: 1,
-        lingerSeconds: 1,
-        allowLoopback: true,
-        specNs: DEFAULT_SPEC_NS,
-        say: () => undefined,
-      },
-      { host: '127.0.0.1', port: 0, token },
-    )
+    serving = await serveOnLoopback(plainOptions('http://127.0.0.1:9/mcp', folder.folder), {
+      host: '127.0.0.1',
+      port: 0,
+      token,
+    })
     const answering: Server[] = []
     const note = (message: unknown): void => void answering.push((message as { server: Server }).server)
     channel('http.server.request.start').subscribe(note)

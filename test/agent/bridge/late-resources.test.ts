@@ -8,9 +8,8 @@ import { toNodeHandler } from '@modelcontextprotocol/node'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, it, type TestContext } from 'vitest'
-import { openBridge, type Bridge } from '../../../src/agent/bridge/core.ts'
-import { DEFAULT_SPEC_NS } from '../../../src/wire/names.ts'
-import { bridgeFolder } from '../../support/bridge.ts'
+import type { Bridge } from '../../../src/agent/bridge/core.ts'
+import { openedBridge } from '../../support/opened-bridge.ts'
 import { document, resultOf, startScriptedTools, type ScriptedTools } from '../../support/scripted-tools.ts'
 import { until } from '../../support/until.ts'
 
@@ -67,32 +66,10 @@ const ROWS: Row[] = [
   },
 ]
 
-async function bridgeTo(
-  resource: URL,
-  onTestFinished: TestContext['onTestFinished'],
-): Promise<{ bridge: Bridge; told: () => number }> {
-  const folder = await bridgeFolder()
-  const bridge = openBridge(
-    {
-      resources: [resource.href],
-      stateRoot: folder.folder,
-      accepted: new Set(),
-      holdSeconds: 1,
-      lingerSeconds: 1,
-      allowLoopback: true,
-      specNs: DEFAULT_SPEC_NS,
-      say: () => undefined,
-    },
-    'client',
-    () => ({}),
-  )
-  let told = 0
-  bridge.onChanged(() => told++)
-  onTestFinished(async () => {
-    await bridge.close()
-    await folder.remove()
-  })
-  return { bridge, told: () => told }
+async function bridgeTo(resource: URL, onTestFinished: TestContext['onTestFinished']) {
+  const { bridge, told, close } = await openedBridge(resource.href)
+  onTestFinished(close)
+  return { bridge, told }
 }
 
 describe.concurrent('The only resource of a bridge', () => {

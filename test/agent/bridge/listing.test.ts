@@ -7,9 +7,8 @@ import type { AddressInfo } from 'node:net'
 import { createMcpHandler, Server, type McpHttpHandler } from '@modelcontextprotocol/server'
 import { toNodeHandler } from '@modelcontextprotocol/node'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { openBridge, type Bridge } from '../../../src/agent/bridge/core.ts'
-import { DEFAULT_SPEC_NS } from '../../../src/wire/names.ts'
-import { bridgeFolder } from '../../support/bridge.ts'
+import type { Bridge } from '../../../src/agent/bridge/core.ts'
+import { openedBridge } from '../../support/opened-bridge.ts'
 import { startScriptedTools } from '../../support/scripted-tools.ts'
 
 let description = ''
@@ -17,7 +16,7 @@ let ttlMs = 0
 let listed = 0
 let handler: McpHttpHandler
 let http: HttpServer
-let folder: Awaited<ReturnType<typeof bridgeFolder>>
+let opened: Awaited<ReturnType<typeof openedBridge>>
 let bridge: Bridge
 
 beforeEach(async () => {
@@ -35,29 +34,15 @@ beforeEach(async () => {
   const serve = toNodeHandler(handler)
   http = createServer((request, response) => void serve(request as Parameters<typeof serve>[0], response))
   await new Promise<void>(resolve => http.listen(0, '127.0.0.1', resolve))
-  folder = await bridgeFolder()
   const { port } = http.address() as AddressInfo
-  bridge = openBridge(
-    {
-      resources: [`http://127.0.0.1:${port}/mcp`],
-      stateRoot: folder.folder,
-      accepted: new Set(),
-      holdSeconds: 1,
-      lingerSeconds: 1,
-      allowLoopback: true,
-      specNs: DEFAULT_SPEC_NS,
-      say: () => undefined,
-    },
-    'client',
-    () => ({}),
-  )
+  opened = await openedBridge(`http://127.0.0.1:${port}/mcp`)
+  bridge = opened.bridge
 })
 afterEach(async () => {
-  await bridge.close()
+  await opened.close()
   await handler.close()
   http.closeAllConnections()
   http.close()
-  await folder.remove()
 })
 
 const shown = async (): Promise<unknown> => (await bridge.tools()).tools[0]!['description']
@@ -91,12 +76,11 @@ describe('The list of tools', () => {
 
   it('is read anew at once when the resource says that it changed, and the client is told', async () => {
     ttlMs = 3_600_000
-    let told = 0
-    bridge.onChanged(() => told++)
+    const { told } = opened
     await shown()
     description = 'second'
     // The subscription may come after the list.
-    await expect.poll(() => (handler.notify.toolsChanged(), told)).toBeGreaterThan(0)
+    await expect.poll(() => (handler.notify.toolsChanged(), told())).toBeGreaterThan(0)
     await expect.poll(shown).toMatch(/^second/)
   })
 
@@ -122,13 +106,12 @@ describe('The list of tools', () => {
 
   it('that changes all the time has the client told at once, then seldom, and the list read is the last one', async () => {
     ttlMs = 3_600_000
-    let told = 0
-    bridge.onChanged(() => told++)
+    const { told } = opened
     await shown()
-    await expect.poll(() => (handler.notify.toolsChanged(), told)).toBe(1)
+    await expect.poll(() => (handler.notify.toolsChanged(), told())).toBe(1)
     const began = performance.now()
     let sent = 0
-    await expect.poll(() => (handler.notify.toolsChanged(), sent++, told), { interval: 20 }).toBe(3)
+    await expect.poll(() => (handler.notify.toolsChanged(), sent++, told()), { interval: 20 }).toBe(3)
     expect(sent).toBeGreaterThan(50)
     expect(performance.now() - began).toBeGreaterThan(8000)
     description = 'last'
