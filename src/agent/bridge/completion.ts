@@ -98,8 +98,8 @@ export async function answerCall(calls: Calls, asked: Answering): Promise<Answer
 }
 
 /**
- * Follows a request as far as this call can; undefined if there is a grant now, or it turned out to be
- * about another call.
+ * Follows a request as far as this call can; undefined if there is a grant now, or what it came to is about
+ * another call.
  */
 async function follow(request: PendingRequest, asked: Answering): Promise<Answer | undefined> {
   const { signal, client } = asked
@@ -120,6 +120,7 @@ async function follow(request: PendingRequest, asked: Answering): Promise<Answer
         asked.onDelivered(() => request.delivered())
         return stage.settled.result as Answer
       case 'failed':
+        if (!request.failsFor(asked.call)) return undefined
         asked.onDelivered(() => request.delivered())
         throw stage.error
       case 'offer': {

@@ -75,6 +75,7 @@ export class Negotiation {
   #withdrawing = false
   /** It is about this exact call. */
   #perOperation = false
+  #isFailedByCall = false
   #decide: ((accepted: boolean | AgentError) => void) | undefined
   /** Ends the pause between two polls: somebody came to ask. */
   #wake: (() => void) | undefined
@@ -99,6 +100,14 @@ export class Negotiation {
   /** Whether it is about that call too: if each call is approved, a request is only about its own call. */
   serves(resource: string, call: ToolCall): boolean {
     return !this.#perOperation || this.record.id === familyId(resource, call, true)
+  }
+
+  /**
+   * Whether it failed by what the record's call itself met, made without a grant: that says nothing of other
+   * calls.
+   */
+  get isFailedByCall(): boolean {
+    return this.#isFailedByCall
   }
 
   /** A person's answer about the offered terms. */
@@ -156,6 +165,7 @@ export class Negotiation {
   }
 
   async #settle(given: Challenge | undefined): Promise<Settled> {
+    this.#isFailedByCall = false
     if (await this.#kept.recover()) {
       const { phase, owner } = this.record
       if (phase.name === 'sending') throw outcomeUnknown(phase.family)
@@ -210,7 +220,12 @@ export class Negotiation {
     if (given !== undefined) return { kind: 'challenge', challenge: given }
     await this.#untilAwaited()
     if (!isOfOneCall(this.record)) this.record.call = this.#about.awaitedCall() ?? this.record.call
-    return this.#parts.challenge(this.record, this.#ending.signal)
+    try {
+      return await this.#parts.challenge(this.record, this.#ending.signal)
+    } catch (error) {
+      this.#isFailedByCall = true
+      throw error
+    }
   }
 
   /** Nothing is sent for somebody who left. */

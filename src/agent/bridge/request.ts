@@ -11,6 +11,7 @@ import {
   familyName,
   isClosed,
   isDecision,
+  isOfOneCall,
   isSameCall,
   keptError,
   outcomeUnknown,
@@ -134,6 +135,11 @@ export class PendingRequest {
     return isSameCall(this.record.call, call)
   }
 
+  /** Whether the failure that it ended with is one of that call, too. */
+  failsFor(call: ToolCall): boolean {
+    return !this.#negotiation.isFailedByCall || this.answers(call)
+  }
+
   /** The family of the contract, as far as it is known. */
   family(): string | undefined {
     return familyName(this.record)
@@ -224,7 +230,8 @@ export class PendingRequest {
     const isUnknown = failure.code === 'outcome_unknown' && name === 'sending'
     const instead = failure instanceof NoAnswer ? failure.detail : undefined
     const told = isUnknown ? outcomeUnknown(family, instead) : failure
-    if (name === 'sending' || name === 'refused' || (name === 'waiting' && isDecision(failure))) {
+    const isForAll = !this.#negotiation.isFailedByCall || isOfOneCall(this.record)
+    if (name === 'sending' || name === 'refused' || (name === 'waiting' && isForAll && isDecision(failure))) {
       this.record.phase = { name: 'refused', error: keptError(told), family }
       await this.#kept.keep().catch(() => undefined)
     }

@@ -242,12 +242,13 @@ async function finish(calls: Calls, { kept, request, ending }: Task): Promise<Js
   try {
     await request.until(({ name }) => name === 'settled' || name === 'failed', FOR_EVER, signal)
     const { stage, record } = request
-    if (stage.name === 'failed') throw stage.error
-    if (stage.name !== 'settled')
-      throw new AgentError('aborted', { detail: 'The task was cancelled.', local: true })
     const { resource } = record
     const call = kept.call ?? record.call
-    if (stage.settled.kind === 'answer' && request.answers(call)) return asObject(stage.settled.result)
+    if (stage.name === 'failed' && request.failsFor(call)) throw stage.error
+    if (stage.name !== 'settled' && stage.name !== 'failed')
+      throw new AgentError('aborted', { detail: 'The task was cancelled.', local: true })
+    if (stage.name === 'settled' && stage.settled.kind === 'answer' && request.answers(call))
+      return asObject(stage.settled.result)
     const entered = await calls.enter({ resource, call, signal })
     if (entered.kind === 'answer') return asObject(entered.result)
     entered.leave()

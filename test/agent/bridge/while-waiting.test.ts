@@ -104,4 +104,34 @@ describe('Calls of a tool that needs no grant by the time that the terms are acc
       [1, 2, 3].map(qty => ({ qty })),
     )
   })
+  it.each([
+    ['a person read the terms', false],
+    ['the owner was asked', true],
+  ])(
+    'and that fails without one, once %s, tell of an error only who made that call',
+    async (_when, isAsked) => {
+      stand.terms(false)
+      stand.peers.twists.owner = { polls: 1_000, kind: 'connection', interval: 1 }
+      const read = Promise.withResolvers<'accept'>()
+      let isOver = false
+      stand.peers.authority.script('/token', ({ form }) => {
+        if (!(isOver || (!isAsked && form.has('claim_token')))) return undefined
+        stand.answers = ({ arguments: args }) => ({
+          error: { code: -32_602, message: `wrong: ${JSON.stringify(args)}` },
+        })
+        return { status: 400, body: { error: 'invalid_grant', error_description: 'expired' } }
+      })
+      const { call, elicited } = await started(['--hold', '20'], { word: () => read.promise })
+      const calls = [1, 2, 3].map(qty => call(TOOL, { qty }).catch((error: Error) => error.message))
+      await expect.poll(() => stand.came('tools/call')).toBe(3)
+      await expect.poll(() => elicited.length).toBe(1)
+      read.resolve('accept')
+      if (isAsked) await expect.poll(kept).toEqual(['waiting'])
+      isOver = isAsked
+      expect(await Promise.all(calls)).toEqual(
+        [1, 2, 3].map(qty => expect.stringContaining(`wrong: {"qty":${qty}}`)),
+      )
+      expect(stand.came('tools/call')).toBe(6)
+    },
+  )
 })
