@@ -1,7 +1,8 @@
 /**
- * Owns what a tool's result would lose on its way from the resource to the client: a number that no double
- * carries, and a member that parsers and schemas drop. Between the two it travels as marked text, which the
- * SDK and the disk keep. Contract: "Errors": an answer that came is told as it came; "Single-use grant".
+ * Owns what a tool, or its result, would lose on its way from the resource to the client: a number that no
+ * double carries, and a member that parsers and schemas drop. Between the two it travels as marked text,
+ * which the SDK and the disk keep. Contract: "Errors": an answer that came is told as it came; "Single-use
+ * grant".
  */
 import { inexactNumberIn, isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 
@@ -95,6 +96,16 @@ export function isMarkedNumber(marked: Json | undefined): boolean {
   return typeof marked === 'string' && marked.startsWith(MARK) && NUMBER.test(marked.slice(MARK.length))
 }
 
+/** Whether it stands for a number that is past every double. */
+export function isPastDoubles(marked: Json): boolean {
+  return isMarkedNumber(marked) && !Number.isFinite(rounded(marked))
+}
+
+/** Whether it is text, and stands for no number. */
+export function isText(marked: Json | undefined): marked is string {
+  return typeof marked === 'string' && !isMarkedNumber(marked)
+}
+
 /** The name of a member as it was written. */
 export function nameAsWritten(marked: string): string {
   return marked.startsWith(TEXT) ? marked.slice(TEXT.length) : marked
@@ -111,18 +122,29 @@ function renamed(value: Json, rename: (name: string) => string): Json {
   return Object.fromEntries(names.map((name): [string, Json] => [rename(name), value[name]!]))
 }
 
-/** A message to the client: its id, its result and its token as they were written. */
+/**
+ * A message to the client: its id, its result and its token as they were written. The questions of a result
+ * (of a call, or of a task) have been read as a form can show them, and have no marks: what looks like one in
+ * them is a stranger's.
+ */
 export function messageAsWritten(message: JsonObject): JsonObject {
   const { id, result, params } = message
   const token = isJsonObject(params) ? params['progressToken'] : undefined
   return {
     ...message,
     ...(id === undefined ? {} : { id: asWritten(id) }),
-    ...(result === undefined ? {} : { result: asWritten(result) }),
+    ...(result === undefined ? {} : { result: resultAsWritten(result) }),
     ...(token === undefined
       ? {}
       : { params: { ...(params as JsonObject), progressToken: asWritten(token) } }),
   }
+}
+
+function resultAsWritten(result: Json): Json {
+  if (!isJsonObject(result) || result['inputRequests'] === undefined) return asWritten(result)
+  const { inputRequests, ...rest } = result
+  const isAsking = rest['resultType'] === 'input_required' || rest['status'] === 'input_required'
+  return isAsking ? { ...(asWritten(rest) as JsonObject), inputRequests } : asWritten(result)
 }
 
 /** The text of an answer to a server, under the id that the server sent. */

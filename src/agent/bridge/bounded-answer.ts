@@ -224,8 +224,8 @@ function readableData(data: string, request: ReadFor | undefined): string {
 }
 
 /**
- * What came, as any parser reads it: but the result of a tool, and the ids of a server's own requests, as
- * they were written, and a form without the numbers that it could show otherwise only.
+ * What came, as any parser reads it: but the result of a tool, the tools of a list, and the ids of a server's
+ * own requests, as they were written, and a form without the numbers that it could show otherwise only.
  */
 function parsedFor(text: string, request: ReadFor | undefined): Json | undefined {
   const read = marked(text)
@@ -240,7 +240,8 @@ function parsedFor(text: string, request: ReadFor | undefined): Json | undefined
     if (typeof one['method'] === 'string') keepIds(one, as)
     if (one['method'] === FORM && as['params'] !== undefined) one['params'] = asQuestion(as['params'])
     if (isCall && as['result'] !== undefined) one['result'] = as['result']
-    if (isList && isJsonObject(one['result'])) keepCursor(one['result'], as['result'])
+    if (isList && isJsonObject(one['result']) && isJsonObject(as['result']))
+      keepList(one['result'], as['result'])
   }
   return plain
 }
@@ -248,8 +249,8 @@ function parsedFor(text: string, request: ReadFor | undefined): Json | undefined
 const FORM = 'elicitation/create'
 
 /** Some servers write the place of the next page as a number. */
-function keepCursor(result: JsonObject, exact: Json | undefined): void {
-  const cursor = isJsonObject(exact) ? exact['nextCursor'] : undefined
+function keepList(result: JsonObject, { tools, nextCursor: cursor }: JsonObject): void {
+  if (tools !== undefined) result['tools'] = tools
   if (cursor !== undefined && isMarkedNumber(cursor)) result['nextCursor'] = JSON.stringify(asWritten(cursor))
 }
 

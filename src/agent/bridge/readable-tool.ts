@@ -5,6 +5,7 @@
  */
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { present } from '../../wire/members.ts'
+import { isPastDoubles, isText } from './as-written.ts'
 
 /** A tool that cannot be shown. Both members quote a stranger: escape them. */
 export interface SpoiltTool {
@@ -26,7 +27,7 @@ export function readableTool(
   at: number,
   isModern: boolean,
 ): { tool: JsonObject } | { spoilt: SpoiltTool } {
-  const name = isJsonObject(given) && typeof given['name'] === 'string' ? given['name'] : `tool ${at + 1}`
+  const name = isJsonObject(given) && isText(given['name']) ? given['name'] : `tool ${at + 1}`
   try {
     return { tool: read(given, isModern) }
   } catch (error) {
@@ -38,7 +39,7 @@ export function readableTool(
 function read(given: Json, isModern: boolean): JsonObject {
   if (!isJsonObject(given)) return spoilt('it is no object')
   const { name, inputSchema, outputSchema, annotations, ...tool } = present(given)
-  if (typeof name !== 'string' || name === '') return spoilt('its name is no text')
+  if (!isText(name) || name === '') return spoilt('its name is no text')
   return {
     name,
     ...texts(tool, TEXTS, 'its '),
@@ -74,8 +75,7 @@ function schemaIn(schema: Json | undefined, member: string): JsonObject {
   const { properties, required, $schema, ...more } = present(rest)
   if (required !== undefined && !isTexts(required))
     return spoilt(`required in its ${member} is no list of names`)
-  if ($schema !== undefined && typeof $schema !== 'string')
-    return spoilt(`$schema in its ${member} is no text`)
+  if ($schema !== undefined && !isText($schema)) return spoilt(`$schema in its ${member} is no text`)
   return {
     ...($schema === undefined ? {} : { $schema }),
     ...more,
@@ -87,12 +87,13 @@ function schemaIn(schema: Json | undefined, member: string): JsonObject {
 }
 
 /**
- * The schema without members past every double: such a bound bounds nothing, and JSON would make null of it.
+ * The schema without numbers past every double: such a bound bounds nothing, and many clients could read no
+ * list that has one.
  */
 function withinDoubles<T extends Json>(schema: T): T {
-  if (Array.isArray(schema)) return schema.map(withinDoubles) as T
+  if (Array.isArray(schema)) return schema.filter(one => !isPastDoubles(one)).map(withinDoubles) as T
   if (!isJsonObject(schema)) return schema
-  const members = Object.entries(schema).filter(([, value]) => value !== Infinity && value !== -Infinity)
+  const members = Object.entries(schema).filter(([, value]) => !isPastDoubles(value))
   return Object.fromEntries(members.map(([name, value]) => [name, withinDoubles(value)])) as T
 }
 
@@ -121,13 +122,13 @@ function texts(of: JsonObject, names: readonly string[], where: string): JsonObj
     .filter(name => of[name] !== undefined)
     .map((name): [string, Json] => {
       const value = of[name]!
-      return typeof value === 'string' ? [name, value] : spoilt(`${where}${name} is no text`)
+      return isText(value) ? [name, value] : spoilt(`${where}${name} is no text`)
     })
   return Object.fromEntries(read)
 }
 
 function isTexts(list: Json): boolean {
-  return Array.isArray(list) && list.every(one => typeof one === 'string')
+  return Array.isArray(list) && list.every(isText)
 }
 
 function spoilt(why: string): never {

@@ -3,7 +3,13 @@
  * by digit, and a request is answered under the id that it was sent with, whatever a double makes of them.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { asWritten, parseMarked, writingLines } from '../../../src/agent/bridge/as-written.ts'
+import {
+  asQuestion,
+  asWritten,
+  messageAsWritten,
+  parseMarked,
+  writingLines,
+} from '../../../src/agent/bridge/as-written.ts'
 import { plainElicitation } from '../../../src/agent/bridge/asked-back.ts'
 import { withoutOurMarks } from '../../../src/agent/bridge/answers.ts'
 import { bridgeFolder } from '../../support/bridge.ts'
@@ -26,6 +32,24 @@ const RESULTS: [string, string][] = [
   ['structured content with __proto__', '"structuredContent":{"__proto__":{"n":1},"b":[{"__proto__":2}]}'],
   ['text that looks as if it were marked', '"structuredContent":{"usher:as-written:1":"usher:as-written:5"}'],
 ]
+/** What a tool of the list has in it, as text, and as the client is shown it. */
+const LISTED: [string, string, string?][] = [
+  ['a title that looks as if it were marked', '"title":"usher:as-written:1"'],
+  [
+    'a description that does',
+    '"description":"usher:as-written:2"',
+    '"description":"usher:as-written:2\\nMay',
+  ],
+  ['a label that does', '"annotations":{"title":"usher:as-written:3"}', '"title":"usher:as-written:3"'],
+  [
+    'values that no double carries, and one that looks so',
+    '"inputSchema":{"type":"object","properties":{"n":{"maximum":9223372036854775807,"enum":[9007199254740993,"usher:as-written:4"],"default":0.1234567890123456789}}}',
+  ],
+  [
+    'names that are dropped, or look as if they were marked',
+    '"outputSchema":{"type":"object","properties":{"__proto__":{"const":-12345678901234567890},"usher:as-written:5":{}}}',
+  ],
+]
 const CONTENT = '"content":[{"type":"text","text":"9007199254740993"}]'
 
 describe.each(CLIENTS)('Over %s, to a client of %s,', (over, revision) => {
@@ -35,6 +59,13 @@ describe.each(CLIENTS)('Over %s, to a client of %s,', (over, revision) => {
   beforeAll(async () => {
     tools = await startScriptedTools()
     folder = await bridgeFolder()
+    const of = LISTED.map(([, member]) => member)
+    tools.script('tools/list', ({ id }, response) =>
+      document(
+        response,
+        `{"jsonrpc":"2.0","id":${id},"result":{"tools":[{"name":"read","inputSchema":{}},{"name":"odd",${of.join()}}]}}`,
+      ),
+    )
     bridge = await rawBridge(over, revision, tools.url.href, folder.folder)
   }, 30_000)
   afterAll(async () => {
@@ -43,6 +74,11 @@ describe.each(CLIENTS)('Over %s, to a client of %s,', (over, revision) => {
     await folder.remove()
   })
   const READ = '{"name":"read","arguments":{}}'
+
+  it.each(LISTED)('a tool reaches the client with %s', async (_what, member, shown = member) => {
+    const list = await bridge.ask(bridge.request('"tools"', 'tools/list', '{}'), '"id":"tools"')
+    expect(list).toContain(shown)
+  })
 
   it.each(RESULTS)('a result reaches the client with %s', async (_what, member) => {
     tools.script('tools/call', ({ id }, response) =>
@@ -187,6 +223,17 @@ describe('What is marked', () => {
     const { exact } = parseMarked('{"_meta":{"usher:as-written:text:usher/reason":"x","usher/reason":"y"}}')
     const written = JSON.stringify(asWritten(withoutOurMarks(exact)))
     expect(written).toBe('{"_meta":{"usher:as-written:text:usher/reason":"x"}}')
+  })
+
+  it.each([
+    ['a call', { resultType: 'input_required' }],
+    ['a task', { status: 'input_required' }],
+  ])('is nothing in the questions of %s: they look as their server wrote them', (_what, of) => {
+    const { plain, exact } = parseMarked('{"ask":{"title":"usher:as-written:5","usher:as-written:6":"x"}}')
+    expect(messageAsWritten({ id: 1, result: { ...of, inputRequests: asQuestion(exact) } })).toEqual({
+      id: 1,
+      result: { ...of, inputRequests: plain },
+    })
   })
 
   it('is written as it was wherever a stream is cut', async () => {

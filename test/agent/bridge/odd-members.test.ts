@@ -99,16 +99,33 @@ describe('A number that no double carries', () => {
     return tools.upstream().listTools()
   }
 
-  it.each([
-    ['{"properties":{"n":{"type":"integer","maximum":9223372036854775807}}}', { maximum: 2 ** 63 }],
-    ['{"properties":{"n":{"type":"integer","maximum":18446744073709551615}}}', { maximum: 2 ** 64 }],
-    ['{"properties":{"n":{"type":"integer","minimum":-1e999,"maximum":1e400}}}', {}],
-  ])('in a schema costs no tool its place: %s', async (schema, bounds) => {
+  it.each<[string, object]>([
+    ['{"properties":{"n":{"type":"integer","minimum":-1e999,"maximum":1e400}}}', { type: 'integer' }],
+    ['{"properties":{"n":{"enum":[1,1e999],"default":-1e400}}}', { enum: [1] }],
+  ])('and is past every double costs no tool its place: %s', async (schema, kept) => {
     const { tools: read, spoilt } = await listing(list('', schema))
     expect([read.map(({ name }) => name), spoilt]).toEqual([['read', 'odd'], []])
-    expect(read[1]!.inputSchema.properties).toEqual({ n: { type: 'integer', ...bounds } })
+    expect(read[1]!.inputSchema.properties).toEqual({ n: kept })
     expect(listedTools(tools.url.href, '', read)).toHaveLength(2)
   })
+
+  it.each([
+    '"name":9007199254740993',
+    '"title":9007199254740993',
+    '"annotations":{"title":9007199254740993}',
+  ])('stands for no text of a tool: %s', async member => {
+    const tool = `{"name":"odd","inputSchema":{},${member}}`
+    const { tools: read, spoilt } = await listing(`{"tools":[{"name":"read","inputSchema":{}},${tool}]}`)
+    expect([read.map(({ name }) => name), spoilt]).toEqual([['read'], [expect.anything()]])
+  })
+
+  it.each(['{"required":[9007199254740993]}', '{"$schema":9007199254740993}'])(
+    'stands for no text of a schema: %s',
+    async schema => {
+      const { spoilt } = await listing(list('', schema))
+      expect(spoilt).toEqual([{ name: 'odd', why: expect.stringContaining('inputSchema') }])
+    },
+  )
 
   it('is asked for digit by digit where it names the next page', async () => {
     const asked: unknown[] = []
