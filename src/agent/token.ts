@@ -15,7 +15,14 @@ import {
 } from '../wire/negotiation.ts'
 import type { JsonObject } from '../wire/json.ts'
 import { AgentError, fail, reading, receivedSentence, refusalWord } from './agent-error.ts'
-import { DOCUMENT_BYTES_MAX, exchange, readObject, retryAfterSeconds, type Answer } from './transport.ts'
+import {
+  DOCUMENT_BYTES_MAX,
+  exchange,
+  isOutage,
+  readObject,
+  retryAfterSeconds,
+  type Answer,
+} from './transport.ts'
 
 /**
  * The presentation: the ticket alone (beat 2, or a poll), with the agreement (beat 3), or with a refusal of
@@ -128,13 +135,10 @@ interface Said {
   now: number
 }
 
-/** Of an error page: what stands before whoever was asked cannot reach it, or takes no more. */
-const OUTAGES: ReadonlySet<number> = new Set([404, 408, 425, 429])
-
 /** The object in the answer. An error page of a proxy is no answer of whoever was asked: it is an outage. */
 export function readAnswerObject(answer: Answer, { who, now }: Said): JsonObject {
   const { status } = answer
-  if ((status >= 500 || OUTAGES.has(status)) && !isJson(answer)) {
+  if (isOutage(status) && !isJson(answer)) {
     throw new AgentError('temporarily_unavailable', {
       detail: `The ${who} cannot be reached (status ${status}).`,
       status,

@@ -108,6 +108,14 @@ export async function* bodyChunks(
   }
 }
 
+/** By these, what stands before whoever was asked says that it cannot be reached, or takes no more. */
+const OUTAGES: ReadonlySet<number> = new Set([404, 408, 425, 429])
+
+/** Whether a status, in the place of an answer, is that of an outage: it says nothing of any decision. */
+export function isOutage(status: number): boolean {
+  return status >= 500 || OUTAGES.has(status)
+}
+
 /**
  * Fetches one JSON object (RFC 9728, RFC 8414, JWKS documents): status 200, within 64 KiB, strictly parsed.
  */
@@ -123,7 +131,7 @@ export async function fetchDocument(url: URL, what: string, signal?: AbortSignal
     DOCUMENT_BYTES_MAX,
   )
   if (answer.status !== 200) {
-    const terminal = answer.status < 500 && answer.status !== 429
+    const terminal = !isOutage(answer.status)
     fail('unreachable', `The ${what} at ${url.href} answered with status ${answer.status}.`, {
       status: answer.status,
       terminal,

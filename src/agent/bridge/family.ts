@@ -119,11 +119,17 @@ const UNDECIDED: ReadonlySet<string> = new Set([
   'answer_malformed',
   'answer_too_large',
   'invalid_grant',
+  'unreachable',
 ])
 
 /** Whether somebody decided it, so that no retry can change it. What cannot be read says nothing of it. */
 export function isDecision({ code, terminal }: AgentError): boolean {
   return terminal && !UNDECIDED.has(code)
+}
+
+/** Whether it says that a request is over, so that nobody need take it back. */
+export function isOver(error: AgentError): boolean {
+  return error.code === 'invalid_grant' || isDecision(error)
 }
 
 /**

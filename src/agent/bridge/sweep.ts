@@ -7,7 +7,7 @@ import { AgentError } from '../agent-error.ts'
 import type { Directory } from '../metadata.ts'
 import { withdrawRequest } from '../negotiate.ts'
 import type { Profile } from '../profile.ts'
-import type { Family } from './family.ts'
+import { isOver, type Family } from './family.ts'
 import type { BridgeState, Owner } from './state.ts'
 
 export interface SweepParts {
@@ -107,8 +107,8 @@ async function end(parts: SweepParts, record: Family): Promise<void> {
   if (phase.name === 'waiting' && owner !== undefined) {
     const request = { resource, call, waiting: phase.request }
     await withdrawRequest(await parts.profileOf(owner), parts.directory, request).catch((error: unknown) => {
-      // An unreachable authority is tried again; a request that is over stays over.
-      if (!(error instanceof AgentError) || !error.terminal) throw error
+      // An authority that cannot be asked is tried again; a request that is over stays over.
+      if (!(error instanceof AgentError) || !isOver(error)) throw error
     })
   }
   await parts.state.dropFamily(id)

@@ -69,6 +69,45 @@ describe('A request that waits for the owner', () => {
     expect(stand.peers.agreements).toHaveLength(1)
   })
 
+  /** A request that waits, whose bridge was killed: the next has to read the metadata of the authority. */
+  const leftWaiting = async (reply: Reply): Promise<void> => {
+    const { call, kill } = await started(['--hold', '20'])
+    void call(TOOL, { qty: 1 }).catch(() => undefined)
+    await expect.poll(kept).toEqual(['waiting'])
+    await kill()
+    stand.peers.authority.script(METADATA, () => (isDown ? reply : undefined))
+    isDown = true
+  }
+  const METADATA = '/.well-known/agents-configuration'
+  let isDown: boolean
+
+  it.each(rowsOfLayer([403, 404, 408, 425, 500], status => status === 404))(
+    'is kept where a page with status %i comes in the place of the metadata of her authority',
+    async status => {
+      await leftWaiting(page(status))
+      const { call } = await started(['--hold', '20'])
+      const said = await call(TOOL, { qty: 1 })
+      expect(said).toMatchObject({ isError: true, reason: 'unreachable' })
+      if (status !== 403) expect(said.text).toContain('It is an outage, not a decision.')
+      expect(await kept()).toEqual(['waiting'])
+      isDown = false
+      delete stand.peers.twists.owner
+      expect((await call(TOOL, { qty: 1 })).isError).toBe(false)
+      expect(stand.peers.agreements).toHaveLength(1)
+    },
+  )
+
+  it('is not forgotten where nobody comes back, and her authority cannot be asked to take it back', async () => {
+    await leftWaiting(page(403))
+    await started(['--client-name', 'client', '--linger', '0'])
+    const held = async () =>
+      (await filesIn(stand.folder)).filter(({ path }) => path.includes('/held/')).length
+    await expect.poll(() => stand.peers.authority.to(METADATA).length).toBeGreaterThan(1)
+    // It was looked at, and left.
+    await expect.poll(held).toBe(0)
+    expect(await kept()).toEqual(['waiting'])
+  })
+
   it('and whose caller was told of an outage is declined after --linger, if nobody comes back', async () => {
     const before = () => stand.peers.tokenForms().filter(({ decline }) => decline === 'true')
     await interrupted(page(503), '--linger', '1')
