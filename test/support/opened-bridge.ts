@@ -17,10 +17,10 @@ export function plainOptions(resource: string, stateRoot: string): BridgeOptions
   }
 }
 
-/** `told`: how often the client was told that the list of tools changed. */
+/** `folder`: that of its state. `told`: how often the client was told that the list of tools changed. */
 export async function openedBridge(
   resource: string,
-): Promise<{ bridge: Bridge; told: () => number; close: () => Promise<void> }> {
+): Promise<{ bridge: Bridge; folder: string; told: () => number; close: () => Promise<void> }> {
   const folder = await bridgeFolder()
   const bridge = openBridge(plainOptions(resource, folder.folder), 'client', () => ({}))
   let told = 0
@@ -29,5 +29,5 @@ export async function openedBridge(
     await bridge.close()
     await folder.remove()
   }
-  return { bridge, told: () => told, close }
+  return { bridge, folder: folder.folder, told: () => told, close }
 }

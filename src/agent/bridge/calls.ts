@@ -160,25 +160,30 @@ export function createCalls(parts: CallParts): Calls {
 /** The known facts about the tools, and how a change is noted. */
 function knownTools(parts: CallParts): { known: Calls['known']; note: Note } {
   const { state } = parts
-  const noted = new Map<string, KnownTool>()
-  /** The facts that are noted here and not on the disk. */
-  const unwritten = new Set<string>()
+  /** What could not be written. Otherwise the disk counts: other windows of the client write there, too. */
+  const unwritten = new Map<string, KnownTool>()
   const known: Calls['known'] = async (resource, tool) =>
-    noted.get(`${resource} ${tool}`) ?? state.tool(resource, tool)
-  const note: Note = async (resource, tool, access, definition) => {
+    unwritten.get(`${resource} ${tool}`) ?? state.tool(resource, tool)
+  const write: Note = async (resource, tool, access, definition) => {
     const before = await known(resource, tool)
     const now = { resource, tool, access, definition: definition ?? before?.definition }
     const name = `${resource} ${tool}`
-    noted.set(name, now)
     const isNews = before?.access !== access || before.definition !== now.definition
     if (!isNews && !unwritten.has(name)) return
-    unwritten.add(name)
+    unwritten.set(name, now)
     try {
       await state.keepTool(now)
       unwritten.delete(name)
     } finally {
       if (isNews) parts.onKnown()
     }
+  }
+  let turn: Promise<void> = Promise.resolve()
+  // One after the other: of two at once, the one that knows less must not be written last.
+  const note: Note = (...fact) => {
+    const noted = turn.then(() => write(...fact))
+    turn = noted.catch(() => undefined)
+    return noted
   }
   return { known, note }
 }
