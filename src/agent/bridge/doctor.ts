@@ -153,9 +153,15 @@ async function readKey({
   const owner = await state.ownerOf(resource)
   if (owner === undefined)
     return { said: 'none yet; it is made when terms are first signed', value: undefined }
-  const { key, file } = await state.identity(owner)
+  const { key, file } = await state.keyOf(owner)
+  const whose = `for ${owner.owner} at ${owner.as_uri}`
+  if (key === undefined)
+    return fail(
+      'state_unusable',
+      `${file} is gone, which held the key ${whose}: put it back, or another one is made at the next call, which is another agent to her.`,
+    )
   return {
-    said: `${thumbprintHandle(key)} for ${owner.owner} at ${owner.as_uri}, in ${file}`,
+    said: `${thumbprintHandle(key)} ${whose}, in ${file}`,
     value: undefined,
   }
 }

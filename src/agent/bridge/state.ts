@@ -43,6 +43,8 @@ export interface BridgeState {
   readonly folder: string
   /** The key and the store for one owner; the key is made when it is first needed. */
   identity(owner: Owner): Promise<Identity>
+  /** The file of the key for one owner, and the key, if it was made. */
+  keyOf(owner: Owner): Promise<{ file: string; key: PrivateKey | undefined }>
   ownerOf(resource: string): Promise<Owner | undefined>
   keepOwner(resource: string, owner: Owner): Promise<void>
   tool(resource: string, tool: string): Promise<KnownTool | undefined>
@@ -70,10 +72,17 @@ export function bridgeState(root: string, client: string): BridgeState {
   const at = (kind: string): string => join(folder, kind)
   const identities = new Map<string, Promise<Identity>>()
   const named = (...parts: string[]): string => fileName(JSON.stringify(parts))
+  const placeOf = (owner: Owner): string =>
+    join(at('owners'), named(owner.as_uri, owner.owner).replace(/\.json$/, ''))
   return {
     folder,
-    identity: owner => {
-      const place = join(at('owners'), named(owner.as_uri, owner.owner).replace(/\.json$/, ''))
+    keyOf: async owner => {
+      const file = join(placeOf(owner), KEY)
+      const text = await readKept(file)
+      return { file, key: text === undefined ? undefined : importPrivateJwk(parseJson(text)) }
+    },
+    identity: async owner => {
+      const place = placeOf(owner)
       const known = identities.get(place) ?? openIdentity(place)
       identities.set(place, known)
       known.catch(() => identities.delete(place))
@@ -113,9 +122,11 @@ function hashName(value: Json): string {
   return s256Json(value).replace(/^s256:/, '')
 }
 
+const KEY = 'key.json'
+
 async function openIdentity(place: string): Promise<Identity> {
-  const text = await keptOnce(place, 'key.json', () => JSON.stringify(generatePrivateJwk()))
-  return { key: importPrivateJwk(parseJson(text)), file: join(place, 'key.json'), store: fileStore(place) }
+  const text = await keptOnce(place, KEY, () => JSON.stringify(generatePrivateJwk()))
+  return { key: importPrivateJwk(parseJson(text)), file: join(place, KEY), store: fileStore(place) }
 }
 
 /**
@@ -123,18 +134,20 @@ async function openIdentity(place: string): Promise<Identity> {
  */
 async function keptOnce(folder: string, name: string, make: () => string): Promise<string> {
   const path = join(folder, name)
-  const read = (): Promise<string | undefined> =>
-    readPrivateFile(path).then(
-      bytes => bytes.toString('utf8'),
-      (error: NodeJS.ErrnoException) => {
-        if (error.code === 'ENOENT') return undefined
-        throw unusable(error)
-      },
-    )
-  const kept = await read()
+  const kept = await readKept(path)
   if (kept !== undefined) return kept
   await createDurably(folder, name, make())
-  return (await read())!
+  return (await readKept(path))!
+}
+
+function readKept(path: string): Promise<string | undefined> {
+  return readPrivateFile(path).then(
+    bytes => bytes.toString('utf8'),
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return undefined
+      throw unusable(error)
+    },
+  )
 }
 
 /**

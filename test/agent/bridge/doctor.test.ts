@@ -6,7 +6,7 @@ import { chmod } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { bridgeState } from '../../../src/agent/bridge/state.ts'
 import type { Stack } from '../../../src/dev/stack.ts'
-import { bridgeFolder } from '../../support/bridge.ts'
+import { bridgeFolder, filesIn } from '../../support/bridge.ts'
 import { startScriptedServer } from '../../support/scripted-http.ts'
 import { startStack } from '../../support/stack.ts'
 import { usherProgram } from '../../support/usher-program.ts'
@@ -99,6 +99,17 @@ describe('The doctor', () => {
     expect(await open.ended).toBe(1)
     expect(open.wrote.out).toMatch(/^FAIL {2}key: /m)
     expect(open.wrote.out).toContain(`${file} has the mode 0644, so others can read it: chmod 600 ${file}`)
+  })
+
+  it('says that the key of a client is gone, and makes none', async () => {
+    const state = bridgeState(folder.folder, 'bereft')
+    const owner = { as_uri: stack.issuer, owner: 'alice' }
+    await state.keepOwner(stack.resource, owner)
+    const before = await filesIn(state.folder)
+    const { wrote, ended } = run('doctor', stack.resource, '--client-name', 'bereft')
+    expect(await ended).toBe(1)
+    expect(wrote.out).toMatch(/^FAIL {2}key: \S+key\.json is gone, which held the key for alice/m)
+    expect(await filesIn(state.folder)).toEqual(before)
   })
 
   it.each<[what: string, authority: (origin: string) => string, said: RegExp]>([
