@@ -2,7 +2,7 @@
  * Owns the check that nobody else had access to a private file. Contract: "Authentication": a key or a secret
  * proves its holder, so one that others can read, or could have put there, proves nothing and is not used.
  */
-import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, readFileSync, statSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 
 const OTHERS_READ = 0o004
@@ -42,6 +42,27 @@ export function readPrivateFileSync(path: string): Buffer {
   } finally {
     closeSync(file)
   }
+}
+
+/**
+ * Throws `ExposedFile` if somebody else could put files into a folder: its group or others may write there,
+ * or it is another user's. A folder that is not there is nobody's.
+ */
+export function refuseExposedFolder(path: string): void {
+  const seen = statSync(path, { throwIfNoEntry: false })
+  if (seen === undefined || process.platform === 'win32') return
+  const { mode, uid } = seen
+  const ours = process.getuid!()
+  const written = (mode & PERMISSIONS).toString(8).padStart(4, '0')
+  if ((mode & (GROUP_WRITES | OTHERS_WRITE)) !== 0)
+    throw new ExposedFile(
+      `${path} has the mode ${written}, so ${(mode & OTHERS_WRITE) === 0 ? 'its group' : 'others'} can put files there: look at what is in it, then chmod 700 ${path} (a mount that keeps no modes: keep the folder elsewhere, or mount it with a mask of 077).`,
+    )
+  // A share may keep the files of root under another name.
+  if (ours !== 0 && uid !== ours && uid !== 0)
+    throw new ExposedFile(
+      `${path} belongs to the user ${uid}, who can put files there: keep the folder elsewhere.`,
+    )
 }
 
 /**

@@ -2,11 +2,16 @@
  * Files of private keys and secrets: the check that nobody else had access to them. contract,
  * "Authentication".
  */
-import { chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { ExposedFile, readPrivateFile, readPrivateFileSync } from '../../src/files/private-file.ts'
+import {
+  ExposedFile,
+  readPrivateFile,
+  readPrivateFileSync,
+  refuseExposedFolder,
+} from '../../src/files/private-file.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'usher-private-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -70,5 +75,36 @@ describe('A private file', () => {
   test('that is not there fails as any file does', async () => {
     await expect(read(join(folder, 'none'))).rejects.toMatchObject({ code: 'ENOENT' })
     await expect(readPrivateFile(folder)).rejects.toMatchObject({ code: 'EISDIR' })
+  })
+})
+
+describe('A folder of private files', () => {
+  const folderOf = (mode: number): string => {
+    const path = join(folder, `folder ${++made}`)
+    mkdirSync(path)
+    chmodSync(path, mode)
+    return path
+  }
+
+  test.each([0o700, 0o750, 0o755, 0o2700])('of the mode %o is used', mode => {
+    expect(() => refuseExposedFolder(folderOf(mode))).not.toThrow()
+  })
+
+  test('that is not there is used: it is made for its user alone', () => {
+    expect(() => refuseExposedFolder(join(folder, 'none'))).not.toThrow()
+  })
+
+  test.each([
+    [0o770, 'its group'],
+    [0o720, 'its group'],
+    [0o702, 'others'],
+    [0o777, 'others'],
+    [0o1777, 'others'],
+  ])('of the mode %o is refused: %s can put files there', (mode, who) => {
+    const path = folderOf(mode)
+    expect(() => refuseExposedFolder(path)).toThrow(ExposedFile)
+    expect(() => refuseExposedFolder(path)).toThrow(
+      `${path} has the mode ${mode.toString(8).padStart(4, '0')}, so ${who} can put files there: look at what is in it, then chmod 700 ${path} `,
+    )
   })
 })

@@ -7,7 +7,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createDurably, removeDurably } from '../../files/durable-file.ts'
-import { ExposedFile, readPrivateFile } from '../../files/private-file.ts'
+import { ExposedFile, readPrivateFile, refuseExposedFolder } from '../../files/private-file.ts'
 import { s256Json } from '../../wire/encoding.ts'
 import { parseJson, type Json } from '../../wire/json.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../wire/keys.ts'
@@ -38,7 +38,10 @@ export interface Identity {
   store: AgentStore
 }
 
-/** The folder of one client. Everything in it is readable by its user alone. */
+/**
+ * The folder of one client. Everything in it is readable by its user alone. Whatever is read from it fails
+ * with `ExposedFile` where somebody else could have put it there.
+ */
 export interface BridgeState {
   readonly folder: string
   /** The key and the store for one owner; the key is made when it is first needed. */
@@ -69,7 +72,10 @@ export interface BridgeState {
 /** The state of the client of this name under `root`. */
 export function bridgeState(root: string, client: string): BridgeState {
   const folder = join(root, folderName(client))
-  const at = (kind: string): string => join(folder, kind)
+  const at = (kind: string): string => {
+    refuseExposedFolder(folder)
+    return join(folder, kind)
+  }
   const identities = new Map<string, Promise<Identity>>()
   const named = (...parts: string[]): string => fileName(JSON.stringify(parts))
   const placeOf = (owner: Owner): string =>
@@ -88,19 +94,20 @@ export function bridgeState(root: string, client: string): BridgeState {
       known.catch(() => identities.delete(place))
       return known
     },
-    ownerOf: resource => readOne<Owner>(join(at('resources'), named(resource))),
-    keepOwner: (resource, owner) => writeWhole(at('resources'), named(resource), owner),
-    tool: (resource, tool) => readOne<KnownTool>(join(at('tools'), named(resource, tool))),
-    keepTool: tool => writeWhole(at('tools'), named(tool.resource, tool.tool), tool),
+    ownerOf: async resource => readOne<Owner>(join(at('resources'), named(resource))),
+    keepOwner: async (resource, owner) => writeWhole(at('resources'), named(resource), owner),
+    tool: async (resource, tool) => readOne<KnownTool>(join(at('tools'), named(resource, tool))),
+    keepTool: async tool => writeWhole(at('tools'), named(tool.resource, tool.tool), tool),
     agreed: async consent => (await readOne(join(at('agreed'), `${hashName(consent)}.json`))) !== undefined,
-    keepAgreed: consent => writeWhole(at('agreed'), `${hashName(consent)}.json`, { consent, at: Date.now() }),
-    keepFamily: (id, record) => writeWhole(at('families'), `${id}.json`, record),
-    family: id => readRecord(join(at('families'), `${id}.json`)),
-    families: () => readAll(at('families')),
-    dropFamily: id => removeDurably(join(at('families'), `${id}.json`)),
-    hold: (id, wanted) => holdIn(at('held'), id, wanted),
-    secret: () =>
-      keptOnce(folder, 'secret', () => crypto.getRandomValues(Buffer.alloc(32)).toString('hex')).then(hex =>
+    keepAgreed: async consent =>
+      writeWhole(at('agreed'), `${hashName(consent)}.json`, { consent, at: Date.now() }),
+    keepFamily: async (id, record) => writeWhole(at('families'), `${id}.json`, record),
+    family: async id => readRecord(join(at('families'), `${id}.json`)),
+    families: async () => readAll(at('families')),
+    dropFamily: async id => removeDurably(join(at('families'), `${id}.json`)),
+    hold: async (id, wanted) => holdIn(at('held'), id, wanted),
+    secret: async () =>
+      keptOnce(at('.'), 'secret', () => crypto.getRandomValues(Buffer.alloc(32)).toString('hex')).then(hex =>
         Buffer.from(hex, 'hex'),
       ),
   }
@@ -193,7 +200,7 @@ const OF_FILES: ReadonlySet<string> = new Set([
 export function unusable(error: unknown): unknown {
   if (error instanceof ExposedFile)
     return new AgentError('state_unusable', {
-      detail: `The bridge does not use this file of its own: ${error.message}`,
+      detail: `The bridge does not use what is there of its own: ${error.message}`,
       terminal: false,
       local: true,
       cause: error,
