@@ -285,7 +285,8 @@ interface DirectParts extends CallParts {
 async function callDirectly(parts: DirectParts, asked: Asked, note: Note): Promise<CallAnswer> {
   const { resource, call } = asked
   const held = await heldGrant(parts, resource, call.tool, 0)
-  if (held !== undefined && held.grant.exp - parts.now() > RENEW_SECONDS) {
+  const isNew = held !== undefined && held.grant.exp - parts.now() > RENEW_SECONDS
+  if (held !== undefined && (isNew || parts.renewals.isInVain(held, asked))) {
     const lost = async (): Promise<void> => {
       const left = await heldGrant(parts, resource, call.tool, 0).catch(() => undefined)
       if (left === undefined) parts.onKnown()

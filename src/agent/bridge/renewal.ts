@@ -39,23 +39,36 @@ export interface Renewals {
    * negotiation, which goes on for the others if one leaves.
    */
   after(held: Held, about: About, challenge: Challenge): Promise<Held | undefined>
+  /**
+   * Whether it is known that somebody would have to be asked for the grant that follows: each further attempt
+   * would put a request before the owner, and take it back.
+   */
+  isInVain(held: Held, about: About): boolean
   close(): void
 }
 
 export function createRenewals(parts: RenewalParts): Renewals {
   const underWay = new Map<string, Promise<Held | undefined>>()
+  /** The grant of each tool that nobody renews without being asked. */
+  const inVain = new Map<string, string>()
   const ending = new AbortController()
+  const nameOf = ({ resource, call }: About): string => JSON.stringify([resource, call.tool])
   return {
     after: (held, about, challenge) => {
-      const name = JSON.stringify([about.resource, about.call.tool])
+      const name = nameOf(about)
       const known = underWay.get(name)
       if (known !== undefined) return known
-      const renewed = renew(parts, { held, about, challenge, signal: ending.signal }).finally(() =>
-        underWay.delete(name),
-      )
+      const renewed = renew(parts, { held, about, challenge, signal: ending.signal })
+        .catch((error: unknown) => {
+          if (!(error instanceof AgentError)) throw error
+          if (error.code === 'terms_unanswered') inVain.set(name, held.grant.jti)
+          return undefined
+        })
+        .finally(() => underWay.delete(name))
       underWay.set(name, renewed)
       return renewed
     },
+    isInVain: ({ grant }, about) => inVain.get(nameOf(about)) === grant.jti,
     close: () => ending.abort(),
   }
 }
@@ -75,14 +88,9 @@ async function renew(
     await withdrawRequest(profile, directory, { ...about, waiting })
     fail('terms_unanswered', 'The owner would have to be asked.')
   }
-  try {
-    const request = { ...about, owner: of.owner, challenge, signal, confirm, onWaiting }
-    const { grant } = await negotiate(profile, directory, request)
-    if (grant.single_use) return undefined
-    await held.profile.store.dropGrant(held.grant)
-    return { grant, profile }
-  } catch (error) {
-    if (error instanceof AgentError) return undefined
-    throw error
-  }
+  const request = { ...about, owner: of.owner, challenge, signal, confirm, onWaiting }
+  const { grant } = await negotiate(profile, directory, request)
+  if (grant.single_use) return undefined
+  await held.profile.store.dropGrant(held.grant)
+  return { grant, profile }
 }
