@@ -13,8 +13,9 @@ import {
   type NeedInfo,
   type RequestSubmitted,
 } from '../wire/negotiation.ts'
-import type { JsonObject } from '../wire/json.ts'
-import { AgentError, fail, reading, receivedSentence, refusalWord } from './agent-error.ts'
+import { isJsonObject, type JsonObject } from '../wire/json.ts'
+import { AgentError, fail, isRefusalWord, reading, receivedSentence, refusalWord } from './agent-error.ts'
+import { readMessage } from './message.ts'
 import {
   DOCUMENT_BYTES_MAX,
   exchange,
@@ -135,10 +136,13 @@ interface Said {
   now: number
 }
 
-/** The object in the answer. An error page of a proxy is no answer of whoever was asked: it is an outage. */
+/**
+ * The object in the answer. What a proxy says in the place of whoever was asked, a page or JSON of its own,
+ * is an outage: a refusal of theirs has its word.
+ */
 export function readAnswerObject(answer: Answer, { who, now }: Said): JsonObject {
   const { status } = answer
-  if (isOutage(status) && !isJson(answer)) {
+  if (isOutage(status) && !isRefusal(answer)) {
     throw new AgentError('temporarily_unavailable', {
       detail: `The ${who} cannot be reached (status ${status}).`,
       status,
@@ -146,6 +150,11 @@ export function readAnswerObject(answer: Answer, { who, now }: Said): JsonObject
     })
   }
   return readObject(answer, `${who}'s answer`)
+}
+
+function isRefusal({ body }: Answer): boolean {
+  const answer = readMessage(body.toString('utf8'))
+  return isJsonObject(answer) && isRefusalWord(answer['error'])
 }
 
 /** The meaning of a refusal, by its own code. */
@@ -182,8 +191,4 @@ function parseTokenAnswer(body: JsonObject): TokenAnswer {
     return { kind: 'submitted', ticket: submitted.ticket, submitted }
   }
   return { kind: 'granted', granted: parseGrantAnswer(body) }
-}
-
-function isJson(answer: Answer): boolean {
-  return answer.headers.get('content-type')?.toLowerCase().includes('json') ?? false
 }

@@ -43,10 +43,27 @@ describe('A request that waits for the owner', () => {
     body: '<h1>Not now</h1>',
   })
 
-  it.each(rowsOfLayer([404, 408, 425, 429, 500, 503, 520], status => status === 429 || status === 500))(
-    'is kept where a page with status %i comes in the place of an answer, which is told as an outage',
-    async status => {
-      const { said, call } = await interrupted(page(status))
+  const inJson = (status: number): Reply => ({
+    status,
+    headers: { 'content-type': 'application/json', 'retry-after': '0' },
+    body: '',
+  })
+  const body = (status: number, said: unknown): Reply => ({ ...inJson(status), body: said })
+  const OUTAGES: [string, Reply][] = [
+    ...[404, 408, 425, 429, 500, 503, 520].map((status): [string, Reply] => [
+      `a page (${status})`,
+      page(status),
+    ]),
+    ['JSON of a gateway (429)', body(429, { message: 'API rate limit exceeded' })],
+    ['JSON of a framework (503)', body(503, { status: 503, error: 'Service Unavailable' })],
+    ['JSON of a cloud (502)', body(502, { error: { code: 502, message: 'Bad gateway' } })],
+    ['nothing, as JSON (500)', inJson(500)],
+  ]
+
+  it.each(rowsOfLayer(OUTAGES, ([what]) => /429|a page \(500/.test(what)))(
+    'is kept where %s comes in the place of an answer, which is told as an outage',
+    async (_what, reply) => {
+      const { said, call } = await interrupted(reply)
       expect(said).toMatchObject({ isError: true, reason: 'temporarily_unavailable' })
       expect(said.text).not.toContain('Calling it again changes nothing')
       expect(await kept()).toEqual(['waiting'])
