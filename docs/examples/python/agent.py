@@ -22,6 +22,8 @@ from mcp.client.streamable_http import streamable_http_client
 AGREEMENT_FORMAT = "https://u4a.ai/spec/terms/1.0#myterms-agreement-v1+jws"
 UMA_GRANT = "urn:ietf:params:oauth:grant-type:uma-ticket"
 WAIT_SECONDS_MAX = 600
+# Where a tool's question is answered with the call, the answers are parameters of it, too.
+FURTHER_INPUT = {"inputResponses": "usher/inputResponses", "requestState": "usher/requestState"}
 
 
 def b64url(data: bytes) -> str:
@@ -30,6 +32,10 @@ def b64url(data: bytes) -> str:
 
 class Refused(Exception):
     """The owner, a rule of hers, or a check of ours said no."""
+
+
+class Undecided(Exception):
+    """Nobody said no: somebody cannot be reached, or the owner still thinks. Try again later."""
 
 
 class OwnedTools(httpx.Auth):
@@ -77,7 +83,8 @@ class OwnedTools(httpx.Auth):
         if request.method != "POST" or request.url != self.resource:
             return None
         message = json.loads(request.read())
-        return message["params"] if message.get("method") == "tools/call" else None
+        is_call = isinstance(message, dict) and message.get("method") == "tools/call"
+        return message["params"] if is_call else None
 
     def negotiate(self, response, call):
         """Beats 1 to 4. Yields requests and seconds to wait; returns the grant."""
@@ -85,20 +92,20 @@ class OwnedTools(httpx.Auth):
         if scheme != "UMA":
             raise Refused("a 401 that is no challenge")
         challenge = dict(re.findall(r'(\w+)="([^"]*)"', rest))
-        issuer, ticket = challenge["as_uri"], challenge["ticket"]
+        issuer, ticket = challenge.get("as_uri"), challenge.get("ticket")
         # Trust comes from the resource that was called, never from the address that its challenge points to.
         url = self.resource
-        metadata = (yield get(url.copy_with(raw_path=b"/.well-known/oauth-protected-resource" + url.raw_path))).json()
-        if metadata["resource"] != str(url) or issuer not in metadata["authorization_servers"]:
+        metadata = document((yield get(url.copy_with(raw_path=b"/.well-known/oauth-protected-resource" + url.raw_path))))
+        if metadata.get("resource") != str(url) or issuer not in metadata.get("authorization_servers", []):
             raise Refused(f"{url} does not name {issuer} as its authority")
-        published = (yield get(httpx.URL(issuer + "/.well-known/agents-configuration"))).json()
-        if published["issuer"] != issuer:
-            raise Refused(f"{issuer} calls itself {published['issuer']}")
+        published = document((yield get(httpx.URL(issuer + "/.well-known/agents-configuration"))))
+        if published.get("issuer") != issuer:
+            raise Refused(f"{issuer} calls itself {published.get('issuer')}")
         form, template, until = {"ticket": ticket}, None, time.time() + WAIT_SECONDS_MAX
         while True:
             form["grant_type"] = UMA_GRANT
             answered = yield httpx.Request("POST", checked(published["token_endpoint"]), data=form)
-            body = answered.json()
+            body = json_object(answered)
             if answered.status_code == 200:
                 if template is None or body["token_type"] != "PoP":
                     raise Refused("a grant that nobody asked for")
@@ -113,8 +120,12 @@ class OwnedTools(httpx.Auth):
                     form |= {"claim_token": self.agreement(template, issuer, call), "claim_token_format": AGREEMENT_FORMAT}
                 else:
                     form["decline"] = "true"
-            elif body.get("error") == "request_submitted" and time.time() < until:
+            elif body.get("error") == "request_submitted":
+                if time.time() > until:
+                    raise Undecided("the owner has not decided yet; a later call joins what she was asked")
                 yield float(body["interval"])
+            elif body.get("error") in (None, "temporarily_unavailable"):
+                raise Undecided(f"{issuer} answered {answered.status_code}: {body.get('error_description')}")
             else:
                 raise Refused(f"{body.get('error')}: {body.get('error_description')}")
 
@@ -123,7 +134,7 @@ class OwnedTools(httpx.Auth):
         if self.reason:
             claims["reason"] = self.reason
         if template.get("per_operation"):
-            claims["operation"] = {"tool": call["name"], "params": call.get("arguments") or {}}
+            claims["operation"] = {"tool": call["name"], "params": parameters(call)}
         header = {"alg": "EdDSA", "typ": "myterms-agreement-v1+jws", "jwk": self.jwk}
         signed = ".".join(b64url(json.dumps(part).encode()) for part in (header, claims))
         return b64url(f"{signed}.{b64url(self.key.sign(signed.encode()))}".encode())
@@ -139,6 +150,29 @@ class OwnedTools(httpx.Auth):
         request.headers.update(fields)
         request.headers["signature-input"] = f"sig1={parameters}"
         request.headers["signature"] = f"sig1=:{base64.b64encode(self.key.sign(base.encode())).decode()}:"
+
+
+def parameters(call: dict) -> dict:
+    """What the owner approves of a call; no arguments are {}. What it has besides (`_meta`) is none of it."""
+    further = {name: call[member] for member, name in FURTHER_INPUT.items() if member in call}
+    return {**call.get("arguments", {}), **further}
+
+
+def json_object(response) -> dict:
+    """A page that a proxy puts in the place of an answer is no word of whoever was asked."""
+    try:
+        body = json.loads(response.content)
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        raise Undecided(f"{response.request.url} answered {response.status_code} and no JSON object")
+    return body
+
+
+def document(response) -> dict:
+    if response.status_code != 200:
+        raise Undecided(f"{response.request.url} answered {response.status_code}")
+    return json_object(response)
 
 
 def get(url):
@@ -167,8 +201,18 @@ async def main() -> None:
             print(json.dumps([part.text for part in result.content if part.type == "text"]))
 
 
+def leaves(error) -> list:
+    return [leaf for one in error.exceptions for leaf in leaves(one)] if isinstance(error, BaseExceptionGroup) else [error]
+
+
 if __name__ == "__main__":
+    errors, code = [], 0
     try:
         asyncio.run(main())
     except* Refused as group:
-        sys.exit("\n".join(ascii(str(error)) for error in group.exceptions))
+        errors, code = leaves(group), 1
+    except* (Undecided, httpx.TransportError) as group:
+        errors, code = leaves(group), 3
+    for error in errors:
+        print(f"{type(error).__name__}: {ascii(str(error))}", file=sys.stderr)
+    sys.exit(code)

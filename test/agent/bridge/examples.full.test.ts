@@ -7,11 +7,15 @@ import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { JsonObject } from '../../../src/wire/json.ts'
+import { toolParameters } from '../../../src/wire/tool-parameters.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
 import { python } from '../../support/python.ts'
 import { ROOT } from '../../support/repository.ts'
 import { describeWith } from '../../support/requirement.ts'
+import type { Reply } from '../../support/scripted-http.ts'
+import { startScriptedPeers, type ScriptedPeers } from '../../support/scripted-resource.ts'
 
 const run = promisify(execFile)
 
@@ -50,6 +54,55 @@ describeWith(python('mcp'), 'The agent in Python, with httpx and the official MC
     asked.catch(() => undefined)
     await stand.owner.decide((await stand.waiting()).family, 'denied')
     await expect(asked).rejects.toMatchObject({ stderr: expect.stringContaining('request_denied') })
+  })
+})
+
+describeWith(python('mcp'), 'The agent in Python, where nobody says yes or no', ({ program }) => {
+  const folder = join(ROOT, 'docs', 'examples', 'python')
+  const env = { PATH: process.env['PATH'], UMA_DEV_LOOPBACK: 'true', PYTHONDONTWRITEBYTECODE: '1' }
+  let peers: ScriptedPeers
+  beforeEach(async () => {
+    peers = await startScriptedPeers()
+  })
+  afterEach(() => peers.close())
+  const page = (status: number): Reply => ({ status, headers: { 'content-type': 'text/html' }, body: '<h1>' })
+  const METADATA = '/.well-known/agents-configuration'
+
+  it.each<[string, string, Reply]>([
+    ['a page in the place of a token', '/token', page(503)],
+    ['one that says nothing of an outage', '/token', page(403)],
+    ['JSON of a gateway there', '/token', { status: 429, body: { message: 'API rate limit exceeded' } }],
+    ['an outage that is said so', '/token', { status: 503, body: { error: 'temporarily_unavailable' } }],
+    ['a page in the place of metadata', METADATA, page(404)],
+    ['a page in the place of metadata, with status 200', METADATA, page(200)],
+    ['a connection that is closed', '/token', { write: response => void response.destroy() }],
+  ])('says so, and no denial: %s', async (_what, path, reply) => {
+    peers.authority.script(path, reply)
+    const ended = run(program, [join(folder, 'agent.py'), peers.resource, 'read', '{}'], { env })
+    await expect(ended).rejects.toMatchObject({
+      code: 3,
+      stderr: expect.not.stringMatching(/Refused|Traceback/),
+    })
+  })
+
+  it('says of a denial that it is one', async () => {
+    const denied = { error: 'request_denied', error_description: 'no' }
+    peers.authority.script('/token', { status: 403, body: denied })
+    const ended = run(program, [join(folder, 'agent.py'), peers.resource, 'read', '{}'], { env })
+    await expect(ended).rejects.toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^Refused: 'request_denied: no'$/m),
+    })
+  })
+
+  it.each<JsonObject>([
+    { name: 'read', arguments: { a: 1 }, _meta: { progressToken: 1 } },
+    { name: 'read' },
+    { name: 'read', arguments: { a: 1 }, inputResponses: { q: { action: 'accept' } }, requestState: 's' },
+  ])('has the same parameters approved as an enforcement point hashes: %j', async params => {
+    const script = 'import agent, json, sys; print(json.dumps(agent.parameters(json.loads(sys.argv[1]))))'
+    const { stdout } = await run(program, ['-c', script, JSON.stringify(params)], { env, cwd: folder })
+    expect(JSON.parse(stdout)).toEqual(toolParameters(params))
   })
 })
 
