@@ -36,8 +36,8 @@ export interface Client {
   /** Questions go back with the answer to the call (2026-07-28). */
   form: boolean
   url: boolean
-  /** Makes a task of the call. */
-  toTask?: ((request: PendingRequest, call: ToolCall) => Promise<JsonObject>) | undefined
+  /** Makes a task of the call; `name` is the tool's as the client calls it. */
+  toTask?: ((request: PendingRequest, call: ToolCall, name: string) => Promise<JsonObject>) | undefined
   /** The answers that it brought, and their questions. */
   words: { terms?: Word | undefined; owner?: Word | undefined; about?: string | undefined }
   progress?: ((message: string) => Promise<void>) | undefined
@@ -139,7 +139,7 @@ async function follow(request: PendingRequest, asked: Answering): Promise<Answer
         break
       case 'waiting':
       case 'approved': {
-        if (client.toTask !== undefined) return client.toTask(request, asked.call)
+        if (client.toTask !== undefined) return client.toTask(request, asked.call, asked.name)
         const link = stage.name === 'waiting' ? cardOf(asked, stage) : undefined
         const word = cardWord(client, request)
         if (link !== undefined && client.url && word === undefined)

@@ -46,6 +46,8 @@ export interface KeptTask {
   until: number
   /** What it is to be answered with: a grant that is waited for is for every call of its tool. */
   call?: ToolCall | undefined
+  /** The tool as its client calls it. */
+  name?: string | undefined
 }
 
 /** An error as it is kept for the next caller. */

@@ -219,7 +219,7 @@ async function clientSide(calling: Calling, call: Json): Promise<ClientSide> {
     words,
     sealed: state => seal(state.about),
     ...(modern && extensions?.[TASKS_EXTENSION] !== undefined
-      ? { toTask: (request, call) => tasks.create(request, call) }
+      ? { toTask: (request, call, name) => tasks.create(request, call, name) }
       : {}),
     ...(!modern && form ? { askNow: (message, signal) => askNow(server, message, signal) } : {}),
     ...(!modern && url

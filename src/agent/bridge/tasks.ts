@@ -30,7 +30,8 @@ interface Task {
 
 /** The tasks of one client. */
 export interface Tasks {
-  create(request: PendingRequest, call: ToolCall): Promise<JsonObject>
+  /** `name`: the tool as the client calls it. */
+  create(request: PendingRequest, call: ToolCall, name?: string): Promise<JsonObject>
   /**
    * Undefined for a task that nobody knows. If it is completed, `onDelivered` gets what to do when that has
    * been written to the client.
@@ -134,12 +135,13 @@ export function createTasks(calls: Calls, now: () => number): Tasks {
     }
   }
   return {
-    create: async (request, call) => {
+    create: async (request, call, name) => {
       if (!roomFor(making + 1)) throw tooMany()
       const created = now()
       const id = `${request.record.id}.${crypto.randomUUID()}`
       const until = created + TTL_SECONDS
-      const kept = isOfOneCall(request.record) ? { id, created, until } : { id, created, until, call }
+      const own = isOfOneCall(request.record) ? {} : { call }
+      const kept = { id, created, until, name, ...own }
       making++
       try {
         await request.waitByTasks(all => [...all, kept])
@@ -277,7 +279,7 @@ function describe({ kept, result, cancelled, request }: Task): JsonObject {
     ttlMs: (kept.until - kept.created) * 1000,
     pollIntervalMs: POLL_MILLISECONDS,
     ...(stage.name === 'waiting' || stage.name === 'approved'
-      ? { statusMessage: waitingText(request.record.call.tool, stage) }
+      ? { statusMessage: waitingText(kept.name ?? request.record.call.tool, stage) }
       : {}),
     ...(status === 'input_required' && stage.name === 'asked' ? asking(stage.question) : {}),
     ...(status === 'completed' ? { result: result! } : {}),
