@@ -8,7 +8,7 @@ import { encodeQuery, expandPath, parsePathTemplate, type HttpOperation } from '
 import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
 import type { ToolSurface } from '../wire/resource-metadata.ts'
 import { fail, reading } from './agent-error.ts'
-import { TOOL_ANSWER_BYTES_MAX, type ToolCall } from './mcp.ts'
+import { TOOL_ANSWER_BYTES_MAX, type Reading, type ToolCall } from './mcp.ts'
 import { bodyChunks, type OutgoingRequest } from './transport.ts'
 
 /** How a tool of a plain API is called: method and path template, and the bytes of a body that is no JSON. */
@@ -125,25 +125,22 @@ function parameterNames({ path }: HttpOperation): string {
 }
 
 /** Reads the answer of an API, at most 16 MiB of it. */
-export async function readApiAnswer(
-  response: Response,
-  request: Pick<OutgoingRequest, 'url' | 'signal'>,
-): Promise<ApiAnswer> {
+export async function readApiAnswer(response: Response, request: Reading): Promise<ApiAnswer> {
   const chunks: Uint8Array[] = []
   const bounds = { ...request, bytesMax: TOOL_ANSWER_BYTES_MAX }
   for await (const chunk of bodyChunks(response, bounds)) chunks.push(chunk)
   const bytes = Buffer.concat(chunks)
   const content_type = response.headers.get('content-type')
-  return { status: response.status, content_type, body: bodyOf(bytes, content_type ?? '') }
+  return { status: response.status, content_type, body: bodyOf(bytes, content_type ?? '', request.parse) }
 }
 
-function bodyOf(bytes: Buffer, type: string): Json {
+function bodyOf(bytes: Buffer, type: string, parse: Reading['parse']): Json {
   if (bytes.length === 0) return null
   if (!isUtf8(bytes)) return bytes.toString('base64url')
   const text = bytes.toString('utf8')
   if (!/^application\/(?:[\w.-]+\+)?json\b/i.test(type)) return text
   try {
-    return JSON.parse(text) as Json
+    return parse(text)
   } catch {
     return text
   }

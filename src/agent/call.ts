@@ -45,7 +45,11 @@ async function sendApiCall(
     timeoutSeconds: profile.callSecondsMax,
     signal,
   })
-  return interpretApi(profile, response, await readApiAnswer(response, { url, signal }))
+  return interpretApi(
+    profile,
+    response,
+    await readApiAnswer(response, { url, signal, parse: profile.parseAnswer }),
+  )
 }
 
 /**
@@ -67,7 +71,11 @@ async function sendToolCall(profile: Profile, sessions: Sessions, request: CallR
   const timeoutSeconds = profile.callSecondsMax
   const response = await open({ method: 'POST', url, headers, body, timeoutSeconds, signal })
   if (response.status === 404) sessions.forget(url)
-  const { rpc, body: plain, broken } = await readRpcAnswer(response, id, { url, signal })
+  const {
+    rpc,
+    body: plain,
+    broken,
+  } = await readRpcAnswer(response, id, { url, signal, parse: profile.parseAnswer })
   const isTaken = response.ok && rpc === undefined
   if (isTaken && broken !== undefined) {
     const rest = { ...rpcHeaders(version, 'tools/call', call.tool), ...session }

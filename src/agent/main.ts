@@ -25,7 +25,7 @@ import { AgentError } from './agent-error.ts'
 import { addBridge } from './bridge/command.ts'
 import { assertionByCommand } from './identity-command.ts'
 import { createAgent, type Agent, type AgentOptions, type CallOptions } from './index.ts'
-import { confirmAtTerminal, resultText, teller } from './narrate.ts'
+import { confirmAtTerminal, parseToPrint, resultText, teller } from './narrate.ts'
 import { fileStore } from './store.ts'
 
 /** The options for the key, the store and the output format; every subcommand has them. */
@@ -264,6 +264,7 @@ async function openAgent(
     store: fileStore(storePath(common)),
     waitSecondsMax: options.wait,
     mcpVersion: readVersion(options.mcpVersion),
+    parseAnswer: parseToPrint,
     allowLoopback: config.devLoopback,
     specNs: config.specNs,
     onEvent: common.json === true ? undefined : teller(terminal),

@@ -79,7 +79,7 @@ async function askForVersion(
   const timeoutSeconds = DOCUMENT_SECONDS_MAX
   const response = await open({ method: 'POST', url, headers, body, timeoutSeconds, signal })
   if (challengeIn(profile, response) !== undefined) return undefined
-  const { rpc, body: plain } = await readRpcAnswer(response, id, { url, signal })
+  const { rpc, body: plain } = await readRpcAnswer(response, id, { url, signal, parse: profile.parseAnswer })
   if (refusalIn(profile, response, plain) !== undefined) return undefined
   if (rpc === undefined) return WITH_SESSIONS
   if (rpc.kind === 'result') return response.ok ? offered(rpc.result) : WITH_SESSIONS
@@ -131,7 +131,11 @@ async function openSession(
       signal,
     })
   const response = await post({}, rpcRequest(id, 'initialize', params, version))
-  const answer = interpret(profile, response, await readRpcAnswer(response, id, { url, signal }))
+  const answer = interpret(
+    profile,
+    response,
+    await readRpcAnswer(response, id, { url, signal, parse: profile.parseAnswer }),
+  )
   if (answer.kind !== 'result' || !isJsonObject(answer.result)) {
     return fail('unexpected_answer', 'The server does not open a session.', { status: response.status })
   }

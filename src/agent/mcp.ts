@@ -98,6 +98,11 @@ export interface BrokenOff {
   retryMilliseconds?: number | undefined
 }
 
+/** What is read, and how its JSON is parsed. */
+export interface Reading extends Pick<OutgoingRequest, 'url' | 'signal'> {
+  parse: (text: string) => Json
+}
+
 /**
  * The answer to the request `id`, from a plain JSON body or from an event stream (other messages are skipped,
  * and reading stops at the answer). `rpc` is undefined if the body is no JSON-RPC answer, and `broken` says
@@ -106,7 +111,7 @@ export interface BrokenOff {
 export async function readRpcAnswer(
   response: Response,
   id: string,
-  request: Pick<OutgoingRequest, 'url' | 'signal'>,
+  request: Reading,
 ): Promise<{ rpc: RpcAnswer | undefined; body: Json | undefined; broken?: BrokenOff | undefined }> {
   const bounds = { ...request, bytesMax: TOOL_ANSWER_BYTES_MAX }
   const type = response.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase()
@@ -116,7 +121,7 @@ export async function readRpcAnswer(
   }
   const chunks: Uint8Array[] = []
   for await (const chunk of bodyChunks(response, bounds)) chunks.push(chunk)
-  const body = parseLoosely(Buffer.concat(chunks).toString('utf8'))
+  const body = parseLoosely(Buffer.concat(chunks).toString('utf8'), request.parse)
   return { rpc: rpcAnswer(body, id), body }
 }
 
@@ -127,9 +132,9 @@ export async function readRpcAnswer(
 export async function readEvents(
   response: Response,
   id: string,
-  from: Pick<OutgoingRequest, 'url' | 'signal'> & Partial<BrokenOff>,
+  from: Reading & Partial<BrokenOff>,
 ): Promise<RpcAnswer | BrokenOff> {
-  const { url, signal, lastEventId, retryMilliseconds } = from
+  const { url, signal, parse, lastEventId, retryMilliseconds } = from
   const reader = new EventStreamReader(lastEventId, TOOL_ANSWER_BYTES_MAX)
   try {
     for await (const chunk of bodyChunks(response, { url, signal, bytesMax: TOOL_ANSWER_BYTES_MAX })) {
@@ -137,12 +142,12 @@ export async function readEvents(
         reader.read(chunk),
       )
       for (const event of events) {
-        const answer = rpcAnswer(parseLoosely(event.data), id)
+        const answer = rpcAnswer(parseLoosely(event.data, parse), id)
         if (answer) return answer
       }
     }
     const rest = reader.rest()
-    const answer = rest && rpcAnswer(parseLoosely(rest.data), id)
+    const answer = rest && rpcAnswer(parseLoosely(rest.data, parse), id)
     if (answer) return answer
   } catch (error) {
     const isBroken = error instanceof AgentError && error.code === 'unreachable'
@@ -158,9 +163,9 @@ export async function readEvents(
  * A tool's answer is data for the caller, neither hashed nor authorized: read as any JSON parser would read
  * it.
  */
-function parseLoosely(text: string): Json | undefined {
+function parseLoosely(text: string, parse: Reading['parse']): Json | undefined {
   try {
-    return JSON.parse(text.replace(/^\uFEFF/, '')) as Json
+    return parse(text.replace(/^\uFEFF/, ''))
   } catch {
     return undefined
   }

@@ -3,7 +3,7 @@
  * beat 3)": key or agent token, operator, reason, mission, introduction; none of them can widen anything.
  */
 import { claimedToken } from '../wire/agent-identity.ts'
-import type { JsonObject } from '../wire/json.ts'
+import type { Json, JsonObject } from '../wire/json.ts'
 import {
   importPrivateJwk,
   importPublicJwk,
@@ -62,6 +62,11 @@ export interface AgentOptions {
   callSecondsMax?: number | undefined
   /** The revision of MCP to speak; if left out, each server is asked for it before a grant is used there. */
   mcpVersion?: McpVersion | undefined
+  /**
+   * How the JSON of a tool's answer is parsed; throws for what is none. If left out, as `JSON.parse` does,
+   * which makes doubles of numbers.
+   */
+  parseAnswer?: ((text: string) => Json) | undefined
   /** Development only: admits http to literal loopback hosts. */
   allowLoopback?: boolean | undefined
   /** `{spec_ns}`, if it is not the default. */
@@ -83,6 +88,7 @@ export interface Profile {
   readonly callSecondsMax: number
   /** Undefined if each server is asked. */
   readonly mcpVersion: McpVersion | undefined
+  readonly parseAnswer: (text: string) => Json
   readonly allowLoopback: boolean
   readonly specNs: string
   readonly names: SpecNames
@@ -118,6 +124,7 @@ export function readProfile(options: AgentOptions): Profile {
     waitSecondsMax: options.waitSecondsMax ?? 600,
     callSecondsMax: options.callSecondsMax ?? 120,
     mcpVersion: options.mcpVersion,
+    parseAnswer: options.parseAnswer ?? (text => JSON.parse(text) as Json),
     allowLoopback: options.allowLoopback ?? false,
     specNs,
     names: specNames(specNs),

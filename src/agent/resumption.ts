@@ -58,7 +58,7 @@ export async function resumedAnswer(profile: Profile, call: Resumed, broken: Bro
         failures++
         continue
       }
-      const read = await readEvents(response, id, { url, signal, ...at })
+      const read = await readEvents(response, id, { url, signal, parse: profile.parseAnswer, ...at })
       if ('kind' in read) return read
       at = read
       failures = 0

@@ -47,6 +47,35 @@ describe('keygen', () => {
 describe('call', () => {
   beforeEach(() => agent('keygen'))
 
+  const RESULT = '{"content":[],"structuredContent":{"rows":[{"id":9007199254740993,"n":1e400}],"one":1}}'
+  const DIGITS = /"id": 9007199254740993,\s+"n": 1e400/
+  /** A tool of a resource that needs no grant, whose answer is this text. */
+  const answered = (text: (id: string) => string, type = 'application/json') =>
+    peers.tools.script('/mcp/alice', ({ method: verb, body }) => {
+      const { id, method } =
+        verb === 'POST' ? (JSON.parse(body.toString()) as { id: string; method: string }) : {}
+      return method === 'tools/call' ? { headers: { 'content-type': type }, body: text(id!) } : undefined
+    })
+
+  it.each([
+    ['in a document', 'application/json', (message: string) => message],
+    ['in a stream', 'text/event-stream', (message: string) => `data: ${message}\n\n`],
+  ])(
+    'prints each number of an answer as it came %s, which no double carries',
+    async (_how, type, written) => {
+      answered(id => written(`{"jsonrpc":"2.0","id":"${id}","result":${RESULT}}`), type)
+      expect((await call()).printed).toMatch(DIGITS)
+      expect((await call('--json')).printed).toMatch(DIGITS)
+    },
+  )
+
+  it('prints each number of an API as it came, which no double carries', async () => {
+    const headers = { 'content-type': 'application/json' }
+    peers.tools.script('/mcp/alice/rows', { headers, body: '{"id":9007199254740993,"n":1e400}' })
+    const { printed } = await agent('call', peers.resource, 'rows', '{}', '--http', 'GET /rows')
+    expect(printed).toMatch(DIGITS)
+  })
+
   it('tells every step on standard error, and prints the answer alone', async () => {
     const { code, printed, said } = await call('--reason', 'Monthly report')
     expect(code).toBe(0)
