@@ -114,7 +114,9 @@ export function openUpstream(options: UpstreamOptions): Upstream {
       )
       const { tools, ttlMs } = list
       const given = typeof ttlMs === 'number' && ttlMs >= 0 ? ttlMs : TTL_MILLISECONDS
-      return { tools: tools.slice(0, TOOLS_MAX), spoilt, ttlMs: given }
+      const why = `the list has more than ${TOOLS_MAX} tools without it`
+      const over = tools.slice(TOOLS_MAX).map(({ name }) => ({ name, why }))
+      return { tools: tools.slice(0, TOOLS_MAX), spoilt: [...spoilt, ...over], ttlMs: given }
     },
     send: async sending => {
       if (sending.once === true)

@@ -145,6 +145,13 @@ describe('A list', () => {
     expect(await listed(list)).toEqual({ names: ['read'], spoilt: [] })
   })
 
+  it('of more than 2000 tools says which are left out', async () => {
+    const named = (_one: unknown, at: number): object => ({ name: `t${at}`, inputSchema: { type: 'object' } })
+    const { names, spoilt } = await listed({ tools: Array.from({ length: 2002 }, named) })
+    expect(names).toHaveLength(2000)
+    expect(spoilt).toEqual(['t2000', 't2001'].map(name => ({ name, why: expect.stringContaining('2000') })))
+  })
+
   it('that is null has no tools', async () => {
     expect(await listed({ tools: null })).toEqual({ names: [], spoilt: [] })
   })
