@@ -121,6 +121,7 @@ const UNDECIDED: ReadonlySet<string> = new Set([
   'answer_malformed',
   'answer_too_large',
   'invalid_grant',
+  'redirect_refused',
   'unreachable',
 ])
 

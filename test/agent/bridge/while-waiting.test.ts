@@ -74,12 +74,13 @@ describe('A request that waits for the owner', () => {
     },
   )
 
-  it.each<[string, Reply]>([
-    ['a page that says nothing of an outage', { ...page(0), status: 403 }],
-    ['JSON that is no answer', { body: [] }],
-  ])('is kept where %s comes in the place of an answer', async (_what, reply) => {
+  it.each<[string, string, Reply]>([
+    ['a page that says nothing of an outage', 'answer_malformed', page(403)],
+    ['JSON that is no answer', 'answer_malformed', { body: [] }],
+    ['a way to a page for logging in', 'redirect_refused', { status: 302, headers: { location: '/login' } }],
+  ])('is kept where %s comes in the place of an answer', async (_what, reason, reply) => {
     const { said, call } = await interrupted(reply)
-    expect(said).toMatchObject({ isError: true, reason: 'answer_malformed' })
+    expect(said).toMatchObject({ isError: true, reason })
     expect(await kept()).toEqual(['waiting'])
     delete stand.peers.twists.owner
     expect((await call(TOOL, { qty: 1 })).isError).toBe(false)
