@@ -28,7 +28,9 @@ export async function recordAccesses(
   accesses: readonly Access[],
 ): Promise<('recorded' | 'known' | 'unknown')[]> {
   const each = <T>(read: (access: Access) => T): T[] => accesses.map(read)
-  const { rows } = await sql<{ place: number; recorded: boolean }>`
+  // Which of several of one key was recorded is found here: Postgres takes each part of this statement for
+  // one row, and would compare all with all.
+  const { rows } = await sql<{ place: number | null; key: string }>`
     WITH reported AS (
       SELECT * FROM unnest(${each(({ key }) => key)}::text[], ${each(({ family }) => family)}::text[],
         ${each(({ jti }) => jti ?? null)}::text[], ${each(({ tool }) => storable(tool))}::text[],
@@ -38,20 +40,17 @@ export async function recordAccesses(
       SELECT r.*, g.jti AS of, g.resource_id, g.claims->>'sub' AS handle FROM reported r
       JOIN grants g ON g.account = ${account} AND g.family = r.family AND g.client_id = ${client_id}
         AND g.jti = coalesce(r.jti, g.jti)),
-    first AS (SELECT DISTINCT ON (key) * FROM used ORDER BY key, place),
     kept AS (
       INSERT INTO accesses (account, client_id, key, family, jti, tool, summary, at, resource_id, handle)
       SELECT ${account}, ${client_id}, key, family, of, tool, summary, to_timestamp(at), resource_id, handle
-      FROM first ORDER BY place
+      FROM used ORDER BY place
       ON CONFLICT (account, client_id, key) DO NOTHING RETURNING key)
-    SELECT u.place::int AS place, EXISTS (
-      SELECT FROM kept JOIN first ON first.key = kept.key WHERE first.place = u.place) AS recorded
-    FROM used u`.execute(db)
-  const outcomes = new Map(rows.map(({ place, recorded }) => [place, recorded]))
-  return accesses.map((_, at) => {
-    const recorded = outcomes.get(at + 1)
-    if (recorded === undefined) return 'unknown'
-    return recorded ? 'recorded' : 'known'
+    SELECT place::int AS place, key FROM used UNION ALL SELECT NULL, key FROM kept`.execute(db)
+  const kept = new Set(rows.flatMap(({ place, key }) => (place === null ? [key] : [])))
+  const named = new Set(rows.flatMap(({ place }) => place ?? []))
+  return accesses.map(({ key }, at) => {
+    if (!named.has(at + 1)) return 'unknown'
+    return kept.delete(key) ? 'recorded' : 'known'
   })
 }
 
