@@ -4,8 +4,10 @@
  */
 import { sql } from 'kysely'
 import { beforeEach, describe, expect, it } from 'vitest'
+import { withdrawExpired } from '../../src/authority/negotiation/withdrawals.ts'
 import { QUEUE_CAPS } from '../../src/rules/pending.ts'
 import { QUESTIONS_PER_TALLY_MAX } from '../../src/storage/authority/joint-questions.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import type { VerdictRequest } from '../../src/wire/verdict.ts'
 import { ACCOUNT, SAVINGS, startJointStand } from '../support/joint-holder.ts'
@@ -82,6 +84,30 @@ describe('a question of a tally about her', () => {
     const open = await kept()
     expect((await asked({ ...ready, closed: true })).body).toEqual({ closed: true })
     expect(await kept()).toBe(open - 1)
+  })
+
+  it.each<[string, { decision?: 'denied' | 'approved'; end: 'closed' | 'expired' }, boolean]>([
+    ['her co-holders settled it while she was asked', { end: 'closed' }, false],
+    ['she did not decide in time', { end: 'expired' }, false],
+    ['she denied it', { decision: 'denied', end: 'closed' }, true],
+    ['she approved it', { decision: 'approved', end: 'expired' }, true],
+  ])('is looked at no more for the next ones where %s', async (_why, { decision, end }, isKept) => {
+    const { db } = stand.authority.database
+    const one = { ...question(), final: false }
+    const family = String((await asked(one)).body.family)
+    if (decision !== undefined)
+      await stand.authority.call(stand.bea, {
+        method: 'POST',
+        target: `/owner/pending/${family}/decision`,
+        json: { decision },
+      })
+    if (end === 'closed') await asked({ ...one, closed: true })
+    await sql`UPDATE families SET ticket_expires_at = now() WHERE family = ${family}`.execute(db)
+    await withdrawExpired(db, asOwner('bea'), 100)
+    const { rows } = await sql`SELECT FROM joint_questions WHERE family = ${family}`.execute(db)
+    expect(rows).toHaveLength(isKept ? 1 : 0)
+    // Asked about again, she is asked as before.
+    if (!isKept) expect((await asked(one)).body).toMatchObject({ pending: true, ready: false })
   })
 
   it('may be closed by its tally also after she left', async () => {

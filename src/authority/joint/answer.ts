@@ -173,11 +173,11 @@ async function close(db: Db, question: JointQuestion): Promise<VerdictAnswer> {
   const { owner, family } = question
   await inTransaction(db, async tx => {
     await lockQueue(tx, owner)
-    await forgetQuestion(tx, question)
     const waiting = await readFamily(tx, owner, family)
-    if (waiting === undefined || !(await endFamily(tx, owner, family, 'ended', ['awaiting_owner']))) return
-    if (waiting.decision === null && waiting.handle !== null)
+    const ended = waiting !== undefined && (await endFamily(tx, owner, family, 'ended', ['awaiting_owner']))
+    if (ended && waiting.decision === null && waiting.handle !== null)
       await tellWithdrawn(tx, owner, [{ family, handle: waiting.handle }], 'closed')
+    await forgetQuestion(tx, question)
   })
   return { closed: true }
 }

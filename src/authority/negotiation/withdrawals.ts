@@ -6,6 +6,7 @@
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import { appendEvents } from '../../storage/authority/events.ts'
 import { appendLedgerAll } from '../../storage/authority/ledger.ts'
+import { forgetExpired } from '../../storage/authority/joint-questions.ts'
 import { expireWaiting } from '../../storage/authority/pending.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
@@ -39,10 +40,13 @@ export async function tellWithdrawn(
  * Withdraws items that an owner never answered before their ticket expired, a bounded number at once.
  * @returns how many.
  */
-export function withdrawExpired(db: Db, owner: Owner, limit: number): Promise<number> {
-  return inTransaction(db, async tx => {
+export async function withdrawExpired(db: Db, owner: Owner, limit: number): Promise<number> {
+  const expired = await inTransaction(db, async tx => {
     const items = await expireWaiting(tx, owner, limit)
     if (items.length > 0) await tellWithdrawn(tx, owner, items, 'expired')
-    return items.length
+    return items.map(({ family }) => family)
   })
+  // Apart, under the lock of her queue, which expiring does not wait for: a tally may have asked again.
+  if (expired.length > 0) await forgetExpired(db, owner, expired)
+  return expired.length
 }

@@ -7,10 +7,12 @@ import { sql, type Selectable } from 'kysely'
 import { jointServer } from '../../rules/joint.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 import type { TermsTemplate } from '../../wire/terms.ts'
+import { inTransaction } from '../core/database.ts'
 import type { Db, Tx } from './database.ts'
 import type { GrantBasis } from '../../rules/grant.ts'
 import type { ShownItem } from './shown-item.ts'
 import type { JointQuestionsTable } from './joint-tables.ts'
+import { lockQueue } from './owners.ts'
 import type { PendingKind } from './tables.ts'
 
 export type JointQuestion = Selectable<JointQuestionsTable> & {
@@ -62,9 +64,13 @@ export async function fixQuestion(
   return readQuestion(db, asked)
 }
 
+/** Nothing was signed, she decided nothing, and she is not asked. */
+const CAME_TO_NOTHING = sql`q.effect IS NULL AND NOT EXISTS (SELECT FROM families f
+  WHERE f.owner = q.owner AND f.family = q.family AND (f.state = 'awaiting_owner' OR f.decision IS NOT NULL))`
+
 /**
- * Forgets a question that came to nothing: nothing was signed, and she was never asked. The caller holds the
- * queue's lock, because whoever asks her does.
+ * Forgets a question if it came to nothing: whoever counts the open ones looks at all that are unanswered.
+ * The caller holds the queue's lock, because whoever asks her does.
  */
 export async function forgetQuestion(
   tx: Tx,
@@ -73,8 +79,17 @@ export async function forgetQuestion(
   await sql`
     DELETE FROM joint_questions q
     WHERE owner = ${owner} AND tally = ${tally} AND account = ${account} AND negotiation = ${negotiation}
-      AND family = ${family} AND verdict IS NULL
-      AND NOT EXISTS (SELECT FROM families f WHERE f.owner = q.owner AND f.family = q.family)`.execute(tx)
+      AND family = ${family} AND ${CAME_TO_NOTHING}`.execute(tx)
+}
+
+/** The same for those whose items wait no more, as far as they are questions of tallies. */
+export function forgetExpired(db: Db, owner: Owner, families: readonly Family[]): Promise<void> {
+  return inTransaction(db, async tx => {
+    await lockQueue(tx, owner)
+    await sql`
+      DELETE FROM joint_questions q
+      WHERE owner = ${owner} AND family = ANY(${[...families]}::text[]) AND ${CAME_TO_NOTHING}`.execute(tx)
+  })
 }
 
 /** One question, or undefined. */
