@@ -174,6 +174,26 @@ describe('a grant of a tally', () => {
     },
   )
 
+  test.each(ENDS.filter(([, says]) => says['dora'] === 'ask'))(
+    'after %s, who is reached by a question only then is told once more, and waits for nothing',
+    async (_what, says, end, error) => {
+      const [first, second] = stand.holders
+      for (const holder of [first, second]) holder.says = says
+      const ofDora = () => second.questions().filter(({ owner }) => owner === 'dora')
+      const closings = () => ofDora().filter(({ closed }) => closed === true).length
+      second.server.script('/joint/verdict', async ({ body }) => {
+        const { owner, closed } = claimsOf(body)
+        if (owner === 'dora' && closed !== true) await until(() => closings() > 0)
+        return undefined
+      })
+      const submitted = await stand.agree(await stand.offer())
+      await until(() => ofDora().length > 0)
+      expect((await end(submitted)).body.error).toBe(error)
+      await until(() => closings() > 1)
+      expect(ofDora().map(({ closed }) => closed === true)).toEqual([false, true, true])
+    },
+  )
+
   test('it ends when the first of the verdicts that it rests on ends', async () => {
     stand.holders[0].allowance = { expires_in: 60 }
     stand.holders[1].says = { dora: 'ask' }

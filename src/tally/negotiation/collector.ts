@@ -80,7 +80,11 @@ async function goOn(
 ): Promise<void> {
   const { threshold } = mandate.rule
   const next = await advance(of.database.db, negotiation, { threshold, answered })
-  if (next === undefined) return
+  if (next === undefined) {
+    // She may have been told that it is over before this question of ours reached her.
+    if (answered !== undefined && isOpen(answered)) await tellClosedTo(of, negotiation, [answered])
+    return
+  }
   if (next.step === 'approved' || next.step === 'denied') return tellClosed(of, negotiation)
   await Promise.all(
     next.questions.map(async question => {
@@ -91,7 +95,10 @@ async function goOn(
   )
 }
 
-function questionOf({ account, family, held }: NegotiationRow, { holder, issuer }: AnswerRow): Question {
+function questionOf(
+  { account, family, held }: NegotiationRow,
+  { holder, issuer }: Pick<AnswerRow, 'holder' | 'issuer'>,
+): Question {
   const { content } = held!
   return {
     owner: holder,
@@ -182,9 +189,18 @@ async function verified(
   return verifyVerdict(compact, published, { issuer, audience, typAlias })
 }
 
+const isOpen = ({ state }: Pick<AnswerRow, 'state'>): boolean => state === 'pending' || state === 'ready'
+
 async function tellClosed(of: Collecting, negotiation: NegotiationRow): Promise<void> {
   if (negotiation.held === null) return
   const answers = await readAnswers(of.database.db, negotiation)
-  const open = answers.filter(({ state }) => state === 'pending' || state === 'ready')
+  await tellClosedTo(of, negotiation, answers.filter(isOpen))
+}
+
+async function tellClosedTo(
+  of: Collecting,
+  negotiation: NegotiationRow,
+  open: readonly Pick<AnswerRow, 'holder' | 'issuer'>[],
+): Promise<void> {
   await Promise.all(open.map(one => of.holders.ask({ ...questionOf(negotiation, one), closed: true })))
 }
