@@ -4,6 +4,7 @@
  */
 import { sql } from 'kysely'
 import { beforeEach, describe, expect, it } from 'vitest'
+import { endAfterRestore } from '../../src/authority/administration/after-restore.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
 import { generatePrivateJwk, importPrivateJwk, parseJwks, type PrivateKey } from '../../src/wire/keys.ts'
 import { verifyVerdict, verifyWithdrawal, type VerdictRequest } from '../../src/wire/verdict.ts'
@@ -153,6 +154,15 @@ describe('What she allowed is taken back, too, where', () => {
     const [withdrawal, ...more] = await told()
     expect(withdrawal).toMatchObject({ holder: 'bea', account: ACCOUNT, all: true })
     expect(more).toEqual([])
+  })
+
+  it('her server was restored to a time before it, and so knows nothing of it: all of it', async () => {
+    const [before, after] = [await allowed(), await allowed()]
+    await rows(`DELETE FROM joint_questions WHERE negotiation = '${after.negotiation}'`)
+    await endAfterRestore(stand.authority.database.db, new Date())
+    await until(settled)
+    expect(await told()).toMatchObject([{ holder: 'bea', account: ACCOUNT, all: true }])
+    expect((await effectOf(before)).effect).toBe('deny')
   })
 
   it('she deletes the tier', async () => {
