@@ -3,43 +3,19 @@
  * "Limits" (pending queue).
  */
 import { sql } from 'kysely'
-import { beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { withdrawExpired } from '../../src/authority/negotiation/withdrawals.ts'
 import { QUEUE_CAPS } from '../../src/rules/pending.ts'
 import { QUESTIONS_PER_TALLY_MAX } from '../../src/storage/authority/joint-questions.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
-import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
-import type { VerdictRequest } from '../../src/wire/verdict.ts'
 import { ACCOUNT, SAVINGS, startJointStand } from '../support/joint-holder.ts'
 import { quotaRefusals } from '../support/quota-refusals.ts'
 import { startedForEach } from '../support/started.ts'
-import { ask, questionOf } from '../support/tally-requests.ts'
+import { askedHolder } from '../support/tally-requests.ts'
 
 const stand = startedForEach(() => startJointStand())
-let agent: PrivateKey
-/** A question of the tally about an agreement of the agent, some of either exchanged. */
-const question = (terms: object = {}, changes: object = {}): VerdictRequest =>
-  questionOf(stand, agent, terms, changes)
-const asked = (claims: VerdictRequest) => ask(stand, 'verdict', claims)
-const pending = async () =>
-  (await stand.authority.call(stand.bea, { target: '/owner/pending' })).body as Record<string, unknown>[]
-/** The agent is let in for the account by her yes to one question. */
-async function known(): Promise<void> {
-  const first = question()
-  const { body } = await asked({ ...first, final: false })
-  await stand.authority.call(stand.bea, {
-    method: 'POST',
-    target: `/owner/pending/${String(body.family)}/decision`,
-    json: { decision: 'approved' },
-  })
-  expect((await asked(first)).body.verdict).toBeDefined()
-}
-
-beforeEach(async () => {
-  agent = importPrivateJwk(generatePrivateJwk())
-  await stand.agreed()
-  await stand.tier()
-})
+const she = askedHolder(stand)
+const { question, asked, pending, decide, known } = she
 
 describe('a question of a tally about her', () => {
   it('is refused to a tally that has too many open about her, and taken again once they are gone', async () => {
@@ -68,7 +44,7 @@ describe('a question of a tally about her', () => {
     const kept = async () =>
       (await sql<{ n: number }>`SELECT count(*)::int AS n FROM joint_questions`.execute(db)).rows[0]!.n
     const stranger = () => {
-      agent = importPrivateJwk(generatePrivateJwk())
+      she.stranger()
       return { ...question(), final: false }
     }
     const waiting = Array.from({ length: QUEUE_CAPS.unattested }, stranger)
@@ -95,12 +71,7 @@ describe('a question of a tally about her', () => {
     const { db } = stand.authority.database
     const one = { ...question(), final: false }
     const family = String((await asked(one)).body.family)
-    if (decision !== undefined)
-      await stand.authority.call(stand.bea, {
-        method: 'POST',
-        target: `/owner/pending/${family}/decision`,
-        json: { decision },
-      })
+    if (decision !== undefined) await decide(family, decision)
     if (end === 'closed') await asked({ ...one, closed: true })
     await sql`UPDATE families SET ticket_expires_at = now() WHERE family = ${family}`.execute(db)
     await withdrawExpired(db, asOwner('bea'), 100)
@@ -124,7 +95,7 @@ describe('a question of a tally about her', () => {
     const { db } = stand.authority.database
     const round = async () => {
       const questions = Array.from({ length: QUEUE_CAPS.unattested }, () => {
-        agent = importPrivateJwk(generatePrivateJwk())
+        she.stranger()
         return { ...question(), final: false }
       })
       for (const one of questions) expect((await asked(one)).body).toMatchObject({ pending: true })

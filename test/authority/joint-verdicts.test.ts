@@ -1,33 +1,22 @@
 /** Her signed answer to a tally: contract, "Tally for a jointly held resource". */
 import { sql } from 'kysely'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { resumeOwner } from '../../src/storage/authority/owner-lives.ts'
 import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { s256 } from '../../src/wire/encoding.ts'
-import { generatePrivateJwk, importPrivateJwk, parseJwks, type PrivateKey } from '../../src/wire/keys.ts'
-import { verifyVerdict, type VerdictRequest } from '../../src/wire/verdict.ts'
+import { parseJwks } from '../../src/wire/keys.ts'
+import { verifyVerdict } from '../../src/wire/verdict.ts'
 import { row } from '../support/contract-row.ts'
 import { ACCOUNT, JOINT_TIER, SAVINGS, startJointStand } from '../support/joint-holder.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'
 import { startedOnce } from '../support/started.ts'
-import { ask, questionOf } from '../support/tally-requests.ts'
+import { askedHolder } from '../support/tally-requests.ts'
 import { until } from '../support/until.ts'
 
 const stand = startedOnce(() => startJointStand())
-let agent: PrivateKey
-/** A question of the tally about an agreement of the agent, some of either exchanged. */
-const question = (terms: object = {}, changes: object = {}): VerdictRequest =>
-  questionOf(stand, agent, terms, changes)
-const asked = (claims: VerdictRequest) => ask(stand, 'verdict', claims)
-const pending = async () =>
-  (await stand.authority.call(stand.bea, { target: '/owner/pending' })).body as Record<string, unknown>[]
-const decide = (family: unknown, decision = 'approved') =>
-  stand.authority.call(stand.bea, {
-    method: 'POST',
-    target: `/owner/pending/${String(family)}/decision`,
-    json: { decision },
-  })
+const she = askedHolder(stand)
+const { question, asked, pending, decide, known } = she
 async function read(verdict: string) {
   const { body } = await stand.authority.request('GET', '/jwks')
   return verifyVerdict(verdict, parseJwks(body), { issuer: stand.authority.issuer, audience: stand.tally })
@@ -39,19 +28,6 @@ const actOn = (act: 'block' | 'unblock') =>
     target: `/owner/operators/${act}`,
     json: { origin: OPERATOR },
   })
-/** The agent is let in for the account by her yes to one question. */
-async function known(): Promise<void> {
-  const first = question()
-  const { body } = await asked({ ...first, final: false })
-  expect((await decide(body.family)).status).toBe(200)
-  expect((await asked(first)).body.verdict).toBeDefined()
-}
-
-beforeEach(async () => {
-  agent = importPrivateJwk(generatePrivateJwk())
-  await stand.agreed()
-  await stand.tier()
-})
 afterEach(async () => {
   stand.served.mandate = stand.mandate
   await stand.own('DELETE', `/${ACCOUNT}`)
@@ -87,7 +63,7 @@ describe('a verdict', () => {
       resource_id: SAVINGS,
       contract: first.contract,
       effect: 'allow',
-      cnf_jkt: agent.thumbprint,
+      cnf_jkt: she.agent.thumbprint,
       scope: ['read'],
       expires_in: 300,
     })
@@ -95,7 +71,7 @@ describe('a verdict', () => {
     expect((await asked({ ...first, iat: first.iat - 1 })).body).toEqual(signed)
     const { body: connections } = await stand.authority.call(stand.bea, { target: '/owner/connections' })
     expect(connections).toContainEqual(
-      expect.objectContaining({ handle: `jkt:${agent.thumbprint}`, reach: `joint:${ACCOUNT}` }),
+      expect.objectContaining({ handle: `jkt:${she.agent.thumbprint}`, reach: `joint:${ACCOUNT}` }),
     )
   })
 
@@ -239,7 +215,7 @@ describe('a verdict', () => {
     await stand.authority.call(stand.bea, {
       method: 'POST',
       target: '/owner/connections/revoke',
-      json: { handle: `jkt:${agent.thumbprint}` },
+      json: { handle: `jkt:${she.agent.thumbprint}` },
     })
     const answered = await asked(first)
     expect(await read(answered.body.verdict)).toMatchObject({ effect: 'deny', because: 'denied' })
@@ -252,7 +228,7 @@ describe('a verdict', () => {
     await stand.authority.call(stand.bea, {
       method: 'POST',
       target: '/owner/connections/revoke',
-      json: { handle: `jkt:${agent.thumbprint}` },
+      json: { handle: `jkt:${she.agent.thumbprint}` },
     })
     const { body } = await asked(one)
     expect(await read(body.verdict)).toMatchObject({ effect: 'deny', because: 'expired' })
@@ -276,7 +252,7 @@ describe('what she is asked about an account', () => {
     await stand.own('DELETE', `/${ACCOUNT}`)
     const { body } = await stand.authority.call(stand.bea, { target: '/owner/connections' })
     expect(body).toContainEqual(
-      expect.objectContaining({ handle: `jkt:${agent.thumbprint}`, status: 'revoked' }),
+      expect.objectContaining({ handle: `jkt:${she.agent.thumbprint}`, status: 'revoked' }),
     )
   })
 

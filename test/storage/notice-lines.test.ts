@@ -3,9 +3,9 @@
  * role changes arrive).
  */
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { ORGANIZATION_DATABASE, type Database } from '../../src/storage/organization/database.ts'
+import { ORGANIZATION_DATABASE } from '../../src/storage/organization/database.ts'
 import {
   closeEmptyLine,
   endNotice,
@@ -16,18 +16,12 @@ import {
 } from '../../src/storage/organization/notices.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import type { Notice } from '../../src/wire/notice.ts'
-import { migratedDatabase } from '../support/postgres.ts'
+import { openedDatabase } from '../support/postgres.ts'
+import { startedOnce } from '../support/started.ts'
 
-let database: Database
-let cloned: Awaited<ReturnType<typeof migratedDatabase>>
-beforeAll(async () => {
-  cloned = await migratedDatabase('organization')
-  database = ORGANIZATION_DATABASE.open({ url: cloned.url, poolMax: 10 })
-})
-afterAll(async () => {
-  await database.close()
-  await cloned.close()
-})
+const database = startedOnce(() =>
+  openedDatabase('organization', url => ORGANIZATION_DATABASE.open({ url, poolMax: 10 })),
+)
 
 const moved = (role: string): Notice => ({ kind: 'role_changed', role })
 const addressee = (name: string) => ({

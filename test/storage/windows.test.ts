@@ -3,25 +3,19 @@
  * authority" (break-glass).
  */
 import { sql } from 'kysely'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { insertVoucher, readVoucher } from '../../src/storage/organization/break-glass.ts'
 import { lockHead } from '../../src/storage/organization/charters.ts'
-import { ORGANIZATION_DATABASE, type Database, type Tx } from '../../src/storage/organization/database.ts'
+import { ORGANIZATION_DATABASE, type Tx } from '../../src/storage/organization/database.ts'
 import { deleteMember, insertMember } from '../../src/storage/organization/members.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
-import { migratedDatabase } from '../support/postgres.ts'
+import { openedDatabase } from '../support/postgres.ts'
+import { startedOnce } from '../support/started.ts'
 
-let database: Database
-let cloned: Awaited<ReturnType<typeof migratedDatabase>>
-beforeAll(async () => {
-  cloned = await migratedDatabase('organization')
-  database = ORGANIZATION_DATABASE.open({ url: cloned.url, poolMax: 10 })
-})
-afterAll(async () => {
-  await database.close()
-  await cloned.close()
-})
+const database = startedOnce(() =>
+  openedDatabase('organization', url => ORGANIZATION_DATABASE.open({ url, poolMax: 10 })),
+)
 
 const joins = async (tx: Tx, name: string): Promise<void> => {
   const owner = asOwner(name)

@@ -26,8 +26,16 @@ export const PATIENT = { lockTimeoutMs: 60_000, connectTimeoutMs: 60_000, statem
  * `poolMax` bounds the connections of its pool: 40 by default, enough for a race of 32 callers.
  */
 export async function freshDatabase(options: FreshDatabaseOptions = {}): Promise<Database> {
-  const cloned = await migratedDatabase('authority')
-  const database = openDatabase({ poolMax: 40, ...options, url: cloned.url })
+  return openedDatabase('authority', url => openDatabase({ poolMax: 40, ...options, url }))
+}
+
+/** A migrated, empty database of that party, as `open` opens it; `close` ends that and drops it. */
+export async function openedDatabase<Opened extends { close: () => Promise<void> }>(
+  party: Party,
+  open: (url: string) => Opened,
+): Promise<Opened> {
+  const cloned = await migratedDatabase(party)
+  const database = open(cloned.url)
   return {
     ...database,
     close: async () => {

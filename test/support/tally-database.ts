@@ -14,7 +14,7 @@ import { inTransaction } from '../../src/storage/core/database.ts'
 import { asClientId, asFamily, asOwner, type Family } from '../../src/wire/identifiers.ts'
 import type { Mandate } from '../../src/wire/mandate.ts'
 import { TALLY } from './joint.ts'
-import { migratedDatabase, PATIENT } from './postgres.ts'
+import { openedDatabase, PATIENT } from './postgres.ts'
 
 export const ACCOUNT = asOwner('family-1')
 export const TOOLS = asClientId('family-tools')
@@ -51,20 +51,13 @@ export const REGISTERED: Registered = {
 
 /** A migrated database with that account; `close` drops it. */
 export async function tallyDatabase(): Promise<Database> {
-  const cloned = await migratedDatabase('tally')
-  const database = TALLY_DATABASE.open({ url: cloned.url, poolMax: 40, ...PATIENT })
+  const database = await openedDatabase('tally', url => TALLY_DATABASE.open({ url, poolMax: 40, ...PATIENT }))
   const { db } = database
   await inTransaction(db, async tx => {
     await putMandate(tx, mandateOf(), 'tag')
     await putRegistered(tx, ACCOUNT, REGISTERED)
   })
-  return {
-    ...database,
-    close: async () => {
-      await database.close()
-      await cloned.close()
-    },
-  }
+  return database
 }
 
 /** A negotiation in which all three are to be asked, under that version of the mandate. */

@@ -1,8 +1,9 @@
 /** Owns what a tally asks of a holder's server, signed as a test wants it. */
+import { beforeEach, expect } from 'vitest'
 import { signAgreement } from '../../src/wire/agreement.ts'
 import { decodeBase64url, s256 } from '../../src/wire/encoding.ts'
 import { asFamily } from '../../src/wire/identifiers.ts'
-import type { PrivateKey } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import type { TermsTemplate } from '../../src/wire/terms.ts'
 import { signTallyRequest, type QuoteRequest, type VerdictRequest } from '../../src/wire/verdict.ts'
 import type { Reply } from './authority.ts'
@@ -73,4 +74,50 @@ export function questionOf(
     agreement: signed,
     ...changes,
   }
+}
+
+/** bea, whom the stand's tally asks about an agent. */
+export interface AskedHolder {
+  /** Another one in each test. */
+  agent: PrivateKey
+  /** From now on it is another one. */
+  stranger: () => void
+  /** A question of the tally about an agreement of the agent, some of either exchanged. */
+  question: (terms?: object, changes?: object) => VerdictRequest
+  asked: (claims: VerdictRequest) => Promise<Reply>
+  /** What waits for her. */
+  pending: () => Promise<Record<string, unknown>[]>
+  decide: (family: unknown, decision?: 'approved' | 'denied') => Promise<Reply>
+  /** The agent is let in for the account by her yes to one question. */
+  known: () => Promise<void>
+}
+
+/** In each test she agrees to the mandate, and offers terms. */
+export function askedHolder(stand: JointStand): AskedHolder {
+  const newAgent = (): PrivateKey => importPrivateJwk(generatePrivateJwk())
+  const she: AskedHolder = {
+    agent: newAgent(),
+    stranger: () => void (she.agent = newAgent()),
+    question: (terms, changes) => questionOf(stand, she.agent, terms, changes),
+    asked: claims => ask(stand, 'verdict', claims),
+    pending: async () => (await stand.authority.call(stand.bea, { target: '/owner/pending' })).body,
+    decide: (family, decision = 'approved') =>
+      stand.authority.call(stand.bea, {
+        method: 'POST',
+        target: `/owner/pending/${String(family)}/decision`,
+        json: { decision },
+      }),
+    known: async () => {
+      const first = she.question()
+      const { body } = await she.asked({ ...first, final: false })
+      expect((await she.decide(body.family)).status).toBe(200)
+      expect((await she.asked(first)).body.verdict).toBeDefined()
+    },
+  }
+  beforeEach(async () => {
+    she.stranger()
+    await stand.agreed()
+    await stand.tier()
+  })
+  return she
 }
