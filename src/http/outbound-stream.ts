@@ -40,7 +40,8 @@ export function createOutboundStreams(options: OutboundOptions): OutboundStreams
   const targetOf = keepingTargets(options)
   return {
     open: async wanted => {
-      const { method = 'GET', headers = {}, body = null } = wanted
+      const { method = 'GET', body = null } = wanted
+      const headers = { 'accept-encoding': 'identity', ...wanted.headers }
       // Times are kept here, to the millisecond, but for silence, in which seconds do.
       const times = { headersTimeout: 0, bodyTimeout: wanted.silenceMs }
       const request = { ...targetOf(wanted.url), method, headers, body, ...times }

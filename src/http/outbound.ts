@@ -3,6 +3,7 @@
  * "Registry materialization", "Protection API" and "Operator documents".
  */
 import { Agent, type Dispatcher } from 'undici'
+import { decodedBody } from './content-coding.ts'
 import { parseJson, type Json } from '../wire/json.ts'
 import { faultOf, OutboundFault } from './outbound-fault.ts'
 import { connector, keepingTargets, TIMEOUT_MS, type OutboundOptions } from './outbound-reach.ts'
@@ -72,7 +73,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
       {
         ...targetOf(wanted.url),
         method: wanted.method ?? 'GET',
-        headers: wanted.headers ?? {},
+        headers: { 'accept-encoding': 'identity', ...wanted.headers },
         body: wanted.body ?? null,
       },
       {
@@ -185,7 +186,10 @@ function exchange(
       },
       onResponseEnd: () => {
         end()
-        resolve({ ...answer, body: chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks) })
+        const body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
+        const plain = decodedBody(body, answer.headers['content-encoding'], bytesMax)
+        if (plain instanceof OutboundFault) reject(plain)
+        else resolve({ ...answer, body: plain })
       },
       onResponseError: (_controller, error) => giveUp(fault ?? faultOf(error, request.origin, sent())),
     }

@@ -107,6 +107,7 @@ describe('An organization is asked', () => {
     expect(carried).toEqual(
       [
         'accept',
+        'accept-encoding',
         'authorization',
         'connection',
         'content-digest',

@@ -1,6 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createJwksCache } from '../../src/http/jwks-cache.ts'
 import { createOutbound, OutboundFault, type Outbound } from '../../src/http/outbound.ts'
@@ -138,6 +139,34 @@ describe('Outbound requests are https only, without redirects, bounded in time a
   ])('getJson refuses %s', async (_what, status, body) => {
     answer = (_request, response) => response.writeHead(status).end(body)
     expect(await faultOf(client().getJson(origin))).toMatchObject({ reason: 'broken' })
+  })
+
+  test.each([
+    ['gzip', gzipSync],
+    ['X-GZIP', gzipSync],
+    ['deflate', deflateSync],
+    ['br', brotliCompressSync],
+    ['identity', (bytes: Buffer) => bytes],
+  ])('a document that comes as %s, which nobody asked for, is read', async (coding, encode) => {
+    let wanted: string | undefined
+    answer = (request, response) => {
+      wanted = request.headers['accept-encoding']
+      response.writeHead(200, { 'content-encoding': coding }).end(encode(Buffer.from('{"keys":[]}')))
+    }
+    expect(await client().getJson(origin)).toEqual({ keys: [] })
+    expect(wanted).toBe('identity')
+  })
+
+  test.each([
+    ['gzip', 'long once it is unpacked', gzipSync('x'.repeat(2_000)), /over 1000 bytes/],
+    ['gzip', 'not packed as it says', Buffer.from('{}'), /not in its content-encoding, gzip/],
+    ['zstd', 'packed in a way that we do not know', Buffer.from('{}'), /encoding "zstd"/],
+    ['gzip, br', 'packed twice', Buffer.from('{}'), /encoding "gzip, br"/],
+  ])('an answer in %s that is %s is refused in words', async (coding, _what, body, words) => {
+    answer = (_request, response) => response.writeHead(200, { 'content-encoding': coding }).end(body)
+    const fault = await faultOf(client().request({ url: origin, responseBytesMax: 1_000 }))
+    expect(fault.sent).toBe(true)
+    expect(fault.message).toMatch(words)
   })
 })
 
