@@ -158,8 +158,10 @@ export function certificateFault(
     ['cert', cert],
     ['ca', ca],
   ] as const)
-    if (pem !== undefined && !isUsable(() => new X509Certificate(pem)))
-      return { parts: [part], why: 'it holds no certificate. Give certificates in PEM (BEGIN CERTIFICATE).' }
+    if (pem !== undefined) {
+      const why = pemFault(pem)
+      if (why !== undefined) return { parts: [part], why }
+    }
   if (key !== undefined && !isUsable(() => createPrivateKey(key)))
     return { parts: ['key'], why: 'it holds no private key. Give one in PEM, without a passphrase.' }
   if (cert === undefined || key === undefined) return undefined
@@ -171,6 +173,25 @@ export function certificateFault(
   return isUsable(() => requireUsable(material))
     ? undefined
     : { parts: ['cert', 'key'], why: 'they cannot serve. Give a certificate and its key that OpenSSL takes.' }
+}
+
+const CERTIFICATES = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/g
+
+/**
+ * OpenSSL ends at the first certificate of a file that it cannot read, and tells nobody: those behind it, or
+ * all of a file in DER, would not be trusted.
+ */
+function pemFault(pem: Buffer): string | undefined {
+  const text = pem.toString('latin1')
+  const places = [...text.matchAll(CERTIFICATES)].map(({ index }) => index)
+  if (places.length === 0) return 'it holds no certificate. Give certificates in PEM (BEGIN CERTIFICATE).'
+  const unusable = places.findIndex(
+    (from, n) =>
+      !/(?:^|[\r\n]|\xef\xbb\xbf)$/.test(text.slice(Math.max(0, from - 3), from)) ||
+      !isUsable(() => new X509Certificate(text.slice(from, places[n + 1]))),
+  )
+  if (unusable < 0) return undefined
+  return `its certificate ${unusable + 1} of ${places.length} cannot be read. Give each whole, from its BEGIN line to its END line, each on a line of its own.`
 }
 
 function isUsable(read: () => unknown): boolean {
@@ -190,6 +211,10 @@ export function requireUsable(material: TlsMaterial): void {
 /** When it expires, in seconds since the epoch. Throws, with the reason, if it cannot be used. */
 function expiryOf(material: TlsMaterial): number {
   const { cert, ca } = material
+  for (const pem of [cert, ca]) {
+    const why = pem === undefined ? undefined : pemFault(pem)
+    if (why !== undefined) throw new Error(why)
+  }
   const trusted = ca === undefined ? undefined : notAfterOf(ca)
   if (cert === undefined) return trusted!
   requireUsable(material)

@@ -3,13 +3,19 @@
  * the cost of a connection. contract, "Authentication".
  */
 import { credentials } from '@grpc/grpc-js'
+import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { Agent as HttpsAgent, get } from 'node:https'
 import { connect as connectTls } from 'node:tls'
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startCheckServer, type CheckServer } from '../../src/enforcement/doors/grpc/check-server.ts'
 import { createHealth } from '../../src/enforcement/telemetry/health.ts'
-import { watchCertificates, type Certificates, type TlsMaterial } from '../../src/http/certificates.ts'
+import {
+  certificateFault,
+  watchCertificates,
+  type Certificates,
+  type TlsMaterial,
+} from '../../src/http/certificates.ts'
 import { createLogger } from '../../src/http/log.ts'
 import { createMetricsRegistry, type MetricsRegistry } from '../../src/http/metrics.ts'
 import { createOutbound } from '../../src/http/outbound.ts'
@@ -249,5 +255,43 @@ describe('A client', () => {
     await outbound.close()
     serving.stop()
     await server.close()
+  })
+})
+
+describe('A file of certificates', () => {
+  const one = () => `${ca.cert.trim()}\n`
+  const other = () => `${otherCa.cert.trim()}\n`
+  const spoilt = () => other().replace('MII', 'MIJ')
+  const fault = (file: string | Buffer) => certificateFault({ ca: Buffer.from(file) })?.why
+
+  test.each<[string, () => string]>([
+    ['two certificates', () => one() + other()],
+    ['line ends of Windows', () => (one() + other()).replaceAll('\n', '\r\n')],
+    ['a byte order mark', () => `\ufeff${one()}${other()}`],
+    ['words between', () => `# one\n${one()}# other\n${other()}`],
+    ['a certificate that OpenSSL calls trusted', () => one().replaceAll('CERT', 'TRUSTED CERT')],
+  ])('is used with %s', (_what, file) => {
+    expect(fault(file())).toBeUndefined()
+  })
+
+  test.each<[string, () => string | Buffer, RegExp]>([
+    ['is in DER', () => new X509Certificate(one()).raw, /holds no certificate. Give certificates in PEM/],
+    ['is in UTF-16', () => Buffer.from(`\ufeff${one()}`, 'utf16le'), /holds no certificate/],
+    ['is cut off in its second', () => one() + other().slice(0, 200), /certificate 2 of 2 cannot be read/],
+    ['is spoilt in its second', () => one() + spoilt(), /certificate 2 of 2 cannot be read/],
+    ['is spoilt in its first', () => spoilt() + one(), /certificate 1 of 2 cannot be read/],
+    ['has two on one line', () => one().trim() + other(), /certificate [12] of 2 cannot be read/],
+    ['has its second indented', () => `${one()}  ${other()}`, /certificate 2 of 2 cannot be read/],
+  ])('is a fault where it %s, since those that are not read would not be trusted', (_what, file, words) => {
+    expect(fault(file())).toMatch(words)
+  })
+
+  test('that is renewed by one in DER does not replace the one before', async () => {
+    const trusted = await watch('ca')
+    const before = trusted.current()
+    const der = new X509Certificate(otherCa.cert).raw
+    await secret.swap({ ...files(await issueCertificate(ca, 'second')), 'ca.pem': der as never })
+    await until(() => lines.some(line => line.includes('cannot be used')))
+    expect(trusted.current()).toBe(before)
   })
 })
