@@ -3,7 +3,7 @@
  * "Challenge (beat 1)": trust comes from the address that was called, so an answer from any other address
  * does not count.
  */
-import { connectionWords } from '../terminal/connection-words.ts'
+import { connectionWords, refusalByProxy } from '../terminal/connection-words.ts'
 import { isJsonObject, parseJson, type JsonObject } from '../wire/json.ts'
 import { isLoopbackHost } from '../wire/loopback.ts'
 import { AgentError, fail, reading } from './agent-error.ts'
@@ -184,6 +184,7 @@ const BEFORE_CONNECTED: ReadonlySet<unknown> = new Set(['connect', 'getaddrinfo'
  * unreachable host or network do not prove that: an existing connection fails with them too.
  */
 export function neverLeft(error: unknown): boolean {
+  if (refusalByProxy(error) !== undefined) return true
   const { cause } = error as { cause?: { code?: unknown; syscall?: unknown; errors?: unknown } }
   if (cause === undefined || cause === null) return false
   // One error for each address, if a host has several.

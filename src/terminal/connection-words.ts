@@ -41,9 +41,28 @@ const WORDS: ReadonlyMap<string, string> = new Map([
 export function connectionWords(error: unknown): string | undefined {
   if (error instanceof Error && error.name === 'TimeoutError')
     return 'it did not answer in time. Try again later.'
+  const refusal = refusalByProxy(error)
+  if (refusal === 407)
+    return 'the proxy on the way wants a log-in (407). Give it in the URL of the proxy, as in http://user:password@host:port.'
+  if (refusal !== undefined)
+    return `the proxy on the way does not lead there (${refusal}). See to its rules, or name the host in NO_PROXY.`
   const code = codeOf(error)
   const words = code === undefined ? undefined : WORDS.get(code)
   return words?.replace('. ', ` (${code}). `)
+}
+
+const NO_TUNNEL = /^Proxy response \((\d{3})\) !== 200 when HTTP Tunneling$/
+
+/**
+ * The status by which a proxy refused to lead to a host of https, from what `fetch` threw; undefined for any
+ * other failure. Nothing of the request was sent then: not even TLS was begun.
+ */
+export function refusalByProxy(error: unknown): number | undefined {
+  for (let depth = 0, at = error; depth <= 3 && at instanceof Error; depth++, at = at.cause) {
+    const [, status] = NO_TUNNEL.exec(at.message) ?? []
+    if (status !== undefined) return Number(status)
+  }
+  return undefined
 }
 
 /** `fetch` wraps what the system said, once for each address of the host. */

@@ -4,11 +4,13 @@
  */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import * as http from 'node:http'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { neverLeft } from '../../src/agent/transport.ts'
 import { proxyVariables } from '../../src/config/outgoing-proxy.ts'
 import { useProxy } from '../../src/http/outgoing-proxy.ts'
 import { generatePrivateJwk } from '../../src/wire/keys.ts'
@@ -20,13 +22,14 @@ const folder = mkdtempSync(join(tmpdir(), 'usher-proxy-'))
 const key = join(folder, 'key.json')
 let proxy: Server
 let url: string
+let refusal = 502
 
 beforeAll(async () => {
   writeFileSync(key, JSON.stringify(generatePrivateJwk()), { mode: 0o600 })
   proxy = createServer((_request, response) => response.writeHead(502).end())
   proxy.on('connect', (request, socket) => {
     asked.push(request.url!)
-    socket.end('HTTP/1.1 502 Bad Gateway\r\n\r\n')
+    socket.end(`HTTP/1.1 ${refusal} No\r\n\r\n`)
   })
   await new Promise<void>(done => proxy.listen(0, '127.0.0.1', done))
   url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
@@ -35,7 +38,10 @@ afterAll(() => {
   proxy.close()
   rmSync(folder, { recursive: true })
 })
-beforeEach(() => void asked.splice(0))
+beforeEach(() => {
+  asked.splice(0)
+  refusal = 502
+})
 
 function usher(environment: Record<string, string>, ...args: string[]): Promise<string> {
   const env = { PATH: process.env['PATH'], HOME: folder, ...environment }
@@ -73,6 +79,11 @@ describe('A proxy that the environment names', () => {
     ['what is below a name of NO_PROXY', { NO_PROXY: 'a.test, .example' }, 'https://tools.example/mcp'],
     ['anything where NO_PROXY is a star', { NO_PROXY: '*' }, 'https://tools.example/mcp'],
     ['anything where a star is in NO_PROXY', { no_proxy: 'a.test,*' }, 'https://tools.example/mcp'],
+    ['a name that ends with a full stop there', { NO_PROXY: 'tools.example.' }, 'https://tools.example/mcp'],
+    ['what is below one', { NO_PROXY: '.example.:443' }, 'https://tools.example/mcp'],
+    ['a name in letters of its own', { NO_PROXY: '*.bücher.example' }, 'https://a.bücher.example/mcp'],
+    ['an address of IPv6', { NO_PROXY: 'FD00:0::1' }, 'https://[fd00::1]:8443/mcp'],
+    ['an address of IPv6 in brackets', { NO_PROXY: '[fd00::1]' }, 'https://[fd00::1]:8443/mcp'],
     ['this machine', {}, 'http://127.0.0.1:1/mcp'],
     ['this machine by its name', {}, 'http://localhost:1/mcp'],
   ])('is not the way to %s', async (_, more, resource) => {
@@ -80,6 +91,33 @@ describe('A proxy that the environment names', () => {
     const said = await usher(environment, 'agent', 'call', resource, 'trade', '--key', key)
     expect(said).not.toContain('Warning')
     expect(asked).toEqual([])
+  })
+
+  it.each(['10.0.0.0/8', 'fd00::/8', '10.0.0.0-10.255.255.255'])(
+    'is used in spite of a range of addresses, and that is said: NO_PROXY=%s',
+    async range => {
+      const said = await usher({ HTTPS_PROXY: url, NO_PROXY: `a.test,${range}` }, ...CALL)
+      expect(said).toContain(`Warning: ${range} in NO_PROXY is not used`)
+      expect(new Set(asked)).toEqual(new Set(['tools.example:443']))
+    },
+  )
+
+  it.each([
+    [407, 'the proxy on the way wants a log-in (407). Give it in the URL of the proxy'],
+    [403, 'the proxy on the way does not lead there (403). See to its rules'],
+    [502, 'the proxy on the way does not lead there (502). See to its rules'],
+  ])('that refuses by %i is told as what failed, to an agent and to an owner', async (status, words) => {
+    refusal = status
+    for (const command of [CALL, OWNER])
+      expect(await usher({ HTTPS_PROXY: url }, ...command)).toContain(words)
+  })
+
+  it('that refuses has sent nothing on, so that a grant is as good as before', async () => {
+    refusal = 503
+    const restore = http.setGlobalProxyFromEnv({ https_proxy: url })
+    const error = await fetch('https://tools.example/mcp').catch((error: unknown) => error)
+    restore()
+    expect(neverLeft(error)).toBe(true)
   })
 
   it('that is no URL is not used, and that is said', async () => {
