@@ -39,6 +39,16 @@ const ready = async () => {
 const reads = async () =>
   (await authority.call(authority.alice, { method: 'GET', target: '/owner/policies' })).status
 
+async function asAdministrator(text: string): Promise<void> {
+  const client = await authority.database.pool.connect()
+  try {
+    await client.query('RESET ROLE')
+    await client.query(text)
+  } finally {
+    client.release(true)
+  }
+}
+
 describe('A replica', () => {
   it.each(['German', 'SQL, DMY', 'Postgres'])(
     'reads, and is ready, though the database writes dates as %s',
@@ -67,22 +77,27 @@ describe('A replica', () => {
   )
 
   it('from whose role a table was taken is not ready, and is again once it is given back', async () => {
-    const { pool } = authority.database
-    const asAdministrator = async (text: string) => {
-      const client = await pool.connect()
-      try {
-        await client.query('RESET ROLE')
-        await client.query(text)
-      } finally {
-        client.release(true)
-      }
-    }
     await asAdministrator(`REVOKE SELECT ON grants FROM ${runtimeRoles(authority.database.url)}`)
     try {
       await until(async () => (await ready()).status === 503)
       expect((await ready()).because).toBe('reads from the database fail, for a reason that its log tells')
     } finally {
       await asAdministrator(`GRANT SELECT ON grants TO ${runtimeRole(authority.database.url)}`)
+    }
+    await until(async () => (await ready()).status === 200)
+    expect(await reads()).toBe(200)
+  })
+
+  it('that a policy keeps rows from is not ready, and takes none for rows that are not there', async () => {
+    await asAdministrator('ALTER TABLE tiers ENABLE ROW LEVEL SECURITY')
+    try {
+      expect(await reads()).toBe(500)
+      await until(async () => (await ready()).status === 503)
+      expect((await ready()).because).toMatch(
+        /^row-level security keeps rows of tiers from usher: ALTER TABLE/,
+      )
+    } finally {
+      await asAdministrator('ALTER TABLE tiers DISABLE ROW LEVEL SECURITY')
     }
     await until(async () => (await ready()).status === 200)
     expect(await reads()).toBe(200)

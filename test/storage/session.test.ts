@@ -41,6 +41,7 @@ const SETTINGS: [string, string, string][] = [
   ['transform_null_equals', 'on', 'off'],
   ['quote_all_identifiers', 'on', 'off'],
   ['exit_on_error', 'on', 'off'],
+  ['row_security', 'on', 'off'],
   ['default_transaction_isolation', "'serializable'", 'read committed'],
   ['default_transaction_isolation', "'repeatable read'", 'read committed'],
   ['default_transaction_deferrable', 'on', 'off'],

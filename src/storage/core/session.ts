@@ -32,6 +32,8 @@ const SETTINGS = {
   default_transaction_deferrable: 'off',
   // Two cells are compared by the names of their columns.
   quote_all_identifiers: 'off',
+  // Rows that a policy keeps back are a fault, and not rows that are not there.
+  row_security: 'off',
   // A statement that is refused is an answer, and not the end of the session.
   exit_on_error: 'off',
   // A warning is how Postgres tells of a commit that no standby has.

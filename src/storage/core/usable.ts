@@ -8,11 +8,14 @@ import { Unusable } from './session.ts'
 
 /**
  * A read as the product makes them: by the pool and the role that serve, of a table of ours, with a time in
- * it. `withheld` are tables of ours that the role may not read. The lock of migrations is the owner's alone.
+ * it. `withheld` are tables of ours that the role may not read (the lock of migrations is the owner's alone),
+ * `guarded` those of which a policy keeps rows from it.
  */
 const READ = `SELECT m.applied_at, (SELECT string_agg(relname, ', ' ORDER BY relname) FROM pg_class c
     WHERE c.relnamespace = ours.relnamespace AND c.relowner = ours.relowner AND relkind IN ('r', 'p')
-      AND relname <> 'locks' AND NOT has_table_privilege(c.oid, 'SELECT')) AS withheld
+      AND relname <> 'locks' AND NOT has_table_privilege(c.oid, 'SELECT')) AS withheld, (SELECT string_agg(relname, ', ' ORDER BY relname) FROM pg_class c
+    WHERE c.relnamespace = ours.relnamespace AND c.relowner = ours.relowner AND relkind IN ('r', 'p')
+      AND row_security_active(c.oid)) AS guarded
   FROM schema_migrations m, pg_class ours WHERE ours.oid = 'schema_migrations'::regclass
   ORDER BY m.number DESC LIMIT 1`
 
@@ -55,10 +58,18 @@ export function watchReads(
 
 async function faultOfRead(pool: Pool): Promise<Error | undefined> {
   try {
-    const { rows } = await pool.query<{ applied_at: unknown; withheld: string | null }>(READ)
+    const { rows } = await pool.query<{
+      applied_at: unknown
+      withheld: string | null
+      guarded: string | null
+    }>(READ)
     const [row] = rows
     if (row === undefined) return new Error('no migration is recorded')
     if (row.withheld !== null) return new Error(`permission denied for ${row.withheld}`)
+    if (row.guarded !== null)
+      return new Unusable(
+        `row-level security keeps rows of ${row.guarded} from usher: ALTER TABLE … DISABLE ROW LEVEL SECURITY`,
+      )
     if (!TIME.test(String(row.applied_at))) return new Error(`a time came as ${String(row.applied_at)}`)
     return undefined
   } catch (error) {
