@@ -16,6 +16,7 @@ import {
   type Ending,
   type Terminal,
 } from '../terminal/command.ts'
+import { untilEnding } from '../terminal/ending.ts'
 import { readKeyFile, writeNewKey } from '../terminal/key-file.ts'
 import { printable, printableJson, printableTime, table } from '../terminal/printable.ts'
 import { inexactSentence, parseJson, parseJsonExact, type JsonObject } from '../wire/json.ts'
@@ -352,9 +353,7 @@ function wholeNumber(value: string): number {
 /** Ctrl-C gives the call up; a request that waits for the owner goes on waiting. */
 function interruptible(): { signal: AbortSignal; done: () => void } {
   const stop = new AbortController()
-  const end = (): void => stop.abort()
-  process.once('SIGINT', end).once('SIGTERM', end)
-  return { signal: stop.signal, done: () => void process.off('SIGINT', end).off('SIGTERM', end) }
+  return { signal: stop.signal, done: untilEnding(() => stop.abort()) }
 }
 
 const USAGE_CODES = new Set(['request_invalid', 'address_refused', 'introduction_failed'])

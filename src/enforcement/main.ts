@@ -145,7 +145,8 @@ async function startHttpChecks(
 }
 
 /**
- * `usher sidecar`: runs until SIGTERM or SIGINT, drains, then ends in order; a second signal ends at once.
+ * `usher sidecar`: runs until SIGTERM, SIGINT or SIGHUP, drains, then ends in order; a second signal ends at
+ * once.
  */
 export async function runSidecar(path?: string): Promise<void> {
   const config = readSidecarConfig(path)

@@ -60,8 +60,8 @@ export async function startServed<Told extends object>(
 }
 
 /**
- * Runs a party as a process of its own: until SIGTERM or SIGINT, then it drains and ends in order; a second
- * signal ends at once.
+ * Runs a party as a process of its own: until SIGTERM, SIGINT or SIGHUP, then it drains and ends in order; a
+ * second signal ends at once.
  * @param party as its command is called, such as `tally`.
  */
 export async function runServed<Config extends { logLevel: LogLevel; drainMs: number }>(
@@ -86,9 +86,12 @@ export interface LifeOptions {
 
 const CLOSE_MS_MAX = 10_000
 
+/** Of SIGHUP, which a closed terminal sends, Node would die at once, with every call under way. */
+const ENDING = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
+
 /**
- * On SIGTERM or SIGINT: drains, closes after `drainMs`, and exits 0. A second signal ends the process at
- * once, and so does an end that fails or takes too long; these exit with 1.
+ * On SIGTERM, SIGINT or SIGHUP: drains, closes after `drainMs`, and exits 0. A second signal ends the process
+ * at once, and so does an end that fails or takes too long; these exit with 1.
  */
 export function serveUntilSignalled(
   served: Served,
@@ -105,13 +108,12 @@ export function serveUntilSignalled(
     )
   }
   const end = (signal: NodeJS.Signals): void => {
-    process.off('SIGTERM', end).off('SIGINT', end)
-    process.once('SIGTERM', () => process.exit(1)).once('SIGINT', () => process.exit(1))
+    for (const one of ENDING) process.off(one, end).once(one, () => process.exit(1))
     log.info({ signal, drain_ms: drainMs }, 'draining: it takes no new work, and ends after drain_ms')
     served.drain()
     setTimeout(close, drainMs)
   }
-  process.on('SIGTERM', end).on('SIGINT', end)
+  for (const one of ENDING) process.on(one, end)
 }
 
 function fail(name: string, why: string): never {

@@ -2,18 +2,18 @@
  * How a command that runs until it is stopped ends: by Ctrl-C, or by a signal. Contract: "Events": for as
  * long as she watches.
  */
+import { untilEnding } from '../terminal/ending.ts'
 
 /**
- * Runs `work` with a signal that SIGINT and SIGTERM abort; the process then ends by itself, and everything
+ * Runs `work` with a signal that a signal to end aborts; the process then ends by itself, and everything
  * that was printed is flushed.
  */
 export async function untilInterrupted(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
   const stop = new AbortController()
-  const end = (): void => stop.abort()
-  process.once('SIGINT', end).once('SIGTERM', end)
+  const done = untilEnding(() => stop.abort())
   try {
     await work(stop.signal)
   } finally {
-    process.off('SIGINT', end).off('SIGTERM', end)
+    done()
   }
 }

@@ -11,7 +11,7 @@ import { labelsOf } from './labels.ts'
 import { eventLine, pendingTable } from './show.ts'
 
 /**
- * Prints events until SIGINT or SIGTERM, or until the stream is refused; in JSON one object per line. For a
+ * Prints events until a signal to end, or until the stream is refused; in JSON one object per line. For a
  * person, it first shows what waits already, because those events came before she began to watch.
  */
 export async function watch(session: Session, { after }: { after?: string } = {}): Promise<void> {

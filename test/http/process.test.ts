@@ -29,7 +29,7 @@ function start(close: string, options: { drainMs: number; closeMsMax?: number })
   return { child, said, ended, says }
 }
 
-test.each(['SIGTERM', 'SIGINT'] as const)(
+test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
   'on %s it drains, then closes, then ends, whatever still stands',
   async signal => {
     const { child, said, ended, says } = start('', { drainMs: 10 })

@@ -9,6 +9,7 @@ import { format } from 'node:util'
 import type { Command } from 'commander'
 import type { ClientConfig } from '../../config.ts'
 import { UsageError, type Terminal } from '../../terminal/command.ts'
+import { untilEnding } from '../../terminal/ending.ts'
 import { printable } from '../../terminal/printable.ts'
 import { DEFAULT_SPEC_NS } from '../../wire/names.ts'
 import { checkAddress } from '../transport.ts'
@@ -189,10 +190,9 @@ async function runBridge(
     say(told)
     say(`listening on ${serving.address}`)
   }
-  const end = (): void => void serving.close()
-  process.once('SIGINT', end).once('SIGTERM', end)
+  const done = untilEnding(() => void serving.close())
   await serving.closed
-  process.off('SIGINT', end).off('SIGTERM', end)
+  done()
 }
 
 function sayTo(terminal: Terminal): (line: string) => void {
