@@ -3,7 +3,6 @@
  * step by step. Texts of others (terms, refusals, tool answers) are escaped before they reach the terminal.
  */
 import { readFile } from 'node:fs/promises'
-import { homedir } from 'node:os'
 import { resolve } from 'node:path'
 import { Command } from 'commander'
 import { thumbprintHandle } from '../wire/handles.ts'
@@ -17,6 +16,7 @@ import {
   type Terminal,
 } from '../terminal/command.ts'
 import { untilEnding } from '../terminal/ending.ts'
+import { fromHome } from '../terminal/home.ts'
 import { readKeyFile, writeNewKey } from '../terminal/key-file.ts'
 import { printable, printableJson, printableTime, table } from '../terminal/printable.ts'
 import { inexactSentence, parseJson, parseJsonExact, type JsonObject } from '../wire/json.ts'
@@ -334,15 +334,11 @@ async function readInput(path: string): Promise<Buffer> {
 }
 
 function keyPath(common: CommonOptions): string {
-  return resolve(expandHome(common.key ?? readClientConfig().agentKey))
+  return resolve(fromHome(common.key ?? readClientConfig().agentKey))
 }
 
 function storePath(common: CommonOptions): string {
-  return resolve(expandHome(common.store ?? readClientConfig().agentStore))
-}
-
-function expandHome(path: string): string {
-  return path.replace(/^~(?=\/)/, homedir())
+  return resolve(fromHome(common.store ?? readClientConfig().agentStore))
 }
 
 function wholeNumber(value: string): number {

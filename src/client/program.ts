@@ -2,10 +2,10 @@
  * Owns the frame of `usher owner` and `usher admin`: the server that they ask, the credential, and how they
  * end. Contract: "Authentication": a device key, or an access token of the person's realm.
  */
-import { homedir } from 'node:os'
 import { resolve } from 'node:path'
 import { Command } from 'commander'
 import { EXIT, UsageError, type Ending, type Terminal } from '../terminal/command.ts'
+import { fromHome } from '../terminal/home.ts'
 import { readKeyFile, writeNewKey } from '../terminal/key-file.ts'
 import { printable, printableJson } from '../terminal/printable.ts'
 import { publicJwk, type PrivateKey } from '../wire/keys.ts'
@@ -81,7 +81,7 @@ export function createProgram<Client>(
     .option('--wide', 'tables as wide as they are, nothing shortened to fit the terminal')
   const path = (): string => {
     const given = command.opts<Given>().key ?? options.settings().key
-    return resolve(given.replace(/^~(?=\/)/, homedir()))
+    return resolve(fromHome(given))
   }
   const ownKey = (): Promise<PrivateKey> => keyMadeAt(path(), options, terminal)
   const actionOf =

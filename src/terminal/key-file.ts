@@ -2,7 +2,7 @@
  * Owns private keys in files: one JWK per file, which only its user can read. Contract: "Authentication": the
  * agent's key and the owner's device key never leave the machine of their holder.
  */
-import { mkdir, open } from 'node:fs/promises'
+import { mkdir, open, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { ExposedFile, readPrivateFile } from '../files/private-file.ts'
 import { parseJson } from '../wire/json.ts'
@@ -25,7 +25,12 @@ export async function readKeyFile(path: string, makeWith: string): Promise<Priva
     text = await readPrivateFile(path)
   } catch (cause) {
     if (cause instanceof ExposedFile) throw new UsageError(`The key is not used: ${cause.message}`, { cause })
-    throw new UsageError(`There is no key at ${path}. Make one with: ${makeWith}`, { cause })
+    const { code } = cause as NodeJS.ErrnoException
+    const why =
+      code === 'ENOENT'
+        ? `There is no key at ${path}. Make one with: ${makeWith}`
+        : `The key at ${path} cannot be read (${code}). Let this user read that file.`
+    throw new UsageError(why, { cause })
   }
   try {
     return importPrivateJwk(parseJson(text))
@@ -71,6 +76,12 @@ async function writeNew(path: string, content: object): Promise<void> {
   })
   try {
     await file.writeFile(`${JSON.stringify(content, null, 2)}\n`)
+    await file.sync()
+  } catch (cause) {
+    // Half a key would be in the way of a whole one.
+    await rm(path, { force: true })
+    const { code } = cause as NodeJS.ErrnoException
+    throw new UsageError(`${path} cannot be written whole (${code}): make room there.`, { cause })
   } finally {
     await file.close()
   }

@@ -7,17 +7,18 @@ import {
   chmod,
   copyFile,
   mkdir,
+  open,
   readFile,
   readlink,
   realpath,
   rename,
+  rm,
   stat,
-  writeFile,
 } from 'node:fs/promises'
-import { homedir } from 'node:os'
 import { dirname, extname, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { UsageError, type Terminal } from '../../terminal/command.ts'
+import { homeFolder } from '../../terminal/home.ts'
 import { printable, printableJson } from '../../terminal/printable.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../../wire/json.ts'
 import { checkAddress } from '../transport.ts'
@@ -27,7 +28,8 @@ import { mergedToml, tomlEntry, type Entry } from './toml-entry.ts'
 
 /** The file and format in which a client keeps its servers. */
 interface ClientFile {
-  path: string
+  /** Its own place for it, which may need a home folder. */
+  path: () => string
   format: { kind: 'json'; member: 'mcpServers' | 'servers'; typed: boolean } | { kind: 'toml' }
   /** Whether the client reads entries of servers that it does not start itself. */
   remote: boolean
@@ -75,14 +77,14 @@ export async function configure(options: ConfigureOptions, terminal: Terminal): 
     throw new UsageError(`${client} only takes servers that it starts itself: leave --listen out.`)
   const entry = entryOf(options)
   if (write === undefined) {
-    terminal.err(`Add this to ${printable(file.path)}, or run it again with --write:\n`)
+    terminal.err(`Add this to ${printable(file.path())}, or run it again with --write:\n`)
     return terminal.out(
       file.format.kind === 'toml'
         ? tomlEntry(name, entry)
         : `${printableJson({ [file.format.member]: { [name]: jsonServer(file.format, entry) } })}\n`,
     )
   }
-  const path = write === true ? file.path : write
+  const path = write === true ? file.path() : write
   const before = await readText(path)
   const after =
     file.format.kind === 'toml'
@@ -126,24 +128,32 @@ function entryOf({ resources, options = [], environment: env = {}, running }: Co
 }
 
 function clientFile(client: string): ClientFile {
-  const home = homedir()
   const json = (
-    path: string,
+    path: () => string,
     member: 'mcpServers' | 'servers' = 'mcpServers',
     typed = false,
     remote = true,
   ): ClientFile => ({ path, format: { kind: 'json', member, typed }, remote })
   switch (client) {
     case 'claude-desktop':
-      return json(join(claudeFolder(home), 'claude_desktop_config.json'), 'mcpServers', false, false)
+      return json(
+        () => join(claudeFolder(homeFolder()), 'claude_desktop_config.json'),
+        'mcpServers',
+        false,
+        false,
+      )
     case 'claude-code':
-      return json('.mcp.json', 'mcpServers', true)
+      return json(() => '.mcp.json', 'mcpServers', true)
     case 'cursor':
-      return json(join(home, '.cursor', 'mcp.json'))
+      return json(() => join(homeFolder(), '.cursor', 'mcp.json'))
     case 'vscode':
-      return json(join('.vscode', 'mcp.json'), 'servers', true)
+      return json(() => join('.vscode', 'mcp.json'), 'servers', true)
     case 'codex':
-      return { path: join(home, '.codex', 'config.toml'), format: { kind: 'toml' }, remote: true }
+      return {
+        path: () => join(homeFolder(), '.codex', 'config.toml'),
+        format: { kind: 'toml' },
+        remote: true,
+      }
     default:
       throw new UsageError('Give --client as claude-desktop, claude-code, cursor, vscode or codex.')
   }
@@ -240,7 +250,7 @@ async function replace(
     throw new UsageError(`${dirname(path)} is no folder that a file can be put into.`, { cause })
   })
   if (before === undefined) {
-    await writeFile(path, after, { mode: 0o600, flag: 'wx' }).catch((cause: NodeJS.ErrnoException) => {
+    await writeAll(path, after, 0o600).catch((cause: NodeJS.ErrnoException) => {
       if (cause.code !== 'EEXIST') throw cause
       throw new UsageError(`${path} was made by somebody else meanwhile: run it again.`, { cause })
     })
@@ -253,9 +263,26 @@ async function replace(
   const temporary = `${target}.${crypto.randomUUID()}`
   // What holds a secret is its owner's alone, also where the file was not.
   const mode = (await stat(target)).mode & (secret ? 0o600 : 0o777)
-  await writeFile(temporary, after, { mode, flag: 'wx' })
+  await writeAll(temporary, after, mode)
   await rename(temporary, target)
   return kept
+}
+
+/** A new file with all of the text; none if that cannot be written, because the client would read a part. */
+async function writeAll(path: string, text: string, mode: number): Promise<void> {
+  const file = await open(path, 'wx', mode)
+  try {
+    await file.writeFile(text)
+    await file.sync()
+  } catch (cause) {
+    await rm(path, { force: true })
+    const { code } = cause as NodeJS.ErrnoException
+    throw new UsageError(`${path} cannot be written whole (${code}): make room there. Nothing was changed.`, {
+      cause,
+    })
+  } finally {
+    await file.close()
+  }
 }
 
 /**
@@ -278,7 +305,14 @@ async function keep(path: string): Promise<string> {
       await copyFile(path, copy, constants.COPYFILE_EXCL)
       return copy
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+      const { code } = error as NodeJS.ErrnoException
+      if (code !== 'EEXIST')
+        throw new UsageError(
+          `${path} cannot be kept as ${copy} (${code}): make room there. Nothing was changed.`,
+          {
+            cause: error,
+          },
+        )
     }
   }
 }

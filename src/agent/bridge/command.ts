@@ -3,13 +3,13 @@
  * service does". Standard output belongs to the client; whatever a person should know goes to standard error,
  * escaped.
  */
-import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { format } from 'node:util'
 import type { Command } from 'commander'
 import type { ClientConfig } from '../../config.ts'
 import { UsageError, type Terminal } from '../../terminal/command.ts'
 import { untilEnding } from '../../terminal/ending.ts'
+import { fromHome, homeFolder } from '../../terminal/home.ts'
 import { printable } from '../../terminal/printable.ts'
 import { DEFAULT_SPEC_NS } from '../../wire/names.ts'
 import { checkAddress } from '../transport.ts'
@@ -223,8 +223,8 @@ function environmentOf(config: ClientConfig): Record<string, string> {
 
 /** `UMA_BRIDGE_STATE`, else `$XDG_STATE_HOME/usher`, else `~/.local/state/usher`. */
 export function stateRoot({ bridgeState, stateHome }: ClientConfig): string {
-  if (bridgeState !== undefined) return resolve(bridgeState.replace(/^~(?=\/)/, homedir()))
-  return join(stateHome ?? join(homedir(), '.local', 'state'), 'usher')
+  if (bridgeState !== undefined) return resolve(fromHome(bridgeState))
+  return join(stateHome ?? join(homeFolder(), '.local', 'state'), 'usher')
 }
 
 function loopback(address: string): { host: string; port: number } {
