@@ -3,10 +3,11 @@
  * "Owner API": a tier or a charter is sent as JSON, whatever form its file has.
  */
 import { readFile } from 'node:fs/promises'
-import { text } from 'node:stream/consumers'
+import { buffer } from 'node:stream/consumers'
 import { UsageError } from '../terminal/command.ts'
 import { printableLines } from '../terminal/printable.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
+import { NOT_UTF8, utf8Text } from '../wire/utf8-text.ts'
 
 /**
  * The object in `file`; `-` reads standard input. `what` names it in a refusal, for example `a tier`. Text
@@ -15,7 +16,8 @@ import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/jso
 export async function readGiven(file: string, what: string): Promise<JsonObject> {
   let json: Json
   try {
-    const source = file === '-' ? await text(process.stdin) : await readFile(file, 'utf8')
+    const source = utf8Text(file === '-' ? await buffer(process.stdin) : await readFile(file))
+    if (source === undefined) throw new Error(`it ${NOT_UTF8}`)
     json = source.trimStart().startsWith('{') ? parseJson(source) : await parseYaml(source)
   } catch (error) {
     const why = (error as Error).message.trimEnd()

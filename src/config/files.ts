@@ -10,6 +10,7 @@ import { KEYS_MAX } from '../wire/document-bounds.ts'
 import { parseJsonObject } from '../wire/json.ts'
 import { importPrivateJwk, type PrivateKey, type SigningAlg } from '../wire/keys.ts'
 import { importNotificationKey, type NotificationKey } from '../wire/notification-key.ts'
+import { NOT_UTF8, utf8Text } from '../wire/utf8-text.ts'
 import { certificateFault } from '../http/certificates.ts'
 import { ConfigFault } from './settings.ts'
 
@@ -90,9 +91,9 @@ export function readCertificates<K extends string>(
 
 /** The one line of a secret's file, without the line's end. */
 export function readSecretFile(name: string, path: string): string {
-  const secret = readPrivate(name, path)
-    .toString('utf8')
-    .replace(/\r?\n$/, '')
+  const text = utf8Text(readPrivate(name, path))
+  if (text === undefined) throw new ConfigFault([`${name}: ${path} ${NOT_UTF8}.`])
+  const secret = text.replace(/\r?\n$/, '')
   if (secret === '' || /[\r\n]/.test(secret))
     throw new ConfigFault([`${name}: ${path} must hold the secret as its only line.`])
   return secret
@@ -131,7 +132,8 @@ export function readNotificationKeyFile(name: string, path: string): Notificatio
 
 /** The value of a YAML file: one document, no member named twice. `bytes` are those that were read. */
 export function readYamlFile(name: string, path: string, bytes = readFile(name, path)): unknown {
-  const text = bytes.toString('utf8')
+  const text = utf8Text(bytes)
+  if (text === undefined) throw new ConfigFault([`${name}: ${path} ${NOT_UTF8}.`])
   try {
     return parse(text, { uniqueKeys: true, version: '1.2' })
   } catch (error) {
