@@ -195,5 +195,34 @@ export function valuesSchema(): JsonSchema {
     unrepresentable: 'any',
     target: 'draft-7',
   }) as JsonSchema
-  return { ...schema, title: 'Values of the chart usher', allOf: RULES }
+  return { ...withDefaults(schema), title: 'Values of the chart usher', allOf: RULES }
+}
+
+/** Printed as they are, so that a manifest would be spoilt without them, or merged with others. */
+const PRINTED: ReadonlySet<string> = new Set([
+  'commonAnnotations',
+  'commonLabels',
+  'key',
+  'listenAddress',
+  'podAnnotations',
+  'repository',
+])
+
+/**
+ * The schema, which wants every default there that the templates look into or print. By `null`, as a block of
+ * which all members are commented out has it, Helm takes a default away.
+ */
+function withDefaults(node: JsonSchema): JsonSchema {
+  const properties = Object.entries((node['properties'] ?? {}) as Record<string, JsonSchema>)
+  if (properties.length === 0 || !isOurs(node)) return node
+  const wanted = properties
+    .filter(([name, inner]) => PRINTED.has(name) || isOurs(inner))
+    .map(([name]) => name)
+  const inside = properties.map(([name, inner]) => [name, withDefaults(inner)])
+  return { ...node, properties: Object.fromEntries(inside) as JsonSchema, required: wanted }
+}
+
+/** A group of values with defaults; maps of Kubernetes' own and files of usher's may be left out. */
+function isOurs(node: JsonSchema): boolean {
+  return node['type'] === 'object' && node['additionalProperties'] === false && node['if'] === undefined
 }

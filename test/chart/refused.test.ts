@@ -237,8 +237,11 @@ const schema = new Ajv({ strict: false, allErrors: true }).compile(
 )
 const defaults = parse(readFileSync(join(CHART, 'values.yaml'), 'utf8')) as Values
 
-function refusals(values: Values): string {
-  schema(over(defaults, values))
+const refusals = (values: Values): string => refusalsOf(over(defaults, values))
+const withoutRefusals = (path: string): string => refusalsOf(without(path))
+
+function refusalsOf(values: Values): string {
+  schema(values)
   return (schema.errors ?? [])
     .map(one => `${one.instancePath} ${one.message} ${JSON.stringify(one.params)}`)
     .join('\n')
@@ -254,6 +257,40 @@ test('the values of docs/kubernetes.md are refused nothing', () => {
   expect(shown).toHaveLength(2)
   expect(refusals(shown[0]!)).toBe('')
   expect(refusals(over(shown[0]!, shown[1]!))).toBe('')
+})
+
+/** As Helm has values: `null` takes a default away. */
+const without = (path: string): Values => {
+  const names = path.split('.')
+  const values = over(defaults, valueSet('ha'))
+  const around = names.slice(0, -1).reduce((at, name) => at[name] as Values, values)
+  delete around[names.at(-1)!]
+  return values
+}
+
+test.each([
+  ['image.repository', "/image must have required property 'repository'"],
+  ['listenAddress', "must have required property 'listenAddress'"],
+  ['authority.keys.key', "/authority/keys must have required property 'key'"],
+  ['sidecar.keys.key', "/sidecar/keys must have required property 'key'"],
+  ['authority.settings', "/authority must have required property 'settings'"],
+  ['authority.autoscaling', "/authority must have required property 'autoscaling'"],
+  ['expose.ownerApi.ingress', "/expose/ownerApi must have required property 'ingress'"],
+  ['commonLabels', "must have required property 'commonLabels'"],
+  ['sidecar.podAnnotations', "/sidecar must have required property 'podAnnotations'"],
+  ['metrics', "must have required property 'metrics'"],
+])('a default that the templates need is missed where null took it away: %s', (path, words) => {
+  expect(withoutRefusals(path)).toContain(words)
+})
+
+test.each([
+  'security.runAsUser',
+  'authority.resources',
+  'authority.nodeSelector',
+  'sidecar.affinity',
+  'global',
+])('a default may be taken away by null where nothing needs it: %s', path => {
+  expect(withoutRefusals(path)).toBe('')
 })
 
 test.each(FAULTS)('%s (%s)', (_title, set, changes, named) => {
