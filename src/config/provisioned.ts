@@ -7,7 +7,7 @@ import { z } from 'zod'
 import { sha256 } from '../wire/encoding.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { readSecretFile } from './files.ts'
-import { ConfigFault, isPlainUrl } from './settings.ts'
+import { ConfigFault, isPlainUrl, plainUrlWords } from './settings.ts'
 
 const SECRET_LENGTH_MIN = 16
 
@@ -28,7 +28,7 @@ export const scope = z
 export const resourceUri = z
   .string()
   .max(2048)
-  .refine(isPlainUrl, 'give an absolute URL without userinfo, query, fragment or trailing slash')
+  .refine(isPlainUrl, { error: ({ input }) => plainUrlWords(input) })
 
 /** The name of a resource server, and the secret by which it proves itself. */
 export const serverId = visible(255).describe('What it authenticates as at `/token`.')

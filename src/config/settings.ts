@@ -182,9 +182,7 @@ export const filePath: Kind<string> = { type: 'path', schema: z.string(), json: 
 /** An absolute http or https URL without userinfo, query or fragment, kept as it is written. */
 export const url: Kind<string> = {
   type: 'URL',
-  schema: z
-    .string()
-    .refine(isPlainUrl, 'Give an absolute URL without userinfo, query, fragment or trailing slash.'),
+  schema: z.string().refine(isPlainUrl, { error: ({ input }) => `G${plainUrlWords(input).slice(1)}.` }),
   json: { type: 'string', pattern: '^https?://[^/?#@\\s]+(/[^?#\\s]*[^/?#\\s])?$' },
 }
 
@@ -356,6 +354,17 @@ export function isPlainUrl(text: string): boolean {
     text === (parsed.pathname === '/' ? parsed.origin : parsed.origin + parsed.pathname) &&
     !text.endsWith('/')
   )
+}
+
+/** What to give in place of a text that is no plain URL, which is compared byte for byte. */
+export function plainUrlWords(text: unknown): string {
+  const parsed = URL.parse(String(text))
+  const isUrl = parsed !== null && ['http:', 'https:'].includes(parsed.protocol)
+  const normal = isUrl ? (parsed.origin + parsed.pathname).replace(/\/+$/, '') : ''
+  // Only its spelling is another: a host in capitals or no ASCII, the default port, dots in the path.
+  return isUrl && parsed.href.replace(/\/+$/, '') === normal && normal !== String(text).replace(/\/+$/, '')
+    ? `give its normal spelling (${normal})`
+    : 'give an absolute URL without userinfo, query, fragment or trailing slash'
 }
 
 /** A fault for a URL that is neither https nor, in development, http to a literal loopback host. */

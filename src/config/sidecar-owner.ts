@@ -5,11 +5,9 @@
 import { z } from 'zod'
 import { parsePathTemplate } from '../wire/http-operation.ts'
 import { NAME_PATTERN } from '../wire/names.ts'
-import { isPlainUrl } from './settings.ts'
+import { isPlainUrl, plainUrlWords } from './settings.ts'
 
-export const plainUrl = z
-  .string()
-  .refine(isPlainUrl, 'give an absolute URL without userinfo, query, fragment or trailing slash')
+export const plainUrl = z.string().refine(isPlainUrl, { error: ({ input }) => plainUrlWords(input) })
 export const origin = plainUrl.refine(
   text => URL.parse(text)?.origin === text,
   'give scheme and authority only, without a path',
