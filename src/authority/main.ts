@@ -42,6 +42,7 @@ import { VERDICT_ENDPOINT } from './joint/verdict.ts'
 import { startWithdrawals } from './joint/withdrawals.ts'
 import { startCalls } from './organization/calls.ts'
 import { startCompliance } from './organization/compliance.ts'
+import { startDocuments } from './organization/documents.ts'
 import { NOTICE } from './organization/notices.ts'
 import { startDelivery, type CountNotification } from './notifications/delivery.ts'
 import type { Notifier } from './notifications/sending.ts'
@@ -229,7 +230,7 @@ function startDuties(
   const { sweepSeconds: pauseSeconds, retentionSeconds: retention } = config
   const sweeper = startSweeper(authority, { pauseSeconds, localClock, retention })
   closers.push(() => sweeper.stop())
-  for (const start of [startCalls, startViews, startCompliance, startWithdrawals]) {
+  for (const start of [startDocuments, startCalls, startViews, startCompliance, startWithdrawals]) {
     const started = start(authority)
     if (started !== undefined) closers.push(() => started.stop())
   }

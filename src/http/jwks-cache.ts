@@ -24,6 +24,8 @@ export interface JwksCache {
   keys(url: string): Promise<PublishedKey[]>
   /** The key published under `kid` (or whose thumbprint it is); one refetch, rate-limited, if none is. */
   find(url: string, kid: string): Promise<PublishedKey | undefined>
+  /** Fetches the keys anew; until they are there, callers get those that were there before. */
+  refresh(url: string): Promise<void>
   /** Until when the keys from a URL are used, in milliseconds since the epoch; 0 if they are not cached. */
   freshUntil(url: string): number
 }
@@ -41,17 +43,18 @@ export function createJwksCache(options: JwksCacheOptions): JwksCache {
   const entries = new BoundedMap<string, Entry>(ENTRIES_MAX)
   const refetchMs = (options.refetchSeconds ?? 30) * 1000
 
-  const fetchKeys = (url: string): Entry => {
+  const entryOf = (url: string): Entry => {
     const now = options.clock()
+    const keys = options.outbound.getJson(url).then(json => parseJwks(json, options))
+    return { keys, fetchedAt: now, freshUntil: now + (options.keepSeconds ?? 300) * 1000 }
+  }
+  const fetchKeys = (url: string): Entry => {
     const previous = entries.get(url)
-    const entry: Entry = {
-      keys: options.outbound.getJson(url).then(json => parseJwks(json, options)),
-      fetchedAt: now,
-      freshUntil: now + (options.keepSeconds ?? 300) * 1000,
-    }
+    const entry = entryOf(url)
     entry.keys.catch(() => {
       const stillGood = previous !== undefined && options.clock() < previous.freshUntil
-      if (stillGood && entries.get(url) === entry) entries.set(url, { ...previous, fetchedAt: now })
+      if (stillGood && entries.get(url) === entry)
+        entries.set(url, { ...previous, fetchedAt: entry.fetchedAt })
       entry.freshUntil = Math.min(entry.freshUntil, options.clock() + (options.failureSeconds ?? 5) * 1000)
     })
     entries.set(url, entry)
@@ -72,6 +75,15 @@ export function createJwksCache(options: JwksCacheOptions): JwksCache {
       return options.clock() - entry.fetchedAt < refetchMs
         ? undefined
         : keyNamed(await fetchKeys(url).keys, kid)
+    },
+    refresh: async url => {
+      const before = entries.get(url)
+      if (before === undefined || options.clock() >= before.freshUntil)
+        return void (await fetchKeys(url).keys)
+      const fetched = entryOf(url)
+      await fetched.keys
+      // What another caller fetched meanwhile, for a kid that it missed, may be newer.
+      if (entries.get(url) === before) entries.set(url, fetched)
     },
     freshUntil: url => entries.get(url)?.freshUntil ?? 0,
   }

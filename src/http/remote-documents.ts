@@ -38,6 +38,8 @@ export interface Looking {
   signedAt?: number | undefined
   /** The largest document that is read; as any document of strangers when left out. */
   bytesMax?: number | undefined
+  /** A failure keeps nobody from trying again at once: nobody asked for the document yet. */
+  ahead?: boolean | undefined
 }
 
 /** Why there is no document, as a code for counts and dashboards. */
@@ -56,7 +58,7 @@ export interface RemoteDocuments {
   read(url: string, looking: Looking): Promise<RemoteDocument>
 }
 
-type Fetching = Pick<Looking, 'favoured' | 'bytesMax'>
+type Fetching = Pick<Looking, 'favoured' | 'bytesMax' | 'ahead'>
 
 interface Entry {
   document?: { json: Json; bytes: number; fetchedAt: number }
@@ -103,7 +105,7 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
   }
   /** Fetches into the entry. @returns why nothing was tried, if so. */
   const fetchInto = async (entry: Entry, url: string, of: Fetching): Promise<string | undefined> => {
-    const { favoured, bytesMax } = of
+    const { favoured, bytesMax, ahead } = of
     const { origin } = URL.parse(url) ?? {}
     if (origin === undefined) {
       entry.failure = { missing: 'stands at no address', reason: 'forbidden_url', until: clock() + failureMs }
@@ -119,7 +121,7 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
     } catch (error) {
       if (!(error instanceof Missing)) throw error
       const { message: missing, reason, absent } = error
-      entry.failure = { missing, reason, absent, until: clock() + failureMs }
+      entry.failure = { missing, reason, absent, until: ahead === true ? 0 : clock() + failureMs }
       if (!error.answered) budget.failed(origin)
     } finally {
       leave()
@@ -156,9 +158,9 @@ function budgetOf({ clock, newOriginsPerMinute: perMinute = 60 }: RemoteDocument
 }
 
 /** What was had once is of a party that is known. */
-const favouring = ({ favoured, bytesMax }: Fetching, { document }: Entry): Fetching => ({
-  favoured: favoured || document !== undefined,
-  bytesMax,
+const favouring = (of: Fetching, { document }: Entry): Fetching => ({
+  ...of,
+  favoured: of.favoured || document !== undefined,
 })
 
 /**

@@ -7,6 +7,7 @@ import { createJwksCache } from '../../src/http/jwks-cache.ts'
 import { createOutbound, OutboundFault, type Outbound } from '../../src/http/outbound.ts'
 import { isPublicAddress } from '../../src/http/public-address.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
+import { until } from '../support/until.ts'
 
 let server: Server
 let origin: string
@@ -273,6 +274,43 @@ describe('Published keys are kept for 300 seconds; an unknown kid is worth one r
     const found = await Promise.all([cache.find(origin, second.kid), cache.find(origin, second.kid)])
     expect(found.map(key => key?.x)).toEqual([second.x, second.x])
     expect(requests).toBe(2)
+  })
+
+  test('keys that are read anew replace the former ones when they are there, and no failure does', async () => {
+    const cache = serveKeys()
+    await cache.refresh(origin)
+    const good = answer
+    let release = (): void => undefined
+    answer = (request, response) => void (release = () => good(request, response))
+    published = [second]
+    const refreshed = cache.refresh(origin)
+    await until(() => requests === 2)
+    expect((await cache.find(origin, first.kid))?.x).toBe(first.x)
+    release()
+    await refreshed
+    expect((await cache.find(origin, second.kid))?.x).toBe(second.x)
+    answer = (_request, response) => response.writeHead(500).end()
+    await faultOf(cache.refresh(origin))
+    expect((await cache.find(origin, second.kid))?.x).toBe(second.x)
+    expect(requests).toBe(3)
+  })
+
+  test('what a caller fetched meanwhile is not replaced by what was asked for before', async () => {
+    const cache = serveKeys()
+    await cache.keys(origin)
+    const good = answer
+    let release = (): void => undefined
+    answer = (request, response) => void (release = () => good(request, response))
+    now += 31_000
+    const refreshed = cache.refresh(origin)
+    await until(() => requests === 2)
+    answer = good
+    published = [second]
+    expect((await cache.find(origin, second.kid))?.x).toBe(second.x)
+    published = [first]
+    release()
+    await refreshed
+    expect((await cache.find(origin, second.kid))?.x).toBe(second.x)
   })
 
   test('a failure is remembered shortly, and ends', async () => {

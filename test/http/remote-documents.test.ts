@@ -36,6 +36,14 @@ const read = (path: string, looking: Partial<Looking> = {}) =>
   documents.read(server.origin + path, { deadline: now + 3_000, favoured: false, ...looking })
 
 describe('A document is kept', () => {
+  test('and where reading it ahead fails, whoever needs it tries again at once', async () => {
+    const path = newPath()
+    server.script(path, () => ({ status: 503 }))
+    expect(await read(path, { ahead: true })).toMatchObject({ reason: 'status' })
+    server.script(path, () => ({ body: { path } }))
+    expect(await read(path)).toMatchObject({ json: { path } })
+  })
+
   test('300 seconds where it holds what is looked for', async () => {
     const path = newPath()
     expect(await read(path)).toMatchObject({ json: { path } })

@@ -81,6 +81,8 @@ export async function startMembershipStand(
     listen?: string
     /** The organization is a separate process. */
     asProcess?: boolean
+    /** Called when the organization runs and the authority does not yet. */
+    before?: (issuer: string) => Promise<void>
   } = {},
 ): Promise<MembershipStand> {
   const [forOrganization, forAuthority] = await freePorts(2)
@@ -97,6 +99,7 @@ export async function startMembershipStand(
     file: { charter: charterOf({ ...CLAIMING, ...options.charter }), ...options.file },
     asProcess: options.asProcess ?? false,
   })
+  await options.before?.(issuer)
   const authority = await startTestAuthority({
     ...options.authority,
     environment: {

@@ -85,6 +85,11 @@ export interface OrganizationClient {
   clearance(issuer: string, asked: { token: string; deadline: number }): Promise<string | undefined>
   /** The keys that it publishes; they are fetched once more if none has this id. */
   keys(issuer: string, kid: string | undefined): Promise<readonly PublishedKey[]>
+  /**
+   * Reads its discovery document and its keys before they are too old; meanwhile others use those that were
+   * read before.
+   */
+  readAhead(issuer: string): Promise<void>
   /** Its invitation to her, if there is one. */
   invitation(issuer: string, who: { owner: Owner }): Promise<Invitation | null>
 }
@@ -103,6 +108,8 @@ export interface OrganizationClientOptions {
 }
 
 const DISCOVERY_MS_MAX = 3_000
+/** A third of the time for which what it publishes is used, so that it may be away for the rest. */
+const AGAIN_MS = 100_000
 /** A view, and what stands beside it; another writer may escape or indent what we would not. */
 const ANSWER_BYTES_MAX = 2 * VIEW_BYTES_MAX
 /** The time limit for what is shown beside something else, finding out where to ask included. */
@@ -139,6 +146,7 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
   const { issuers, as_uri } = options
   const published = createJwksCache({ outbound: options.outbound, clock: Date.now })
   const discovered = discovery(options)
+  const readAt = new Map<string, number>()
   const ask = (sending: Sending): Promise<Json | undefined> => answerTo(options, sending)
   return {
     issuers,
@@ -178,16 +186,19 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
     ...whileWeighing(as_uri, discovered, ask),
     keys: async (issuer, kid) => {
       const { jwks_uri } = await discovered(issuer)
-      try {
-        if (kid !== undefined) await published.find(jwks_uri, kid)
-        return await published.keys(jwks_uri)
-      } catch (cause) {
-        throw new OrganizationOutage('its keys cannot be had', { cause })
-      }
+      if (kid !== undefined) await published.find(jwks_uri, kid).catch(noKeys)
+      return published.keys(jwks_uri).catch(noKeys)
+    },
+    readAhead: async issuer => {
+      const at = performance.now()
+      if (at - (readAt.get(issuer) ?? -Infinity) < AGAIN_MS) return
+      const { jwks_uri } = await discovered(issuer, { anew: true })
+      await published.refresh(jwks_uri).catch(noKeys)
+      readAt.set(issuer, at)
     },
     invitation: async (issuer, { owner }) => {
       const deadline = Date.now() + INVITATION_MS_MAX
-      const { invitation_endpoint: endpoint } = await discovered(issuer, deadline)
+      const { invitation_endpoint: endpoint } = await discovered(issuer, { deadline })
       if (endpoint === undefined) return null
       const query = new URLSearchParams({ owner, as_uri })
       const timeoutMs = Math.max(deadline - Date.now(), 1)
@@ -197,8 +208,13 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
   }
 }
 
-/** Where a listed organization's endpoints are. `deadline` in ms since the epoch; 3 s from now by default. */
-type Discovery = (issuer: string, deadline?: number) => Promise<Discovered>
+/**
+ * Where a listed organization's endpoints are. `deadline` in ms since the epoch; 3 s from now by default.
+ * `anew`: from the document as it is now.
+ */
+type Discovery = (issuer: string, how?: { deadline?: number; anew?: boolean }) => Promise<Discovered>
+
+const ANEW = { holds: () => false, ahead: true }
 
 /**
  * Reads discovery documents, and keeps them for a while. The other name of the document counts only if the
@@ -206,13 +222,24 @@ type Discovery = (issuer: string, deadline?: number) => Promise<Discovered>
  */
 function discovery({ issuers, discoveryAlias, outbound }: OrganizationClientOptions): Discovery {
   const documents = createRemoteDocuments({ outbound, clock: Date.now })
-  return async (issuer, deadline = Date.now() + DISCOVERY_MS_MAX) => {
+  // Whoever waits does not ask again at the path where there was nothing.
+  const found = new Map<string, { path: string; until: number }>()
+  return async (issuer, { deadline = Date.now() + DISCOVERY_MS_MAX, anew = false } = {}) => {
     if (!issuers.includes(issuer)) throw new OrganizationOutage('it is not listed any more')
-    const looking = { deadline, favoured: true }
-    let document = await documents.read(issuer + WELL_KNOWN.organization, looking)
-    if (discoveryAlias !== undefined && 'missing' in document && document.absent === true)
-      document = await documents.read(issuer + discoveryAlias, looking)
-    if ('missing' in document) throw new OrganizationOutage(`its discovery ${document.missing}`)
+    const looking = { deadline, favoured: true, ...(anew && ANEW) }
+    const known = anew ? undefined : found.get(issuer)
+    const isKnown = known !== undefined && Date.now() < known.until
+    let path = isKnown ? known.path : WELL_KNOWN.organization
+    let document = await documents.read(issuer + path, looking)
+    if (discoveryAlias !== undefined && 'missing' in document && document.absent === true) {
+      path = discoveryAlias
+      document = await documents.read(issuer + path, looking)
+    }
+    if ('missing' in document) {
+      if (!anew) found.delete(issuer)
+      throw new OrganizationOutage(`its discovery ${document.missing}`)
+    }
+    if (!isKnown) found.set(issuer, { path, until: Date.now() + 3 * AGAIN_MS })
     const { json } = document
     return readable(() => readDiscovery(json, issuer))
   }
@@ -260,6 +287,10 @@ function invitationIn(json: Json | undefined): Invitation | null {
 
 function within(deadline: number): Pick<Sending, 'timeoutMs' | 'bytesMax'> {
   return { timeoutMs: Math.max(deadline - Date.now(), WEIGHED_MS_MIN), bytesMax: WEIGHED_BYTES_MAX }
+}
+
+function noKeys(cause: unknown): never {
+  throw new OrganizationOutage('its keys cannot be had', { cause })
 }
 
 /** "Nothing" is an answer too, for example that nobody asked for her. */

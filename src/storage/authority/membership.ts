@@ -29,6 +29,14 @@ export async function readMembership(db: Db, owner: Owner): Promise<Membership |
   return rows[0]
 }
 
+/** Those of these organizations that have a member here. */
+export async function joinedOrganizations(db: Db, issuers: readonly string[]): Promise<string[]> {
+  const { rows } = await sql<{ issuer: string }>`
+    SELECT issuer FROM unnest(${[...issuers]}::text[]) AS listed (issuer)
+    WHERE EXISTS (SELECT FROM memberships m WHERE m.issuer = listed.issuer)`.execute(db)
+  return rows.map(({ issuer }) => issuer)
+}
+
 /**
  * Locks it against whatever rests on it, if there is one. A landing calls this right after the queue's lock
  * and before all others, because a consume locks the membership first: in another order each could wait for
