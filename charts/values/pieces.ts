@@ -64,11 +64,14 @@ export function usherFile(schema: z.ZodType, description: string) {
   return anyMap.default({}).meta({ ...json, ...whole, description })
 }
 
+/** Members that hold a secret, beside which each file has one that names a file. */
+const SECRET_MEMBERS = ['client_secret', 'credential']
+
 function withoutSecrets(node: JsonSchema): JsonSchema {
   const strip = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(strip)
     if (typeof value !== 'object' || value === null) return value
-    const kept = Object.entries(value).filter(([name]) => name !== 'client_secret')
+    const kept = Object.entries(value).filter(([name]) => !SECRET_MEMBERS.includes(name))
     return Object.fromEntries(kept.map(([name, inner]) => [name, strip(inner)]))
   }
   return strip(node) as JsonSchema

@@ -191,6 +191,30 @@ const FAULTS: [string, string, Values, string][] = [
     'client_secret',
   ],
   [
+    'a credential at an organization in the file of the sidecar',
+    'sidecar',
+    {
+      sidecar: {
+        config: {
+          owners: [
+            {
+              owner: 'a',
+              authority: 'https://as.example.com',
+              client_secret_file: '/etc/usher/client-secrets/a',
+              organization: {
+                issuer: 'https://org.example.com',
+                resources: ['a/*'],
+                credential: 'h'.repeat(40),
+              },
+              tools: [{ tool: 't', resource_id: 'a/t', scopes: ['r'] }],
+            },
+          ],
+        },
+      },
+    },
+    '"additionalProperty":"credential"',
+  ],
+  [
     'embedded enforcement in a pod of its own',
     'sidecar',
     { sidecar: { settings: { ENFORCEMENT_MODE: 'embedded' } } },
