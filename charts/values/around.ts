@@ -18,6 +18,9 @@ export const NETWORK_POLICY = z.strictObject({
     'Who may reach the public port of the authority: agents by way of your ingress, and sidecars. Empty: anybody, since it judges every request by itself.',
   ),
   owners: peers.describe('Who may reach the owner API: your ingress for owners. Empty: nobody.'),
+  administrators: peers.describe(
+    'Who may reach the administration of the organization: your ingress for administrators. Empty: nobody.',
+  ),
   monitoring: peers.describe(
     'Who may read metrics: the pods of Prometheus. Empty: nobody. For the sidecar these share a port with the public documents.',
   ),

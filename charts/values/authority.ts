@@ -10,12 +10,13 @@ import {
   dataKey,
   flag,
   httpsUrl,
+  migration,
   objectName,
   podValues,
+  realmSecret,
   secretKey,
   usherFile,
   variables,
-  whole,
 } from './pieces.ts'
 
 /** Set by the chart, from values of other names. */
@@ -37,31 +38,6 @@ const OWN = [
   'UMA_SPEC_NS',
   'UMA_DEV_LOOPBACK',
 ] as const
-
-const migrationJob = z.strictObject({
-  enabled: flag(false).describe(
-    'Migrate by a Job, named by the version, instead of at the start of each authority. No hook: whichever comes first, the authorities start once it is done.',
-  ),
-  existingSecret: objectName
-    .default('usher-database-ddl')
-    .describe(
-      'Name of the Secret with the URL of a role that may change tables. The authority gets none of it.',
-    ),
-  key: dataKey('uri'),
-  backoffLimit: whole(0, 100).default(20).describe('How often it is tried.'),
-  resources: z
-    .record(z.string(), z.unknown())
-    .default({ requests: { cpu: '50m', memory: '128Mi' }, limits: { memory: '256Mi' } })
-    .describe('Requests and limits.'),
-})
-
-const oidc = z.strictObject({
-  existingSecret: objectName.describe(
-    'Name of a Secret with issuer and audience of her realm; empty: `settings.UMA_AS_OIDC_ISSUER` and its like say them.',
-  ),
-  issuerKey: dataKey('issuer'),
-  audienceKey: dataKey('audience'),
-})
 
 const provisioning = z.strictObject({
   existingSecret: objectName.describe(
@@ -109,7 +85,7 @@ export const AUTHORITY = z.strictObject({
     })
     .prefault({})
     .describe('Secrets of resource servers, for `client_secret_file` of the provisioning file.'),
-  oidc: oidc.prefault({}).describe("The owner's OIDC realm."),
+  oidc: realmSecret('UMA_AS', "The owner's OIDC realm."),
   tls: certificate('the certificate of both listeners').describe(
     'TLS of its listeners; without it they speak plain HTTP to what ends TLS in front of them.',
   ),
@@ -118,10 +94,7 @@ export const AUTHORITY = z.strictObject({
     OWN,
     'Its variables by their own names (docs/configuration.md); lists as lists.',
   ),
-  migration: z
-    .strictObject({ job: migrationJob.prefault({}) })
-    .prefault({})
-    .describe('How the database is brought up to date.'),
+  migration: migration('each authority', 'usher-database-ddl'),
   ...podValues({
     replicas: 2,
     resources: { requests: { cpu: '100m', memory: '192Mi' }, limits: { memory: '512Mi' } },

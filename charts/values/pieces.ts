@@ -59,7 +59,7 @@ export function usherFile(schema: z.ZodType, description: string) {
     $schema: _,
     required,
     ...json
-  } = withoutSecrets(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', target: 'draft-7' }))
+  } = forHelm(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', target: 'draft-7' }))
   const whole = { if: { minProperties: 1 }, then: { required } }
   return anyMap.default({}).meta({ ...json, ...whole, description })
 }
@@ -67,11 +67,18 @@ export function usherFile(schema: z.ZodType, description: string) {
 /** Members that hold a secret, beside which each file has one that names a file. */
 const SECRET_MEMBERS = ['client_secret', 'credential']
 
-function withoutSecrets(node: JsonSchema): JsonSchema {
+/**
+ * Without secrets, and without patterns that look ahead, which the expressions of Helm cannot: the process
+ * itself judges those texts.
+ */
+function forHelm(node: JsonSchema): JsonSchema {
+  const isLeftOut = (name: string, value: unknown): boolean =>
+    SECRET_MEMBERS.includes(name) ||
+    (name === 'pattern' && typeof value === 'string' && /\(\?[=!<]/.test(value))
   const strip = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(strip)
     if (typeof value !== 'object' || value === null) return value
-    const kept = Object.entries(value).filter(([name]) => !SECRET_MEMBERS.includes(name))
+    const kept = Object.entries(value).filter(([name, inner]) => !isLeftOut(name, inner))
     return Object.fromEntries(kept.map(([name, inner]) => [name, strip(inner)]))
   }
   return strip(node) as JsonSchema
@@ -133,6 +140,41 @@ export function certificate(what: string) {
         .describe('cert-manager.'),
     })
     .prefault({})
+}
+
+/** How the database of one component is brought up to date. `each`: who does it without the Job. */
+export function migration(each: string, secret: string) {
+  const job = z.strictObject({
+    enabled: flag(false).describe(
+      `Migrate by a Job, named by the version, instead of at the start of ${each}. No hook: whichever comes first, they start once it is done.`,
+    ),
+    existingSecret: objectName
+      .default(secret)
+      .describe('Name of the Secret with the URL of a role that may change tables. No other pod gets it.'),
+    key: dataKey('uri'),
+    backoffLimit: whole(0, 100).default(20).describe('How often it is tried.'),
+    resources: anyMap
+      .default({ requests: { cpu: '50m', memory: '128Mi' }, limits: { memory: '256Mi' } })
+      .describe('Requests and limits.'),
+  })
+  return z
+    .strictObject({ job: job.prefault({}) })
+    .prefault({})
+    .describe('How the database is brought up to date.')
+}
+
+/** A realm that a Secret names. `prefix`: of the settings that say it otherwise. */
+export function realmSecret(prefix: string, description: string) {
+  return z
+    .strictObject({
+      existingSecret: objectName.describe(
+        `Name of a Secret with issuer and audience of the realm; empty: \`settings.${prefix}_OIDC_ISSUER\` and its like say them.`,
+      ),
+      issuerKey: dataKey('issuer'),
+      audienceKey: dataKey('audience'),
+    })
+    .prefault({})
+    .describe(description)
 }
 
 /** What the pods of one component may be told beside their own settings. */

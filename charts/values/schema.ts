@@ -15,6 +15,7 @@ import {
   variables,
   whole,
 } from './pieces.ts'
+import { ORGANIZATION } from './organization.ts'
 import { SIDECAR } from './sidecar.ts'
 import { TALLY } from './tally.ts'
 
@@ -97,6 +98,7 @@ export const VALUES = z.strictObject({
   authority: AUTHORITY.prefault({}).describe('The authorization server (`usher authority`).'),
   sidecar: SIDECAR.prefault({}).describe('The enforcement point (`usher sidecar`).'),
   tally: TALLY.prefault({}).describe('A tally (`usher tally`).'),
+  organization: ORGANIZATION.prefault({}).describe("An organization's authority (`usher organization`)."),
   networkPolicy: NETWORK_POLICY.prefault({}).describe('NetworkPolicies.'),
   expose: EXPOSE.prefault({}).describe('Routes from outside; all off by default.'),
   istio: ISTIO.prefault({}).describe('Istio asks the sidecar (docs/attaching.md).'),
@@ -122,7 +124,7 @@ const either = (...conditions: Condition[]): Condition => ({ anyOf: conditions }
 const rule = (when: Condition, then: Condition): Condition => ({ if: when, then })
 
 const asService = all(is('sidecar.enabled', true), is('sidecar.mode', 'service'))
-const certificates = ['authority.tls', 'tally.tls', 'sidecar.tls', 'sidecar.documentsTls']
+const certificates = ['authority.tls', 'tally.tls', 'organization.tls', 'sidecar.tls', 'sidecar.documentsTls']
 const routes = ['authority', 'ownerApi', 'documents'].map(name => `expose.${name}`)
 
 /** What several values must say together, as JSON Schema. */
@@ -145,7 +147,25 @@ export const RULES: Condition[] = [
     ),
   ),
   rule(given('tally.accounts.existingSecret'), at('tally.accounts.config', { maxProperties: 0 })),
-  rule(is('authority.migration.job.enabled', true), given('authority.migration.job.existingSecret')),
+  rule(
+    is('organization.enabled', true),
+    all(
+      ...['issuer', 'id', 'name', 'database.existingSecret', 'keys.existingSecret'].map(name =>
+        given(`organization.${name}`),
+      ),
+      either(
+        at('organization.provisioning.config', { minProperties: 1 }),
+        given('organization.provisioning.existingSecret'),
+      ),
+    ),
+  ),
+  ...['authority', 'organization'].map(of =>
+    rule(is(`${of}.migration.job.enabled`, true), given(`${of}.migration.job.existingSecret`)),
+  ),
+  rule(
+    given('organization.provisioning.existingSecret'),
+    at('organization.provisioning.config', { maxProperties: 0 }),
+  ),
   rule(
     given('authority.provisioning.existingSecret'),
     at('authority.provisioning.config', { maxProperties: 0 }),

@@ -89,6 +89,28 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
       })
     })
 
+    test('the administration of an organization is reached by those who are named alone, on a Service of its own', () => {
+      const all = of('organization')
+      const open = (changes: Values) =>
+        ingress(changed('organization', changes), 'usher-organization').map(({ ports }) => ports[0]!.port)
+      expect(open({})).toEqual(['public', 'admin', 'metrics'])
+      expect(open({ networkPolicy: { administrators: [] } })).toEqual(['public', 'metrics'])
+      const [rule] = ingress(all, 'usher-organization')
+      for (const component of ['sidecar', 'authority'])
+        expect(JSON.stringify(rule!.from)).toContain(`component":"${component}"`)
+      const ports = (name: string) =>
+        (named(all, 'Service', name).spec as unknown as { ports: { port: number }[] }).ports.map(
+          ({ port }) => port,
+        )
+      expect([ports('usher-organization'), ports('usher-organization-admin')]).toEqual([[9300], [9301]])
+      expect(named(all, 'Certificate', 'usher-organization').spec).toMatchObject({
+        dnsNames: expect.arrayContaining([
+          'org.example.com',
+          'usher-organization-admin.usher.svc',
+        ]) as unknown,
+      })
+    })
+
     test('where egress is held back, the database is reached at the address that was named alone', () => {
       const { egress } = named(of('locked-down'), 'NetworkPolicy', 'usher-authority').spec as unknown as {
         egress: { ports: { port: number }[]; to?: object[] }[]
@@ -137,6 +159,27 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
     })
   })
 
+  test('an organization is migrated by a Job with a log-in that its pods do not have', () => {
+    const all = of('organization')
+    const job = pods(all).find(pod => pod.of.startsWith('Job usher-organization-migrate-'))!
+    expect(containers(job).map(({ args }) => args)).toEqual([['organization', 'migrate']])
+    expect(JSON.stringify(job.spec)).toContain('usher-organization-database-ddl')
+    const [organization] = containers(podOf(all, 'Deployment usher-organization'))
+    expect(organization!.env).toContainEqual({ name: 'UMA_ORG_MIGRATE', value: 'false' })
+    expect(JSON.stringify(organization)).not.toContain('ddl')
+    expect(named(all, 'NetworkPolicy', 'usher-organization-migrate').spec).toMatchObject({ ingress: [] })
+  })
+
+  test('a Job has a name that Kubernetes takes, however long the names that it is made of are', () => {
+    const names = { fullnameOverride: 'f'.repeat(40), image: { tag: '1.0.0-beta.7' } }
+    for (const set of ['ha', 'organization']) {
+      const jobs = changed(set, names).filter(({ kind }) => kind === 'Job')
+      expect(jobs.map(({ metadata }) => metadata.name.length)).toEqual([
+        expect.toSatisfy(length => length <= 63),
+      ])
+    }
+  })
+
   describe('what Kubernetes lets nobody change', () => {
     /** Changes under which names may stay, and what cannot be changed must then stay too. */
     const CHANGES: [string, Values][] = [
@@ -149,6 +192,10 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
       ['the log-in of the migration', { authority: { migration: { job: { existingSecret: 'other' } } } }],
       ['what the migration may use', { authority: { migration: { job: { resources: {} } } } }],
       ['the CA of others', { extraCa: { existingConfigMap: 'company', existingSecret: '' } }],
+      [
+        'the log-in of the migration of an organization',
+        { organization: { migration: { job: { key: 'other' } } } },
+      ],
       ['who runs it', { security: { runAsUser: 4711 } }],
       ['the account', { serviceAccount: { create: false, name: 'other' } }],
       ['further variables', { authority: { extraEnv: [{ name: 'PGSSLMODE', value: 'require' }] } }],
@@ -159,7 +206,7 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
     const base = { fullnameOverride: 'fixed' }
 
     test.each(CHANGES)('%s: an object that keeps its name keeps it', (_title, changes) => {
-      for (const set of ['ha', 'tally', 'locked-down']) {
+      for (const set of ['ha', 'tally', 'organization', 'locked-down']) {
         const before = fixed(changed(set, base))
         const after = fixed(changed(set, over(base, changes)))
         expect(before.size).toBeGreaterThan(0)
@@ -181,6 +228,7 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
       ['ha', 'Deployment usher-authority', 12_500],
       ['default', 'Deployment usher-authority', 5000],
       ['tally', 'Deployment usher-tally', 5000],
+      ['organization', 'Deployment usher-organization', 5000],
       ['sidecar', 'Deployment usher-sidecar', 2000],
     ])('%s: %s has 15 s more than its drain', (name, pod, drainMs) => {
       expect(podOf(of(name), pod).spec.terminationGracePeriodSeconds).toBeGreaterThanOrEqual(
@@ -201,7 +249,7 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
           .filter(({ of }) => !/^(?:Job|Pod) /.test(of))
           .flatMap(containers)) {
           const probes = [container.startupProbe, container.readinessProbe, container.livenessProbe]
-          const authority = ['authority', 'tally'].includes(container.args![0]!)
+          const authority = ['authority', 'tally', 'organization'].includes(container.args![0]!)
           expect(
             probes.map(probe => probe?.httpGet?.path),
             name,

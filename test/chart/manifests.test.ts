@@ -5,6 +5,8 @@
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { AUTHORITY_SETTINGS } from '../../src/config/authority.ts'
+import { ORGANIZATION_FILE } from '../../src/config/organization-file.ts'
+import { ORGANIZATION_MIGRATION_SETTINGS, ORGANIZATION_SETTINGS } from '../../src/config/organization.ts'
 import { PROVISION_FILE } from '../../src/config/provision.ts'
 import { readSettings } from '../../src/config/settings.ts'
 import { SIDECAR_FILE } from '../../src/config/sidecar-file.ts'
@@ -125,7 +127,7 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'the chart, of each value 
       env.map(({ name, value, valueFrom }) => [name, value ?? `from ${valueFrom?.secretKeyRef?.name}`]),
     )
   const known = new Set(
-    [AUTHORITY_SETTINGS, SIDECAR_SETTINGS, TALLY_SETTINGS].flatMap(({ settings }) =>
+    [AUTHORITY_SETTINGS, SIDECAR_SETTINGS, TALLY_SETTINGS, ORGANIZATION_SETTINGS].flatMap(({ settings }) =>
       Object.values(settings).map(({ variable }) => variable),
     ),
   )
@@ -133,13 +135,21 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'the chart, of each value 
   test.each(VALUE_SETS)('%s: each process takes the variables that its container has', name => {
     for (const container of pods(of(name)).flatMap(containers)) {
       const environment = envOf(container)
-      const realm = { UMA_AS_OIDC_ISSUER: 'https://realm.example.com', UMA_AS_OIDC_AUDIENCE: 'owners' }
+      const realmOf = (prefix: string) =>
+        environment[`${prefix}_OIDC_ISSUER`] && {
+          [`${prefix}_OIDC_ISSUER`]: 'https://realm.example.com',
+          [`${prefix}_OIDC_AUDIENCE`]: 'owners',
+        }
       const database = environment['DATABASE_URL'] && {
         DATABASE_URL: 'postgres://usher@db.example.com/usher',
       }
-      const given = { ...environment, ...database, ...(environment['UMA_AS_OIDC_ISSUER'] && realm) }
+      const given = { ...environment, ...database, ...realmOf('UMA_AS'), ...realmOf('UMA_ORG') }
       const reading = (): unknown => {
         if (container.args?.[0] === 'authority') return readSettings(AUTHORITY_SETTINGS, given, known)
+        if (container.args?.join(' ') === 'organization')
+          return readSettings(ORGANIZATION_SETTINGS, given, known)
+        if (container.args?.join(' ') === 'organization migrate')
+          return readSettings(ORGANIZATION_MIGRATION_SETTINGS, given, known)
         if (container.args?.[0] === 'sidecar') return readSettings(SIDECAR_SETTINGS, given, known)
         return container.args?.[0] === 'tally' && readSettings(TALLY_SETTINGS, given, known)
       }
@@ -158,6 +168,8 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'the chart, of each value 
       for (const [file, text] of files) {
         if (file === 'sidecar.yaml') expect(SIDECAR_FILE.safeParse(parse(text)).error).toBeUndefined()
         if (file === 'tally.yaml') expect(TALLY_FILE.safeParse(parse(text)).error).toBeUndefined()
+        if (file === 'organization.yaml')
+          expect(ORGANIZATION_FILE.safeParse(parse(text)).error).toBeUndefined()
         if (file === 'provisioning.yaml') expect(PROVISION_FILE.safeParse(parse(text)).error).toBeUndefined()
       }
       const folders = pods(all)

@@ -44,6 +44,46 @@ const FAULTS: [string, string, Values, string][] = [
     { tally: { settings: { UMA_TALLY_TICKETS: 3 } } },
     'UMA_TALLY_TICKETS',
   ],
+  ...['issuer', 'id', 'name'].map((name): [string, string, Values, string] => [
+    `an organization without its ${name}`,
+    'organization',
+    { organization: { [name]: '' } },
+    `/organization/${name}`,
+  ]),
+  [
+    'an organization without a provisioning file',
+    'organization',
+    { organization: { provisioning: { config: {} } } },
+    '/organization/provisioning/config',
+  ],
+  [
+    'a variable of an organization that the chart sets itself',
+    'organization',
+    { organization: { settings: { UMA_ORG_ADMIN_LISTEN: '0.0.0.0:1' } } },
+    'UMA_ORG_ADMIN_LISTEN',
+  ],
+  [
+    'a Job that migrates an organization without a log-in',
+    'organization',
+    { organization: { migration: { job: { existingSecret: '' } } } },
+    '/organization/migration/job/existingSecret',
+  ],
+  [
+    'a credential in the provisioning file of an organization',
+    'organization',
+    {
+      organization: {
+        provisioning: {
+          config: {
+            enforcement_points: [
+              { id: 'tools', resources: ['https://tools.example.com/mcp/alice'], credential: 'h'.repeat(40) },
+            ],
+          },
+        },
+      },
+    },
+    '"additionalProperty":"credential"',
+  ],
   ['a value that does not exist', 'default', { replicas: 3 }, 'replicas'],
   ['a misspelt value', 'default', { authority: { replica: 3 } }, 'replica'],
   [
@@ -278,9 +318,9 @@ test.each(VALUE_SETS)('the value set %s is refused nothing', name => {
 test('the values of docs/kubernetes.md are refused nothing', () => {
   const page = readFileSync(join(ROOT, 'docs', 'kubernetes.md'), 'utf8')
   const shown = [...page.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, text]) => parse(text!) as Values)
-  expect(shown).toHaveLength(2)
-  expect(refusals(shown[0]!)).toBe('')
-  expect(refusals(over(shown[0]!, shown[1]!))).toBe('')
+  expect(shown).toHaveLength(3)
+  let values: Values = {}
+  for (const more of shown) expect(refusals((values = over(values, more)))).toBe('')
 })
 
 /** As Helm has values: `null` takes a default away. */
