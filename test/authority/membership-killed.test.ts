@@ -3,6 +3,8 @@
  * member's authorization server", "Events" (organization notice), "Errors" (503).
  */
 import { describe, expect, it } from 'vitest'
+import { beginRemoval } from '../../src/storage/authority/removals.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
 import { parseJws } from '../../src/wire/jws.ts'
 import type { Passage } from '../support/alternating-door.ts'
 import { isJoin, startFaultyStand } from '../support/faulty-membership.ts'
@@ -69,6 +71,24 @@ describe('An organization that is killed between its join and ours', () => {
     await stand.hurry('view')
     await stand.unheardFor(60)
     await until(async () => (await stand.own('GET')).body.stale === false)
+  })
+})
+
+describe('An owner who is removed while she joins', () => {
+  it('is a member on neither side, and nothing is written of her any more', async () => {
+    const agreeing = await stand.agreeing(await stand.invited())
+    const release = stand.toOrganization.holdAnswers(isJoin)
+    const joining = stand.own('POST', '', agreeing)
+    await until(async () => (await stand.listed()) !== undefined)
+    const { db } = stand.authority.database
+    await inTransaction(db, tx => beginRemoval(tx, stand.alice.owner, { kind: 'authority' }))
+    release()
+    const { status, body } = await joining
+    expect([status, body.error]).toEqual([503, 'temporarily_unavailable'])
+    expect(await stand.sql('SELECT FROM memberships WHERE issuer IS NOT NULL')).toEqual([])
+    expect(await stand.sql("SELECT FROM ledger WHERE kind = 'org_joined'")).toEqual([])
+    await stand.takeBackJoins()
+    expect(await stand.listed()).toBeUndefined()
   })
 })
 

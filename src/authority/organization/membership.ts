@@ -22,7 +22,7 @@ import {
 } from '../../storage/authority/membership.ts'
 import { endAdmittedWithin } from '../../storage/authority/organization-acts.ts'
 import { beginJoin, endJoin, tellOrganization } from '../../storage/authority/organization-calls.ts'
-import { lockQueue } from '../../storage/authority/owners.ts'
+import { lockQueue, readOwner } from '../../storage/authority/owners.ts'
 import { endsLeases } from '../../storage/core/after-commit.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
@@ -106,7 +106,9 @@ export async function join(api: OwnerApi, credential: OwnerCredential, agreeing:
   await considered(db, owner, { agreed: view, view })
   await inTransaction(db, async tx => {
     await lockQueue(tx, owner)
-    if (!(await endJoin(tx, owner, join_id)))
+    // If she is served here no more, the intent stays, so that the join is taken back.
+    const isServed = (await readOwner(tx, owner)) !== undefined
+    if (!isServed || !(await endJoin(tx, owner, join_id)))
       refuse('temporarily_unavailable', 'Join again: this join took too long and was taken back.')
     await insertMembership(tx, owner, { issuer, join_id, token, view, administrators_may })
     await tell(tx, credential, 'org_joined', {
