@@ -53,6 +53,20 @@ describe("The organization's authority", () => {
     expect((await stand.organization.admin({ target: '/admin/roles' })).body.members.staff).toContain(owner)
   })
 
+  row('org-roles-default', async () => {
+    const setDefault = async (role: string | null): Promise<void> => {
+      const { version } = (await stand.organization.admin({ target: '/admin/charter' })).body
+      const json = { role, base_version: version as number }
+      const target = '/admin/roles/default'
+      expect((await stand.organization.admin({ method: 'POST', target, json })).status).toBe(200)
+    }
+    await setDefault(null)
+    const { status, body } = await post('join', await joining(await invited()))
+    await setDefault('staff')
+    expect([status, body.role, body.grants, body.delegation]).toEqual([200, null, [], 'none'])
+    expect(body.claims).not.toEqual([])
+  })
+
   row('org-member-envelope', async () => {
     const { body } = await post('join', await joining(await invited()))
     const { membership_token, ...view } = body as { membership_token: string; view: number }
