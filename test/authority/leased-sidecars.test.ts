@@ -168,16 +168,21 @@ describe('Once a revoke has returned, no call that begins later passes', () => {
   })
 
   it('at a sidecar that was held still meanwhile: it is waited for, for two seconds and no longer', async () => {
-    const { agent, rpt } = await granted()
-    await Promise.all([near, far].map(sidecar => sidecar.untilKept(agent, rpt)))
-    far.hold()
-    const beganAt = performance.now()
-    const { body } = await revoke(first, agent)
-    const took = performance.now() - beganAt
-    const atNear = near.call(agent, rpt)
-    far.release()
-    expect(await far.call(agent, rpt)).toBe('access_revoked')
-    expect(await atNear).toBe('access_revoked')
+    let body: Reply['body']
+    let took: number
+    // On a busy machine its lease may have run out before it is held still; then nobody need wait for it.
+    do {
+      const { agent, rpt } = await granted()
+      await Promise.all([near, far].map(sidecar => sidecar.untilKept(agent, rpt)))
+      far.hold()
+      const beganAt = performance.now()
+      body = (await revoke(first, agent)).body
+      took = performance.now() - beganAt
+      const atNear = near.call(agent, rpt)
+      far.release()
+      expect(await far.call(agent, rpt)).toBe('access_revoked')
+      expect(await atNear).toBe('access_revoked')
+    } while (body.leases.acknowledged === 2)
     expect(body.leases).toMatchObject({ holders: 2, acknowledged: 1 })
     expect(took).toBeGreaterThanOrEqual(2_000)
     expect(took).toBeLessThan(2_000 + LATE_MS)

@@ -10,8 +10,6 @@ import { authorityStand } from '../support/stands.ts'
 
 /** Three times the connections of the pool. */
 const FLOOD = 60
-/** Half of what a caller who waits for a row, or for a connection, takes. */
-const LONG_MS = 500
 // The time that hers wait for the row is what this is about, so it is the product's own.
 const authority = authorityStand({ owners: ['alice', 'bob'], lockTimeoutMs: 1_200 })
 
@@ -50,10 +48,10 @@ it('while one owner’s rows are held and her agents flood her, another’s call
     await ask('negotiate', () => agent.ask('portfolio_read', {}, 'bob'))
   }
   expect(new Set(seen.map(one => JSON.stringify(one)))).toEqual(new Set(['[200,true]', '200']))
-  // Whoever waits for that row, or for a connection, waits more than half of the time. One call may be
-  // long for other reasons.
-  const total = (times: number[]): number => times.reduce((sum, ms) => sum + ms, 0)
-  expect(total(took.filter(ms => ms > LONG_MS))).toBeLessThan(total(took) / 3)
+  // Without a bound, one of these waits for a connection until the flood is over: for most of the time, while
+  // on a busy machine many of them are long.
+  const total = took.reduce((sum, ms) => sum + ms, 0)
+  expect(Math.max(...took)).toBeLessThan(total * 0.3)
 
   const told = await Promise.all(flood)
   expect(new Set(told.map(({ status }) => status))).toEqual(new Set([503]))
