@@ -8,12 +8,18 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { CompiledQuery, sql } from 'kysely'
 import { LATE, waitAtMost } from '../../limits/patience.ts'
-import type { ClientId, Owner } from '../../wire/identifiers.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 import { LEASE_SETTLEMENT_MS } from '../../wire/leases.ts'
 import type { Settled } from '../core/after-commit.ts'
 import { prepared, type Db as AnyDb, type Runner, type Tx as AnyTx } from '../core/database.ts'
 import { notify } from '../core/notify.ts'
-import { listenTo, tellWord } from './lease-words.ts'
+import {
+  acknowledge,
+  acknowledgementsOf,
+  type Acknowledgements,
+  type Asked,
+  type Holder,
+} from './lease-acknowledgements.ts'
 import type { Tables } from './tables.ts'
 
 // Not those of ./database.ts, whose transactions wait by this.
@@ -26,13 +32,6 @@ export const LEASES_CHANNEL = 'usher_leases'
 /** Most sidecars that one resource server may have at one owner. */
 const HOLDERS_MAX = 64
 const ID_BYTES = 16
-
-/** A sidecar, by the resource server that it stands for. */
-export interface Holder {
-  owner: Owner
-  client_id: ClientId
-  id: string
-}
 
 /**
  * Registers a sidecar in place of the one that it was before, if it says so, while its resource server
@@ -77,18 +76,18 @@ export async function renewHolder(
   { owner, client_id, id, generation }: Holder & { generation: number },
   acknowledged: number,
 ): Promise<number | undefined> {
+  acknowledge({ owner, client_id, id }, acknowledged)
   const { rows } = await RENEW(calls, [owner, id, client_id, acknowledged, generation])
-  tellWord(id, acknowledged)
   return rows[0]?.stands === true ? rows[0].asked : undefined
 }
 
 /** The sidecar has dropped all that it had, and asks nothing more as this one. @returns as `renewHolder`. */
 export async function endHolder(db: Db, { owner, client_id, id }: Holder): Promise<number | undefined> {
+  acknowledge({ owner, client_id, id }, Infinity)
   const { rows } = await sql<{ asked: number }>`
     DELETE FROM lease_holders WHERE owner = ${owner} AND id = ${id} AND client_id = ${client_id} RETURNING asked`.execute(
     db,
   )
-  tellWord(id, Infinity)
   return rows[0]?.asked
 }
 
@@ -150,12 +149,6 @@ export function onLetGo(db: Db, listener: LetGoListener): void {
   listeners.set(db, listener)
 }
 
-interface Asked {
-  id: string
-  client_id: ClientId
-  asked: number
-}
-
 /** In one order, so that two who end something at the same time do not wait for each other. */
 const ASK = `
   WITH hers AS (SELECT id FROM lease_holders WHERE owner = $1 ORDER BY id FOR UPDATE)
@@ -167,10 +160,7 @@ const STILL_HOLDING = `
   JOIN unnest($2::text[], $3::int[]) AS a (id, asked) ON a.id = h.id
   WHERE h.owner = $1 AND h.acknowledged < a.asked`
 
-/**
- * For what is said at other replicas; what is said at this one is looked at once all have said it. Most
- * sidecars answer within the first few.
- */
+/** For acknowledgements at other replicas. Most sidecars answer within the first few pauses. */
 const LOOKS_MS = [8, 4, 4, 8, 16, 25]
 /** If Postgres did not say for so long who let go, nobody knows who did. */
 const BLIND_MS = 500
@@ -196,10 +186,10 @@ export async function letGo(db: Db, owner: Owner, committedAt: number): Promise<
     return told({ holders: 0, acknowledged: 0, silent: [], blind: true })
   }
   if (asked.length === 0) return undefined
-  const words = listenTo(asked)
+  const here = acknowledgementsOf(owner, asked)
   // Whoever misses it is told by the answer to its next renewal.
   await inTime(until, () => notify(db, LEASES_CHANNEL, owner))
-  const left = await waitFor(db, owner, { asked, until, all: words.all }).finally(words.end)
+  const left = await waitFor(db, owner, { asked, until, here }).finally(here.end)
   if (left === LATE || left.length > 0) await passed(until)
   const silent = left === LATE ? asked : left
   return told({
@@ -214,23 +204,21 @@ export async function letGo(db: Db, owner: Owner, committedAt: number): Promise<
 async function waitFor(
   db: Db,
   owner: Owner,
-  { asked, until, all }: { asked: readonly Asked[]; until: number; all: Promise<void> },
+  { asked, until, here }: { asked: readonly Asked[]; until: number; here: Acknowledgements },
 ): Promise<readonly Asked[] | typeof LATE> {
   let left: readonly Asked[] = asked
   let seenAt = -Infinity
-  let heard = all
   for (let look = 0; ; look++) {
     const pauseMs = LOOKS_MS[Math.min(look, LOOKS_MS.length - 1)]!
     if (performance.now() + pauseMs >= until) return until - seenAt < BLIND_MS ? left : LATE
-    // What was heard once would not let any later look wait.
-    if ((await waitAtMost(pauseMs, heard)) !== LATE) heard = new Promise(() => undefined)
+    if ((await waitAtMost(pauseMs, here.all)) !== LATE) return []
     const beganAt = performance.now()
     const seen = await inTime(until, () =>
       query<Asked>(db, STILL_HOLDING, [owner, asked.map(({ id }) => id), asked.map(one => one.asked)]),
     )
     if (seen === LATE) continue
-    if (seen.length === 0) return seen
-    left = seen
+    left = seen.filter(({ id }) => here.isMissing(id))
+    if (left.length === 0) return left
     seenAt = beganAt
   }
 }
