@@ -9,13 +9,44 @@ import type { GrantContent } from './grant-content.ts'
 import type { OrganizationEpochs, Reach } from './membership.ts'
 import type { DeclaredConsequences } from './permission.ts'
 
+/**
+ * The facts that must have the same value when a grant is made as when its agreement was weighed: by the
+ * member of the basis that keeps it, the record and the column from which each is read. All that compares or
+ * writes them is made of this list: `keepFacts`, `standsOn`, and the statement that records a grant
+ * (`andSame` in storage/authority/grants/facts.sql.ts). None of the columns is ever null.
+ */
+export const SAME_FACTS = {
+  aud: { of: 'server', column: 'resource_uri', type: 'text' },
+  server_generation: { of: 'server', column: 'generation', type: 'int' },
+  tier_version: { of: 'tier', column: 'version', type: 'int' },
+} as const satisfies Record<string, { of: FactRecord; column: string; type: keyof SqlTypes }>
+
+/** A record that such a fact may be read from. */
+export type FactRecord = 'server' | 'resource' | 'tier'
+type SqlTypes = { text: string; int: number; boolean: boolean }
+type SameFacts = typeof SAME_FACTS
+/** The facts as they were when the agreement was weighed. */
+export type KeptFacts = { -readonly [Member in keyof SameFacts]: SqlTypes[SameFacts[Member]['type']] }
+/** The columns of one record that hold such facts. */
+type FactsOf<Of extends FactRecord> = {
+  [
+    Member in keyof SameFacts as SameFacts[Member] extends { of: Of; column: infer Column extends string }
+      ? Column
+      : never
+  ]: KeptFacts[Member]
+}
+
+/** The facts of `SAME_FACTS`, from the records, as the basis keeps them. */
+export function keepFacts(records: { [Of in FactRecord]: FactsOf<Of> }): KeptFacts {
+  const columns: { [Of in FactRecord]: Record<string, unknown> } = records
+  const kept = Object.entries(SAME_FACTS).map(([member, { of, column }]) => [member, columns[of][column]])
+  return Object.fromEntries(kept) as KeptFacts
+}
+
 /** What a grant is made of, whether it is made at once or kept until the owner has approved. */
-export interface GrantBasis extends GrantContent {
+export interface GrantBasis extends GrantContent, KeptFacts {
   tier_id: string
   tier_epoch: number
-  tier_version: number
-  /** Of the resource server. */
-  server_generation: number
   /** The scopes that the resource must still have when the grant is made. */
   resource_scopes: string[]
   /** Named by the agreement; it must not be blocked. */
@@ -41,11 +72,12 @@ export interface GrantFacts {
   readonly suspended: boolean
   readonly operatorBlocked: boolean
   readonly connection: KnownConnection
-  readonly server: { resource_uri: string; status: string; generation: number } | undefined
+  readonly server: ({ status: string } & FactsOf<'server'>) | undefined
   readonly resource:
-    | ({ client_id: string; resource_scopes: readonly string[]; org: Reach | null } & DeclaredConsequences)
+    | ({ client_id: string; resource_scopes: readonly string[]; org: Reach | null } & DeclaredConsequences &
+        FactsOf<'resource'>)
     | undefined
-  readonly tier: { tier_id: string; epoch: number; version: number } | undefined
+  readonly tier: ({ tier_id: string; epoch: number } & FactsOf<'tier'>) | undefined
   /** If an organization governs the resource: its epochs, and whether whom it demands has vouched. */
   readonly organization: { epochs: OrganizationEpochs; vouched: boolean } | undefined
   /** What was judged again by the present facts; absent if the request was weighed by these. */
@@ -158,12 +190,12 @@ function judgedFault(judged: NonNullable<GrantFacts['judged']>): GrantFault | un
 /** The terms, the resource's address, classes and scopes are as they were agreed to. */
 function isUnchanged(
   basis: GrantBasis,
-  { server, resource, tier }: { [Name in 'server' | 'resource' | 'tier']: NonNullable<GrantFacts[Name]> },
+  records: { [Of in FactRecord]: NonNullable<GrantFacts[Of]> },
 ): boolean {
+  const { resource } = records
+  const now = Object.entries(keepFacts(records)) as [keyof KeptFacts, unknown][]
   return (
-    tier.version === basis.tier_version &&
-    server.generation === basis.server_generation &&
-    server.resource_uri === basis.aud &&
+    now.every(([member, value]) => value === basis[member]) &&
     isDeclaredAlike(resource, basis.declared ?? basis) &&
     basis.resource_scopes.every(scope => resource.resource_scopes.includes(scope))
   )

@@ -3,7 +3,7 @@
  * at the generation under which the decision was made. Contract: "Grant answer (beat 4)", "RPT claims".
  */
 import type { Db, Tx } from '../../storage/authority/database.ts'
-import type { GrantBasis } from '../../rules/grant.ts'
+import { keepFacts, type GrantBasis } from '../../rules/grant.ts'
 import { GrantsFull, recordGrant, type NewGrant } from '../../storage/authority/grants/issue.ts'
 import { appendLedgerAll } from '../../storage/authority/ledger.ts'
 import { endFamily } from '../../storage/authority/tickets.ts'
@@ -21,7 +21,7 @@ import { newOperator, shownMission, type Weighed } from './presentation.ts'
 /** What a grant from a weighed agreement rests on. */
 export function basisOf(weighed: Weighed): GrantBasis {
   const { family, governed, agent, answer } = weighed
-  const { server, tier } = governed
+  const { tier } = governed
   return {
     ...grantContent({
       ...weighed,
@@ -29,10 +29,9 @@ export function basisOf(weighed: Weighed): GrantBasis {
       handle: agent.handle,
       singleUse: answer.kind !== 'deny' && answer.singleUse,
     }),
+    ...keepFacts(governed),
     tier_id: tier.tier_id,
     tier_epoch: tier.epoch,
-    tier_version: tier.version,
-    server_generation: server.generation,
     resource_scopes: [...family.resource_scopes],
     operator: agent.operator ?? null,
     ...(weighed.organizationEpochs === undefined ? {} : { organization: weighed.organizationEpochs }),

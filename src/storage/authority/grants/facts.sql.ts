@@ -1,8 +1,19 @@
 /**
- * Owns what a grant rests on, as SQL that recording, reading and consuming one share, so that a new fact is
- * added in one place. In each of them `g` has the columns of the grant, `c` is its connection, `t` its tier
+ * Owns what a grant rests on, as SQL that recording, reading and consuming one share, so that a new fact that
+ * must stand as long as the grant is added here. What must stand only until it is made is added to
+ * `SAME_FACTS`. In each of them `g` has the columns of the grant, `c` is its connection, `t` its tier
  * and `tr` the hold of that tier on its resource. Contract: "Grant (RPT) liveness".
  */
+import { SAME_FACTS, type FactRecord } from '../../../rules/grant.ts'
+
+/**
+ * The facts of one record, which has the name `as` in the statement, are those of the agreement: for the tier
+ * as `t`, that is ` AND t.version = g.tier_version`.
+ */
+export function andSame(of: FactRecord, as: string): string {
+  const facts = Object.entries(SAME_FACTS).filter(([, fact]) => fact.of === of)
+  return facts.map(([member, { column }]) => ` AND ${as}.${column} = g.${member}`).join('')
+}
 
 export const CONNECTED = `c.status = 'active'`
 

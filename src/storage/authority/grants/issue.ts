@@ -3,7 +3,7 @@
  * once more. Contract: "Grant (RPT) liveness", "Grant answer (beat 4)".
  */
 import { sql } from 'kysely'
-import type { GrantBasis } from '../../../rules/grant.ts'
+import { SAME_FACTS, type GrantBasis, type KeptFacts } from '../../../rules/grant.ts'
 import type { SignedGrant } from '../../../rules/grant-content.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
 import { note } from '../../core/after-commit.ts'
@@ -11,7 +11,7 @@ import { ASKED_FEW, gatheringOf, ownedBy, TOGETHER_MAX, WRITES_AT_ONCE } from '.
 import { inTransaction, prepared } from '../../core/database.ts'
 import type { Db, Tx } from '../database.ts'
 import type { LedgerKind } from '../ledger.ts'
-import { CONNECTED, CURRENT, membershipStands, REACH_STANDS, TIER_STANDS } from './facts.sql.ts'
+import { andSame, CONNECTED, CURRENT, membershipStands, REACH_STANDS, TIER_STANDS } from './facts.sql.ts'
 
 /** A grant that was weighed and signed, to be recorded if all that it rests on still stands. */
 export interface NewGrant
@@ -19,16 +19,14 @@ export interface NewGrant
     SignedGrant,
     Pick<
       GrantBasis,
+      | keyof KeptFacts
       | 'owner'
       | 'family'
       | 'handle'
       | 'client_id'
-      | 'aud'
       | 'resource_id'
       | 'tier_id'
       | 'tier_epoch'
-      | 'tier_version'
-      | 'server_generation'
       | 'resource_scopes'
       | 'consequence'
       | 'declared'
@@ -60,7 +58,6 @@ const ASKED: Record<string, [type: string, of: (grant: NewGrant) => unknown]> = 
   handle: ['text', ({ handle }) => handle],
   generation: ['int', ({ generation }) => generation],
   client_id: ['text', ({ client_id }) => client_id],
-  aud: ['text', ({ aud }) => aud],
   resource_id: ['text', ({ resource_id }) => resource_id],
   resource_scopes: ['text[]', ({ resource_scopes }) => resource_scopes],
   /** The class that the resource declares. */
@@ -72,8 +69,6 @@ const ASKED: Record<string, [type: string, of: (grant: NewGrant) => unknown]> = 
   tools: ['text', ({ declared }) => declared && JSON.stringify(declared.tools)],
   tier_id: ['text', ({ tier_id }) => tier_id],
   tier_epoch: ['int', ({ tier_epoch }) => tier_epoch],
-  tier_version: ['int', ({ tier_version }) => tier_version],
-  server_generation: ['int', ({ server_generation }) => server_generation],
   operator: ['text', ({ operator }) => operator],
   org_epoch: ['int', ({ organization }) => organization?.membership],
   org_handle_epoch: ['int', ({ organization }) => organization?.handle],
@@ -82,6 +77,12 @@ const ASKED: Record<string, [type: string, of: (grant: NewGrant) => unknown]> = 
   single_use: ['boolean', ({ single_use }) => single_use],
   receipt: ['text', ({ receipt }) => receipt],
   expires_at: ['float8', ({ expiresAt }) => expiresAt],
+  ...Object.fromEntries(
+    Object.entries(SAME_FACTS).map(([member, { type }]) => [
+      member,
+      [type, grant => grant[member as keyof KeptFacts]],
+    ]),
+  ),
 }
 const ASKED_NAMES = Object.keys(ASKED).join(', ')
 const ASKED_TYPES = Object.entries(ASKED)
@@ -120,13 +121,13 @@ const RECORD = prepared<{ jti: string } | { jti: null; enough: boolean; live: nu
         ON ${CONNECTED} AND ${CURRENT}
         AND (c.reach IS NULL OR (c.reach = 'organization' AND g.org_handle_epoch IS NOT NULL))
       JOIN LATERAL (SELECT * FROM resource_servers WHERE owner = $1 AND client_id = g.client_id OFFSET 0) rs
-        ON rs.resource_uri = g.aud AND rs.status = 'active' AND rs.generation = g.server_generation
+        ON rs.status = 'active'${andSame('server', 'rs')}
       JOIN LATERAL (SELECT * FROM resources WHERE ${ownedBy('owner', '$1')} AND resource_id = g.resource_id OFFSET 0) r
         ON r.client_id = g.client_id AND r.consequence IS NOT DISTINCT FROM g.consequence
-        AND (g.tools IS NULL OR coalesce(r.tools, 'null') = g.tools::jsonb) AND r.resource_scopes @> g.resource_scopes
+        AND (g.tools IS NULL OR coalesce(r.tools, 'null') = g.tools::jsonb) AND r.resource_scopes @> g.resource_scopes${andSame('resource', 'r')}
         AND r.org IS NOT DISTINCT FROM CASE WHEN g.org_handle_epoch IS NOT NULL THEN 'shared' END
       JOIN LATERAL (SELECT * FROM tiers WHERE owner = $1 AND tier_id = g.tier_id OFFSET 0) t
-        ON ${TIER_STANDS} AND t.version = g.tier_version
+        ON ${TIER_STANDS}${andSame('tier', 't')}
       JOIN LATERAL (SELECT * FROM tier_resources
         WHERE ${ownedBy('owner', '$1')} AND resource_id = g.resource_id AND tier_id = g.tier_id OFFSET 0) tr
         ON ${REACH_STANDS}
