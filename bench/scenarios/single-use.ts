@@ -80,7 +80,6 @@ function grantSigner(world: World) {
       tier_epoch: 1,
       tier_version: 1,
       server_generation: 1,
-      resource_name: 'Trades',
       resource_scopes: ['trade'],
       operator: null,
       facts: FACTS,

@@ -19,7 +19,6 @@ export const SAME_FACTS = {
   aud: { of: 'server', column: 'resource_uri', type: 'text' },
   server_generation: { of: 'server', column: 'generation', type: 'int' },
   tier_version: { of: 'tier', column: 'version', type: 'int' },
-  resource_name: { of: 'resource', column: 'name', type: 'text' },
 } as const satisfies Record<string, { of: FactRecord; column: string; type: keyof SqlTypes }>
 
 /** A record that such a fact may be read from. */

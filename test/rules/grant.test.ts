@@ -32,7 +32,6 @@ const BASIS: Basis = {
   tier_id: 'reading',
   tier_epoch: 2,
   tier_version: 4,
-  resource_name: 'Notes',
   server_generation: 5,
   resource_scopes: ['read'],
   operator: 'https://operator.example',
@@ -45,7 +44,6 @@ const BASIS: Basis = {
 const server = { resource_uri: BASIS.aud, status: 'active', generation: 5 }
 const resource = {
   client_id: 'tools',
-  name: 'Notes',
   resource_scopes: ['read', 'write'],
   consequence: 'reversible',
   tools: { read: 'none', delete: 'reversible' },
@@ -158,7 +156,6 @@ describe('What a grant rests on', () => {
       { server: { ...server, resource_uri: 'https://other.example' } },
       /changed since/,
     ],
-    ['the resource has another name', { resource: { ...resource, name: 'Diary' } }, /changed since/],
     ['the resource lost a scope', { resource: { ...resource, resource_scopes: ['write'] } }, /changed since/],
     [
       'the resource was declared graver',

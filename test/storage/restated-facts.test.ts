@@ -70,7 +70,6 @@ const CHANGES: Change[] = [
         .set({ resource_scopes: ['write'] })
         .execute(),
   ],
-  ['the resource was renamed', (tx, owner) => resource(tx, owner).set({ name: 'Diary' }).execute()],
   [
     'the resource was declared graver',
     (tx, owner) => resource(tx, owner).set({ consequence: 'irreversible' }).execute(),

@@ -115,7 +115,6 @@ export function grantRow(owner: Owner, handle: Handle, generation: number, rpt: 
     tier_epoch: 1,
     tier_version: 1,
     server_generation: 1,
-    resource_name: 'Notes',
     resource_scopes: ['read'],
     consequence: 'reversible',
     declared: { consequence: 'reversible', tools: null },
@@ -189,7 +188,6 @@ export function basisOf(owner: Owner, family: Family, handle: Handle): GrantBasi
     tier_epoch: 1,
     tier_version: 1,
     server_generation: 1,
-    resource_name: 'Notes',
     resource_scopes: ['read'],
     operator: null,
     facts: {
@@ -236,13 +234,12 @@ export async function governedOf(db: Db, owner: Owner, named?: string) {
     tier_epoch: number
     tier_version: number
     server_generation: number
-    resource_name: string
     resource_scopes: string[]
     consequence: string | null
     tools: Record<string, string | null> | null
   }>`
     SELECT rs.client_id, rs.resource_uri AS aud, r.resource_id, t.tier_id, t.epoch AS tier_epoch, t.version AS tier_version,
-      rs.generation AS server_generation, r.name AS resource_name, r.resource_scopes, r.consequence, r.tools
+      rs.generation AS server_generation, r.resource_scopes, r.consequence, r.tools
     FROM tier_resources tr
     JOIN tiers t ON t.owner = tr.owner AND t.tier_id = tr.tier_id AND t.deleted_at IS NULL
     JOIN resources r ON r.owner = tr.owner AND r.resource_id = tr.resource_id
