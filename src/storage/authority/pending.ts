@@ -4,6 +4,7 @@
  */
 import { sql, type Selectable } from 'kysely'
 import type { OwnerDecision } from '../../rules/grant-content.ts'
+import type { QueueCounts } from '../../rules/pending.ts'
 import type { DecidedBy } from '../../wire/actor.ts'
 import type { Db, Tx } from './database.ts'
 import type { FamiliesTable } from './tables.ts'
@@ -44,20 +45,6 @@ export async function listPending(
     WHERE owner = ${owner} AND ${WAITS} AND ${after}
     ORDER BY requested_at, family LIMIT ${page.limit}`.execute(db)
   return rows
-}
-
-export interface QueueCounts {
-  /** First contacts whose operator has not published the agent's key. */
-  unattested: number
-  /** First contacts whose operator has published it. */
-  attested: number
-  /**
-   * Attested first contacts of this operator. Only attested ones count, because anybody can name an operator,
-   * and must not fill its places by that.
-   */
-  ofOperator: number
-  /** Operations waiting on this connection. */
-  operationsOfHandle: number
 }
 
 /** Counts what waits now. The counts decide nothing unless the caller holds the owner's queue lock. */
