@@ -11,7 +11,6 @@ import { quoted } from './organization-entry.ts'
 import { tell, type Action, type Session } from './session.ts'
 import { waitingSentence } from './show.ts'
 
-const PATH = '/owner/joint'
 const ACCOUNT = ['<account>', 'its name, as the people who run the account told you'] as const
 const TALLY = ['--tally <issuer>', 'the tally that counts for it'] as const
 
@@ -32,7 +31,7 @@ export function addJointCommands(program: Command, action: Action): void {
     .action(
       action(async (session, account: string, { tally }: Named) => {
         const body = { tally, account }
-        const previewed = await ask(session, { method: 'POST', path: `${PATH}/preview`, body })
+        const previewed = await ask(session, { method: 'POST', path: '/owner/joint/preview', body })
         tell(session, previewed, one => previewText(one, { account, tally }))
       }),
     )
@@ -45,7 +44,7 @@ export function addJointCommands(program: Command, action: Action): void {
     .action(
       action(async (session, account: string, { tally, mandate }: Named & { mandate: string }) => {
         const body = { tally, account, agreed: true, mandate_s256: mandate }
-        tell(session, await ask(session, { method: 'POST', path: PATH, body }), agreedText)
+        tell(session, await ask(session, { method: 'POST', path: '/owner/joint', body }), agreedText)
       }),
     )
   joint
@@ -59,7 +58,7 @@ export function addJointCommands(program: Command, action: Action): void {
     .description('the calls made there, whichever of you allowed them: the newest first')
     .action(
       action(async (session, account: string, { before }: { before?: string }) => {
-        const path = `${PATH}/${encodeURIComponent(account)}/accesses`
+        const path = `/owner/joint/${encodeURIComponent(account)}/accesses`
         tell(session, await ask(session, { method: 'GET', path, query: { before } }), callsText)
       }),
     )
@@ -69,14 +68,14 @@ export function addJointCommands(program: Command, action: Action): void {
     .description('hold it no more, at once; your terms stay as they are')
     .action(
       action(async (session, account: string) => {
-        const path = `${PATH}/${encodeURIComponent(account)}`
+        const path = `/owner/joint/${encodeURIComponent(account)}`
         tell(session, await ask(session, { method: 'DELETE', path }), leftText)
       }),
     )
 }
 
 async function list(session: Session): Promise<void> {
-  tell(session, await ask(session, { method: 'GET', path: PATH }), listText)
+  tell(session, await ask(session, { method: 'GET', path: '/owner/joint' }), listText)
 }
 
 function previewText(one: JsonObject, { account, tally }: Named & { account: string }): string {

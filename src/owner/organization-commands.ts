@@ -11,7 +11,6 @@ import { ask, objects, shown, texts } from './answers.ts'
 import { tell, type Action, type Session } from './session.ts'
 import { CODE, entryWords, IDENTITY_COMMAND, readEntry, type EntryOptions } from './organization-entry.ts'
 
-const PATH = '/owner/organization'
 const ISSUER = ['--organization <issuer>', 'the organization, if there are several'] as const
 
 interface JoinOptions extends EntryOptions {
@@ -29,7 +28,9 @@ export function addOrganizationCommands(program: Command, action: Action): void 
     .command('show')
     .description('your membership, what is shared with you, and what the ceiling does')
     .action(
-      action(async session => tell(session, await ask(session, { method: 'GET', path: PATH }), standingText)),
+      action(async session =>
+        tell(session, await ask(session, { method: 'GET', path: '/owner/organization' }), standingText),
+      ),
     )
   organization
     .command('preview')
@@ -70,7 +71,7 @@ export function addOrganizationCommands(program: Command, action: Action): void 
     .action(
       action(async (session, options: EntryOptions) => {
         const body = issuerIn(options)
-        const declined = await ask(session, { method: 'POST', path: `${PATH}/decline`, body })
+        const declined = await ask(session, { method: 'POST', path: '/owner/organization/decline', body })
         tell(session, declined, () => 'Declined.\n')
       }),
     )
@@ -79,14 +80,18 @@ export function addOrganizationCommands(program: Command, action: Action): void 
     .description('leave it, and end at once what it reaches; your narrowed terms stay as they are')
     .action(
       action(async session =>
-        tell(session, await ask(session, { method: 'DELETE', path: PATH }), () => 'You have left.\n'),
+        tell(
+          session,
+          await ask(session, { method: 'DELETE', path: '/owner/organization' }),
+          () => 'You have left.\n',
+        ),
       ),
     )
 }
 
 async function preview(session: Session, code: string | undefined, options: EntryOptions): Promise<void> {
   const body = { ...(await readEntry(code, options)), ...issuerIn(options) }
-  const previewed = await ask(session, { method: 'POST', path: `${PATH}/preview`, body })
+  const previewed = await ask(session, { method: 'POST', path: '/owner/organization/preview', body })
   tell(session, previewed, one => previewText(one, entryWords(code, options)))
 }
 
@@ -97,7 +102,7 @@ async function agree(
   entry?: () => Promise<JsonObject>,
 ): Promise<void> {
   const body = { ...agreed(options), ...(await entry?.()), ...issuerIn(options) }
-  tell(session, await ask(session, { method: 'POST', path: PATH, body }), standingText)
+  tell(session, await ask(session, { method: 'POST', path: '/owner/organization', body }), standingText)
 }
 
 function issuerIn({ organization: issuer }: EntryOptions): JsonObject {

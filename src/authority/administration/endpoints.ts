@@ -53,7 +53,7 @@ const ISSUED: z.ZodType<IssuedCode> = z
 const suspending = (suspended: boolean): Endpoint<OwnerAdministration> =>
   endpoint({
     method: 'post',
-    path: `/admin/owners/{owner}/${suspended ? 'suspend' : 'resume'}`,
+    path: suspended ? '/admin/owners/{owner}/suspend' : '/admin/owners/{owner}/resume',
     rows,
     summary: suspended
       ? 'Ends every grant on her resources, and lets no agent in until she is resumed'

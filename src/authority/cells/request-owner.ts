@@ -45,7 +45,7 @@ export function namingsOf(
     case '/consume':
     case '/audit/access':
     case LEASES_PATH:
-    case `${LEASES_PATH}/{id}`:
+    case '/leases/{id}':
       return owner(claimsOf(bearer(request))['sub'])
     case '/token':
       return body['ticket'] === undefined ? owner(body['owner']) : byTicket(body['ticket'], reading)

@@ -16,13 +16,11 @@ import {
 import type { Db } from '../../storage/authority/database.ts'
 import type { PendingRow } from '../../storage/authority/pending.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'
-import { AUTHORITY_PATH, NAME_PATTERN } from '../../wire/names.ts'
+import { NAME_PATTERN } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { FAMILY, HANDLE } from '../owner/name-schemas.ts'
 import { ORGANIZATION_ADMINISTRATOR, type Administered } from './administrator.ts'
 
-/** The path prefix of all of them. */
-export const ADMINISTERED_PATH = `${AUTHORITY_PATH.organizationAdmin}/{owner}`
 export const ADMINISTERED_ROWS = {
   addedUnder: "Organization membership, on the member's authorization server",
 }
@@ -110,7 +108,7 @@ const ENTRY = z
 /** The four lists. */
 export const ADMINISTERED: readonly Endpoint<Administered>[] = [
   administeredList({
-    noun: 'pending',
+    path: '/org/admin/{owner}/pending',
     summary: 'Requests for what the organization governs that wait for the member',
     says: 'Oldest first, without how she judges; Link rel=next if there are more.',
     item: ITEM,
@@ -121,7 +119,7 @@ export const ADMINISTERED: readonly Endpoint<Administered>[] = [
     show: shownItem,
   }),
   administeredList({
-    noun: 'connections',
+    path: '/org/admin/{owner}/connections',
     summary: 'Agents of the member that reach what the organization governs',
     says: 'By handle, as far as they reach it and since she joined.',
     item: CONNECTION,
@@ -130,7 +128,7 @@ export const ADMINISTERED: readonly Endpoint<Administered>[] = [
     show: row => row,
   }),
   administeredList({
-    noun: 'operators',
+    path: '/org/admin/{owner}/operators',
     summary: 'Operators of those agents, and which of them the organization blocked',
     says: 'By origin.',
     item: OPERATOR,
@@ -140,7 +138,7 @@ export const ADMINISTERED: readonly Endpoint<Administered>[] = [
   }),
   endpoint({
     method: 'get',
-    path: `${ADMINISTERED_PATH}/ledger`,
+    path: '/org/admin/{owner}/ledger',
     rows: ADMINISTERED_ROWS,
     summary: 'What happened to what the organization governs, and what its administrators did',
     credential: ORGANIZATION_ADMINISTRATOR,
@@ -162,7 +160,7 @@ export const ADMINISTERED: readonly Endpoint<Administered>[] = [
 ]
 
 function administeredList<Key extends string, Row extends Record<Key, string>, Item>(declared: {
-  noun: string
+  path: string
   summary: string
   says: string
   item: z.ZodType<Item>
@@ -170,10 +168,10 @@ function administeredList<Key extends string, Row extends Record<Key, string>, I
   key: Key
   show: (row: Row) => Item
 }): Endpoint<Administered> {
-  const { noun, summary, says, item, list, key, show } = declared
+  const { path, summary, says, item, list, key, show } = declared
   return endpoint({
     method: 'get',
-    path: `${ADMINISTERED_PATH}/${noun}`,
+    path,
     rows: ADMINISTERED_ROWS,
     summary,
     credential: ORGANIZATION_ADMINISTRATOR,
@@ -184,8 +182,11 @@ function administeredList<Key extends string, Row extends Record<Key, string>, I
     handle: async ({ database }: Administered, { caller, query: { after, limit }, answer }) => {
       const { owner } = caller
       const { items, last } = pageOf(await list(database.db, owner, { after, limit: limit + 1 }), limit)
-      const path = `${AUTHORITY_PATH.organizationAdmin}/${owner}/${noun}`
-      return answer(200, items.map(show), nextLink(path, last && { after: last[key], limit }))
+      return answer(
+        200,
+        items.map(show),
+        nextLink(path.replace('{owner}', owner), last && { after: last[key], limit }),
+      )
     },
   })
 }

@@ -27,7 +27,7 @@ import { Refusal, refuse } from '../../wire/refusal.ts'
 import { refusesNow, trajectoryCountTo } from '../negotiation/evaluation.ts'
 import { decideItem, isAnyBlockedNow, refuseUnsigned } from '../owner/decision.ts'
 import { FAMILY, HANDLE } from '../owner/name-schemas.ts'
-import { ACTOR, ADMINISTERED_PATH, ADMINISTERED_ROWS, ONE_OWNER, shownActor } from './administered.ts'
+import { ACTOR, ADMINISTERED_ROWS, ONE_OWNER, shownActor } from './administered.ts'
 import {
   actAs,
   ORGANIZATION_ADMINISTRATOR,
@@ -49,7 +49,7 @@ const DECIDED = z.strictObject({
 export const ADMINISTRATION: readonly Endpoint<Administered>[] = [
   endpoint({
     method: 'post',
-    path: `${ADMINISTERED_PATH}/pending/{family}/decision`,
+    path: '/org/admin/{owner}/pending/{family}/decision',
     rows: ADMINISTERED_ROWS,
     summary: 'Approves or denies one waiting request, once; the first decision counts',
     credential: ORGANIZATION_ADMINISTRATOR,
@@ -66,7 +66,7 @@ export const ADMINISTRATION: readonly Endpoint<Administered>[] = [
     },
   }),
   onAgents({
-    path: 'connections/revoke',
+    path: '/org/admin/{owner}/connections/revoke',
     summary: 'Ends the reach of an agent on what the organization governs',
     body: z.strictObject({ handle: plainText(2_048).transform(asHandle) }),
     answer: z.strictObject({ handle: HANDLE, revoked: z.literal(true) }),
@@ -77,7 +77,7 @@ export const ADMINISTRATION: readonly Endpoint<Administered>[] = [
     },
   }),
   onAgents({
-    path: 'connections/restore',
+    path: '/org/admin/{owner}/connections/restore',
     summary: 'Lets such an agent ask again; no grant comes back',
     body: z.strictObject({ handle: plainText(2_048).transform(asHandle) }),
     answer: z.strictObject({ handle: HANDLE, revoked: z.literal(false) }),
@@ -88,7 +88,7 @@ export const ADMINISTRATION: readonly Endpoint<Administered>[] = [
     },
   }),
   onAgents({
-    path: 'operators/block',
+    path: '/org/admin/{owner}/operators/block',
     summary: 'Ends the reach of all agents of an operator on what the organization governs',
     body: z.strictObject({ origin: plainText(300) }),
     answer: z.strictObject({ origin: z.string(), blocked: z.literal(true) }),
@@ -99,7 +99,7 @@ export const ADMINISTRATION: readonly Endpoint<Administered>[] = [
     },
   }),
   onAgents({
-    path: 'operators/unblock',
+    path: '/org/admin/{owner}/operators/unblock',
     summary: 'Lets agents of such an operator ask again; no grant comes back',
     body: z.strictObject({ origin: plainText(300) }),
     answer: z.strictObject({ origin: z.string(), blocked: z.literal(false) }),
@@ -120,7 +120,7 @@ function onAgents<Body, Answer>(declared: {
 }): Endpoint<Administered> {
   return endpoint({
     method: 'post',
-    path: `${ADMINISTERED_PATH}/${declared.path}`,
+    path: declared.path,
     rows: ADMINISTERED_ROWS,
     summary: declared.summary,
     credential: ORGANIZATION_ADMINISTRATOR,

@@ -147,17 +147,17 @@ const DISCLAIMED = z.object({ origin: text, mine: z.literal(false) })
 
 /** Declares an endpoint for an act on an operator. */
 function onOperator<Answer>(declared: {
-  verb: string
+  path: string
   rows: Endpoint<OwnerApi>['rows']
   summary: string
   says: string
   schema: z.ZodType<Answer>
   act: (api: OwnerApi, credential: OwnerCredential, origin: string) => Promise<Answer>
 }): Endpoint<OwnerApi> {
-  const { verb, rows, summary, says, schema, act } = declared
+  const { path, rows, summary, says, schema, act } = declared
   return endpoint({
     method: 'post',
-    path: `/owner/operators/${verb}`,
+    path,
     rows,
     summary,
     credential: OWNER,
@@ -182,7 +182,7 @@ export const OPERATORS: readonly Endpoint<OwnerApi>[] = [
     show: row => row,
   }),
   onOperator({
-    verb: 'block',
+    path: '/owner/operators/block',
     rows: ['owner-operators-block'],
     summary: 'Ends every connection of one operator and refuses future requests',
     says: 'What ended with it.',
@@ -190,7 +190,7 @@ export const OPERATORS: readonly Endpoint<OwnerApi>[] = [
     act: (api, credential, origin) => onceTold(api, credential.owner, () => block(api, credential, origin)),
   }),
   onOperator({
-    verb: 'unblock',
+    path: '/owner/operators/unblock',
     rows: ['owner-operators-unblock'],
     summary: 'Restores the right to negotiate, not the access withdrawn',
     says: 'What ended with it.',
@@ -198,7 +198,7 @@ export const OPERATORS: readonly Endpoint<OwnerApi>[] = [
     act: unblock,
   }),
   onOperator({
-    verb: 'claim',
+    path: '/owner/operators/claim',
     rows: { addedUnder: 'Owner API' },
     summary: 'Marks an operator as her own',
     says: 'And which of its connected agents became first-party.',
@@ -206,7 +206,7 @@ export const OPERATORS: readonly Endpoint<OwnerApi>[] = [
     act: claim,
   }),
   onOperator({
-    verb: 'disclaim',
+    path: '/owner/operators/disclaim',
     rows: { addedUnder: 'Owner API' },
     summary: 'Takes that mark back',
     says: 'Taken back.',

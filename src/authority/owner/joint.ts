@@ -17,8 +17,6 @@ import { onceTold, STILL_WAITING } from '../joint/withdrawals.ts'
 import type { OwnerApi } from './api.ts'
 import { OWNER } from './guard.ts'
 
-const PATH = '/owner/joint'
-
 const text = z.string()
 const texts = z.array(text)
 const count = z.int().min(1)
@@ -96,7 +94,7 @@ const NAMED_ACCOUNT = {
 export const JOINT: readonly Endpoint<OwnerApi>[] = [
   endpoint({
     method: 'post',
-    path: `${PATH}/preview`,
+    path: '/owner/joint/preview',
     rows: ['joint-preview'],
     summary: 'Shows what a mandate would commit her to; has no effect',
     credential: OWNER,
@@ -108,7 +106,7 @@ export const JOINT: readonly Endpoint<OwnerApi>[] = [
   }),
   endpoint({
     method: 'post',
-    path: PATH,
+    path: '/owner/joint',
     rows: ['joint-agree'],
     summary: 'Agrees to a mandate; only with agreed: true and the digest of what she read',
     credential: OWNER,
@@ -132,7 +130,7 @@ export const JOINT: readonly Endpoint<OwnerApi>[] = [
   }),
   endpoint({
     method: 'get',
-    path: PATH,
+    path: '/owner/joint',
     rows: ['joint-list'],
     summary: 'Accounts that she holds jointly, co-holders and the rule',
     credential: OWNER,
@@ -142,7 +140,7 @@ export const JOINT: readonly Endpoint<OwnerApi>[] = [
   }),
   endpoint({
     method: 'get',
-    path: `${PATH}/{account}/accesses`,
+    path: '/owner/joint/{account}/accesses',
     rows: { addedUnder: 'Tally for a jointly held resource' },
     summary: 'Calls of the resources that she holds with others, the newest first',
     credential: OWNER,
@@ -157,7 +155,7 @@ export const JOINT: readonly Endpoint<OwnerApi>[] = [
   }),
   endpoint({
     method: 'delete',
-    path: `${PATH}/{account}`,
+    path: '/owner/joint/{account}',
     rows: ['joint-leave'],
     summary: 'Stops being a holder; her terms stay',
     credential: OWNER,

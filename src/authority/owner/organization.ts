@@ -31,7 +31,6 @@ import type { KnownInvitation, OwnerApi } from './api.ts'
 import { OWNER } from './guard.ts'
 import { CUT } from './tiers.ts'
 
-const PATH = '/owner/organization'
 const ADDED = { addedUnder: "Organization membership, on the member's authorization server" }
 const TIERS_MAX = 100_000
 
@@ -107,7 +106,7 @@ const JOINING_REFUSED = {
 export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
   endpoint({
     method: 'get',
-    path: PATH,
+    path: '/owner/organization',
     rows: ['organization-get'],
     summary: 'The organization that she administers for, what is shared with her, and what the ceiling does',
     credential: OWNER,
@@ -116,7 +115,7 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
   }),
   endpoint({
     method: 'post',
-    path: `${PATH}/preview`,
+    path: '/owner/organization/preview',
     rows: ['organization-preview'],
     summary: 'Shows what a code, or an assertion in its place, would commit her to and change; has no effect',
     credential: OWNER,
@@ -130,7 +129,7 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
   }),
   endpoint({
     method: 'post',
-    path: PATH,
+    path: '/owner/organization',
     rows: ['organization-join'],
     summary:
       'Joins, or agrees to a later version; only with agreed: true, the version and the digest of what binds her',
@@ -160,7 +159,7 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
   }),
   endpoint({
     method: 'put',
-    path: PATH,
+    path: '/owner/organization',
     rows: ADDED,
     summary: 'Takes powers of its administrators away; none can be added',
     credential: OWNER,
@@ -174,7 +173,7 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
   }),
   endpoint({
     method: 'post',
-    path: `${PATH}/decline`,
+    path: '/owner/organization/decline',
     rows: ['organization-decline'],
     summary: 'Refuses an invitation, as an answer on record',
     credential: OWNER,
@@ -191,7 +190,7 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
   }),
   endpoint({
     method: 'delete',
-    path: PATH,
+    path: '/owner/organization',
     rows: ['organization-leave'],
     summary: 'Leaves: access goes, narrowings stay',
     credential: OWNER,

@@ -76,7 +76,7 @@ const POST_LEASES: Endpoint<Leasing> = endpoint({
 
 const POST_LEASE: Endpoint<Leasing> = endpoint({
   method: 'post',
-  path: `${LEASES_PATH}/{id}`,
+  path: '/leases/{id}',
   rows: ADDED,
   summary: 'A sidecar renews its lease and says up to when it let go; or ends it',
   credential: PAT,

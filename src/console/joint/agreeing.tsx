@@ -15,7 +15,6 @@ import { Mandate } from './mandate.tsx'
 import { TextField } from '../text-field.tsx'
 
 const W = WORDS.joint
-const PATH = 'owner/joint'
 
 /** The account, and the tally that counts for it. */
 export interface Named {
@@ -24,7 +23,7 @@ export interface Named {
 }
 
 export function readMandate(access: Access, named: Named): Promise<JointPreview> {
-  return ask<JointPreview>(access, { method: 'POST', path: `${PATH}/preview`, body: named })
+  return ask<JointPreview>(access, { method: 'POST', path: 'owner/joint/preview', body: named })
 }
 
 export function NameForm({ busy, onRead }: { busy: boolean; onRead: (named: Named) => void }) {
@@ -80,7 +79,7 @@ export function MandatePreview({ preview, isMoved, onMoved, onCancel, onAgreed }
   const agree = async (): Promise<void> => {
     const body = { account, tally, agreed: true, mandate_s256 }
     try {
-      await ask(access, { method: 'POST', path: PATH, body })
+      await ask(access, { method: 'POST', path: 'owner/joint', body })
     } catch (error) {
       if (!(error instanceof ApiFault) || error.body['reason'] !== 'mandate_moved') throw error
       return onMoved(await readMandate(access, { account, tally }))

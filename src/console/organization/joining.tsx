@@ -16,7 +16,6 @@ import { Changes, Commitment, Governed, Part } from './commitment.tsx'
 import { TextField } from '../text-field.tsx'
 
 const W = WORDS.organization
-const PATH = 'owner/organization'
 
 type Outside = Extract<OrganizationStanding, { enrolled: false }>
 type Invitation = NonNullable<Outside['invitation']>
@@ -43,14 +42,14 @@ export function Joining({ standing, onChanged }: Props) {
       setRead(undefined)
       const preview = await ask<OrganizationPreview>(access, {
         method: 'POST',
-        path: `${PATH}/preview`,
+        path: 'owner/organization/preview',
         body: entry,
       })
       setRead({ entry, preview, isMoved: false })
     })
   const decline = (issuer: string): void =>
     run(async () => {
-      await ask(access, { method: 'POST', path: `${PATH}/decline`, body: { issuer } })
+      await ask(access, { method: 'POST', path: 'owner/organization/decline', body: { issuer } })
       setDeclined(true)
       setRead(undefined)
       onChanged()
@@ -183,7 +182,7 @@ function Preview({ entry, preview, isMoved, onMoved, onCancel, onJoined }: Previ
   const join = async (): Promise<void> => {
     const body = { ...entry, agreed: true, charter_version, binds_s256, administrators_may: left }
     try {
-      await ask(access, { method: 'POST', path: PATH, body })
+      await ask(access, { method: 'POST', path: 'owner/organization', body })
     } catch (error) {
       const now = error instanceof ApiFault ? error.body['preview'] : undefined
       if (!isJsonObject(now)) throw error

@@ -15,7 +15,6 @@ import { WORDS } from '../words.ts'
 import { Commitment, Governed, Part, Sentences } from './commitment.tsx'
 
 const W = WORDS.organization
-const PATH = 'owner/organization'
 
 type Member = Extract<OrganizationStanding, { enrolled: true }>
 
@@ -29,7 +28,7 @@ export function Membership({ standing, onChanged, onLeft }: Props & { onLeft: ()
   const { busy, fault, run } = useDeed()
   const { name, charter_name, agreed_version, joined, last_read, role_name, stale } = standing
   const leave = async (): Promise<void> => {
-    await ask(access, { method: 'DELETE', path: PATH })
+    await ask(access, { method: 'DELETE', path: 'owner/organization' })
     onLeft()
   }
   return (
@@ -90,7 +89,7 @@ function Waiting({ standing, onChanged }: Props) {
   if (waiting === null) return null
   const agree = async (): Promise<void> => {
     const body = { agreed: true, charter_version, binds_s256 }
-    await ask(access, { method: 'POST', path: PATH, body })
+    await ask(access, { method: 'POST', path: 'owner/organization', body })
     onChanged()
   }
   return (
@@ -185,7 +184,7 @@ function Administrators({ standing: { administrators_may }, onChanged }: Props) 
   const takeAway = (power: string): void =>
     run(async () => {
       const left = administrators_may.filter(one => one !== power)
-      await ask(access, { method: 'PUT', path: PATH, body: { administrators_may: left } })
+      await ask(access, { method: 'PUT', path: 'owner/organization', body: { administrators_may: left } })
       onChanged()
     })
   const nameOf = (power: string): string => (Object.hasOwn(W.powers, power) ? W.powers[power]! : power)

@@ -14,8 +14,7 @@ import { WORDS } from '../words.ts'
 import { TextField } from '../text-field.tsx'
 
 const W = WORDS.notifications
-const PATH = 'owner/notifications'
-const load = (access: Access): Promise<Subscription[]> => askAll<Subscription>(access, PATH)
+const load = (access: Access): Promise<Subscription[]> => askAll<Subscription>(access, 'owner/notifications')
 
 export function NotificationsPage() {
   const { data, fault, reload } = useLoaded(load, /^(subscription_|reset)/)
@@ -71,10 +70,10 @@ function AddBrowser({ onAdded }: Adding) {
   const { busy, fault, run } = useDeed()
   if (!canPush()) return <p class="quiet">{W.noPush}</p>
   const add = async (): Promise<void> => {
-    const { key } = await ask<{ key: string }>(access, { path: `${PATH}/push-key` })
+    const { key } = await ask<{ key: string }>(access, { path: 'owner/notifications/push-key' })
     const subscription = await subscribePush(access.base, key)
     const body = { kind: 'push', name: W.browserName, subscription }
-    onAdded(await ask<NewWebhook>(access, { method: 'POST', path: PATH, body }))
+    onAdded(await ask<NewWebhook>(access, { method: 'POST', path: 'owner/notifications', body }))
   }
   return (
     <>
@@ -100,7 +99,7 @@ function AddWebhook({ onAdded }: Adding) {
     )
   const add = async (): Promise<void> => {
     const body = { kind: 'webhook', name: name.trim(), url: url.trim() }
-    onAdded(await ask<NewWebhook>(access, { method: 'POST', path: PATH, body }))
+    onAdded(await ask<NewWebhook>(access, { method: 'POST', path: 'owner/notifications', body }))
     setUrl('')
     setName('')
     setOpen(false)
@@ -158,7 +157,7 @@ function Listed({ one, onChanged }: { one: Subscription; onChanged: () => void }
     setTiming(false)
     opener.current?.focus()
   }
-  const path = `${PATH}/${encodeURIComponent(id)}`
+  const path = `owner/notifications/${encodeURIComponent(id)}`
   const remove = async (): Promise<void> => {
     await ask(access, { method: 'DELETE', path })
     onChanged()

@@ -28,12 +28,24 @@ const PASSED_ON = z.looseObject({ error: z.string() })
 const HER_NO = { says: 'Her server says no, and why.', schema: PASSED_ON }
 const HER_NOES = { 400: HER_NO, 403: HER_NO, 404: HER_NO, 409: HER_NO }
 const ITEM = z.looseObject({})
+const AGENT = z.strictObject({ handle: plainText(2_048) })
+const OPERATOR = z.strictObject({ origin: plainText(300) })
+/** Before the part of a path that her server has, too. */
+const MEMBER = '/admin/members/{owner}'
 
 /** Her lists, and the acts on their items. */
 export const AGENTS: readonly Endpoint<Administration>[] = [
-  memberList('pending', 'family', 'Requests for what the organization governs that wait for a member'),
-  memberList('connections', 'handle', 'Agents of a member that reach what the organization governs'),
-  memberList('operators', 'origin', 'Operators of those agents'),
+  memberList(
+    '/admin/members/{owner}/pending',
+    'family',
+    'Requests for what the organization governs that wait for a member',
+  ),
+  memberList(
+    '/admin/members/{owner}/connections',
+    'handle',
+    'Agents of a member that reach what the organization governs',
+  ),
+  memberList('/admin/members/{owner}/operators', 'origin', 'Operators of those agents'),
   endpoint({
     method: 'get',
     path: '/admin/members/{owner}/ledger',
@@ -71,18 +83,16 @@ export const AGENTS: readonly Endpoint<Administration>[] = [
       return passedOn(acted, answer)
     },
   }),
-  ...(['revoke', 'restore'] as const).map(word =>
-    memberAct(word, 'connections', z.strictObject({ handle: plainText(2_048) })),
-  ),
-  ...(['block', 'unblock'] as const).map(word =>
-    memberAct(word, 'operators', z.strictObject({ origin: plainText(300) })),
-  ),
+  memberAct('/admin/members/{owner}/connections/revoke', AGENT),
+  memberAct('/admin/members/{owner}/connections/restore', AGENT),
+  memberAct('/admin/members/{owner}/operators/block', OPERATOR),
+  memberAct('/admin/members/{owner}/operators/unblock', OPERATOR),
 ]
 
-function memberList(noun: string, key: string, summary: string): Endpoint<Administration> {
+function memberList(path: string, key: string, summary: string): Endpoint<Administration> {
   return endpoint({
     method: 'get',
-    path: `/admin/members/{owner}/${noun}`,
+    path,
     rows,
     summary,
     credential: ADMINISTRATOR,
@@ -93,24 +103,25 @@ function memberList(noun: string, key: string, summary: string): Endpoint<Admini
     handle: async (api: Administration, { caller, parameters: { owner }, query, answer }) => {
       const { after, limit } = query
       const asked = { limit: String(limit), ...(after === undefined ? {} : { after }) }
-      const { status, json, more } = await look(api, caller, owner, { below: `/${noun}`, query: asked })
+      const { status, json, more } = await look(api, caller, owner, {
+        below: path.slice(MEMBER.length),
+        query: asked,
+      })
       if (status !== 200) return answer(status, refusalOf(json))
       const items = shaped(ITEM.array(), json)
       const last = items.at(-1)?.[key]
       const next = more && typeof last === 'string' ? { after: last, limit } : undefined
-      return answer(200, items, nextLink(`/admin/members/${owner}/${noun}`, next))
+      return answer(200, items, nextLink(path.replace('{owner}', owner), next))
     },
   })
 }
 
-function memberAct(
-  word: 'revoke' | 'restore' | 'block' | 'unblock',
-  noun: string,
-  schema: z.ZodType<Record<string, string>>,
-): Endpoint<Administration> {
+function memberAct(path: string, schema: z.ZodType<Record<string, string>>): Endpoint<Administration> {
+  const below = path.slice(MEMBER.length)
+  const [, noun, word] = below.split('/') as ['', string, string]
   return endpoint({
     method: 'post',
-    path: `/admin/members/{owner}/${noun}/${word}`,
+    path,
     rows,
     summary: `To ${word} one of the ${noun} of a member, on what the organization governs`,
     credential: ADMINISTRATOR,
@@ -118,10 +129,8 @@ function memberAct(
     body: { schema },
     answers: { 200: { says: 'So it is from now on.', schema: ITEM }, ...HER_NOES },
     refuses: { 403: ['request_denied'], 409: ['conflict'] },
-    handle: async (api: Administration, { caller, parameters: { owner }, body, answer }) => {
-      const below = `/${noun}/${word}`
-      return passedOn(await act(api, caller, owner, { act: word, on: body, below, body }), answer)
-    },
+    handle: async (api: Administration, { caller, parameters: { owner }, body, answer }) =>
+      passedOn(await act(api, caller, owner, { act: word, on: body, below, body }), answer),
   })
 }
 
