@@ -3,14 +3,14 @@
  * organization's authority" (`/break-glass`). Her own authority must accept it, and she is notified about all
  * of it.
  */
-import { contentDigest, s256, s256Json } from '../wire/encoding.ts'
+import { s256, s256Json } from '../wire/encoding.ts'
 import type { JsonObject } from '../wire/json.ts'
 import { parseJwks, publicJwk } from '../wire/keys.ts'
 import { compactMember, textMember } from '../wire/members.ts'
 import { WELL_KNOWN } from '../wire/names.ts'
 import { verifyRpt, type RptClaims } from '../wire/tokens.ts'
 import { toolParameters } from '../wire/tool-parameters.ts'
-import { signSent } from '../wire/sent-request.ts'
+import { signedFields } from '../wire/sent-request.ts'
 import { fail, reading } from './agent-error.ts'
 import { toolCallParams, type ToolCall } from './mcp.ts'
 import type { Profile } from './profile.ts'
@@ -61,7 +61,11 @@ export async function redeemEmergency(
       headers: {
         accept: 'application/json',
         'content-type': 'application/json',
-        ...proof(profile, endpoint, body),
+        // With the key that the grant will be bound to, over the whole body.
+        ...signedFields({ method: 'POST', url: endpoint, headers: {}, body }, profile.key, {
+          created: profile.now(),
+          keyid: profile.key.thumbprint,
+        }),
       },
       body,
       timeoutSeconds: SECONDS_MAX,
@@ -105,14 +109,6 @@ function requestOf(
     ...(voucher !== undefined || profile.client_id === undefined ? {} : { client_id: profile.client_id }),
     ...(expires_in === undefined ? {} : { expires_in }),
   }
-}
-
-/** Signed with the key that the grant will be bound to, over the whole body. */
-function proof(profile: Profile, url: URL, body: string): Record<string, string> {
-  const fields = { 'content-digest': contentDigest(body) }
-  const { key } = profile
-  const by = { created: profile.now(), keyid: key.thumbprint }
-  return { ...fields, ...signSent({ method: 'POST', url, headers: fields }, key, by) }
 }
 
 /** The organization's redemption endpoint and its keys, from its own document, on its own origin. */

@@ -2,9 +2,8 @@
  * Owns the header fields by which a call proves its grant. Contract: "Authorized call": `Authorization: PoP
  * <RPT>` and a signature over the request with the key that the grant is bound to.
  */
-import { contentDigest } from '../wire/encoding.ts'
 import { POP } from '../wire/names.ts'
-import { signSent } from '../wire/sent-request.ts'
+import { signedFields } from '../wire/sent-request.ts'
 import type { Profile } from './profile.ts'
 
 /** A request as it will be sent. */
@@ -23,9 +22,6 @@ export function signedHeaders(
   { method, url, body, accessToken }: ProvenRequest,
   { key, now }: Pick<Profile, 'key' | 'now'>,
 ): Record<string, string> {
-  const authorization = `${POP} ${accessToken}`
-  const digest = body === undefined || body.length === 0 ? undefined : contentDigest(body)
-  const fields = { authorization, ...(digest === undefined ? {} : { 'content-digest': digest }) }
-  const signature = signSent({ method, url, headers: fields }, key, { created: now(), keyid: key.thumbprint })
-  return { ...fields, ...signature }
+  const headers = { authorization: `${POP} ${accessToken}` }
+  return signedFields({ method, url, headers, body }, key, { created: now(), keyid: key.thumbprint })
 }

@@ -3,10 +3,10 @@
  * a device key that she enrolled, with a required body digest on any request with a body, or an access token
  * of her realm.
  */
-import { contentDigest, encodeBase64url } from '../wire/encoding.ts'
+import { contentDigest } from '../wire/encoding.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import { isLoopbackHost } from '../wire/loopback.ts'
-import { signSent } from '../wire/sent-request.ts'
+import { signedFields, type SentRequest } from '../wire/sent-request.ts'
 import { connectionWords } from '../terminal/connection-words.ts'
 import { ApiError } from './api-error.ts'
 
@@ -55,16 +55,12 @@ export function apiBase(api: string): URL {
 export async function signedFetch(access: ApiAccess, request: ApiRequest): Promise<Response> {
   const url = requestUrl(access, request)
   const body = request.body === undefined ? undefined : Buffer.from(JSON.stringify(request.body))
-  const headers: Record<string, string> = { accept: 'application/json', ...request.headers }
-  if (body)
-    Object.assign(headers, { 'content-type': 'application/json', 'content-digest': contentDigest(body) })
-  if (access.key === undefined) headers['authorization'] = `Bearer ${access.token}`
-  else {
-    // It is covered although it is empty, so that a verifier that requires it need not know how an absent one
-    // reads.
-    headers['authorization'] = ''
-    Object.assign(headers, signatureOf(access, access.key, { method: request.method, url, headers }))
+  const fields: Record<string, string> = {
+    accept: 'application/json',
+    ...request.headers,
+    ...(body && { 'content-type': 'application/json', 'content-digest': contentDigest(body) }),
   }
+  const headers = credentialFields(access, { method: request.method, url, headers: fields })
   let response: Response
   try {
     response = await fetch(url, {
@@ -109,16 +105,14 @@ export function requestUrl(access: ApiAccess, request: Pick<ApiRequest, 'path' |
   return url
 }
 
-function signatureOf(
-  access: ApiAddress,
-  key: PrivateKey,
-  sent: { method: string; url: URL; headers: Record<string, string> },
-): Record<string, string> {
-  return signSent({ ...sent, origin: new URL(access.issuer) }, key, {
+/** The header fields, with the token, or with the signature. */
+function credentialFields(access: ApiAccess, sent: SentRequest): Record<string, string> {
+  const { key } = access
+  const headers = { ...sent.headers, authorization: key === undefined ? `Bearer ${access.token}` : '' }
+  if (key === undefined) return headers
+  return signedFields({ ...sent, headers, origin: new URL(access.issuer) }, key, {
     created: Math.floor(access.now?.() ?? Date.now() / 1000),
-    // Ed25519 gives equal requests within one second equal signatures, and each signature is accepted only
-    // once.
-    nonce: encodeBase64url(crypto.getRandomValues(new Uint8Array(16))),
+    once: true,
     keyid: key.thumbprint,
   })
 }

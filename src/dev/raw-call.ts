@@ -2,11 +2,10 @@
  * Owns tool calls made by hand, header by header: what an ordinary client sends, and what a thief or a forger
  * would send. Contract: "Authorized call". Our own agent would not send these.
  */
-import { contentDigest } from '../wire/encoding.ts'
 import { EventStreamReader } from '../wire/event-stream.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
 import type { PrivateKey } from '../wire/keys.ts'
-import { signSent } from '../wire/sent-request.ts'
+import { signedFields } from '../wire/sent-request.ts'
 
 /** Which tool, with which arguments. */
 export interface RawCall {
@@ -81,15 +80,13 @@ export function refusalIn({ json }: RawAnswer): { error: string | undefined; sen
 
 function credentialHeaders(resource: string, body: string, credential: Credential): Record<string, string> {
   const { token, key, scheme = 'PoP', forge = false } = credential
-  const authorization = `${scheme} ${token}`
-  if (key === undefined) return { authorization }
-  const fields = { authorization, 'content-digest': contentDigest(body) }
-  const signed = signSent({ method: 'POST', url: new URL(resource), headers: fields }, key, {
+  const headers = { authorization: `${scheme} ${token}` }
+  if (key === undefined) return headers
+  const signed = signedFields({ method: 'POST', url: new URL(resource), headers, body }, key, {
     created: Math.floor(Date.now() / 1000),
     keyid: key.thumbprint,
   })
-  const signature = forge ? flipOneBit(signed.signature) : signed.signature
-  return { ...fields, 'signature-input': signed['signature-input'], signature }
+  return forge ? { ...signed, signature: flipOneBit(signed.signature) } : signed
 }
 
 /** The same signature but for one bit, still well-formed. */

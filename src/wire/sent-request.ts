@@ -3,6 +3,8 @@
  * Contract: "Authentication" (request signatures): the query is covered if there is one, and so are
  * `authorization` and the digest of the body; RFC 9421 §3.1.
  */
+import { randomBytes } from 'node:crypto'
+import { contentDigest, encodeBase64url } from './encoding.ts'
 import { signRequest } from './http-signature.ts'
 import type { PrivateKey } from './keys.ts'
 import type { SigningOptions } from './request-signing.ts'
@@ -11,20 +13,38 @@ import type { SigningOptions } from './request-signing.ts'
 export interface SentRequest {
   method: string
   url: URL
-  /** Header fields by lower-case names. A request that covers its body has a `content-digest`. */
+  /**
+   * Header fields by lower-case names. An empty `authorization` is covered, too: a verifier that wants that
+   * field covered need not know how an absent one reads.
+   */
   headers: Readonly<Record<string, string>>
+  /** If its digest is not among the header fields. */
+  body?: Uint8Array | string | undefined
   /** The scheme and authority that are signed, if not those of `url`. */
   origin?: URL
 }
 
 const COVERED_FIELDS = ['authorization', 'content-digest'] as const
 
-/** The two header fields that sign it. */
-export function signSent(
-  { method, url, headers, origin = url }: SentRequest,
+interface SentOptions extends Pick<SigningOptions, 'created' | 'keyid'> {
+  /**
+   * With a nonce, for whoever takes each signature once: Ed25519 gives equal requests within one second equal
+   * signatures.
+   */
+  once?: boolean
+}
+
+type SignedFields = Record<string, string> & { signature: string; 'signature-input': string }
+
+/** Its header fields, with the digest of a body that is not empty, and with the two that sign it. */
+export function signedFields(
+  { method, url, headers: fields, body, origin = url }: SentRequest,
   key: PrivateKey,
-  options: Pick<SigningOptions, 'created' | 'nonce' | 'keyid'>,
-): { signature: string; 'signature-input': string } {
+  { once, ...options }: SentOptions,
+): SignedFields {
+  const headers: SentRequest['headers'] = body?.length
+    ? { ...fields, 'content-digest': contentDigest(body) }
+    : fields
   const query = url.search === '' ? undefined : url.search.slice(1)
   const message = {
     method,
@@ -41,5 +61,6 @@ export function signSent(
     ...(query === undefined ? [] : ['@query']),
     ...COVERED_FIELDS.filter(name => headers[name] !== undefined),
   ]
-  return signRequest(message, key, { ...options, components })
+  const nonce = once === true ? encodeBase64url(randomBytes(16)) : undefined
+  return { ...headers, ...signRequest(message, key, { ...options, nonce, components }) }
 }

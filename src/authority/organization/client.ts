@@ -3,7 +3,6 @@
  * the operator of this server lists, and only at addresses that they publish below their own origin.
  * Contract: "The organization's authority" (`/member/*`), "Authentication" (published keys).
  */
-import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import { createJwksCache } from '../../http/jwks-cache.ts'
 import { OutboundFault, type Outbound, type OutboundAnswer } from '../../http/outbound.ts'
@@ -12,12 +11,11 @@ import type { ComplianceReport } from '../../rules/compliance.ts'
 import type { MemberView } from '../../rules/member-view.ts'
 import type { DecisionQuestion } from '../../rules/ruling.ts'
 import { VIEW_BYTES_MAX } from '../../wire/charter.ts'
-import { contentDigest } from '../../wire/encoding.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { isJsonObject, parseJson, type Json } from '../../wire/json.ts'
 import type { PrivateKey, PublishedKey } from '../../wire/keys.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
-import { signSent } from '../../wire/sent-request.ts'
+import { signedFields } from '../../wire/sent-request.ts'
 import {
   MalformedAnswer,
   readAttestation,
@@ -118,7 +116,6 @@ const INVITATION_MS_MAX = 2_000
 const WEIGHED_BYTES_MAX = 64 * 1024
 /** The time that it gets in any case, even if others took long before. */
 const WEIGHED_MS_MIN = 1_000
-const NONCE_BYTES = 12
 /** Codes of an organization that an owner is told; any other code is ignored. */
 const REASONS = new Set(['invalid_code', 'invalid_assertion', 'already_member', 'charter_moved'])
 
@@ -329,24 +326,20 @@ async function send(
   { url: address, body, token, etag, timeoutMs, bytesMax = ANSWER_BYTES_MAX }: Sending,
 ): Promise<OutboundAnswer> {
   const text = body === undefined ? undefined : JSON.stringify(body)
-  const headers: Record<string, string> = {
+  const fields: Record<string, string> = {
     accept: 'application/json',
     authorization: token === undefined ? '' : `Bearer ${token}`,
-    ...(text === undefined
-      ? {}
-      : { 'content-type': 'application/json', 'content-digest': contentDigest(text) }),
+    ...(text === undefined ? {} : { 'content-type': 'application/json' }),
     ...(etag === undefined ? {} : { 'if-none-match': etag }),
   }
   const method = text === undefined ? 'GET' : 'POST'
-  const signed = signSent({ method, url: new URL(address), headers }, key, {
-    created: now(),
-    nonce: randomBytes(NONCE_BYTES).toString('base64url'),
-  })
+  const sent = { method, url: new URL(address), headers: fields, body: text }
+  const headers = signedFields(sent, key, { created: now(), once: true })
   try {
     return await outbound.request({
       method,
       url: address,
-      headers: { ...headers, ...signed },
+      headers,
       ...(text === undefined ? {} : { body: text }),
       responseBytesMax: bytesMax,
       ...(timeoutMs === undefined ? {} : { timeoutMs }),

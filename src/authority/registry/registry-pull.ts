@@ -2,7 +2,6 @@
  * One pull: from the resource's public document, through its signed claims, to what it lists of an owner's
  * resources. Writes nothing. Contract: "Registry materialization", "Resource metadata (RFC 9728)".
  */
-import { randomBytes } from 'node:crypto'
 import { OutboundFault } from '../../http/outbound.ts'
 import { gravestConsequence, parseConsequence } from '../../rules/permission.ts'
 import { sameOrigin } from '../../rules/registration.ts'
@@ -14,7 +13,7 @@ import { Refusal } from '../../wire/refusal.ts'
 import { PublicationFault, type Patience } from './published-resources.ts'
 import type { Publisher, Publishers } from './publishers.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import { signSent } from '../../wire/sent-request.ts'
+import { signedFields } from '../../wire/sent-request.ts'
 
 /** What a pull is made with. */
 export interface PullTools {
@@ -26,7 +25,6 @@ export interface PullTools {
 }
 
 const LISTING_BYTES_MAX = 1024 * 1024
-const NONCE_BYTES = 12
 
 /**
  * What the resource at `resource_uri` lists for the owner. The listing is fetched only if the signed claims
@@ -74,19 +72,18 @@ async function fetchFrom(
 type Asked = Publisher & Omit<PullTools, 'publishers'>
 
 /**
- * GETs the listing, signed with the authority's own key. `authorization` is empty and covered, for servers
- * that require it to be covered.
+ * GETs the listing, signed with the authority's own key.
  */
 async function queryListing(tools: Asked, endpoint: string, patience: Patience): Promise<Buffer> {
-  const headers = { accept: 'application/json', authorization: '' }
-  const signed = signSent({ method: 'GET', url: new URL(endpoint), headers }, tools.key, {
-    created: tools.now(),
-    nonce: randomBytes(NONCE_BYTES).toString('base64url'),
-  })
+  const sent = {
+    method: 'GET',
+    url: new URL(endpoint),
+    headers: { accept: 'application/json', authorization: '' },
+  }
   const answer = await tools.outbound
     .request({
       url: endpoint,
-      headers: { ...headers, ...signed },
+      headers: signedFields(sent, tools.key, { created: tools.now(), once: true }),
       timeoutMs: patience.deadline - Date.now(),
       responseBytesMax: LISTING_BYTES_MAX,
     })
