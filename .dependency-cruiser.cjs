@@ -23,9 +23,15 @@ module.exports = {
   forbidden: [
     may(
       'wire-is-the-floor',
-      '^src/wire/',
+      '^src/wire/(?!documents/)',
       { ours: ['^src/wire/'], npm: ['structured-headers'] },
       'wire only parses, encodes, signs and verifies: move look-ups to a party and decisions to rules.',
+    ),
+    may(
+      'documents-are-schemas',
+      '^src/wire/documents/',
+      { ours: ['^src/wire/'], npm: ['zod'] },
+      'a document is a schema: its type, its reader and its description are made of that.',
     ),
     {
       name: 'wire-core-is-crypto-only',

@@ -43,6 +43,7 @@ const KEEPERS = ['authority', 'organization', 'tally']
 /** Every file that is planted is called so, where the rule itself names none. */
 const PLANTS: Plant[] = [
   plant('wire-is-the-floor', 'wire/planted.ts', '../rules/pending.ts', 'src/rules/'),
+  plant('documents-are-schemas', 'wire/documents/planted.ts', '../../rules/pending.ts', 'src/rules/'),
   plant('wire-core-is-crypto-only', 'wire/planted.ts', 'node:fs', 'fs'),
   plant('rules-are-pure', 'rules/planted.ts', '../http/log.ts', 'src/http/'),
   plant('rules-touch-no-core-module', 'rules/planted.ts', 'node:crypto', 'crypto'),

@@ -3,7 +3,7 @@
  * call", order 2 (`organization_envelope_exceeded`), and "What the service does" (the organization may only
  * narrow): it can refuse a grant of the owner's authority, and never makes one.
  */
-import type { EnforcedMembership } from '../wire/enforced-membership.ts'
+import type { EnforcedMembership } from '../wire/documents/enforced-membership.ts'
 import { namedBy } from './charter-patterns.ts'
 
 /** The facts of a grant that a ceiling limits, for the resource that is called. */

@@ -16,9 +16,10 @@ import {
   type Delegation,
 } from '../wire/charter.ts'
 import { s256Json } from '../wire/encoding.ts'
-import type { MemberView, ShownView } from '../wire/owner-organization.ts'
+import type { MemberView } from '../wire/documents/member-view.ts'
+import type { ShownView } from '../wire/owner-organization.ts'
 
-export type { MemberView } from '../wire/owner-organization.ts'
+export type { MemberView } from '../wire/documents/member-view.ts'
 
 /**
  * The acts of an organization's administrators on agents that touch what it claims, unless she takes them

@@ -2,38 +2,7 @@
  * Owns what an owner reads about an organization: its view of her, what joining would change, and her present
  * standing. Contract: "Organization membership, on the member's authorization server".
  */
-import type { Charter, Delegation } from './charter.ts'
-
-/** One thing that joining brings about. */
-type Power = { what: string; detail: string }
-
-export type MemberView = {
-  org: string
-  name: string
-  issuer: string
-  /** Every change for her increments it; the highest seen is in force. */
-  view: number
-  charter_version: number
-  published_at: string
-  charter_name: string
-  claims: string[]
-  /** The provider that vouches for her, and its name for her; null means none. */
-  identity_provider: { issuer: string; subject: string | null } | null
-  max_expires_in: number
-  allowed_scopes: string[] | null
-  require_prohibited: string[]
-  always_ask: string[]
-  require_clearance: Record<string, string[]>
-  break_glass: Charter['break_glass']
-  summary: string[]
-  powers: { gets: Power[]; can: Power[]; cannot: Power[] }
-  role: string | null
-  role_name: string | null
-  grants: string[]
-  delegation: Delegation
-  /** The digest of what she agrees to. */
-  binds_s256: string
-}
+import type { MemberView } from './documents/member-view.ts'
 
 /** A view as her own server tells it. */
 export type ShownView = MemberView & {

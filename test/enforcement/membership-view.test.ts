@@ -5,7 +5,7 @@ import {
   createMembershipView,
   type MembershipView,
 } from '../../src/enforcement/organization/membership-view.ts'
-import type { EnforcedMembership } from '../../src/wire/enforced-membership.ts'
+import type { EnforcedMembership } from '../../src/wire/documents/enforced-membership.ts'
 
 const of = (view: number, since = '2026-11-01T09:00:00.000Z'): EnforcedMembership => ({
   member: true,

@@ -6,7 +6,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { breakGlassCeilingFault, ceilingFault, type HeldGrant } from '../../src/rules/ceiling.ts'
 import { DELEGATIONS } from '../../src/wire/charter.ts'
-import type { EnforcedMembership } from '../../src/wire/enforced-membership.ts'
+import type { EnforcedMembership } from '../../src/wire/documents/enforced-membership.ts'
 
 type Member = Extract<EnforcedMembership, { member: true }>
 const MEMBER: Member = {

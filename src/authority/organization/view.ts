@@ -6,52 +6,11 @@
 import { z } from 'zod'
 import { viewFault } from '../../rules/membership.ts'
 import { sameOrigin } from '../../rules/registration.ts'
-import type { MemberView } from '../../rules/member-view.ts'
-import { CHARTER_LIST_MAX, DELEGATIONS, VIEW_SENTENCES_MAX, VIEW_TEXT_MAX } from '../../wire/charter.ts'
+import { MEMBER_VIEW, type MemberView } from '../../wire/documents/member-view.ts'
 import type { Json } from '../../wire/json.ts'
 
-/** Accepts only what could be in a charter, because it is shown to people. */
-const text = z
-  .string()
-  .max(VIEW_TEXT_MAX)
-  .regex(/^[^\p{Cc}\p{Cs}]+$/u)
-const texts = z.array(text).max(VIEW_SENTENCES_MAX)
-/** No more than a charter can hold, because each is compared with each. */
-const patterns = z.array(text).max(CHARTER_LIST_MAX)
-const powers = z.array(z.object({ what: text, detail: text })).max(VIEW_SENTENCES_MAX)
-
-/** A member's view, as the owner API answers it too. */
-export const VIEW_MEMBERS = {
-  org: text,
-  name: text,
-  issuer: text,
-  view: z.int(),
-  charter_version: z.int(),
-  published_at: text,
-  charter_name: text,
-  claims: patterns,
-  identity_provider: z.object({ issuer: text, subject: text.nullable() }).nullable(),
-  max_expires_in: z.int(),
-  allowed_scopes: texts.nullable(),
-  require_prohibited: texts,
-  always_ask: patterns,
-  require_clearance: z.record(text, texts),
-  break_glass: z.object({
-    enabled: z.boolean(),
-    resources: patterns,
-    max_expires_in: z.int(),
-    require_reason: z.boolean(),
-    invokers: patterns,
-  }),
-  summary: texts,
-  powers: z.object({ gets: powers, can: powers, cannot: powers }),
-  role: text.nullable(),
-  role_name: text.nullable(),
-  grants: patterns,
-  delegation: z.enum(DELEGATIONS),
-  binds_s256: text,
-}
-const VIEW = z.object(VIEW_MEMBERS) satisfies z.ZodType<MemberView>
+const text = MEMBER_VIEW.shape.name
+const texts = MEMBER_VIEW.shape.summary
 
 /** The organization's answer is not in the expected form; the message is for the log. */
 export class MalformedAnswer extends Error {}
@@ -61,7 +20,7 @@ export class MalformedAnswer extends Error {}
  * produce.
  */
 export function readView(json: Json, issuer: string): MemberView {
-  const read = VIEW.safeParse(json)
+  const read = MEMBER_VIEW.safeParse(json)
   if (!read.success) throw new MalformedAnswer(`no view: ${z.prettifyError(read.error)}`)
   if (read.data.issuer !== issuer) throw new MalformedAnswer('the view is of another organization')
   const fault = viewFault(read.data)

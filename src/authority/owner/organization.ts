@@ -11,6 +11,7 @@ import { reachOf, STALE_SECONDS } from '../../rules/membership.ts'
 import { isAlwaysAsked } from '../../rules/envelope.ts'
 import { readMembership, type Membership } from '../../storage/authority/membership.ts'
 import { listTiers, type TierRow } from '../../storage/authority/tiers.ts'
+import { MEMBER_VIEW } from '../../wire/documents/member-view.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { OrganizationPreview, OrganizationStanding } from '../../wire/owner-organization.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
@@ -26,7 +27,6 @@ import {
   waitingFor,
 } from '../organization/membership.ts'
 import { foresee } from '../organization/settlement.ts'
-import { VIEW_MEMBERS } from '../organization/view.ts'
 import type { KnownInvitation, OwnerApi } from './api.ts'
 import { OWNER } from './guard.ts'
 import { CUT } from './tiers.ts'
@@ -40,7 +40,7 @@ const anything = z.unknown()
 
 const CHANGE = CUT.extend({ tier: text, tier_name: text, own_resources: texts })
 /** A view, as her own server tells it. */
-const SHOWN = { ...VIEW_MEMBERS, own_words: texts }
+const SHOWN = { ...MEMBER_VIEW.shape, own_words: texts }
 const PREVIEW: z.ZodType<OrganizationPreview> = z.object({
   ...SHOWN,
   changes: z.array(CHANGE),

@@ -3,7 +3,7 @@
  * refreshed in the background while there are calls, so that no call waits for it. When it is too old, there
  * is no answer.
  */
-import type { EnforcedMembership } from '../../wire/enforced-membership.ts'
+import type { EnforcedMembership } from '../../wire/documents/enforced-membership.ts'
 import { deadlineAt, outage, within, type Deadline } from '../deadline.ts'
 
 export interface MembershipViewOptions {

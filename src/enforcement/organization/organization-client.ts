@@ -10,7 +10,7 @@ import {
   type OutboundAnswer,
   type OutboundRequest,
 } from '../../http/outbound.ts'
-import { parseEnforcedMembership, type EnforcedMembership } from '../../wire/enforced-membership.ts'
+import { parseEnforcedMembership, type EnforcedMembership } from '../../wire/documents/enforced-membership.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { parseJson } from '../../wire/json.ts'
 import type { PrivateKey } from '../../wire/keys.ts'

@@ -5,11 +5,12 @@
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
 import { readCharterVersion } from '../../storage/organization/charters.ts'
+import { MEMBER_VIEW } from '../../wire/documents/member-view.ts'
 import { namesTag } from '../../wire/entity-tags.ts'
 import { ORGANIZATION_PATH } from '../../wire/names.ts'
 import type { Organization } from '../context.ts'
 import { MEMBER } from './credential.ts'
-import { VIEW, viewUnder } from './view.ts'
+import { viewUnder } from './view.ts'
 
 export const ENVELOPE: readonly Endpoint<Organization>[] = [
   endpoint({
@@ -20,7 +21,7 @@ export const ENVELOPE: readonly Endpoint<Organization>[] = [
     credential: MEMBER,
     reads: { 'if-none-match': 'The ETag of the view that is known.' },
     answers: {
-      200: { says: 'Her view; ETag is its number.', schema: VIEW },
+      200: { says: 'Her view; ETag is its number.', schema: MEMBER_VIEW },
       304: { says: 'It is the one that is known.', schema: z.null() },
     },
     handle: async (organization: Organization, { caller, request, answer }) => {

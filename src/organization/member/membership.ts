@@ -16,6 +16,7 @@ import {
 import type { Tx } from '../../storage/organization/database.ts'
 import type { Person } from '../../storage/organization/invitations.ts'
 import { deleteMember, insertMember, readMember, type MemberRow } from '../../storage/organization/members.ts'
+import { MEMBER_VIEW } from '../../wire/documents/member-view.ts'
 import { signMembership } from '../../wire/membership.ts'
 import { ORGANIZATION_PATH } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
@@ -23,7 +24,7 @@ import { refuseWhileOff } from '../../surface/clock.ts'
 import type { Organization } from '../context.ts'
 import { admissionOf, ENTRY, isOneEntry, ONE_ENTRY, type Admission } from './admission.ts'
 import { PERSON, provenAuthority, spendOnce } from './authority.ts'
-import { VIEW, viewOfJoiner, viewUnder } from './view.ts'
+import { viewOfJoiner, viewUnder } from './view.ts'
 
 const JOIN_ID = z.string().regex(/^[\x21-\x7e]{16,128}$/, 'give 16 to 128 visible ASCII characters')
 const JOIN = z.strictObject({
@@ -34,7 +35,7 @@ const JOIN = z.strictObject({
   binds_s256: plainText(100),
 })
 const PREVIEW = z.strictObject({ ...PERSON, ...ENTRY })
-const JOINED = VIEW.extend({ membership_token: z.string() })
+const JOINED = MEMBER_VIEW.extend({ membership_token: z.string() })
 
 const JOINING_REFUSED = {
   401: ['invalid_token'],
@@ -50,7 +51,7 @@ export const MEMBERSHIP: readonly Endpoint<Organization>[] = [
     rows: ['org-member-preview'],
     summary: 'What an owner would commit herself to; has no effect',
     body: { schema: PREVIEW.refine(isOneEntry, ONE_ENTRY) },
-    answers: { 200: { says: 'The view that she would have.', schema: VIEW } },
+    answers: { 200: { says: 'The view that she would have.', schema: MEMBER_VIEW } },
     refuses: JOINING_REFUSED,
     handle: async (organization: Organization, { body, request, answer }) => {
       await provenAuthority(organization, request, body.as_uri)

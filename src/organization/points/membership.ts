@@ -9,32 +9,12 @@ import { sharedWith } from '../../rules/member-view.ts'
 import { readCharter, readCharterVersion } from '../../storage/organization/charters.ts'
 import type { Db } from '../../storage/organization/database.ts'
 import { readMember, type MemberRow } from '../../storage/organization/members.ts'
-import { DELEGATIONS } from '../../wire/charter.ts'
-import type { EnforcedMembership } from '../../wire/enforced-membership.ts'
+import { MEMBERSHIP_ANSWER, type EnforcedMembership } from '../../wire/documents/enforced-membership.ts'
 import { asOwner } from '../../wire/identifiers.ts'
 import { NAME_PATTERN, ORGANIZATION_PATH } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { Organization } from '../context.ts'
 import { ENFORCEMENT_POINT } from './guard.ts'
-
-const texts = z.array(z.string())
-const ENFORCED = z.union([
-  z.strictObject({
-    member: z.literal(true),
-    since: z.string(),
-    as_uri: z.string(),
-    view: z.int(),
-    charter_version: z.int(),
-    claims: texts,
-    grants: texts,
-    delegation: z.enum(DELEGATIONS),
-    max_expires_in: z.int(),
-    allowed_scopes: texts.nullable(),
-    always_ask: texts,
-    break_glass: z.strictObject({ enabled: z.boolean(), resources: texts, max_expires_in: z.int() }),
-  }),
-  z.strictObject({ member: z.literal(false), claims: texts }),
-]) satisfies z.ZodType<EnforcedMembership>
 
 const UNKNOWN = 'No resource of this owner is yours to ask about.'
 
@@ -52,7 +32,7 @@ export const ENFORCED_MEMBERSHIP: readonly Endpoint<Organization>[] = [
     answers: {
       200: {
         says: 'The membership as it is now; for an owner who is no member, only the claims.',
-        schema: ENFORCED,
+        schema: MEMBERSHIP_ANSWER,
         headers: { 'cache-control': 'no-store' },
       },
     },
