@@ -13,7 +13,8 @@ const BEATS: [string, Partial<typeof soon>][] = [
   ['the beat of the product', {}],
 ]
 
-it('a listener whose connection breaks is connected again, and hears what is said from then on', async () => {
+/** A listener through a link that can be cut, what it heard, and how often it connected. */
+async function listening(beat: Partial<typeof soon> = {}) {
   const database = await freshDatabase()
   const link = await severableLink(database.url)
   const heard: string[] = []
@@ -23,51 +24,46 @@ it('a listener whose connection breaks is connected again, and hears what is sai
     channel: 'said',
     onNotify: payload => heard.push(payload),
     onConnect: () => connects++,
+    ...beat,
   })
-  try {
-    const say = (what: string) => database.pool.query('SELECT pg_notify($1, $2)', ['said', what])
-    await say('before')
-    await until(async () => heard.length === 1)
-    link.cut()
-    link.mend()
-    await until(async () => connects === 2)
-    await say('after')
-    await until(async () => heard.length === 2)
-    expect(heard).toEqual(['before', 'after'])
-  } finally {
-    await listener.close()
-    await link.close()
-    await database.close()
+  return {
+    link,
+    heard,
+    connects: () => connects,
+    say: (what: string) => database.pool.query('SELECT pg_notify($1, $2)', ['said', what]),
+    [Symbol.asyncDispose]: async () => {
+      await listener.close()
+      await link.close()
+      await database.close()
+    },
   }
+}
+
+it('a listener whose connection breaks is connected again, and hears what is said from then on', async () => {
+  await using listener = await listening()
+  const { link, heard, connects, say } = listener
+  await say('before')
+  await until(async () => heard.length === 1)
+  link.cut()
+  link.mend()
+  await until(async () => connects() === 2)
+  await say('after')
+  await until(async () => heard.length === 2)
+  expect(heard).toEqual(['before', 'after'])
 })
 
 it.each(rowsOfLayer(BEATS, ([, beat]) => beat === soon))(
   'a listener whose server is gone without a word notices by %s, and is connected again',
   async (_which, beat) => {
-    const database = await freshDatabase()
-    const link = await severableLink(database.url)
-    const heard: string[] = []
-    let connects = 0
-    const listener = await listen({
-      url: link.url,
-      channel: 'said',
-      onNotify: payload => heard.push(payload),
-      onConnect: () => connects++,
-      ...beat,
+    await using listener = await listening(beat)
+    const { link, heard, connects, say } = listener
+    link.freeze()
+    await until(() => connects() >= 2)
+    // Said again and again, because a slow machine may take it for gone once more.
+    await until(async () => {
+      await say('after')
+      return heard.length > 0
     })
-    try {
-      link.freeze()
-      await until(() => connects >= 2)
-      // Said again and again, because a slow machine may take it for gone once more.
-      await until(async () => {
-        await database.pool.query('SELECT pg_notify($1, $2)', ['said', 'after'])
-        return heard.length > 0
-      })
-    } finally {
-      await listener.close()
-      await link.close()
-      await database.close()
-    }
   },
 )
 
