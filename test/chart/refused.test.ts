@@ -8,292 +8,219 @@ import { ROOT } from '../support/repository.ts'
 import { describeWith } from '../support/requirement.ts'
 import { CHART, helm, over, tools, valueSet, VALUE_SETS, type Values } from './render.ts'
 
-/** What is wrong, the value set it is wrong in, the changes, and what the refusal must name. */
-const FAULTS: [string, string, Values, string][] = [
+/** What the refusal must name, if not the place, is the last. */
+type Row = [what: string, set: string, place: string, value: Values[string], named?: string]
+const ROWS: Row[] = [
   [
     'a common label by which pods are found',
     'default',
-    { commonLabels: { 'app.kubernetes.io/name': 'gate' } },
     '/commonLabels',
+    { 'app.kubernetes.io/name': 'gate' },
   ],
   [
     'a label of pods by which they are found',
     'default',
-    { authority: { podLabels: { 'app.kubernetes.io/component': 'sidecar' } } },
     '/authority/podLabels',
+    { 'app.kubernetes.io/component': 'sidecar' },
   ],
-  ['no image', 'default', { image: { repository: '' } }, '/image/repository'],
-  ['no issuer', 'default', { authority: { issuer: '' } }, '/authority/issuer'],
-  [
-    'an issuer that is not https',
-    'default',
-    { authority: { issuer: 'http://as.example.com' } },
-    '/authority/issuer',
-  ],
-  [
-    'an issuer with a path',
-    'default',
-    { authority: { issuer: 'https://example.com/as' } },
-    '/authority/issuer',
-  ],
-  ['a tally without an issuer', 'tally', { tally: { issuer: '' } }, '/tally/issuer'],
-  ['a tally without accounts', 'tally', { tally: { accounts: { config: {} } } }, '/tally/accounts'],
+  ['no image', 'default', '/image/repository', ''],
+  ['no issuer', 'default', '/authority/issuer', ''],
+  ['an issuer that is not https', 'default', '/authority/issuer', 'http://as.example.com'],
+  ['an issuer with a path', 'default', '/authority/issuer', 'https://example.com/as'],
+  ['a tally without an issuer', 'tally', '/tally/issuer', ''],
+  ['a tally without accounts', 'tally', '/tally/accounts', { config: {} }],
   [
     'a variable that a tally does not know',
     'tally',
-    { tally: { settings: { UMA_TALLY_TICKETS: 3 } } },
+    '/tally/settings/UMA_TALLY_TICKETS',
+    3,
     'UMA_TALLY_TICKETS',
   ],
-  ...['issuer', 'id', 'name'].map((name): [string, string, Values, string] => [
+  ...['issuer', 'id', 'name'].map((name): Row => [
     `an organization without its ${name}`,
     'organization',
-    { organization: { [name]: '' } },
     `/organization/${name}`,
+    '',
   ]),
-  [
-    'an organization without a provisioning file',
-    'organization',
-    { organization: { provisioning: { config: {} } } },
-    '/organization/provisioning/config',
-  ],
+  ['an organization without a provisioning file', 'organization', '/organization/provisioning/config', {}],
   [
     'a variable of an organization that the chart sets itself',
     'organization',
-    { organization: { settings: { UMA_ORG_ADMIN_LISTEN: '0.0.0.0:1' } } },
+    '/organization/settings/UMA_ORG_ADMIN_LISTEN',
+    '0.0.0.0:1',
     'UMA_ORG_ADMIN_LISTEN',
   ],
   [
     'a Job that migrates an organization without a log-in',
     'organization',
-    { organization: { migration: { job: { existingSecret: '' } } } },
     '/organization/migration/job/existingSecret',
+    '',
   ],
   [
     'a credential in the provisioning file of an organization',
     'organization',
-    {
-      organization: {
-        provisioning: {
-          config: {
-            enforcement_points: [
-              { id: 'tools', resources: ['https://tools.example.com/mcp/alice'], credential: 'h'.repeat(40) },
-            ],
-          },
-        },
-      },
-    },
+    '/organization/provisioning/config/enforcement_points',
+    [{ id: 'tools', resources: ['https://tools.example.com/mcp/alice'], credential: 'h'.repeat(40) }],
     '"additionalProperty":"credential"',
   ],
-  ['a value that does not exist', 'default', { replicas: 3 }, 'replicas'],
-  ['a misspelt value', 'default', { authority: { replica: 3 } }, 'replica'],
-  [
-    'no database',
-    'default',
-    { authority: { database: { existingSecret: '' } } },
-    '/authority/database/existingSecret',
-  ],
-  [
-    'no signing keys',
-    'default',
-    { authority: { keys: { existingSecret: '' } } },
-    '/authority/keys/existingSecret',
-  ],
+  ['a value that does not exist', 'default', '/replicas', 3, 'replicas'],
+  ['a misspelt value', 'default', '/authority/replica', 3, 'replica'],
+  ['no database', 'default', '/authority/database/existingSecret', ''],
+  ['no signing keys', 'default', '/authority/keys/existingSecret', ''],
   [
     'a variable that the authority does not know',
     'default',
-    { authority: { settings: { UMA_AS_TICKETS: 3 } } },
+    '/authority/settings/UMA_AS_TICKETS',
+    3,
     'UMA_AS_TICKETS',
   ],
   [
     'a variable that the chart sets itself',
     'default',
-    { authority: { settings: { UMA_AS_LISTEN: '0.0.0.0:1' } } },
+    '/authority/settings/UMA_AS_LISTEN',
+    '0.0.0.0:1',
     'UMA_AS_LISTEN',
   ],
-  [
-    'development switched on',
-    'default',
-    { authority: { settings: { UMA_DEV_LOOPBACK: true } } },
-    'UMA_DEV_LOOPBACK',
-  ],
+  ['development switched on', 'default', '/authority/settings/UMA_DEV_LOOPBACK', true, 'UMA_DEV_LOOPBACK'],
   [
     'a number out of its bounds',
     'default',
-    { authority: { settings: { UMA_AS_TICKET_SECONDS: 5 } } },
+    '/authority/settings/UMA_AS_TICKET_SECONDS',
+    5,
     'UMA_AS_TICKET_SECONDS',
   ],
   [
     'a word that is none of the words',
     'default',
-    { authority: { settings: { UMA_AS_OWNER_AUTH: ['password'] } } },
+    '/authority/settings/UMA_AS_OWNER_AUTH',
+    ['password'],
     'UMA_AS_OWNER_AUTH',
   ],
   [
     'traces over gRPC',
     'default',
-    { tracing: { OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' } },
+    '/tracing/OTEL_EXPORTER_OTLP_PROTOCOL',
+    'grpc',
     'OTEL_EXPORTER_OTLP_PROTOCOL',
   ],
-  ['processes that run as root', 'default', { security: { runAsUser: -1 } }, '/security/runAsUser'],
+  ['processes that run as root', 'default', '/security/runAsUser', -1],
   [
     'a migration without a role',
     'default',
-    { authority: { migration: { job: { enabled: true, existingSecret: '' } } } },
+    '/authority/migration/job',
+    { enabled: true, existingSecret: '' },
     '/authority/migration/job/existingSecret',
   ],
   [
     'a secret in the provisioning file',
     'ha',
-    {
-      authority: {
-        provisioning: {
-          config: {
-            owners: [
-              {
-                owner: 'alice',
-                resource_servers: [
-                  {
-                    client_id: 't',
-                    name: 't',
-                    client_secret: 'hushhushhushhush',
-                    resource_uri: 'https://t.example.com',
-                  },
-                ],
-              },
-            ],
+    '/authority/provisioning/config/owners',
+    [
+      {
+        owner: 'alice',
+        resource_servers: [
+          {
+            client_id: 't',
+            name: 't',
+            client_secret: 'hushhushhushhush',
+            resource_uri: 'https://t.example.com',
           },
-        },
+        ],
       },
-    },
+    ],
     'client_secret',
   ],
   [
     'two provisioning files',
     'ha',
-    { authority: { provisioning: { existingSecret: 'other' } } },
+    '/authority/provisioning/existingSecret',
+    'other',
     '/authority/provisioning/config',
   ],
-  [
-    'a sidecar that anybody may ask',
-    'sidecar',
-    { sidecar: { trustedNetwork: false } },
-    '/sidecar/trustedNetwork',
-  ],
-  [
-    'a sidecar that no gateway may reach',
-    'sidecar',
-    { networkPolicy: { gateways: [] } },
-    '/networkPolicy/gateways',
-  ],
-  ['a sidecar without a file', 'sidecar', { sidecar: { config: {} } }, '/sidecar/config'],
+  ['a sidecar that anybody may ask', 'sidecar', '/sidecar/trustedNetwork', false],
+  ['a sidecar that no gateway may reach', 'sidecar', '/networkPolicy/gateways', []],
+  ['a sidecar without a file', 'sidecar', '/sidecar/config', {}],
   [
     'a sidecar with two files',
     'sidecar',
-    { sidecar: { existingConfig: { existingSecret: 'other' } } },
+    '/sidecar/existingConfig/existingSecret',
+    'other',
     '/sidecar/config',
   ],
-  [
-    'a member that the sidecar does not know',
-    'sidecar',
-    { sidecar: { config: { owner: 'alice' } } },
-    '/sidecar/config',
-  ],
-  ['a member that the chart writes', 'sidecar', { sidecar: { config: { keys_file: '/keys' } } }, 'keys_file'],
+  ['a member that the sidecar does not know', 'sidecar', '/sidecar/config', { owner: 'alice' }],
+  ['a member that the chart writes', 'sidecar', '/sidecar/config/keys_file', '/keys', 'keys_file'],
   [
     'a listener of its own',
     'sidecar',
-    { sidecar: { config: { listen: { check: '0.0.0.0:1', http: '0.0.0.0:2' } } } },
+    '/sidecar/config/listen',
+    { check: '0.0.0.0:1', http: '0.0.0.0:2' },
     'listen',
   ],
-  [
-    'a body cap out of its bounds',
-    'sidecar',
-    { sidecar: { config: { body_bytes_max: 1 } } },
-    'body_bytes_max',
-  ],
+  ['a body cap out of its bounds', 'sidecar', '/sidecar/config/body_bytes_max', 1, 'body_bytes_max'],
   [
     'a secret in the file of the sidecar',
     'sidecar',
-    {
-      sidecar: {
-        config: {
-          owners: [
-            {
-              owner: 'a',
-              authority: 'https://as.example.com',
-              client_secret: 'hush',
-              tools: [{ tool: 't', resource_id: 'a/t', scopes: ['r'] }],
-            },
-          ],
-        },
+    '/sidecar/config/owners',
+    [
+      {
+        owner: 'a',
+        authority: 'https://as.example.com',
+        client_secret: 'hush',
+        tools: [{ tool: 't', resource_id: 'a/t', scopes: ['r'] }],
       },
-    },
+    ],
     'client_secret',
   ],
   [
     'a credential at an organization in the file of the sidecar',
     'sidecar',
-    {
-      sidecar: {
-        config: {
-          owners: [
-            {
-              owner: 'a',
-              authority: 'https://as.example.com',
-              client_secret_file: '/etc/usher/client-secrets/a',
-              organization: {
-                issuer: 'https://org.example.com',
-                resources: ['a/*'],
-                credential: 'h'.repeat(40),
-              },
-              tools: [{ tool: 't', resource_id: 'a/t', scopes: ['r'] }],
-            },
-          ],
-        },
+    '/sidecar/config/owners',
+    [
+      {
+        owner: 'a',
+        authority: 'https://as.example.com',
+        client_secret_file: '/etc/usher/client-secrets/a',
+        organization: { issuer: 'https://org.example.com', resources: ['a/*'], credential: 'h'.repeat(40) },
+        tools: [{ tool: 't', resource_id: 'a/t', scopes: ['r'] }],
       },
-    },
+    ],
     '"additionalProperty":"credential"',
   ],
   [
     'embedded enforcement in a pod of its own',
     'sidecar',
-    { sidecar: { settings: { ENFORCEMENT_MODE: 'embedded' } } },
+    '/sidecar/settings/ENFORCEMENT_MODE',
+    'embedded',
     'ENFORCEMENT_MODE',
   ],
-  [
-    'a certificate from two places',
-    'mutual-tls',
-    { sidecar: { tls: { existingSecret: 'other' } } },
-    '/sidecar/tls/existingSecret',
-  ],
+  ['a certificate from two places', 'mutual-tls', '/sidecar/tls/existingSecret', 'other'],
   [
     'cert-manager without an issuer',
     'mutual-tls',
-    { authority: { tls: { certManager: { issuerRef: { name: '' } } } } },
+    '/authority/tls/certManager/issuerRef/name',
+    '',
     'issuerRef/name',
   ],
-  [
-    'the owner API open to nobody named',
-    'envoy-gateway',
-    { networkPolicy: { owners: [] } },
-    '/networkPolicy/owners',
-  ],
+  ['the owner API open to nobody named', 'envoy-gateway', '/networkPolicy/owners', []],
   [
     'a route that hangs nowhere',
     'envoy-gateway',
-    { expose: { authority: { gatewayApi: { parentRefs: [] } } } },
+    '/expose/authority/gatewayApi/parentRefs',
+    [],
     'parentRefs',
   ],
-  [
-    'Envoy Gateway without a route',
-    'envoy-gateway',
-    { envoyGateway: { routes: [] } },
-    '/envoyGateway/routes',
-  ],
-  ['Istio without a sidecar to ask', 'default', { istio: { enabled: true } }, '/sidecar/enabled'],
-  ['Istio for a sidecar in the pod', 'gateway-pod', { istio: { enabled: true } }, '/sidecar/mode'],
-  ['a mode that there is not', 'sidecar', { sidecar: { mode: 'daemonset' } }, '/sidecar/mode'],
+  ['Envoy Gateway without a route', 'envoy-gateway', '/envoyGateway/routes', []],
+  ['Istio without a sidecar to ask', 'default', '/istio/enabled', true, '/sidecar/enabled'],
+  ['Istio for a sidecar in the pod', 'gateway-pod', '/istio/enabled', true, '/sidecar/mode'],
+  ['a mode that there is not', 'sidecar', '/sidecar/mode', 'daemonset'],
 ]
+const FAULTS = ROWS.map(([what, set, place, value, named = place]): [string, string, Values, string] => {
+  const changes = place
+    .split('/')
+    .slice(1)
+    .reduceRight((inner, name) => ({ [name]: inner }), value)
+  return [what, set, changes as Values, named]
+})
 
 /** What the schema says about values that override the defaults, as Helm checks them. */
 const schema = new Ajv({ strict: false, allErrors: true }).compile(
