@@ -6,16 +6,18 @@ import { z } from 'zod'
 import { AUTHORITY_SETTINGS } from '../../src/config/authority.ts'
 import { PROVISION_FILE } from '../../src/config/provision.ts'
 import {
-  certificate,
+  CLIENT_SECRETS,
   dataKey,
   flag,
   httpsUrl,
+  listenerCertificate,
   migration,
+  mountedSecrets,
   objectName,
   podValues,
+  provisioningFile,
   realmSecret,
   secretKey,
-  usherFile,
   variables,
 } from './pieces.ts'
 
@@ -38,17 +40,6 @@ const OWN = [
   'UMA_SPEC_NS',
   'UMA_DEV_LOOPBACK',
 ] as const
-
-const provisioning = z.strictObject({
-  existingSecret: objectName.describe(
-    'Name of a Secret with the provisioning file; empty: `config`, or none.',
-  ),
-  key: dataKey('provisioning.yaml'),
-  config: usherFile(
-    PROVISION_FILE,
-    'The provisioning file itself (docs/configuration.md). Secrets go into `clientSecrets`, named as `client_secret_file: /etc/usher/client-secrets/<key>`.',
-  ),
-})
 
 export const AUTHORITY = z.strictObject({
   enabled: flag(true).describe('Run the authorization server.'),
@@ -74,26 +65,18 @@ export const AUTHORITY = z.strictObject({
     })
     .prefault({})
     .describe('The Secret with the key by which owners are notified.'),
-  provisioning: provisioning
-    .prefault({})
-    .describe('Owners, resource servers and tiers that are there from the start.'),
-  clientSecrets: z
-    .strictObject({
-      existingSecret: objectName.describe(
-        'Name of a Secret whose keys are mounted as the files `/etc/usher/client-secrets/<key>`.',
-      ),
-    })
-    .prefault({})
-    .describe('Secrets of resource servers, for `client_secret_file` of the provisioning file.'),
+  provisioning: provisioningFile(PROVISION_FILE, {
+    key: 'provisioning.yaml',
+    secrets: CLIENT_SECRETS,
+    without: ', or none',
+  }).describe('Owners, resource servers and tiers that are there from the start.'),
+  clientSecrets: mountedSecrets(
+    CLIENT_SECRETS,
+    'Secrets of resource servers, for `client_secret_file` of the provisioning file.',
+  ),
   oidc: realmSecret('UMA_AS', "The owner's OIDC realm."),
-  tls: certificate('the certificate of both listeners').describe(
-    'TLS of its listeners; without it they speak plain HTTP to what ends TLS in front of them.',
-  ),
-  settings: variables(
-    AUTHORITY_SETTINGS.settings,
-    OWN,
-    'Its variables by their own names (docs/configuration.md); lists as lists.',
-  ),
+  tls: listenerCertificate('both listeners'),
+  settings: variables(AUTHORITY_SETTINGS.settings, OWN),
   migration: migration('each authority', 'usher-database-ddl'),
   ...podValues({
     replicas: 2,

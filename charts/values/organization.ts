@@ -8,16 +8,16 @@ import { ORGANIZATION_SETTINGS } from '../../src/config/organization.ts'
 import { ORGANIZATION_NAME_MAX } from '../../src/wire/charter.ts'
 import { NAME_PATTERN } from '../../src/wire/names.ts'
 import {
-  certificate,
-  dataKey,
+  CREDENTIALS,
   flag,
   httpsUrl,
+  listenerCertificate,
   migration,
-  objectName,
+  mountedSecrets,
   podValues,
+  provisioningFile,
   realmSecret,
   secretKey,
-  usherFile,
   variables,
 } from './pieces.ts'
 
@@ -38,15 +38,6 @@ const OWN = [
   'UMA_SPEC_NS',
   'UMA_DEV_LOOPBACK',
 ] as const
-
-const provisioning = z.strictObject({
-  existingSecret: objectName.describe('Name of a Secret with the provisioning file; empty: `config`.'),
-  key: dataKey('organization.yaml'),
-  config: usherFile(
-    ORGANIZATION_FILE,
-    'The provisioning file itself (docs/configuration.md). Secrets go into `credentials`, named as `credential_file: /etc/usher/credentials/<key>`.',
-  ),
-})
 
 export const ORGANIZATION = z.strictObject({
   enabled: flag(false).describe("Run an organization's authority (docs/organization.md)."),
@@ -70,28 +61,19 @@ export const ORGANIZATION = z.strictObject({
     name: 'usher-organization-keys',
     key: 'keys.json',
   }),
-  provisioning: provisioning
-    .prefault({})
-    .describe(
-      '**Required if it runs.** The first charter, the administrators, and the enforcement points that may ask.',
-    ),
-  credentials: z
-    .strictObject({
-      existingSecret: objectName.describe(
-        'Name of a Secret whose keys are mounted as the files `/etc/usher/credentials/<key>`.',
-      ),
-    })
-    .prefault({})
-    .describe('Credentials of enforcement points, for `credential_file` of the provisioning file.'),
+  provisioning: provisioningFile(ORGANIZATION_FILE, {
+    key: 'organization.yaml',
+    secrets: CREDENTIALS,
+  }).describe(
+    '**Required if it runs.** The first charter, the administrators, and the enforcement points that may ask.',
+  ),
+  credentials: mountedSecrets(
+    CREDENTIALS,
+    'Credentials of enforcement points, for `credential_file` of the provisioning file.',
+  ),
   oidc: realmSecret('UMA_ORG', "The administrators' OIDC realm."),
-  tls: certificate('the certificate of its listeners').describe(
-    'TLS of its listeners; without it they speak plain HTTP to what ends TLS in front of them.',
-  ),
-  settings: variables(
-    ORGANIZATION_SETTINGS.settings,
-    OWN,
-    'Its variables by their own names (docs/configuration.md); lists as lists.',
-  ),
+  tls: listenerCertificate(),
+  settings: variables(ORGANIZATION_SETTINGS.settings, OWN),
   migration: migration('each of its pods', 'usher-organization-database-ddl'),
   ...podValues({
     replicas: 2,

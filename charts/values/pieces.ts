@@ -64,6 +64,51 @@ export function usherFile(schema: z.ZodType, description: string) {
   return anyMap.default({}).meta({ ...json, ...whole, description })
 }
 
+/** Secrets that a file names: the value that mounts them, the member of the file, and the directory. */
+interface FileSecrets {
+  value: string
+  member: string
+  directory: string
+}
+export const CLIENT_SECRETS: FileSecrets = {
+  value: 'clientSecrets',
+  member: 'client_secret_file',
+  directory: '/etc/usher/client-secrets',
+}
+export const CREDENTIALS: FileSecrets = {
+  value: 'credentials',
+  member: 'credential_file',
+  directory: '/etc/usher/credentials',
+}
+
+/** The file that says what is there from the start. `without`: what there is if neither is set. */
+export function provisioningFile(
+  schema: z.ZodType,
+  of: { key: string; secrets: FileSecrets; without?: string },
+) {
+  const { value, member, directory } = of.secrets
+  return z
+    .strictObject({
+      existingSecret: objectName.describe(
+        `Name of a Secret with the provisioning file; empty: \`config\`${of.without ?? ''}.`,
+      ),
+      key: dataKey(of.key),
+      config: usherFile(
+        schema,
+        `The provisioning file itself (docs/configuration.md). Secrets go into \`${value}\`, named as \`${member}: ${directory}/<key>\`.`,
+      ),
+    })
+    .prefault({})
+}
+
+/** The Secret that has the files which another file names. */
+export function mountedSecrets({ directory }: FileSecrets, description: string) {
+  const existingSecret = objectName.describe(
+    `Name of a Secret whose keys are mounted as the files \`${directory}/<key>\`.`,
+  )
+  return z.strictObject({ existingSecret }).prefault({}).describe(description)
+}
+
 /** Members that hold a secret, beside which each file has one that names a file. */
 const SECRET_MEMBERS = ['client_secret', 'credential']
 
@@ -91,7 +136,7 @@ function forHelm(node: JsonSchema): JsonSchema {
 export function variables(
   settings: Record<string, Setting<unknown>>,
   without: readonly string[],
-  description: string,
+  description = 'Its variables by their own names (docs/configuration.md); lists as lists.',
 ) {
   const shape = Object.values(settings)
     .filter(({ variable }) => !without.includes(variable))
@@ -140,6 +185,13 @@ export function certificate(what: string) {
         .describe('cert-manager.'),
     })
     .prefault({})
+}
+
+/** Of a party that a gateway may serve without one. */
+export function listenerCertificate(listeners = 'its listeners') {
+  return certificate(`the certificate of ${listeners}`).describe(
+    'TLS of its listeners; without it they speak plain HTTP to what ends TLS in front of them.',
+  )
 }
 
 /** How the database of one component is brought up to date. `each`: who does it without the Job. */

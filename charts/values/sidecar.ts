@@ -7,8 +7,10 @@ import { SIDECAR_FILE } from '../../src/config/sidecar-file.ts'
 import { SIDECAR_SETTINGS } from '../../src/config/sidecar.ts'
 import {
   certificate,
+  CLIENT_SECRETS,
   dataKey,
   flag,
+  mountedSecrets,
   objectName,
   podValues,
   secretKey,
@@ -60,14 +62,7 @@ export const SIDECAR = z.strictObject({
     name: 'usher-sidecar-keys',
     key: 'keys.json',
   }),
-  clientSecrets: z
-    .strictObject({
-      existingSecret: objectName.describe(
-        'Name of a Secret whose keys are mounted as the files `/etc/usher/client-secrets/<key>`.',
-      ),
-    })
-    .prefault({})
-    .describe('Secrets for `client_secret_file` of its owners.'),
+  clientSecrets: mountedSecrets(CLIENT_SECRETS, 'Secrets for `client_secret_file` of its owners.'),
   tls: tls
     .prefault({})
     .describe('Mutual TLS of the check ports. This, or `trustedNetwork`, is needed for `mode: service`.'),

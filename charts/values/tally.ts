@@ -6,14 +6,14 @@ import { z } from 'zod'
 import { TALLY_FILE } from '../../src/config/tally-file.ts'
 import { TALLY_SETTINGS } from '../../src/config/tally.ts'
 import {
-  certificate,
-  dataKey,
+  CLIENT_SECRETS,
   flag,
   httpsUrl,
-  objectName,
+  listenerCertificate,
+  mountedSecrets,
   podValues,
+  provisioningFile,
   secretKey,
-  usherFile,
   variables,
 } from './pieces.ts'
 
@@ -31,15 +31,6 @@ const OWN = [
   'UMA_DEV_LOOPBACK',
 ] as const
 
-const accounts = z.strictObject({
-  existingSecret: objectName.describe('Name of a Secret with the provisioning file; empty: `config`.'),
-  key: dataKey('tally.yaml'),
-  config: usherFile(
-    TALLY_FILE,
-    'The provisioning file itself (docs/configuration.md). Secrets go into `clientSecrets`, named as `client_secret_file: /etc/usher/client-secrets/<key>`.',
-  ),
-})
-
 export const TALLY = z.strictObject({
   enabled: flag(false).describe('Run a tally, for what several owners hold jointly (docs/tally.md).'),
   issuer: httpsUrl
@@ -53,27 +44,15 @@ export const TALLY = z.strictObject({
     name: 'usher-tally-keys',
     key: 'keys.json',
   }),
-  accounts: accounts
-    .prefault({})
-    .describe(
-      '**Required if it runs.** The accounts, their holders, and the resources registered below them.',
-    ),
-  clientSecrets: z
-    .strictObject({
-      existingSecret: objectName.describe(
-        'Name of a Secret whose keys are mounted as the files `/etc/usher/client-secrets/<key>`.',
-      ),
-    })
-    .prefault({})
-    .describe('Secrets of resource servers, for `client_secret_file` of the provisioning file.'),
-  tls: certificate('the certificate of its listeners').describe(
-    'TLS of its listeners; without it they speak plain HTTP to what ends TLS in front of them.',
+  accounts: provisioningFile(TALLY_FILE, { key: 'tally.yaml', secrets: CLIENT_SECRETS }).describe(
+    '**Required if it runs.** The accounts, their holders, and the resources registered below them.',
   ),
-  settings: variables(
-    TALLY_SETTINGS.settings,
-    OWN,
-    'Its variables by their own names (docs/configuration.md); lists as lists.',
+  clientSecrets: mountedSecrets(
+    CLIENT_SECRETS,
+    'Secrets of resource servers, for `client_secret_file` of the provisioning file.',
   ),
+  tls: listenerCertificate(),
+  settings: variables(TALLY_SETTINGS.settings, OWN),
   ...podValues({
     replicas: 2,
     resources: { requests: { cpu: '100m', memory: '160Mi' }, limits: { memory: '384Mi' } },
