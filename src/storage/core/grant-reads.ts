@@ -2,9 +2,10 @@
  * Batches reads of grants that resource servers ask about: those of one owner that are asked for at the same
  * time go to Postgres as one statement. Contract: "Grant (RPT) liveness".
  */
+import type { GrantClaims } from '../../rules/grant-content.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
 import { gatheringOf, READS_AT_ONCE, TOGETHER_MAX } from './batch.ts'
-import { takesNoWrites } from './connection.ts'
+import { TAKES_NO_WRITES, takesNoWrites } from './connection.ts'
 import type { Prepared, Runner } from './database.ts'
 
 /** One grant that is asked about, and the server that asks. */
@@ -17,12 +18,47 @@ export interface GrantQuestion {
   lease?: string
 }
 
-/** The columns of every row beside the grant. */
-export interface PlacedRow {
+/** What every party keeps of a grant. */
+export interface GrantRecord {
+  claims: GrantClaims
+  client_id: ClientId
+  aud: string
+  single_use: boolean
+  consumed: boolean
+  expired: boolean
+}
+
+/** The asking server as recorded now, and the grant, if there is one. */
+export interface GrantRecords<Status extends string> {
+  server: { status: Status; generation: number; resource_uri: string }
+  grant?: GrantRecord
+}
+
+/** What `GRANT_COLUMNS` select. */
+export interface GrantRow<Status extends string> extends Omit<GrantRecord, 'claims'> {
   /** Of its question among those asked together, from 1. */
   place: number
   /** Whether this server takes no writes, and so cannot say which grants are live. */
   standby: boolean
+  /** Null if the owner has no such resource server. */
+  rs_status: Status | null
+  rs_generation: number
+  resource_uri: string
+  /** Null if no such grant was made. */
+  claims: GrantClaims | null
+}
+
+/** Of the question `asked`, the resource server `rs` and the grant `g`. */
+export const GRANT_COLUMNS = `asked.place::int, ${TAKES_NO_WRITES} AS standby, rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri,
+      g.claims, g.client_id, g.aud, g.single_use, g.consumed_at IS NOT NULL AS consumed, g.expires_at <= clock_timestamp() AS expired`
+
+/** Undefined if the owner has no such resource server. */
+export function recordsOf<Status extends string>(row: GrantRow<Status>): GrantRecords<Status> | undefined {
+  if (row.rs_status === null) return undefined
+  const server = { status: row.rs_status, generation: row.rs_generation, resource_uri: row.resource_uri }
+  if (row.claims === null) return { server }
+  const { claims, client_id, aud, single_use, consumed, expired } = row
+  return { server, grant: { claims, client_id, aud, single_use, consumed, expired } }
 }
 
 /**
@@ -30,7 +66,7 @@ export interface PlacedRow {
  * so the leases, too, and answers a row for each place. Nothing is consumed and nothing remembered; the
  * statement itself proves that it was answered by the primary.
  */
-export function grantReads<Row extends PlacedRow, Reading>(
+export function grantReads<Row extends Pick<GrantRow<string>, 'place' | 'standby'>, Reading>(
   read: Prepared<Row>,
   readingOf: (row: Row) => Reading | undefined,
   { leases = false }: { leases?: boolean } = {},

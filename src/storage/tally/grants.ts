@@ -2,12 +2,18 @@
  * Grants: each is made from verdicts once, read by the SHA-256 of its RPT, and spent once. Contract: "Grant
  * (RPT) liveness", "Single-use grant".
  */
-import { sql, type Selectable } from 'kysely'
-import type { GrantClaims, GrantContent, SignedGrant } from '../../rules/grant-content.ts'
+import { sql } from 'kysely'
+import type { GrantContent, SignedGrant } from '../../rules/grant-content.ts'
 import type { ClientId, Family, Owner } from '../../wire/identifiers.ts'
 import { ASKED_FEW, ownedBy } from '../core/batch.ts'
-import { grantReads, type PlacedRow } from '../core/grant-reads.ts'
-import { TAKES_NO_WRITES } from '../core/connection.ts'
+import {
+  GRANT_COLUMNS,
+  grantReads,
+  recordsOf,
+  type GrantRecord,
+  type GrantRecords,
+  type GrantRow,
+} from '../core/grant-reads.ts'
 import { inTransaction, prepared, type Runner } from '../core/database.ts'
 import { readAnswers, type AnswerRow } from './answers.ts'
 import type { Db } from './database.ts'
@@ -65,19 +71,9 @@ export async function recordGrant(
   }
 }
 
-/**
- * The row that introspection reads, in one statement: the asking server's record and, if there is one, the
- * grant.
- */
-export interface GrantReading {
-  server: Pick<Selectable<ResourceServersTable>, 'status' | 'generation' | 'resource_uri'>
-  grant?: {
-    claims: GrantClaims
-    client_id: ClientId
-    aud: string
-    single_use: boolean
-    consumed: boolean
-    expired: boolean
+/** What introspection reads. */
+export interface GrantReading extends Pick<GrantRecords<Status>, 'server'> {
+  grant?: GrantRecord & {
     /** The allowances that are left are too few. */
     withdrawn: boolean
     /** It was counted under the mandate in force, on a resource that is still registered. */
@@ -85,18 +81,9 @@ export interface GrantReading {
   }
 }
 
-interface ReadRow extends PlacedRow {
-  /** Null if the account has no such resource server. */
-  rs_status: GrantReading['server']['status'] | null
-  rs_generation: GrantReading['server']['generation']
-  resource_uri: GrantReading['server']['resource_uri']
-  /** Null if no such grant was made. */
-  claims: GrantClaims | null
-  client_id: ClientId
-  aud: string
-  single_use: boolean
-  consumed: boolean
-  expired: boolean
+type Status = ResourceServersTable['status']
+
+interface ReadRow extends GrantRow<Status> {
   withdrawn: boolean | null
   current: boolean | null
 }
@@ -104,9 +91,7 @@ interface ReadRow extends PlacedRow {
 const READ = prepared<ReadRow>(
   'read-joint-grants',
   `
-    SELECT asked.place::int, ${TAKES_NO_WRITES} AS standby, rs.status AS rs_status, rs.generation AS rs_generation,
-      rs.resource_uri, g.claims, g.client_id, g.aud, g.single_use,
-      g.consumed_at IS NOT NULL AS consumed, g.expires_at <= clock_timestamp() AS expired,
+    SELECT ${GRANT_COLUMNS},
       n.withdrawn, a.version = g.version AND r.resource_id IS NOT NULL AS current
     FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS asked(client_id, rpt_sha256, place)
     LEFT JOIN LATERAL (SELECT * FROM resource_servers
@@ -129,14 +114,12 @@ const READ = prepared<ReadRow>(
 export const readGrant = grantReads(READ, readingOf)
 
 function readingOf(row: ReadRow): GrantReading | undefined {
-  if (row.rs_status === null) return undefined
-  const server = { status: row.rs_status, generation: row.rs_generation, resource_uri: row.resource_uri }
-  if (row.claims === null) return { server }
-  const { claims, client_id, aud, single_use, consumed, expired } = row
+  const read = recordsOf(row)
+  if (read?.grant === undefined) return read && { server: read.server }
   // A missing fact counts against the grant.
   const withdrawn = row.withdrawn !== false
   const current = row.current === true
-  return { server, grant: { claims, client_id, aud, single_use, consumed, expired, withdrawn, current } }
+  return { server: read.server, grant: { ...read.grant, withdrawn, current } }
 }
 
 /**

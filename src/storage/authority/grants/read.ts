@@ -2,29 +2,29 @@
  * Reads grants by the RPT's SHA-256, for introspection, and counts those that a connection holds. Contract:
  * "Grant (RPT) liveness".
  */
-import { sql, type Selectable } from 'kysely'
-import type { ClientId, Handle, Owner } from '../../../wire/identifiers.ts'
+import { sql } from 'kysely'
+import type { ClientId, Family, Handle, Owner } from '../../../wire/identifiers.ts'
 import { ownedBy } from '../../core/batch.ts'
-import { TAKES_NO_WRITES } from '../../core/connection.ts'
 import { prepared, type Runner } from '../../core/database.ts'
-import { grantReads, type GrantQuestion, type PlacedRow } from '../../core/grant-reads.ts'
+import {
+  GRANT_COLUMNS,
+  grantReads,
+  recordsOf,
+  type GrantQuestion,
+  type GrantRecord,
+  type GrantRecords,
+  type GrantRow,
+} from '../../core/grant-reads.ts'
 import type { Tx } from '../database.ts'
 import type { ResourceServerRow } from '../resources.ts'
-import type { GrantsTable } from '../tables.ts'
 import { CONNECTED, CURRENT, HELD, membershipStands, REACH_STANDS, TIER_STANDS } from './facts.sql.ts'
 
-/**
- * The row that introspection reads, in one statement: the asking server's record and, if there is one, the
- * grant.
- */
-export interface GrantReading {
-  /** Of the asking resource server, as recorded now. */
-  server: Pick<ResourceServerRow, 'status' | 'generation' | 'resource_uri'>
+/** What introspection reads. */
+export interface GrantReading extends Pick<GrantRecords<ResourceServerRow['status']>, 'server'> {
   /** Whoever ends the grant asks the sidecar, which holds the lease that it named. */
   leased: boolean
-  grant?: GrantColumns & {
-    consumed: boolean
-    expired: boolean
+  grant?: GrantRecord & {
+    family: Family
     /** The connection is active. */
     connected: boolean
     /** The grant's generation is the connection's present one. */
@@ -36,16 +36,8 @@ export interface GrantReading {
   }
 }
 
-type GrantColumns = Pick<Selectable<GrantsTable>, 'claims' | 'client_id' | 'aud' | 'family' | 'single_use'>
-
-interface ReadRow extends PlacedRow, Omit<GrantColumns, 'claims'>, Pick<ResourceServerRow, 'resource_uri'> {
-  /** Null if the owner has no such resource server. */
-  rs_status: ResourceServerRow['status'] | null
-  rs_generation: ResourceServerRow['generation']
-  /** Null if no such grant was made. */
-  claims: GrantColumns['claims'] | null
-  consumed: boolean
-  expired: boolean
+interface ReadRow extends GrantRow<ResourceServerRow['status']> {
+  family: Family
   connected: boolean | null
   current: boolean | null
   governed: boolean
@@ -55,9 +47,7 @@ interface ReadRow extends PlacedRow, Omit<GrantColumns, 'claims'>, Pick<Resource
   leased?: boolean
 }
 
-const COLUMNS = `asked.place::int, ${TAKES_NO_WRITES} AS standby, rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri,
-      g.claims, g.client_id, g.aud, g.family, g.single_use,
-      g.consumed_at IS NOT NULL AS consumed, g.expires_at <= clock_timestamp() AS expired,
+const COLUMNS = `${GRANT_COLUMNS}, g.family,
       ${CONNECTED} AS connected, ${CURRENT} AS current, coalesce(${HELD}, false) AS governed,
       NOT (${REACH_STANDS} AND ${membershipStands()}) AS organization_ended`
 
@@ -122,31 +112,16 @@ const READ_GRANT = grantReads(READ, readingOf)
 const READ_LEASED_GRANT = grantReads(READ_LEASED, readingOf, { leases: true })
 
 function readingOf(row: ReadRow): GrantReading | undefined {
-  if (row.rs_status === null) return undefined
-  const server = { status: row.rs_status, generation: row.rs_generation, resource_uri: row.resource_uri }
+  const read = recordsOf(row)
+  if (read === undefined) return undefined
+  const { server, grant } = read
   const leased = row.leased === true
-  if (row.claims === null) return { server, leased }
-  const { claims, client_id, aud, family, single_use, consumed, expired, governed } = row
+  if (grant === undefined) return { server, leased }
+  const { family, governed } = row
   const organizationEnded = row.organization_ended !== false
   const connected = row.connected === true
   const current = row.current === true
-  return {
-    server,
-    leased,
-    grant: {
-      claims,
-      client_id,
-      aud,
-      family,
-      single_use,
-      consumed,
-      expired,
-      connected,
-      current,
-      governed,
-      organizationEnded,
-    },
-  }
+  return { server, leased, grant: { ...grant, family, connected, current, governed, organizationEnded } }
 }
 
 const LIVE_GRANTS_COUNTED_MAX = 1_000
