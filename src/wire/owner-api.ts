@@ -4,79 +4,9 @@
  * Times are ISO 8601.
  */
 import type { Actor } from './actor.ts'
-import type { DecisionItem } from './decision-item.ts'
 import type { ClientId, Family, Handle } from './identifiers.ts'
 
-/** The caller, as far as it is known. `operator` is an origin, which attests it; `introduced_by` a handle. */
-export interface PendingIdentity {
-  kind: 'pseudonymous' | 'identified'
-  client_id: string | null
-  signature_agent: string | null
-  operator: string | null
-  operator_name: string | null
-  introduced_by: Handle | null
-}
-
-/** A request that waits for the owner: a first contact (`connection`) or one operation. */
-export interface PendingItem {
-  family: Family
-  kind: 'connection' | 'operation' | 'joint'
-  /**
-   * For a request for something that she holds jointly: the account, how many must agree, and who else is
-   * asked.
-   */
-  account?: string | undefined
-  rule?: JointHolding['rule'] | undefined
-  holders?: JointHolder[] | undefined
-  tier: string
-  tier_name: string
-  resource_id: string
-  purpose: string
-  operation: { tool: string; params: unknown } | null
-  reason: string | null
-  mission: { approver: string; s256: string } | null
-  prohibited: string[]
-  /**
-   * The limits of a grant; `prohibited` says what enforces each prohibition (wire/terms.ts,
-   * `EnforcedProhibition`).
-   */
-  enforced: Record<string, unknown>
-  /** Seconds that a grant would live. */
-  expires_in: number
-  identity: PendingIdentity
-  handle: Handle
-  assurance: { binding: number; provenance: number; accountability: number }
-  assurance_notes: string[]
-  because: string[]
-  /**
-   * Tiers that could let the agent through without asking her when she has let it in; only for `connection`.
-   */
-  opens: string[]
-  /** The organization that governs the resource, and its answer to the request; null if none does. */
-  organization: { issuer: string; org: string; name: string; effect: string; because: string[] } | null
-  requested_at: string
-  /** The record that a decision is bound to, and its hash. */
-  item: DecisionItem
-  item_s256: string
-}
-
-/** The last call of the same tool that she approved: when, and the agreement that the agent signed for it. */
-export interface ApprovedBefore {
-  family: Family
-  approved_at: string
-  agreement_jws: string
-}
-
-/**
- * One waiting item, with the facts that she can compare it with; `connection` in its present state, or null
- * if there is none.
- */
-export interface WholePendingItem extends PendingItem {
-  /** The agent's own words are shown from it. */
-  agreement_jws: string
-  approved_before: ApprovedBefore | null
-  connection: Pick<Connection, 'label' | 'status' | 'first_seen' | 'last_access' | 'revocations'> | null
-}
+export type { ApprovedBefore, PendingItem, WholePendingItem } from './documents/pending-item.ts'
 
 /** The owner's answer to one pending item. */
 export interface Decided {

@@ -20,7 +20,7 @@ import type { StillWaiting } from '../../wire/owner-api.ts'
 import { signWithdrawal, WITHDRAWAL_SECONDS } from '../../wire/verdict.ts'
 import type { Authority } from '../context.ts'
 import { startDueRounds } from '../organization/due-rounds.ts'
-import { CLIENT_ID } from '../owner/name-schemas.ts'
+import { CLIENT_ID } from '../../wire/documents/names.ts'
 import { TallyFault, TallyOutage } from './tallies.ts'
 
 /** What telling takes. */

@@ -18,7 +18,7 @@ import type { PendingRow } from '../../storage/authority/pending.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'
 import { NAME_PATTERN } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
-import { FAMILY, HANDLE } from '../owner/name-schemas.ts'
+import { FAMILY, HANDLE } from '../../wire/documents/names.ts'
 import { ORGANIZATION_ADMINISTRATOR, type Administered } from './administrator.ts'
 
 export const ADMINISTERED_ROWS = {

@@ -26,7 +26,7 @@ import { asFamily, asHandle, type Family } from '../../wire/identifiers.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import { refusesNow, trajectoryCountTo } from '../negotiation/evaluation.ts'
 import { decideItem, isAnyBlockedNow, refuseUnsigned } from '../owner/decision.ts'
-import { FAMILY, HANDLE } from '../owner/name-schemas.ts'
+import { FAMILY, HANDLE } from '../../wire/documents/names.ts'
 import { ACTOR, ADMINISTERED_ROWS, ONE_OWNER, shownActor } from './administered.ts'
 import {
   actAs,

@@ -9,75 +9,23 @@ import { wordsOf } from '../../rules/ledger-words.ts'
 import { searchLedger } from '../../storage/authority/ledger-search.ts'
 import { LEDGER_KINDS, readLedger, type LedgerEntry as LedgerRow } from '../../storage/authority/ledger.ts'
 import { readReceipts } from '../../storage/authority/receipts.ts'
-import type { DecisionItem } from '../../wire/decision-item.ts'
+import { FAMILY, HANDLE } from '../../wire/documents/names.ts'
+import { PENDING_ITEM, WHOLE_PENDING_ITEM } from '../../wire/documents/pending-item.ts'
 import { asFamily, asHandle } from '../../wire/identifiers.ts'
-import { isJsonObject } from '../../wire/json.ts'
-import type {
-  Decided,
-  LedgerEntry,
-  PendingItem,
-  ReceiptRecord,
-  WholePendingItem,
-} from '../../wire/owner-api.ts'
+import type { Decided, LedgerEntry, ReceiptRecord } from '../../wire/owner-api.ts'
 import type { OwnerApi } from './api.ts'
 import { decide, decideAll, NO_SUCH_ITEM } from './decision.ts'
 import { OWNER } from './guard.ts'
 import { numberedPage, ownerList } from './lists.ts'
 import { listShown, showOne } from './pending-list.ts'
-import { FAMILY, HANDLE } from './name-schemas.ts'
 
 const text = z.string()
-const maybe = text.nullable()
 const count = z.int().min(0)
 const UNIX_SECONDS = z
   .string()
   .regex(/^\d{1,12}$/, 'give a Unix time in seconds')
   .meta({ examples: ['1772443800'] })
   .transform(Number)
-const record = z.looseObject({})
-
-/** In the form of src/wire/decision-item.ts. What is hashed is never rebuilt from a description. */
-const DECISION_ITEM = z.custom<DecisionItem>(isJsonObject).meta({ type: 'object' })
-
-const PENDING_SHAPE = {
-  family: FAMILY,
-  kind: z.enum(['connection', 'operation', 'joint']),
-  account: text.optional(),
-  rule: z
-    .object({ kind: z.enum(['all', 'any', 'threshold']), threshold: count, total_weight: count })
-    .optional(),
-  holders: z.array(z.object({ owner: text, issuer: text, weight: count })).optional(),
-  tier: text,
-  tier_name: text,
-  resource_id: text,
-  purpose: text,
-  operation: z.object({ tool: text, params: record }).nullable(),
-  reason: maybe,
-  mission: z.object({ approver: text, s256: text }).nullable(),
-  prohibited: z.array(text),
-  enforced: record,
-  expires_in: count,
-  identity: z.object({
-    kind: z.enum(['pseudonymous', 'identified']),
-    client_id: text.nullable(),
-    signature_agent: text.nullable(),
-    operator: text.nullable(),
-    operator_name: text.nullable(),
-    introduced_by: HANDLE.nullable(),
-  }),
-  handle: HANDLE,
-  assurance: z.object({ binding: count, provenance: count, accountability: count }),
-  assurance_notes: z.array(text),
-  because: z.array(text),
-  opens: z.array(text),
-  organization: z
-    .object({ issuer: text, org: text, name: text, effect: text, because: z.array(text) })
-    .nullable(),
-  requested_at: text,
-  item: DECISION_ITEM,
-  item_s256: text,
-}
-const PENDING_ITEM: z.ZodType<PendingItem> = z.looseObject(PENDING_SHAPE).meta({ id: 'PendingItem' })
 /** Who decided, beside the word `by`. */
 const ACTOR = z.union([
   z.object({ kind: z.literal('owner'), credential: z.literal('device_key'), kid: text }),
@@ -147,21 +95,6 @@ const SEVERAL = z.strictObject({
     .refine(all => new Set(all.map(one => one.family)).size === all.length, 'Decide each family once.'),
 })
 
-const WHOLE_ITEM: z.ZodType<WholePendingItem> = z.looseObject({
-  ...PENDING_SHAPE,
-  agreement_jws: text,
-  approved_before: z.object({ family: FAMILY, approved_at: text, agreement_jws: text }).nullable(),
-  connection: z
-    .object({
-      label: maybe,
-      status: z.enum(['active', 'revoked']),
-      first_seen: text,
-      last_access: maybe,
-      revocations: count,
-    })
-    .nullable(),
-})
-
 /** The pending items, her decision, the ledger and the receipts. */
 export const ACTIVITY: readonly Endpoint<OwnerApi>[] = [
   ownerList({
@@ -185,7 +118,7 @@ export const ACTIVITY: readonly Endpoint<OwnerApi>[] = [
       schema: z.strictObject({ family: plainText(200).transform(asFamily) }),
       unknown: NO_SUCH_ITEM,
     },
-    answers: { 200: { says: 'It waits.', schema: WHOLE_ITEM } },
+    answers: { 200: { says: 'It waits.', schema: WHOLE_PENDING_ITEM } },
     refuses: { 404: ['not_found'], 409: ['conflict'] },
     handle: async (api: OwnerApi, { caller, parameters: { family }, answer }) =>
       answer(200, await showOne(api.database.db, caller.owner, family)),

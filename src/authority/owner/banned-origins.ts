@@ -13,7 +13,7 @@ import { withdrawLapsed } from '../registry/lapsed-registrations.ts'
 import type { OwnerApi } from './api.ts'
 import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
 import { ownerList } from './lists.ts'
-import { CLIENT_ID } from './name-schemas.ts'
+import { CLIENT_ID } from '../../wire/documents/names.ts'
 import { admittedOrigin, NAMED_ORIGIN } from './origins.ts'
 import { writeDecision } from './resource-servers.ts'
 

@@ -28,7 +28,7 @@ import { onceTold, STILL_WAITING } from '../joint/withdrawals.ts'
 import type { OwnerApi } from './api.ts'
 import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
 import { ownerList } from './lists.ts'
-import { HANDLE } from './name-schemas.ts'
+import { HANDLE } from '../../wire/documents/names.ts'
 import { admittedOrigin, NAMED_ORIGIN } from './origins.ts'
 
 /** How long a claim waits for the operator's directory. */

@@ -19,7 +19,7 @@ import { attestedFacts } from '../../wire/clearance.ts'
 import type { Effect, TierPreview, TriedRequest } from '../../wire/owner-api.ts'
 import type { OwnerApi } from './api.ts'
 import { OWNER } from './guard.ts'
-import { FAMILY, HANDLE } from './name-schemas.ts'
+import { FAMILY, HANDLE } from '../../wire/documents/names.ts'
 import { judge, NEW_TIER } from './policies.ts'
 
 const PREVIEW = z.strictObject({

@@ -24,7 +24,7 @@ import type { ResourceServer } from '../../wire/owner-api.ts'
 import type { OwnerApi } from './api.ts'
 import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
 import { ownerList } from './lists.ts'
-import { CLIENT_ID } from './name-schemas.ts'
+import { CLIENT_ID } from '../../wire/documents/names.ts'
 
 type Decision = 'approved' | 'revoked'
 

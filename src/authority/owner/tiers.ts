@@ -15,7 +15,7 @@ import { STILL_WAITING } from '../joint/withdrawals.ts'
 import type { OwnerApi } from './api.ts'
 import { OWNER } from './guard.ts'
 import { listPage, ownerList } from './lists.ts'
-import { CLIENT_ID } from './name-schemas.ts'
+import { CLIENT_ID } from '../../wire/documents/names.ts'
 
 const text = z.string()
 const maybe = text.nullable()

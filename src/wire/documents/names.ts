@@ -4,7 +4,7 @@
  * Contract: "Owner API".
  */
 import { z } from 'zod'
-import type { ClientId, Family, Handle } from '../../wire/identifiers.ts'
+import type { ClientId, Family, Handle } from '../identifiers.ts'
 
 const text: z.ZodType<string> = z.string()
 
