@@ -13,6 +13,14 @@ import { ApiError } from './api-error.ts'
 const PREFIX_MIN = 8
 const SHOWN_MAX = 5
 
+/** What is shown of a long name: eight characters of what is random in it, which `nameOf` takes back. */
+const SHORT = 12
+
+/** The beginning of a long name, as a sentence has it: `jkt:VWo19Q8H`. A name that says something stays whole. */
+export function shortName(name: string): string {
+  return /^(jkt:|fam_)/.test(name) ? name.slice(0, SHORT) : name
+}
+
 /**
  * The name in `names` that is `given`, or the only one that begins with it; undefined if there is none.
  * Several are a `UsageError`.

@@ -132,7 +132,8 @@ function reportOf(
   const summary = options.reportArguments
     ? canonicalize(params).slice(0, SUMMARY_CHARACTERS_MAX).toWellFormed()
     : params_s256
-  return { family, jti, tool, summary, at: secondsOf(options) }
+  const at_ms = options.clock()
+  return { family, jti, tool, summary, at: Math.floor(at_ms / 1_000), at_ms }
 }
 
 /** If the tool asks for her signature, checking it is a part of the fourth step. */

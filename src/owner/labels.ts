@@ -4,6 +4,7 @@
  */
 import { ApiError } from '../client/api-error.ts'
 import { readAll } from '../client/exchange.ts'
+import { shortName } from '../client/names.ts'
 import type { Session } from './session.ts'
 
 /** The names by handle; only for agents that she has named. */
@@ -24,4 +25,10 @@ export async function labelsOf({ client, json }: Pick<Session, 'client' | 'json'
     if (!(error instanceof ApiError)) throw error
     return NO_LABELS
   }
+}
+
+/** How a sentence names an agent: `"Tax bot"` if she has named it, otherwise `Agent jkt:VWo19Q8H`. */
+export function agentName(handle: string, labels: Labels): string {
+  const label = labels.get(handle)
+  return label === undefined ? `Agent ${shortName(handle)}` : `"${label}"`
 }

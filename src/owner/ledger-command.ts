@@ -13,7 +13,7 @@ import { ApiError } from '../client/api-error.ts'
 import { untilInterrupted } from './interrupt.ts'
 import { tell, type Action, type Session } from './session.ts'
 import { labelsOf, type Labels } from './labels.ts'
-import * as show from './show.ts'
+import { ledgerLine, ledgerTable } from './show-ledger.ts'
 import type { LedgerEntry } from '../wire/owner-api.ts'
 
 interface LedgerOptions {
@@ -76,7 +76,7 @@ async function ledger(session: Session, options: LedgerOptions): Promise<void> {
     ? await newest(session, { ...filter, limit: last }, since)
     : await readAll(session.client.ledger({ ...filter, limit }))
   const labels = await labelsOf(session)
-  if (follow !== true) return tell(session, entries, (all, columns) => show.ledgerTable(all, columns, labels))
+  if (follow !== true) return tell(session, entries, (all, columns) => ledgerTable(all, columns, labels))
   for (const entry of entries) printEntry(session, entry, labels)
   const from = entries.at(-1)?.seq ?? after ?? (await lastSeq(session))
   await followOn(session, { handle, kind, q: search, after: from }, labels, every ?? FOLLOW_SECONDS)
@@ -147,8 +147,8 @@ async function followOn(
   })
 }
 
-function printEntry({ terminal, json }: Session, entry: LedgerEntry, labels: Labels): void {
-  terminal.out(json ? `${printableLine(entry)}\n` : show.ledgerLine(entry, labels))
+function printEntry({ terminal, json, columns }: Session, entry: LedgerEntry, labels: Labels): void {
+  terminal.out(json ? `${printableLine(entry)}\n` : ledgerLine(entry, columns, labels))
 }
 
 /**

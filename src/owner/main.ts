@@ -29,7 +29,7 @@ import { readOwnWords } from './own-words.ts'
 import { boundApproval, type BoundBy } from './signed-approval.ts'
 import { tell, type Action, type Session } from './session.ts'
 import { labelsOf, NO_LABELS } from './labels.ts'
-import { pendingDetails, pendingRecord, type Beside } from './show-request.ts'
+import { approvedText, pendingDetails, pendingRecord, type Beside } from './show-request.ts'
 import * as show from './show.ts'
 import { watch } from './watch.ts'
 
@@ -214,6 +214,7 @@ async function approve(
   }
   const now = Math.floor(Date.now() / 1_000)
   await decide(session, item.family, 'approved', boundApproval(session.client.access, item, { now, only }))
+  session.terminal.out(approvedText(item, await labelsOf(session)))
 }
 
 // oxlint-disable-next-line eslint/max-params -- what is decided about which item, and what is said with it

@@ -2,13 +2,15 @@
  * Owns how one waiting request reads on a terminal: the facts come from the record that her decision is bound
  * to, and nothing stands among them beside her own name for the agent. Contract: "Owner API" (`item`).
  */
-import { becauseText, wasRevoked } from '../rules/rule-words.ts'
-import { printable, printableTime, record } from '../terminal/printable.ts'
+import { approvedSentences, requestSentences } from '../rules/request-sentences.ts'
+import { becauseText, secondsText, wasRevoked } from '../rules/rule-words.ts'
+import { hanging, localTime, printable, record } from '../terminal/printable.ts'
 import type { DecisionItem } from '../wire/decision-item.ts'
 import { canonicalize } from '../wire/json.ts'
 import type { JointHolding, PendingItem } from '../wire/owner-api.ts'
 import { enforcedText, keptText } from './enforced.ts'
-import { NO_LABELS, type Labels } from './labels.ts'
+import { shortName } from '../client/names.ts'
+import { agentName, NO_LABELS, type Labels } from './labels.ts'
 import { ownWordsText, type OwnWords } from './own-words.ts'
 import { operationText } from './show.ts'
 
@@ -17,6 +19,9 @@ export interface Beside {
   words: OwnWords
   labels?: Labels
 }
+
+/** How long a line of sentences is at most, on a terminal of any width. */
+const SENTENCES_WIDE = 80
 
 /** One complete waiting request, and how to answer it. */
 export function pendingDetails(pending: PendingItem, beside: Beside): string {
@@ -27,13 +32,22 @@ export function pendingDetails(pending: PendingItem, beside: Beside): string {
 /** One complete waiting request; one of its lines says what approving it opens. */
 export function pendingRecord(pending: PendingItem, { words, labels = NO_LABELS }: Beside): string {
   const item = pending.item as DecisionItem | undefined
-  const facts = item === undefined ? listedText(pending, labels) : record(factsOf(item, labels))
+  if (item === undefined) return `${listedText(pending, labels)}\n${ownWordsText(words)}`
+  const sentences = requestSentences(item, agentName(item.agent.handle, labels)).map(printable)
+  const facts = `${hanging(sentences.join(' '), 0, SENTENCES_WIDE)}\n\n${record(factsOf(item, labels))}`
   return `${facts}\n${ownWordsText(words)}`
+}
+
+/** What she has allowed by approving it, and the command that ends it; empty for one without a record. */
+export function approvedText({ item }: Partial<Pick<PendingItem, 'item'>>, labels: Labels): string {
+  if (item === undefined) return ''
+  const { handle } = item.agent
+  const sentences = approvedSentences(item, agentName(handle, labels), shortName(handle))
+  return sentences.map(sentence => `${printable(sentence)}\n`).join('')
 }
 
 function factsOf(item: DecisionItem, labels: Labels): Record<string, unknown> {
   const { agent, terms, assurance, expires_in } = item
-  const { binding, provenance, accountability } = assurance
   return {
     family: item.family,
     kind: kindText(item),
@@ -53,12 +67,22 @@ function factsOf(item: DecisionItem, labels: Labels): Record<string, unknown> {
     consequence: item.consequence ?? (item.operation && 'nobody says what it leads to'),
     'it may': item.scopes,
     'it may not': terms.prohibited,
-    lasts: item.single_use ? `for one call, within ${expires_in} s` : `${expires_in} s`,
+    lasts: item.single_use ? `for one call, within ${secondsText(expires_in)}` : secondsText(expires_in),
     because: becauseText(item),
     ...opensOf(item),
-    since: printableTime(item.requested_at),
-    assurance: `binding ${binding}, provenance ${provenance}, accountability ${accountability}`,
+    since: localTime(item.requested_at),
+    'vouched for': vouchedText(assurance),
   }
+}
+
+/** What the checks of the authority found out about the agent, weakest first. */
+function vouchedText({ provenance, accountability }: DecisionItem['assurance']): string {
+  const by = [
+    ...(provenance >= 1 ? ['by its issuer'] : []),
+    ...(accountability >= 2 ? ['by its operator, who lists its key'] : []),
+    ...(accountability === 1 ? ['by no operator, though one publishes a document about it'] : []),
+  ]
+  return by.length === 0 ? 'by nobody' : by.join(', ')
 }
 
 const AGAIN = 'connection (an agent whose access was ended before)'
@@ -121,7 +145,6 @@ const UNBOUND =
 /** A request of an authority that gives no record, as it lists it. */
 function listedText(pending: PendingItem, labels: Labels): string {
   const { assurance, enforced, identity } = pending as Partial<PendingItem>
-  const { binding, provenance, accountability } = assurance ?? {}
   const facts = record({
     family: pending.family,
     kind: kindText(pending),
@@ -136,11 +159,11 @@ function listedText(pending: PendingItem, labels: Labels): string {
     operation: pending.operation ? operationText(pending.operation) : undefined,
     prohibited: pending.prohibited.map(prohibition => keptText(prohibition, enforced ?? {})),
     enforced: enforcedText(enforced ?? {}),
-    lasts: `${pending.expires_in} s`,
+    lasts: secondsText(pending.expires_in),
     because: becauseText(pending),
     ...opensOf(pending),
-    since: printableTime(pending.requested_at),
-    assurance: assurance && `binding ${binding}, provenance ${provenance}, accountability ${accountability}`,
+    since: localTime(pending.requested_at),
+    'vouched for': assurance && vouchedText(assurance),
   })
   return `${UNBOUND}\n\n${facts}`
 }

@@ -2,13 +2,13 @@
  * Owns how the owner's records read on a terminal, escaped. Contract: "Owner API". A waiting request by
  * itself is show-request.ts.
  */
+import { columnsTable, type Column } from './columns.ts'
 import { NO_LABELS, type Labels } from './labels.ts'
 import { wasRevoked } from '../rules/rule-words.ts'
-import { printable, printableTime, printableValue, table } from '../terminal/printable.ts'
+import { printable, printableValue } from '../terminal/printable.ts'
 import type {
   BannedOrigin,
   Connection,
-  LedgerEntry,
   PendingItem,
   ReceiptRecord,
   Resource,
@@ -22,17 +22,22 @@ import type {
 export function pendingTable(all: PendingItem[], columns?: number, labels: Labels = NO_LABELS): string {
   if (all.length === 0) return 'Nothing waits for you.\n'
   const items = all.map(asRecorded)
-  const { heading, cells } = labelColumn(items, labels)
-  const rows = items.map(item => [
-    item.family,
-    item.account === undefined ? kindInTable(item) : `joint (${item.account})`,
-    item.resource_id,
-    wantsText(item),
-    item.handle,
-    ...cells(item),
-    printableTime(item.requested_at),
-  ])
-  return table(['family', 'kind', 'resource', 'wants', 'agent', ...heading, 'since'], rows, columns)
+  return columnsTable<PendingItem>(
+    items,
+    [
+      { heading: 'family', of: item => item.family, as: 'name' },
+      {
+        heading: 'kind',
+        of: item => (item.account === undefined ? kindInTable(item) : `joint (${item.account})`),
+      },
+      { heading: 'resource', of: item => item.resource_id },
+      { heading: 'wants', of: wantsText },
+      { heading: 'agent', of: item => item.handle, as: 'name' },
+      ...labelColumns(items, labels),
+      { heading: 'since', of: item => item.requested_at, as: 'time' },
+    ],
+    columns,
+  )
 }
 
 /** With the members of its record in place of those that are listed beside it. */
@@ -47,13 +52,14 @@ function asRecorded(pending: PendingItem): PendingItem {
   return { ...pending, ...recorded, requested_at }
 }
 
+interface Named {
+  handle?: string | null | undefined
+}
+
 /** Her names for the agents of a table: a column that is there only if she has named one of them. */
-function labelColumn(
-  named: readonly { handle?: string | null | undefined }[],
-  labels: Labels,
-): { heading: string[]; cells: (one: { handle?: string | null | undefined }) => (string | undefined)[] } {
-  const has = named.some(({ handle }) => labels.has(handle ?? ''))
-  return { heading: has ? ['label'] : [], cells: ({ handle }) => (has ? [labels.get(handle ?? '')] : []) }
+export function labelColumns<Row extends Named>(rows: readonly Row[], labels: Labels): Column<Row>[] {
+  const has = rows.some(({ handle }) => labels.has(handle ?? ''))
+  return has ? [{ heading: 'label', of: ({ handle }) => labels.get(handle ?? '') }] : []
 }
 
 /** The request in one line, and what else approving it opens. */
@@ -66,10 +72,6 @@ function kindInTable({ kind, because }: PendingItem): string {
   return kind === 'connection' && wasRevoked(because) ? 'connection again' : kind
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 /** An operation as a call: `place_trade {"symbol":"VTI","qty":2}`. */
 export function operationText(operation: PendingItem['operation']): string {
   if (operation === null || operation === undefined) return '-'
@@ -80,20 +82,19 @@ export function operationText(operation: PendingItem['operation']): string {
 /** The agents the owner knows, one line each. */
 export function connectionTable(connections: Connection[], columns?: number): string {
   if (connections.length === 0) return 'No agent has a connection with you.\n'
-  const rows = connections.map(one => [
-    one.handle,
-    one.status,
-    one.label,
-    reachText(one.reach),
-    one.tiers_approved,
-    one.tiers_granted,
-    one.operators,
-    printableTime(one.first_seen),
-    printableTime(one.last_access),
-  ])
-  return table(
-    ['handle', 'status', 'label', 'reaches', 'approved', 'granted', 'operators', 'first seen', 'last access'],
-    rows,
+  return columnsTable<Connection>(
+    connections,
+    [
+      { heading: 'handle', of: one => one.handle, as: 'name' },
+      { heading: 'status', of: one => one.status },
+      { heading: 'label', of: one => one.label, shown: 'filled' },
+      { heading: 'reaches', of: one => reachText(one.reach) },
+      { heading: 'approved', of: one => one.tiers_approved },
+      { heading: 'granted', of: one => one.tiers_granted, shown: 'wide' },
+      { heading: 'operators', of: one => one.operators, shown: 'filled' },
+      { heading: 'first seen', of: one => one.first_seen, as: 'time', shown: 'wide' },
+      { heading: 'last access', of: one => one.last_access, as: 'time' },
+    ],
     columns,
   )
 }
@@ -153,20 +154,23 @@ export function labelText({ handle, label }: Readonly<Record<string, unknown>>):
 /** The owner's tiers, one line each. */
 export function tierTable(tiers: Tier[], columns?: number): string {
   if (tiers.length === 0) return 'You have no tiers: everything is denied.\n'
-  const rows = tiers.map(tier => [
-    tier.id,
-    tier.name,
-    tier.ask_me ? 'each time' : 'no',
-    tier.resources,
-    tier.terms.purpose,
-    tier.terms.scope,
-    `${tier.terms.expires_in} s`,
-    tier.terms.prohibited,
-    tier.rules.map(rule => `${rule.then} when ${rule.when.join(' and ')}`),
-  ])
-  return table(
-    ['id', 'name', 'asks me', 'resources', 'purpose', 'scope', 'lasts', 'prohibited', 'rules'],
-    rows,
+  return columnsTable<Tier>(
+    tiers,
+    [
+      { heading: 'id', of: tier => tier.id },
+      { heading: 'name', of: tier => tier.name },
+      { heading: 'asks me', of: tier => (tier.ask_me ? 'each time' : 'no') },
+      { heading: 'resources', of: tier => tier.resources },
+      { heading: 'purpose', of: tier => tier.terms.purpose, shown: 'wide' },
+      { heading: 'scope', of: tier => tier.terms.scope },
+      { heading: 'lasts', of: tier => `${tier.terms.expires_in} s` },
+      { heading: 'prohibited', of: tier => tier.terms.prohibited, shown: 'wide' },
+      {
+        heading: 'rules',
+        of: tier => tier.rules.map(rule => `${rule.then} when ${rule.when.join(' and ')}`),
+        shown: 'wide',
+      },
+    ],
     columns,
   )
 }
@@ -174,32 +178,34 @@ export function tierTable(tiers: Tier[], columns?: number): string {
 /** The registered resources, one line each. */
 export function resourceTable(resources: Resource[], columns?: number): string {
   if (resources.length === 0) return 'No resource server has registered anything of yours.\n'
-  const rows = resources.map(one => [
-    one._id,
-    one.name,
-    one.resource_scopes,
-    one.consequence ?? 'undescribed',
-    one.tier ?? 'none: denied',
-    one.source,
-  ])
-  return table(['id', 'name', 'scopes', 'consequence', 'tier', 'source'], rows, columns)
+  return columnsTable<Resource>(
+    resources,
+    [
+      { heading: 'id', of: one => one._id },
+      { heading: 'name', of: one => one.name },
+      { heading: 'scopes', of: one => one.resource_scopes },
+      { heading: 'consequence', of: one => one.consequence ?? 'undescribed' },
+      { heading: 'tier', of: one => one.tier ?? 'none: denied' },
+      { heading: 'source', of: one => one.source, shown: 'wide' },
+    ],
+    columns,
+  )
 }
 
 /** The resource servers, one line each. */
 export function resourceServerTable(servers: ResourceServer[], columns?: number): string {
   if (servers.length === 0) return 'No resource server serves you, and none asks to.\n'
-  const rows = servers.map(one => [
-    one.client_id,
-    one.name,
-    one.status,
-    one.auth,
-    registryText(one),
-    printableTime(one.registered_at),
-    printableTime(one.last_pat_issued),
-  ])
-  return table(
-    ['client id', 'name', 'status', 'proves itself by', 'its listing', 'registered', 'last seen'],
-    rows,
+  return columnsTable<ResourceServer>(
+    servers,
+    [
+      { heading: 'client id', of: one => one.client_id },
+      { heading: 'name', of: one => one.name, shown: 'wide' },
+      { heading: 'status', of: one => one.status },
+      { heading: 'proves itself by', of: one => one.auth, shown: 'wide' },
+      { heading: 'its listing', of: registryText },
+      { heading: 'registered', of: one => one.registered_at, as: 'time', shown: 'wide' },
+      { heading: 'last seen', of: one => one.last_pat_issued, as: 'time' },
+    ],
     columns,
   )
 }
@@ -207,8 +213,14 @@ export function resourceServerTable(servers: ResourceServer[], columns?: number)
 /** The banned origins, one line each. */
 export function bannedOriginTable(banned: BannedOrigin[], columns?: number): string {
   if (banned.length === 0) return 'You have banned no origin.\n'
-  const rows = banned.map(({ origin, banned_at }) => [origin, printableTime(banned_at)])
-  return table(['origin', 'banned'], rows, columns)
+  return columnsTable<BannedOrigin>(
+    banned,
+    [
+      { heading: 'origin', of: one => one.origin },
+      { heading: 'banned', of: one => one.banned_at, as: 'time' },
+    ],
+    columns,
+  )
 }
 
 function registryText({ status, registry }: ResourceServer): string {
@@ -219,34 +231,6 @@ function registryText({ status, registry }: ResourceServer): string {
   return conflicts ? `${state}, ${conflicts} not taken` : state
 }
 
-/**
- * The ledger, one line per entry; members of a particular kind come last, without nested records (`--json`
- * has all).
- */
-export function ledgerTable(entries: LedgerEntry[], columns?: number, labels: Labels = NO_LABELS): string {
-  if (entries.length === 0) return 'Nothing is recorded.\n'
-  const { heading, cells } = labelColumn(entries, labels)
-  const rows = entries.map(entry => ledgerCells(entry, cells(entry)))
-  return table(['seq', 'time', 'kind', 'family', 'handle', ...heading, 'more'], rows, columns)
-}
-
-/** One entry of the ledger, as a line by itself. */
-export function ledgerLine(entry: LedgerEntry, labels: Labels = NO_LABELS): string {
-  const cells = ledgerCells(entry, labelColumn([entry], labels).cells(entry))
-  return `${cells.map(printableValue).join('  ').trimEnd()}\n`
-}
-
-function ledgerCells({ seq, ts, kind, family, handle, ...more }: LedgerEntry, label: unknown[]): unknown[] {
-  return [seq, printableTime(ts), kind, family, handle, ...label, moreText(more)]
-}
-
-function moreText(more: Record<string, unknown>): string {
-  return Object.entries(more)
-    .filter(([, value]) => value !== null && value !== undefined && value !== '' && !isRecord(value))
-    .map(([name, value]) => `${printable(name)}=${printableValue(value)}`)
-    .join(' ')
-}
-
 /** Receipts, one line each, with the result of verifying them if that was asked. */
 export function receiptTable(
   records: ReceiptRecord[],
@@ -255,18 +239,19 @@ export function receiptTable(
   found?: string[],
 ): string {
   if (records.length === 0) return 'No receipt is kept.\n'
-  const { heading, cells } = labelColumn(records, labels)
-  return table(
-    ['seq', 'issued', 'family', 'grant', 'handle', ...heading, ...(found === undefined ? [] : ['found'])],
-    records.map(({ seq, issued_at, family, jti, handle }, at) => [
-      seq,
-      printableTime(issued_at),
-      family,
-      jti,
-      handle,
-      ...cells({ handle }),
-      ...(found === undefined ? [] : [found[at]]),
-    ]),
+  return columnsTable<ReceiptRecord>(
+    records,
+    [
+      { heading: 'seq', of: one => one.seq },
+      { heading: 'issued', of: one => one.issued_at, as: 'time' },
+      { heading: 'family', of: one => one.family, as: 'name' },
+      { heading: 'grant', of: one => one.jti, shown: 'wide' },
+      { heading: 'handle', of: one => one.handle, as: 'name' },
+      ...labelColumns(records, labels),
+      ...(found === undefined
+        ? []
+        : [{ heading: 'found', of: (one: ReceiptRecord) => found[records.indexOf(one)] }]),
+    ],
     columns,
   )
 }

@@ -49,6 +49,13 @@ const ENTRY = z.object({
     .nonnegative()
     .transform(at => (at > TIME_MAX ? undefined : at))
     .optional(),
+  /** The same in milliseconds, if the enforcement point tells it so exactly; a time that is none is left out. */
+  at_ms: z
+    .number()
+    .int()
+    .nonnegative()
+    .transform(at => (at > TIME_MAX * 1_000 ? undefined : at))
+    .optional(),
   instance: INSTANCE.optional(),
   n: NUMBER.optional(),
 })

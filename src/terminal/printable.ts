@@ -46,6 +46,37 @@ export function printableTime(value: unknown): string {
     .replace(/\.\d+Z$/, 'Z')
 }
 
+/** How a time is shown to a person; `precise` is for times that are compared with each other. */
+export interface TimeForm {
+  precise?: boolean
+  /** An IANA name; that of this machine if left out. */
+  zone?: string | undefined
+}
+
+/**
+ * A time in seconds since the epoch or in ISO 8601, in the time zone of the reader: `2026-11-21 10:30`, or
+ * `2026-11-21 10:30:00.125` if it must be precise; any other value printable as it is.
+ */
+export function localTime(value: unknown, { precise = false, zone }: TimeForm = {}): string {
+  const date = new Date(typeof value === 'number' ? value * 1000 : String(value))
+  if (value === null || value === undefined || value === '' || Number.isNaN(date.getTime()))
+    return printableValue(value)
+  const parts = new Intl.DateTimeFormat('en-GB', {
+    ...(zone === undefined ? {} : { timeZone: zone }),
+    ...{ year: 'numeric', month: '2-digit', day: '2-digit', hourCycle: 'h23' },
+    ...{ hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 },
+  }).formatToParts(date)
+  const of = (type: Intl.DateTimeFormatPartTypes): string =>
+    parts.find(part => part.type === type)?.value ?? ''
+  const minute = `${of('year')}-${of('month')}-${of('day')} ${of('hour')}:${of('minute')}`
+  return precise ? `${minute}:${of('second')}.${of('fractionalSecond')}` : minute
+}
+
+/** The time zone of this machine: `Europe/Zurich`. */
+export function localZone(): string {
+  return Intl.DateTimeFormat().resolvedOptions().timeZone
+}
+
 /** A JSON value as one printable line: text as it is, lists joined, nothing as `-`. */
 export function printableValue(value: unknown): string {
   if (value === null || value === undefined || value === '') return '-'
@@ -92,13 +123,26 @@ export function record(members: Readonly<Record<string, unknown>>, indent = ''):
   return named.map(([name, value]) => `${indent}${name.padEnd(width)}  ${printableValue(value)}\n`).join('')
 }
 
+/** The text in lines of at most `columns` characters, broken at blanks; each line after the first is indented. */
+export function hanging(text: string, indent: number, columns: number): string {
+  const lines: string[] = ['']
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1)!
+    const isFirst = last.trim() === ''
+    if (isFirst || lengthOf(last) + 1 + lengthOf(word) <= columns)
+      lines[lines.length - 1] = isFirst ? last + word : `${last} ${word}`
+    else lines.push(' '.repeat(indent) + word)
+  }
+  return lines.join('\n')
+}
+
 /** Marks where a cell was cut. */
 export const CUT = '…'
 
 /** No column becomes narrower than this, because the rest of a name must still identify it. */
 const CUT_TO_MIN = 10
 /** A time that was cut is useless. */
-const NEVER_CUT = /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ$/
+const NEVER_CUT = /^\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d(Z|\.\d{3}))?$/
 
 /**
  * How wide each column is so that a line is at most `columns` wide, the widest cut first; undefined if that

@@ -64,6 +64,20 @@ describe('/audit/access', () => {
     }
   })
 
+  it('says at which millisecond it was, if the enforcement point does, beside when it was reported', async () => {
+    const { rpt } = await testAgent(authority).granted()
+    const { family } = readRptClaims(rpt)
+    const at_ms = Date.now() - 200
+    const call = { family, tool: 'portfolio_read', at: Math.floor(at_ms / 1_000), at_ms }
+    const entries = [call, { ...call, at_ms: 9e15 }]
+    expect((await protectionCall(authority, '/audit/access', { entries })).body).toMatchObject({
+      recorded: 2,
+    })
+    const told = (await touched()).filter(entry => (entry as { family: string }).family === family)
+    expect(told.map(entry => (entry as { at_ms?: number }).at_ms)).toEqual([at_ms, undefined])
+    expect(Date.parse((told[0] as { ts: string }).ts)).toBeGreaterThanOrEqual(at_ms)
+  })
+
   it('with NUL, or of a time that is none, is told all the same, and costs no other report', async () => {
     const { rpt } = await testAgent(authority).granted()
     const { family } = readRptClaims(rpt)

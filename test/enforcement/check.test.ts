@@ -152,6 +152,7 @@ describe('An authorized call is let through', () => {
         tool: 'place_trade',
         summary: s256Json(TRADE_PARAMS),
         at: expect.any(Number),
+        at_ms: expect.any(Number),
         instance: expect.any(String),
         n: 1,
       },

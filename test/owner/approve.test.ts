@@ -116,6 +116,18 @@ describe('A yes at a terminal', () => {
     expect(parseJws(statement!).payload['iss']).toMatch(/^jkt:[\w-]{43}$/)
   })
 
+  it('is answered with what the agent may do now, and how to end it', async () => {
+    answers['/owner/pending'] = { body: [shown] }
+    answers['/owner/connections'] = { body: [] }
+    const { printed } = await atTerminal(true, 'approve', ITEM.family)
+    expect(printed).toBe(
+      'fam_abcdefgh approved.\n' +
+        'Agent jkt:one may trade and read "alice/notes" for 5 minutes from when it collects its grant.\n' +
+        'After that it gets a new one without asking you.\n' +
+        'To end it: usher owner revoke jkt:one\n',
+    )
+  })
+
   it('for one tier alone says and signs so', async () => {
     answers['/owner/pending'] = { body: [shown] }
     expect((await atTerminal(true, 'approve', '--only', ITEM.family)).code).toBe(0)

@@ -3,6 +3,7 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
 import { importPublicJwk } from '../../src/wire/keys.ts'
+import { localTime } from '../../src/terminal/printable.ts'
 import { parsePinnedKeys } from '../../src/wire/pinned-keys.ts'
 import { ownerCommand, OWNER_ISSUER } from '../support/owner-command.ts'
 import type { Reply } from '../support/scripted-http.ts'
@@ -84,9 +85,9 @@ describe('pending', () => {
     answers['/owner/pending'] = { body: [trade] }
     const { printed } = await owner('pending', 'fam_7')
     expect(printed).toContain('The authority gives no record of this request: it lists what follows')
-    expect(printed).toContain('operation   place_trade {"symbol":"VTI","note":"\\u001b[2K\\u{202e}"}\n')
-    expect(printed).toContain('assurance   binding 1, provenance 0, accountability 0\n')
-    expect(printed).toContain('identity    pseudonymous\noperator    https://op.example\n')
+    expect(printed).toContain('operation    place_trade {"symbol":"VTI","note":"\\u001b[2K\\u{202e}"}\n')
+    expect(printed).toContain('vouched for  by nobody\n')
+    expect(printed).toContain('identity     pseudonymous\noperator     https://op.example\n')
     expect(printed).toContain('its own words are not shown')
     expect(printed).not.toContain('because\\u{a}')
     expect(printed).toContain('usher owner approve fam_7\nusher owner deny fam_7\n')
@@ -111,14 +112,14 @@ describe('pending', () => {
     answers['/owner/pending'] = { body: [{ ...trade, prohibited, enforced }] }
     const { printed } = await owner('pending', 'fam_7')
     expect(printed).toContain(
-      'prohibited  leverage\\u{1b} (only promised), withdraw (enforced: no grant under these terms has that scope), ' +
+      'prohibited   leverage\\u{1b} (only promised), withdraw (enforced: no grant under these terms has that scope), ' +
         'cancel_trade (enforced: this grant is for one other call), newer\n' +
-        'enforced    scope trade; at most 300 s; once; exactly this operation\n',
+        'enforced     scope trade; at most 300 s; once; exactly this operation\n',
     )
     // From an authority that says less, or more than is known here.
     answers['/owner/pending'] = { body: [trade] }
     expect((await owner('pending', 'fam_7')).printed).toContain(
-      'prohibited  leverage\nenforced    {"scope":true}\n',
+      'prohibited   leverage\nenforced     {"scope":true}\n',
     )
   })
 
@@ -130,7 +131,9 @@ describe('pending', () => {
     expect(narrow.said).toMatch(/^Shortened to fit; --wide shows everything/)
     const whole = await owner('pending')
     expect(await ownerAt(80, 'pending', '--wide')).toEqual(whole)
-    expect(await ownerAt(200, 'pending')).toEqual(whole)
+    expect((await ownerAt(200, 'pending')).printed).toContain(
+      'place_trade {"symbol":"VTI","note":"\\u001b[2K\\u{202e}"}',
+    )
     expect((await ownerAt(80, 'pending', '--json')).said).toBe('')
   })
 
@@ -202,6 +205,40 @@ describe('revoke', () => {
     answers['/owner/connections/revoke'] = { body: { handle: 'jkt:abc', status: 'revoked', ...counts } }
     expect(await owner('revoke', 'jkt:abc')).toEqual({ code: 0, printed: sentence, said: '' })
     expect(JSON.parse(api.received[0]!.body.toString())).toEqual({ handle: 'jkt:abc' })
+  })
+})
+
+describe('the agents she knows', () => {
+  const one = {
+    handle: `jkt:VWo19Q8H${'x'.repeat(35)}`,
+    status: 'active',
+    label: null,
+    reach: null,
+    tiers_approved: ['reading'],
+    tiers_granted: ['reading', 'statements'],
+    operators: [],
+    first_seen: '2026-11-21T09:00:00Z',
+    last_access: '2026-11-22T09:00:00Z',
+  }
+
+  it('fit 80 columns with nothing cut, by the names that commands take', async () => {
+    answers['/owner/connections'] = { body: [one] }
+    const { printed, said } = await ownerAt(80, 'connections')
+    expect(printed).toBe(
+      'HANDLE        STATUS  REACHES             APPROVED  LAST ACCESS\n' +
+        `jkt:VWo19Q8H  active  all that you allow  reading   ${localTime(one.last_access)}\n`,
+    )
+    expect(said).toBe('')
+    answers['/owner/connections'] = { body: [{ ...one, label: 'Tax bot' }] }
+    expect((await ownerAt(80, 'connections')).printed).toContain('Tax bot')
+  })
+
+  it('are told in full to a file or a program', async () => {
+    answers['/owner/connections'] = { body: [one] }
+    const { printed } = await owner('connections')
+    for (const said of [one.handle, 'reading, statements', '2026-11-21 09:00:00Z'])
+      expect(printed).toContain(said)
+    expect(await ownerAt(80, 'connections', '--wide')).toEqual(await owner('connections'))
   })
 })
 

@@ -2,11 +2,12 @@
  * `usher owner ledger`: the whole of it, its newest part, and what happens from now on (contract, "Events",
  * "Owner API").
  */
-import { describe, expect, it, vi } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
+import { localTime } from '../../src/terminal/printable.ts'
 import { ownerCommand } from '../support/owner-command.ts'
 import type { Received, Reply } from '../support/scripted-http.ts'
 
-const { answers, api, owner } = ownerCommand()
+const { answers, api, owner, ownerAt } = ownerCommand()
 
 const HOUR = 3_600_000
 
@@ -39,6 +40,41 @@ async function seqs(...args: string[]): Promise<number[]> {
   const { printed } = await owner('ledger', ...args, '--json')
   return (JSON.parse(printed) as { seq: number }[]).map(({ seq }) => seq)
 }
+
+describe('the ledger at a terminal', () => {
+  const ts = '2026-11-28T17:34:05.400Z'
+  const call = Date.parse(ts) - 200
+  beforeEach(() => {
+    const handle = 'jkt:VWo19Q8HVWo19Q8HVWo19Q8HVWo19Q8HVWo19Q8HVWo'
+    const entries = [
+      { seq: 1, ts, kind: 'touched', handle, tool: 'portfolio_read\u202e', at: 1, at_ms: call },
+      { seq: 2, ts, kind: 'revoked', handle: `${handle.slice(0, -1)}x`, by: 'owner' },
+      { seq: 3, ts, kind: 'newer', what: 'else\u001b' },
+    ]
+    answers['/owner/ledger'] = { body: { entries, next: null } }
+    answers['/owner/connections'] = { body: [{ handle, label: 'Tax bot' }] }
+  })
+
+  it('is told in sentences, with her names, in her time zone, at the time of the call', async () => {
+    const { printed } = await ownerAt(80, 'ledger')
+    const at = (ms: number): string => localTime(ms / 1_000, { precise: true })
+    const unbroken = printed.replaceAll(/\n {25}/g, ' ')
+    expect(unbroken.split('\n').slice(1)).toEqual([
+      `${at(call)}  "Tax bot" used portfolio_read\\u{202e}. Reported 0.2 s later.`,
+      `${at(call + 200)}  You ended the access of Agent jkt:VWo19Q8H.`,
+      `${at(call + 200)}  newer what=else\\u{1b}`,
+      '',
+    ])
+    expect(printed).toMatch(/^Times of \S+\. --wide shows every member of an entry\.\n/)
+    expect(Math.max(...printed.split('\n').map(line => line.length))).toBeLessThanOrEqual(80)
+  })
+
+  it('is whole with --wide', async () => {
+    const wide = await ownerAt(80, 'ledger', '--wide')
+    expect(wide).toEqual(await owner('ledger'))
+    expect(wide.printed).toContain(`at_ms=${call}`)
+  })
+})
 
 describe('the newest part of the ledger', () => {
   it.each([

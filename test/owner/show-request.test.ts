@@ -9,6 +9,7 @@ import { s256 } from '../../src/wire/encoding.ts'
 import { thumbprintHandle } from '../../src/wire/handles.ts'
 import { ITEM } from '../support/decision-samples.ts'
 import { ownerCommand } from '../support/owner-command.ts'
+import { localTime } from '../../src/terminal/printable.ts'
 import { agreementContent, newKey } from '../support/wire-samples.ts'
 
 const { answers, api, owner } = ownerCommand()
@@ -68,11 +69,55 @@ describe('One request at a terminal', () => {
     expect(printed).toContain('place_trade {"qty":5,"symbol":"VTI"}')
     for (const said of ['bea/trading', 'Trade as told', 'resale', 'compensatable', agent.thumbprint])
       expect(printed).toContain(said)
-    expect(printed).toMatch(/^lasts +for one call, within 300 s$/m)
+    expect(printed).toMatch(/^lasts +for one call, within 5 minutes$/m)
     expect(printed).toMatch(/^since +2026-/m)
     const table = (await owner('pending')).printed
     expect(table).toContain('bea/trading')
     for (const text of [printed, table]) expect(text).not.toMatch(/LISTED|999999|2001-01-01/)
+  })
+
+  it('is told in sentences first: who asks for what, who vouches, what it promises, what else it opens', async () => {
+    const short = `jkt:${agent.thumbprint.slice(0, 8)}`
+    const told = (printed: string): string => printed.split('\n\n')[0]!.replaceAll('\n', ' ')
+    expect(told(await printedOf())).toBe(
+      `Agent ${short} asks to use place_trade once within 5 minutes, with exactly the parameters below. ` +
+        'Nobody vouches for it. It promises to keep from resale; usher cannot check that. It can do nothing else without asking you.',
+    )
+    const {
+      operation: _call,
+      params_s256: _digest,
+      agent: _agent,
+      agreement_s256: _agreed,
+      ...standing
+    } = ITEM
+    const read: Partial<DecisionItem> = {
+      ...standing,
+      kind: 'connection',
+      scopes: ['read'],
+      single_use: false,
+      expires_in: 3_600,
+      opens: ['reading', 'statements'],
+      terms: { ...ITEM.terms, prohibited: [] },
+      operator: { origin: 'https://op.example\u202e', attested: false },
+    }
+    // Left out of what is listed, too.
+    const { operation: _none, params_s256: _nothing, ...item } = listed(read).item
+    const request = { ...listed(read), item, item_s256: itemDigest(item) }
+    answers['/owner/pending'] = { body: [request] }
+    expect(told(await printedOf())).toBe(
+      `A new agent, ${short}, asks to read "bea/trading" for 1 hour. Nobody vouches for it. ` +
+        'It says that https://op.example\\u{202e} runs it; nobody there confirms that. It promises nothing more. ' +
+        'Approving also opens, without asking you again: reading, statements.',
+    )
+  })
+
+  it('has no level of assurance that nobody knows, but who vouches', async () => {
+    expect(await printedOf()).toMatch(/^vouched for +by nobody$/m)
+    waits({ assurance: { binding: 1, provenance: 1, accountability: 2 } })
+    const printed = await printedOf()
+    expect(printed).toMatch(/^vouched for +by its issuer, by its operator, who lists its key$/m)
+    expect(printed).not.toMatch(/binding|provenance|accountability/)
+    expect(printed).toContain(`since        ${localTime(ITEM.requested_at)}\n`)
   })
 
   it('says whether its operator lists its key, and who else has a say', async () => {

@@ -4,6 +4,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
+  hanging,
+  localTime,
   printable,
   printableJson,
   printableLines,
@@ -95,6 +97,35 @@ describe('a table', () => {
     expect(table(['handle', 'since', 'until'], rows, 50)).toBe(
       `handle  jkt:0123456789abcdef\nsince   ${time}\nuntil   ${time}\n\nhandle  jkt:b\nsince   ${time}\n`,
     )
+  })
+})
+
+describe('lines of sentences', () => {
+  it('are broken at blanks to the width, with every word in its place', () => {
+    expect(hanging('17:34  one two three', 7, 14)).toBe('17:34  one two\n       three')
+    expect(hanging('wider-than-the-terminal', 2, 5)).toBe('wider-than-the-terminal')
+  })
+})
+
+describe('a time in the zone of its reader', () => {
+  it.each([
+    ['Europe/Zurich', '2026-11-21 10:30', '2026-11-21 10:30:00.125'],
+    ['America/New_York', '2026-11-21 04:30', '2026-11-21 04:30:00.125'],
+    ['Pacific/Auckland', '2026-11-21 22:30', '2026-11-21 22:30:00.125'],
+  ])('is in %s %s', (zone, minute, precise) => {
+    const instant = '2026-11-21T09:30:00.125Z'
+    expect(localTime(instant, { zone })).toBe(minute)
+    expect(localTime(Date.parse(instant) / 1_000, { zone, precise: true })).toBe(precise)
+  })
+
+  it('that is none is shown as it is', () => {
+    expect(localTime(null)).toBe('-')
+    expect(localTime('soon\u001b')).toBe('soon\\u{1b}')
+  })
+
+  it('is never cut', () => {
+    const row = ['x'.repeat(60), localTime('2026-11-21T09:30:00Z', { zone: 'UTC' })]
+    expect(table(['what', 'when'], [row], 40)).toContain('2026-11-21 09:30\n')
   })
 })
 

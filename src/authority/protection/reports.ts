@@ -28,10 +28,11 @@ export async function recordReports(
   const unnamed = reports.filter(({ jti }) => jti === undefined).map(({ family }) => family)
   const grants = await grantsOfFamilies(tx, by.owner, unnamed)
   const calls = reports.map(report => {
-    const { family, tool, summary, at = now(), instance, n } = report
+    const { family, tool, summary, at = now(), at_ms, instance, n } = report
     const jti = report.jti ?? grants.get(family) ?? ''
     const told = { tool, at, jti, client_id: by.client_id }
     const named = {
+      ...(at_ms === undefined ? {} : { at_ms }),
       ...(summary === undefined ? {} : { summary }),
       ...(instance === undefined ? {} : { instance, n }),
     }

@@ -12,7 +12,10 @@ export interface ReportsOf {
   owner: Owner
 }
 
-/** The report of one call that was let through; `at` in seconds since the epoch. */
+/**
+ * The report of one call that was let through; `at` in seconds since the epoch, `at_ms` in milliseconds, so
+ * that the owner sees whether it came before what she did in the same second.
+ */
 export interface AccessReport {
   family: Family
   /** Left out if neither the authority's answer nor the grant has one. */
@@ -20,6 +23,8 @@ export interface AccessReport {
   tool: string
   summary: string
   at: number
+  /** Left out in reports that an earlier version kept. */
+  at_ms?: number | undefined
 }
 
 /**

@@ -41,6 +41,7 @@ const RECORD = z.object({
   tool: z.string(),
   summary: z.string(),
   at: z.number(),
+  at_ms: z.number().optional(),
 })
 export type SegmentRecord = AccessReport & { n: number }
 

@@ -1,0 +1,66 @@
+/** Contract, "Events" (row 5): what was promised, decided, done and refused, as the owner reads it. */
+import { describe, expect, it } from 'vitest'
+import { happenedAt, ledgerSentence, reportedText } from '../../src/rules/ledger-sentences.ts'
+import type { LedgerEntry } from '../../src/wire/owner-api.ts'
+
+const TS = '2026-11-28T17:34:05.400Z'
+const MS = Date.parse(TS)
+const entry = (kind: string, members: object = {}): LedgerEntry => ({ seq: 1, ts: TS, kind, ...members })
+const hers = { handle: 'jkt:abc', resource_id: 'alice/portfolio', tier: 'reading' }
+const sentence = (one: LedgerEntry): string | undefined => ledgerSentence(one, () => '"Tax bot"')
+
+describe('A sentence of the ledger', () => {
+  it.each<[string, object, string]>([
+    ['touched', { ...hers, tool: 'portfolio_read' }, '"Tax bot" used portfolio_read.'],
+    ['promised', hers, '"Tax bot" signed your terms "reading" for alice/portfolio.'],
+    ['approved', { ...hers, by: 'owner' }, 'You approved what "Tax bot" asked at alice/portfolio.'],
+    [
+      'approved',
+      { ...hers, by: 'administrator', actor: { kind: 'organization', name: 'Acme', admin: 'carla' } },
+      'carla of Acme approved what "Tax bot" asked at alice/portfolio.',
+    ],
+    ['denied', { ...hers, by: 'owner' }, 'You denied what "Tax bot" asked at alice/portfolio.'],
+    ['denied', { by: 'revocation' }, 'A request ended, because you ended the access of its agent.'],
+    ['revoked', { ...hers, by: 'owner' }, 'You ended the access of "Tax bot".'],
+    [
+      'refused',
+      { strangers: true, reason: 'policy', count: 12 },
+      'An agent that you do not know was refused: policy (12 times).',
+    ],
+    ['blocked', { operator: 'https://op.example' }, 'You blocked https://op.example.'],
+    ['blocked', hers, 'You blocked "Tax bot".'],
+    ['policy_changed', { ...hers, by: 'owner' }, 'You changed the tier "reading".'],
+    ['credential_removed', { name: 'laptop' }, '"laptop" may decide for you no more.'],
+  ])('of %s %j says who did what', (kind, members, told) => {
+    expect(sentence(entry(kind, members))).toBe(told)
+  })
+
+  it('is not invented for a kind that is not known', () => {
+    expect(sentence(entry('newer'))).toBeUndefined()
+    expect(sentence(entry('constructor'))).toBeUndefined()
+  })
+})
+
+describe('The time of an entry', () => {
+  it('is that of the call, and says how much later it was reported', () => {
+    const at = happenedAt(entry('touched', { at: Math.floor(MS / 1_000), at_ms: MS - 200 }))
+    expect(at.ms).toBe(MS - 200)
+    expect(reportedText(at)).toBe(' Reported 0.2 s later.')
+  })
+
+  it('says so if the clocks of the two differ', () => {
+    expect(reportedText(happenedAt(entry('touched', { at_ms: MS + 300 })))).toMatch(
+      /0\.3 s before.*clocks differ/,
+    )
+  })
+
+  it('is known to the second alone from an enforcement point that tells no more', () => {
+    const at = happenedAt(entry('touched', { at: 1_700_000_000 }))
+    expect(at).toEqual({ ms: 1_700_000_000_000, isWholeSecond: true, reportedAfterMs: undefined })
+    expect(reportedText(at)).toBe('')
+  })
+
+  it('is for anything else the time at which it was written', () => {
+    expect(happenedAt(entry('revoked', { at_ms: 1 }))).toMatchObject({ ms: MS, reportedAfterMs: undefined })
+  })
+})
