@@ -15,6 +15,7 @@ import { NOTICE } from './organization/notices.ts'
 import { ACTIVITY } from './owner/activity.ts'
 import type { OwnerApi } from './owner/api.ts'
 import { BANNED_ORIGINS } from './owner/banned-origins.ts'
+import { BLOCKED_AGENTS } from './owner/blocked-agents.ts'
 import { CONNECTIONS, OPERATORS } from './owner/connections.ts'
 import { CREDENTIALS } from './owner/credentials.ts'
 import { ENROLMENT } from './owner/enrolment.ts'
@@ -43,6 +44,7 @@ export const OWNER_ENDPOINTS: readonly Endpoint<OwnerApi>[] = [
   ...POLICIES,
   POLICY_PREVIEW,
   ...CONNECTIONS,
+  ...BLOCKED_AGENTS,
   ...OPERATORS,
   ...RESOURCE_SERVERS,
   ...BANNED_ORIGINS,

@@ -222,6 +222,14 @@ export const WORDS = {
     revokeNow: 'Revoke now',
     revokeAsk:
       'Its access ends now: every grant it holds, and every agent that it introduced. It may ask you again.',
+    blocked: 'Blocked',
+    block: 'Block',
+    blockNow: 'Block now',
+    blockAsk:
+      'Its access ends now, and what it asks from now on is refused without asking you, by its name and by its key.',
+    unblock: 'Unblock',
+    unblockNow: 'Let it ask again',
+    unblockAsk: 'It may ask you again. It has no access by that.',
     ended: (grants: string, connections: number) =>
       connections > 1 ? `${grants} ended, ${connections} connections in all.` : `${grants} ended.`,
     grants: (count: number, more: boolean) =>

@@ -49,7 +49,7 @@ const ENTRY = z.object({
     .nonnegative()
     .transform(at => (at > TIME_MAX ? undefined : at))
     .optional(),
-  /** The same in milliseconds, if the enforcement point tells it so exactly; a time that is none is left out. */
+  /** The same in milliseconds, if the enforcement point knows it so exactly. */
   at_ms: z
     .number()
     .int()

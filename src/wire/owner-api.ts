@@ -42,6 +42,8 @@ export interface Connection {
   admits?: 'all' | 'tier' | undefined
   /** Origins of the operators behind it. */
   operators: string[]
+  /** Since when she has blocked the agent; null if she has not. */
+  blocked_at?: string | null | undefined
 }
 
 /** The owner's new name for one of her connections; null means none. */
@@ -75,6 +77,14 @@ export interface Revoked extends Deactivated {
   handle: Handle
   status: 'revoked'
   /** With those that it introduced. */
+  connections_revoked: number
+}
+
+/** How an agent stands with her now, and what ended with that. */
+export interface Blocked extends Deactivated {
+  handle: Handle
+  blocked: boolean
+  /** With those of the same key, and those that it introduced. */
   connections_revoked: number
 }
 

@@ -56,6 +56,7 @@ describe('GET /owner/connections', () => {
       introduced_by: null,
       reach: null,
       operators: [],
+      blocked_at: null,
     })
     expect(first.headers.get('link')).toBe('</owner/connections?after=jkt%3Ab&limit=2>; rel="next"')
     const all: string[] = []

@@ -62,9 +62,8 @@ describe('Operators beside a connection', () => {
     ]
     for (const [whose, who, operator, blocked] of asked) {
       expect((await standing(whose, who, operator)).operatorBlocked).toBe(blocked)
-      expect(await isAnyBlocked(database.db, whose, { handle: who, operator: operator ?? null })).toBe(
-        blocked,
-      )
+      const of = { handle: who, jkt: 'none', operator: operator ?? null }
+      expect(await isAnyBlocked(database.db, whose, of)).toBe(blocked && 'operator')
     }
   })
 

@@ -132,6 +132,9 @@ export const PROBES: Record<string, ((names: Names) => OwnerCall)[]> = {
     target: '/owner/connections/label',
     json: { handle, label },
   })),
+  // Before block: alice herself knows the agent from then on.
+  'POST /owner/connections/unblock': [post('/owner/connections/unblock', ({ handle }) => ({ handle }))],
+  'POST /owner/connections/block': [post('/owner/connections/block', ({ handle }) => ({ handle }))],
   'POST /owner/connections/revoke': [post('/owner/connections/revoke', ({ handle }) => ({ handle }))],
   'GET /owner/operators': [list('/owner/operators', ({ operator }) => operator)],
   // Before block: alice herself knows an operator from then on.

@@ -5,6 +5,7 @@
  * "Connection" (introduced).
  */
 import { introductionAnswer, type IntroductionAnswer } from '../../rules/connection.ts'
+import { isAgentBlocked } from '../../storage/authority/blocked-agents.ts'
 import { admitConnection, lockOperator, readConnection } from '../../storage/authority/connections.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import { lockIntroducer, readIntroduction } from '../../storage/authority/introductions.ts'
@@ -109,6 +110,7 @@ export async function introductionStands(tx: Tx, weighed: Weighed): Promise<bool
   if (introducer === undefined || agent.operator === undefined) return false
   await lockQueue(tx, owner)
   if ((await lockOperator(tx, owner, agent.operator)).blocked) return false
+  if (await isAgentBlocked(tx, owner, agent)) return false
   await lockIntroducer(tx, owner, introducer.handle)
   return (await weighIntroduction(tx, owner, agent, introducer)).ok
 }

@@ -183,7 +183,8 @@ async function close(db: Db, question: JointQuestion): Promise<VerdictAnswer> {
 }
 
 function toldOf(code: string): Withheld {
-  if (code === 'operator_blocked' || code === 'too_many_operators') return 'operator'
+  if (code === 'agent_blocked' || code === 'operator_blocked' || code === 'too_many_operators')
+    return 'operator'
   if (code === 'clearance_unmet') return 'clearance'
   return code === 'no_scope' ? 'terms' : 'policy'
 }

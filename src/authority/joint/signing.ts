@@ -105,7 +105,8 @@ export async function allow(
     if (!(await isOpen(tx, owner))) return 'facts-moved'
     const held = await readJointAccount(tx, owner, account)
     if (held === undefined || held.tally !== tally || held.changed_s256 !== null) return 'facts-moved'
-    if (await isAnyBlocked(tx, owner, { handle, operator: agent.operator ?? null })) return 'facts-moved'
+    if (await isAnyBlocked(tx, owner, { handle, jkt: agent.jkt, operator: agent.operator ?? null }))
+      return 'facts-moved'
     const item = await readFamily(tx, owner, family)
     if (item?.state === 'awaiting_owner' && item.decision === 'denied') return 'facts-moved'
     const isApproved = item?.state === 'awaiting_owner' && item.decision === 'approved'

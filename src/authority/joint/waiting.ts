@@ -35,14 +35,14 @@ export function hold(
   const { owner, account, family } = question
   const { agent, answer, governed, template } = weighed
   if (answer.kind !== 'ask') throw new Error('only a question that she is asked about is held')
-  const { handle, attested } = agent
+  const { handle, jkt, attested } = agent
   const operator = agent.operator ?? null
   return inTransaction(db, async tx => {
     await lockQueue(tx, owner)
     // It may have been forgotten meanwhile, and then nobody would be told what she decides.
     if ((await readQuestion(tx, question)) === undefined) return 'facts-moved'
     const held = await readJointAccount(tx, owner, account)
-    if (held === undefined || (await isAnyBlocked(tx, owner, { handle, operator }))) return 'facts-moved'
+    if (held === undefined || (await isAnyBlocked(tx, owner, { handle, jkt, operator }))) return 'facts-moved'
     if (await factsMoved(tx, weighed)) return 'facts-moved'
     const counts = await countWaiting(tx, owner, { handle, operator })
     const admitted = queueAnswer(counts, { kind: answer.of, attested, repeats: false })

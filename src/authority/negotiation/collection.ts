@@ -61,7 +61,7 @@ export async function withdrawWaiting(db: Db, family: FamilyRow): Promise<void> 
 function denialOf(by: string | null): { sentence: string; reason?: string } {
   if (by === 'revocation') return { sentence: 'The owner revoked this connection while the request waited.' }
   if (by === 'block')
-    return { sentence: 'The owner blocked the operator of this agent while the request waited.' }
+    return { sentence: 'The owner blocked this agent or its operator while the request waited.' }
   if (by === 'administrator')
     return {
       sentence: 'An administrator of the organization that governs this resource denied this request.',

@@ -52,6 +52,7 @@ export async function readRecord(
   const organizationEpochs = await epochsOf(db, presented)
   const standing = await readStanding(db, family.owner, {
     handle: agent.handle,
+    jkt: agent.jkt,
     tier_id: tier.tier_id,
     windowSeconds: limits.trajectoryWindowSeconds,
     countTo: trajectoryCountTo(tier.rules),
@@ -172,10 +173,16 @@ function heldOn(tier: TierRules, { narrow, forOneTier }: StandingFacts): TierRul
 
 const FIRST_AT_TIER_ASKS: TierRules['rules'][number] = { when: ['standing.first_at_tier'], then: 'ask' }
 
+/** How a request is refused whose agent or operator the owner blocked. */
+export const BLOCKED = {
+  agent: { code: 'agent_blocked', sentence: 'The owner has blocked this agent.' },
+  operator: { code: 'operator_blocked', sentence: 'The owner has blocked the operator of this agent.' },
+} as const
+
 /** The operator on record counts too, so that an agent cannot evade a block by leaving out its client_id. */
 function refusedForOperator(agent: Identified, standing: StandingFacts): Refused | undefined {
-  if (standing.operatorBlocked)
-    return { code: 'operator_blocked', sentence: 'The owner has blocked the operator of this agent.' }
+  if (standing.agentBlocked) return BLOCKED.agent
+  if (standing.operatorBlocked) return BLOCKED.operator
   if (standing.endedByOrganization)
     return {
       code: 'ended_by_organization',

@@ -32,6 +32,7 @@ import type { Decision } from '../../surface/token/negotiation.ts'
 import type { Authority } from '../context.ts'
 import { refuseAgreement, shownMission, type Refusing, type Weighed } from './presentation.ts'
 import { basisOf, recordPromise } from './grant.ts'
+import { BLOCKED } from './evaluation.ts'
 import { readGrounds } from './grant-facts.ts'
 import { tellWithdrawn } from './withdrawals.ts'
 import { admitIntroduced, introductionStands } from '../agents/introductions.ts'
@@ -40,7 +41,7 @@ import type { Handle } from '../../wire/identifiers.ts'
 type Held =
   | { kind: 'held'; as: 'connection' | 'operation' }
   | { kind: 'full'; reason: string }
-  | { kind: 'blocked' }
+  | { kind: 'blocked'; what: 'agent' | 'operator' }
   | { kind: 'facts-moved' }
 
 /** What holding a request takes. */
@@ -63,10 +64,7 @@ export async function holdForOwner(authority: Holding, weighed: Weighed): Promis
     case 'facts-moved':
       return 'facts-moved'
     case 'blocked':
-      return refuseAgreement(authority, weighed.family, weighed.agent, {
-        code: 'operator_blocked',
-        sentence: 'The owner has blocked the operator of this agent.',
-      })
+      return refuseAgreement(authority, weighed.family, weighed.agent, BLOCKED[held.what])
     case 'full':
       authority.quotas.reached('waiting')
       await endFamily(db, owner, weighed.family.family, 'denied')
@@ -98,7 +96,8 @@ async function holdLocked(tx: Tx, { awaitingSeconds }: Holding['limits'], weighe
   await lockQueue(tx, owner)
   const operator = agent.operator ?? null
   // A block takes the queue's lock too, so reading is enough.
-  if (await isAnyBlocked(tx, owner, { handle: agent.handle, operator })) return { kind: 'blocked' }
+  const what = await isAnyBlocked(tx, owner, { handle: agent.handle, jkt: agent.jkt, operator })
+  if (what !== false) return { kind: 'blocked', what }
   if (await factsMoved(tx, weighed)) return { kind: 'facts-moved' }
 
   const { handle } = agent

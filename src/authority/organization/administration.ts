@@ -219,7 +219,7 @@ async function isHersToDecide(
   item: UndecidedItem,
 ): Promise<boolean> {
   const { handle, operator, held } = item
-  if (await isAnyBlockedNow(tx, owner, item)) return true
+  if ((await isAnyBlockedNow(tx, owner, item)) !== false) return true
   if (await isEndedByOwner(tx, owner, { handle, jkt: held.jkt })) return true
   const { resource, tier } = await readGovernedResource(tx, held)
   if (resource === undefined || tier === undefined) return true

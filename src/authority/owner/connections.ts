@@ -53,9 +53,11 @@ const CONNECTION: z.ZodType<Connection> = z
     reach: maybe,
     admits: z.enum(['all', 'tier']),
     operators: z.array(text),
+    blocked_at: maybe,
   })
   .meta({ id: 'Connection' })
-const ENDED = {
+/** What ended with an act of hers. */
+export const ENDED = {
   rpts_deactivated: count,
   rpts_deactivated_more: z.literal(true).optional(),
   ...STILL_WAITING,
@@ -217,7 +219,8 @@ export const OPERATORS: readonly Endpoint<OwnerApi>[] = [
 
 function connectionAnswer(row: ListedConnection): Connection {
   const { handle, identity, label, status, first_seen, last_access } = row
-  const { tiers_granted, tiers_approved, revocations, introduced_by, reach, admits, operators } = row
+  const { tiers_granted, tiers_approved, revocations, introduced_by, reach, admits, operators, blocked_at } =
+    row
   return {
     handle,
     identity,
@@ -232,6 +235,7 @@ function connectionAnswer(row: ListedConnection): Connection {
     reach,
     admits,
     operators,
+    blocked_at,
   }
 }
 
@@ -343,7 +347,7 @@ function disclaim(
 }
 
 /** Writes to the ledger and the stream what ended: each connection, and each item that waited for one. */
-async function recordEnded(
+export async function recordEnded(
   tx: Tx,
   owner: Owner,
   ended: Ended,
@@ -377,7 +381,8 @@ async function recordEnded(
   await appendEvents(tx, owner, events)
 }
 
-function deactivated(ended: Ended): Deactivated {
+/** How many grants ended, as answers say it. */
+export function deactivated(ended: Ended): Deactivated {
   return {
     rpts_deactivated: ended.rptsDeactivated,
     ...(ended.more ? { rpts_deactivated_more: true } : {}),

@@ -90,8 +90,9 @@ async function decideIn(
 ): Promise<Decided> {
   const { decision } = said
   const item = await undecided(tx, owner, family, noLongerWaits)
-  if (decision === 'approved' && (await isAnyBlockedNow(tx, owner, item)))
-    refuse('conflict', 'You blocked the operator of this agent: unblock it first.')
+  const blocked = decision === 'approved' && (await isAnyBlockedNow(tx, owner, item))
+  if (blocked === 'agent') refuse('conflict', 'You blocked this agent: unblock it first.')
+  if (blocked === 'operator') refuse('conflict', 'You blocked the operator of this agent: unblock it first.')
   const bound = await boundTo(api, tx, item, said)
   if (decision === 'approved' && bound.binding !== 'signed') await refuseUnsigned(tx, item)
   const deciding = { tx, owner, by: { by: 'owner', actor }, bound, noLongerWaits }
@@ -180,15 +181,16 @@ export async function decideItem(
 }
 
 /**
- * Whether she blocked the operator of an item. This is read under the queue's lock, which a block takes too.
+ * Whether she blocked the agent of an item, or its operator. This is read under the queue's lock, which a
+ * block takes too.
  */
 export async function isAnyBlockedNow(
   tx: Tx,
   owner: Owner,
-  { handle, operator }: Pick<UndecidedItem, 'handle' | 'operator'>,
-): Promise<boolean> {
+  { handle, operator, held: { jkt } }: Pick<UndecidedItem, 'handle' | 'operator' | 'held'>,
+): ReturnType<typeof isAnyBlocked> {
   if (operator !== null) await lockOperator(tx, owner, operator)
-  return isAnyBlocked(tx, owner, { handle, operator })
+  return isAnyBlocked(tx, owner, { handle, jkt, operator })
 }
 
 /**

@@ -3,7 +3,7 @@
  * (connections).
  */
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { Connection, LedgerEntry, Revoked } from '../../wire/owner-api.ts'
+import type { Blocked, Connection, LedgerEntry, Revoked } from '../../wire/owner-api.ts'
 import { ask, askAll, type Access } from '../api.ts'
 import { LedgerLine } from '../ledger/line.tsx'
 import { Asking, Awaited, Chips, Fault, Nothing, PageHead } from '../parts.tsx'
@@ -80,7 +80,9 @@ function Agent({
     <li class={`item${isActive ? '' : ' past'}${isWanted ? ' wanted' : ''}`} ref={place} data-handle={handle}>
       <div class="item-head">
         <h2>{label === null ? W.unnamed : <Shown text={label} />}</h2>
-        <span class={`tag ${isActive ? 'good' : ''}`}>{isActive ? W.active : W.revoked}</span>
+        <span class={`tag ${isActive ? 'good' : ''}`}>
+          {isActive ? W.active : isBlocked(agent) ? W.blocked : W.revoked}
+        </span>
       </div>
       <p class="mono small handle">
         <Shown text={handle} isName mono />
@@ -126,8 +128,48 @@ function Agent({
             onConfirm={() => run(revoke)}
           />
         ) : null}
+        <BlockButton agent={agent} onEnded={setEnded} onChanged={onChanged} />
       </div>
     </li>
+  )
+}
+
+function isBlocked({ blocked_at }: Connection): boolean {
+  return blocked_at !== null && blocked_at !== undefined
+}
+
+/** Blocks the agent, or lets it ask again; `onEnded` gets what that ended, in a sentence. */
+function BlockButton(props: {
+  agent: Connection
+  onEnded: (sentence: string) => void
+  onChanged: () => void
+}) {
+  const { agent, onEnded, onChanged } = props
+  const { access } = useSession()
+  const { busy, fault, run } = useDeed()
+  const blocked = isBlocked(agent)
+  const act = async (): Promise<void> => {
+    const done = await ask<Blocked>(access, {
+      method: 'POST',
+      path: `owner/connections/${blocked ? 'unblock' : 'block'}`,
+      body: { handle: agent.handle },
+    })
+    const grants = W.grants(done.rpts_deactivated, done.rpts_deactivated_more === true)
+    onEnded(done.blocked ? W.ended(grants, done.connections_revoked) : W.unblockAsk)
+    onChanged()
+  }
+  return (
+    <>
+      <Fault text={fault} />
+      <Asking
+        kind="plain deny"
+        label={blocked ? W.unblock : W.block}
+        asks={blocked ? W.unblockAsk : W.blockAsk}
+        confirm={blocked ? W.unblockNow : W.blockNow}
+        busy={busy}
+        onConfirm={() => run(act)}
+      />
+    </>
   )
 }
 

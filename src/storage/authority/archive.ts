@@ -67,7 +67,7 @@ const PARTS: readonly Part[] = [
   {
     name: 'connections',
     columns:
-      'handle, status, generation, identity, label, first_party, first_seen, admitted_at, last_access, revocations, introduced_by, jkt, reach, admits',
+      'handle, status, generation, identity, label, first_party, first_seen, admitted_at, last_access, revocations, introduced_by, jkt, reach, admits, blocked_at',
     key: ['handle'],
   },
   { name: 'connection_operators', columns: 'handle, origin, since', key: ['handle', 'origin'] },

@@ -324,7 +324,12 @@ export async function listOperators(
   return rows
 }
 
-async function endConnections(tx: Tx, owner: Owner, handles: Handle[]): Promise<Omit<Ended, 'families'>> {
+/** Ends connections that the caller has locked. @returns what ended with them. */
+export async function endConnections(
+  tx: Tx,
+  owner: Owner,
+  handles: Handle[],
+): Promise<Omit<Ended, 'families'>> {
   if (handles.length === 0) return { handles, rptsDeactivated: 0, more: false }
   endsLeases(tx, owner)
   const { live, more } = await countLiveGrants(tx, owner, handles)

@@ -18,6 +18,8 @@ export type EventName =
   | 'withdrawn'
   | 'connection_revoked'
   | 'connection_labelled'
+  | 'connection_blocked'
+  | 'connection_unblocked'
   | 'policy_changed'
   | 'resource_server_pending'
   | 'resource_server_decided'

@@ -5,6 +5,7 @@
  */
 import { sql } from 'kysely'
 import type { Db, Tx } from './database.ts'
+import { isAgentBlocked, type AskingAgent } from './blocked-agents.ts'
 import { lockOperator } from './connections.ts'
 import { lockQueue } from './owners.ts'
 import type { Handle, Owner } from '../../wire/identifiers.ts'
@@ -71,20 +72,21 @@ export async function addOperator(
 }
 
 /**
- * Whether the owner blocked the operator that a request names, or any operator on record for the connection
- * of its handle. This decides nothing unless the caller holds the queue's lock, as a block does.
+ * Whether the owner blocked the agent, the operator that its request names, or any operator on record for the
+ * connection of its handle. This decides nothing unless the caller holds the queue's lock, as a block does.
  */
 export async function isAnyBlocked(
   db: Db,
   owner: Owner,
-  of: { handle: Handle; operator: string | null },
-): Promise<boolean> {
+  of: AskingAgent & { operator: string | null },
+): Promise<'agent' | 'operator' | false> {
+  if (await isAgentBlocked(db, owner, of)) return 'agent'
   const { rows } = await sql`
     SELECT 1 FROM operators o WHERE o.owner = ${owner} AND o.blocked_at IS NOT NULL AND o.origin = ANY(
       ARRAY(SELECT origin FROM connection_operators WHERE owner = ${owner} AND handle = ${of.handle})
         || ${of.operator}::text)
     LIMIT 1`.execute(db)
-  return rows.length === 1
+  return rows.length === 1 && 'operator'
 }
 
 /**

@@ -17,6 +17,8 @@ export interface StandingFacts {
   jkt: string | null
   /** The owner blocked the operator that the request names, or one that is on record for the connection. */
   operatorBlocked: boolean
+  /** The owner blocked this agent, by its handle or by the key that the request is signed with. */
+  agentBlocked: boolean
   /**
    * Her organization ended the agent's reach, or blocked one of these operators; only for what it governs.
    */
@@ -62,6 +64,8 @@ export function readStanding(
 interface StandingQuestion {
   owner: Owner
   handle: Handle
+  /** The key that signed; left out, only the handle is looked at. */
+  jkt?: string | undefined
   tier_id: string
   windowSeconds: number
   /** If counts within the window are requested: the highest number that matters. */
@@ -85,6 +89,7 @@ async function readStandings(db: Db, asked: StandingQuestion[]): Promise<Standin
     asked.map(({ operator }) => operator ?? null),
     asked.map(({ membership }) => membership ?? null),
     asked.map(({ joint }) => joint ?? null),
+    asked.map(({ jkt }) => jkt ?? null),
   ]
   const { rows } =
     countTo === undefined
@@ -108,7 +113,7 @@ const READ_STANDING = gatheringOf(readStandings, {
  */
 const STANDING = {
   withTrajectory: standingStatement('read-standings-and-trajectories', {
-    countTo: '$9::int[]',
+    countTo: '$10::int[]',
     counted: rows => `(SELECT count(*)::int FROM (SELECT ${rows} LIMIT asked.count_to) counted)`,
   }),
   withoutTrajectory: standingStatement('read-standings', {
@@ -126,7 +131,7 @@ function standingStatement(
   name: string,
   { countTo, counted }: { countTo: string; counted: (rows: string) => string },
 ): Prepared<StandingFacts & { place: number }> {
-  const since = `now() - $8::float8 * interval '1 second'`
+  const since = `now() - $9::float8 * interval '1 second'`
   // Reads one kind at a time, the latest first. Only then does the planner, which cannot know the limit,
   // always use the index `ledger_recent`.
   const lately = (kind: string) => `FROM ledger WHERE owner = $1 AND handle = asked.handle
@@ -138,6 +143,8 @@ function standingStatement(
       me.introduced_by, own.jkt,
       EXISTS (SELECT FROM operators o WHERE o.owner = $1 AND o.blocked_at IS NOT NULL
         AND o.origin = ANY(beside.origins || asked.operator)) AS "operatorBlocked",
+      own.blocked_at IS NOT NULL OR EXISTS (SELECT FROM connections c WHERE c.owner = $1
+        AND c.jkt = asked.jkt AND c.blocked_at IS NOT NULL) AS "agentBlocked",
       asked.membership IS NOT NULL AND (coalesce(own.org_ended_in = asked.membership, false)
         OR EXISTS (SELECT FROM operators o WHERE o.owner = $1 AND o.org_blocked_in = asked.membership
           AND o.origin = ANY(beside.origins || asked.operator))) AS "endedByOrganization",
@@ -157,8 +164,8 @@ function standingStatement(
         AND handle = asked.handle AND granted_at > ${since}`)} AS tiers,
       ${counted(lately('touched'))} AS calls,
       asked.count_to AS "countedTo"
-    FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], ${countTo})
-      WITH ORDINALITY AS asked(handle, tier_id, introduced_by, operator, membership, joint, count_to, place)
+    FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], ${countTo})
+      WITH ORDINALITY AS asked(handle, tier_id, introduced_by, operator, membership, joint, jkt, count_to, place)
     LEFT JOIN LATERAL (SELECT * FROM connections WHERE owner = $1 AND handle = asked.handle OFFSET 0) own ON true
     LEFT JOIN LATERAL (SELECT * FROM connection_tiers
       WHERE owner = $1 AND handle = asked.handle AND tier_id = asked.tier_id OFFSET 0) mine ON true

@@ -250,6 +250,8 @@ export interface ConnectionsTable {
   reach: ConnectionReach | null
   /** The membership under which the organization ended its reach. */
   org_ended_in: string | null
+  /** When she blocked the agent; null if she did not. */
+  blocked_at: NullableTimestamp
 }
 
 export interface ConnectionOperatorsTable {
