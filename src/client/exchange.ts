@@ -124,9 +124,24 @@ export async function exchange(
   const signal = request.signal ? AbortSignal.any([request.signal, timeout]) : timeout
   const response = await signedFetch(access, { ...request, signal })
   const json = await readJson(response, requestUrl(access, request), request.signal)
-  if (!response.ok) throw refusalOf(response, json)
+  if (!response.ok) throw missingApi(access, response, json) ?? refusalOf(response, json)
   return { response, json }
 }
+
+/** If the address was a guess, and nothing of the API is there: what to set. */
+function missingApi(
+  { guessed }: ApiAccess,
+  response: Response,
+  json: Json | undefined,
+): ApiError | undefined {
+  const { error_description: said } = isJsonObject(json) ? json : ({} as JsonObject)
+  const isNothing = typeof said !== 'string' || said === NOTHING_SERVED
+  if (guessed === undefined || response.status !== 404 || !isNothing) return undefined
+  return new ApiError('not_found', guessed, { status: response.status })
+}
+
+/** What our listeners answer at a path that they do not have. */
+const NOTHING_SERVED = 'Nothing is served at this path.'
 
 /** The error of an answer that is not a 2xx, in the answer's own words if it has any. */
 export function refusalOf(response: Response, json: Json | undefined): ApiError {

@@ -16,7 +16,7 @@ const SHOWN_MAX = 5
 /** What is shown of a long name: eight characters of what is random in it, which `nameOf` takes back. */
 const SHORT = 12
 
-/** The beginning of a long name, as a sentence has it: `jkt:VWo19Q8H`. A name that says something stays whole. */
+/** The beginning of a long name, as a sentence has it: `jkt:VWo19Q8H`. A name with a meaning stays whole. */
 export function shortName(name: string): string {
   return /^(jkt:|fam_)/.test(name) ? name.slice(0, SHORT) : name
 }

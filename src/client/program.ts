@@ -8,6 +8,7 @@ import { EXIT, UsageError, type Ending, type Terminal } from '../terminal/comman
 import { fromHome } from '../terminal/home.ts'
 import { readKeyFile, writeNewKey } from '../terminal/key-file.ts'
 import { printable, printableJson } from '../terminal/printable.ts'
+import { profilePath, readProfile } from '../terminal/profile-file.ts'
 import { publicJwk, type PrivateKey } from '../wire/keys.ts'
 import { ApiError } from './api-error.ts'
 import type { ClientAction, ClientSession } from './session.ts'
@@ -38,6 +39,8 @@ export interface ProgramOptions<Client> {
   settings: () => ClientSettings
   /** The member of the issuer's metadata that names the API, if there is one. */
   publishedAs?: Published | undefined
+  /** Whether a profile beside the key says where it is enrolled, if nothing else does. */
+  profiled?: boolean
   connect: (access: ApiAccess) => Client
 }
 
@@ -58,6 +61,8 @@ export interface ClientProgram<Client> {
   key: Command
   ownKey: () => Promise<PrivateKey>
   action: ClientAction<Client>
+  /** Where the subcommands would ask now. */
+  place: () => Promise<ClientPlace>
   /** Like `action`, for the first use of a device key, which is made if there is none. */
   actionWithNewKey: ClientAction<Client>
 }
@@ -89,7 +94,7 @@ export function createProgram<Client>(
     run =>
     async (...args) => {
       const given = command.opts<Given>()
-      await run(await openSession(options, given, { terminal, readKey }), ...args)
+      await run(await openSession(options, given, { terminal, readKey, key: path() }), ...args)
     }
   const key = command
     .command('key')
@@ -103,6 +108,7 @@ export function createProgram<Client>(
     key,
     ownKey,
     action: actionOf(() => readKeyFile(path(), `${name} key`)),
+    place: () => placeOf(options, command.opts<Given>(), path()),
     actionWithNewKey: actionOf(ownKey),
   }
 }
@@ -123,21 +129,64 @@ async function keyMadeAt(
   return key
 }
 
-async function openSession<Client>(
-  { party, prefix, settings, publishedAs, connect }: ProgramOptions<Client>,
+/** Where the commands of a program ask, and what says so. */
+export interface ClientPlace {
+  issuer: string | undefined
+  issuerFrom: 'option' | 'variable' | 'profile' | undefined
+  /** Undefined if the metadata of the issuer says where it is. */
+  api: string | undefined
+  apiFrom: 'option' | 'variable' | 'profile' | 'metadata'
+  /** The path of the device key. */
+  key: string
+  /** The path of the profile of that key, whether there is one or not. */
+  path: string
+}
+
+/** An option wins over a variable, and both over the profile, whose API is that of its issuer alone. */
+async function placeOf<Client>(
+  { settings, profiled }: ProgramOptions<Client>,
   given: Given,
-  { terminal, readKey }: { terminal: Terminal; readKey: () => Promise<PrivateKey> },
-): Promise<ClientSession<Client>> {
+  key: string,
+): Promise<ClientPlace> {
   const configured = settings()
-  const issuer = given.issuer ?? configured.issuer
-  if (issuer === undefined) throw new UsageError(`Name ${party}: --issuer <url> or ${prefix}_ISSUER.`)
-  const named = given.api ?? configured.api
-  const api = named ?? (publishedAs === undefined ? issuer : await publishedApi(issuer, publishedAs))
+  const path = profilePath(key)
+  const named = given.issuer ?? configured.issuer
+  const profile = profiled === true ? await readProfile(path) : undefined
+  const issuer = named ?? profile?.issuer
+  const api = given.api ?? configured.api ?? (profile?.issuer === issuer ? profile?.api : undefined)
+  const from = (option: unknown, variable: unknown) =>
+    option === undefined ? (variable === undefined ? 'profile' : 'variable') : 'option'
+  return {
+    issuer,
+    issuerFrom: issuer === undefined ? undefined : from(given.issuer, configured.issuer),
+    api,
+    apiFrom: api === undefined ? 'metadata' : from(given.api, configured.api),
+    key,
+    path,
+  }
+}
+
+async function openSession<Client>(
+  options: ProgramOptions<Client>,
+  given: Given,
+  { terminal, readKey, key }: { terminal: Terminal; readKey: () => Promise<PrivateKey>; key: string },
+): Promise<ClientSession<Client>> {
+  const { party, prefix, settings, publishedAs, connect, called, profiled } = options
+  const { issuer, api: named } = await placeOf(options, given, key)
+  const enrolled = profiled === true ? ', or enrol, which keeps it' : ''
+  if (issuer === undefined)
+    throw new UsageError(`Name ${party}: --issuer <url> or ${prefix}_ISSUER${enrolled}.`)
+  const found = named ?? (publishedAs === undefined ? undefined : await publishedApi(issuer, publishedAs))
   // A key that is named on the command line wins over a token in the environment.
-  const token = given.token ?? (given.key === undefined ? configured.token : undefined)
+  const token = given.token ?? (given.key === undefined ? settings().token : undefined)
   if (token !== undefined && !/^[A-Za-z0-9._~+/-]+=*$/.test(token))
     throw new UsageError('Give the access token alone, as your realm issued it.')
-  const access = token === undefined ? { api, issuer, key: await readKey() } : { api, issuer, token }
+  const guessed =
+    found === undefined
+      ? `${issuer} does not serve ${called} and does not say where it is. Name its address: --api <url> or ${prefix}_API.`
+      : undefined
+  const where = { api: found ?? issuer, issuer, guessed }
+  const access = token === undefined ? { ...where, key: await readKey() } : { ...where, token }
   const columns = given.wide === true ? undefined : terminal.columns
   return { client: connect(access), terminal, json: given.json === true, columns }
 }

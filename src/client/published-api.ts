@@ -19,11 +19,11 @@ export interface Published {
 }
 
 /**
- * The address of the API by the metadata of `issuer`; the issuer itself if there is no such metadata. It
+ * The address of the API by the metadata of `issuer`; undefined if there is no such metadata. It
  * counts only if it names this issuer, and only for an address that a request may be signed for. Throws
  * nothing, because the first request will show whether anybody is there.
  */
-export async function publishedApi(issuer: string, { member, path }: Published): Promise<string> {
+export async function publishedApi(issuer: string, { member, path }: Published): Promise<string | undefined> {
   try {
     const url = new URL(apiBase(issuer).origin + WELL_KNOWN.umaConfiguration)
     const signal = AbortSignal.timeout(SECONDS_MAX * 1_000)
@@ -31,10 +31,10 @@ export async function publishedApi(issuer: string, { member, path }: Published):
     const response = await fetch(url, { redirect: 'error', signal, headers })
     const document = await readJson(response, url)
     const api = response.ok && isJsonObject(document) && document['issuer'] === issuer && document[member]
-    if (typeof api !== 'string') return issuer
+    if (typeof api !== 'string') return undefined
     const address = apiBase(api).href.replace(/[/]$/, '')
     return address.endsWith(path) ? address.slice(0, -path.length) : address
   } catch {
-    return issuer
+    return undefined
   }
 }

@@ -263,7 +263,17 @@ const { enrolmentSeconds, recoverySeconds, archives, ownerAuth, oidcIssuer } = A
 /** The settings that `usher authority owner …` needs. */
 export const OWNERS_SETTINGS = defineSettings({
   title: 'usher authority owner',
-  settings: { ...DATABASE_SETTINGS, enrolmentSeconds, recoverySeconds, archives, ownerAuth, oidcIssuer },
+  settings: {
+    ...DATABASE_SETTINGS,
+    enrolmentSeconds,
+    recoverySeconds,
+    archives,
+    ownerAuth,
+    oidcIssuer,
+    issuer: optional('UMA_AS_ISSUER', url, {
+      description: 'The issuer that `enrol` writes beside the code, so that she need not be told it.',
+    }),
+  },
   check: cellFaults,
 })
 

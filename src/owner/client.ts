@@ -20,6 +20,7 @@ import {
 import type {
   ArchiveLine,
   Banned,
+  Blocked,
   BannedOrigin,
   Connection,
   Decided,
@@ -85,6 +86,8 @@ export interface OwnerClient {
   /** Gives a connection a name of her own; null removes it. */
   label(handle: string, label: string | null): Promise<Labelled>
   revoke(handle: string): Promise<Revoked>
+  /** Revokes an agent and refuses what it asks, or lets it ask again. */
+  standing(handle: string, verb: 'block' | 'unblock'): Promise<Blocked>
   policies(): Promise<Tier[]>
   operators(): AsyncGenerator<Operator>
   resources(): AsyncGenerator<Resource>
@@ -153,6 +156,7 @@ export function createOwnerClient(access: ApiAccess): OwnerClient {
     connections: () => list<Connection>(access, '/owner/connections'),
     label: (handle, label) => put('/owner/connections/label', { handle, label }),
     revoke: handle => post('/owner/connections/revoke', { handle }),
+    standing: (handle, verb) => post(`/owner/connections/${verb}`, { handle }),
     policies: () => readAll(list<Tier>(access, '/owner/policies', 'tiers')),
     operators: () => list<Operator>(access, '/owner/operators'),
     resources: () => list<Resource>(access, '/owner/resources'),

@@ -8,11 +8,10 @@ import { UsageError } from '../terminal/command.ts'
 import { printable, printableLine } from '../terminal/printable.ts'
 import { readAll } from '../client/exchange.ts'
 import { type LedgerQuery } from './client.ts'
-import { nameOf } from '../client/names.ts'
 import { ApiError } from '../client/api-error.ts'
 import { untilInterrupted } from './interrupt.ts'
 import { tell, type Action, type Session } from './session.ts'
-import { labelsOf, type Labels } from './labels.ts'
+import { handleOf, labelsOf, type Labels } from './labels.ts'
 import { ledgerLine, ledgerTable } from './show-ledger.ts'
 import type { LedgerEntry } from '../wire/owner-api.ts'
 
@@ -38,7 +37,10 @@ const FOLLOW_MS_MAX = 30_000
 export function addLedger(program: Command, action: Action, wholeNumber: (value: string) => number): void {
   program
     .command('ledger')
-    .option('--handle <handle>', 'of this agent only; the beginning of its handle will do')
+    .option(
+      '--handle <handle>',
+      'of this agent only; the beginning of its handle, or your name for it, will do',
+    )
     .option('--kind <kind>', 'of this kind only (promised, approved, touched, revoked, …)')
     .option('--after <seq>', 'entries after this one', wholeNumber)
     .option('--limit <count>', 'the oldest entries, at most this number', wholeNumber)
@@ -66,7 +68,9 @@ async function ledger(session: Session, options: LedgerOptions): Promise<void> {
     throw new UsageError('Give --until for what has happened, or --follow for what comes, not both.')
   if (every !== undefined && follow !== true)
     throw new UsageError('Give --every together with --follow, which it is about.')
-  const handle = options.handle === undefined ? undefined : await handleOf(session, options.handle)
+  // An agent without a connection has entries, too, so an unlisted handle is used as it was given.
+  const handle =
+    options.handle === undefined ? undefined : ((await handleOf(session, options.handle)) ?? options.handle)
   const asked = { until: secondsOf(until), q: search }
   // What the authority searches it also ends at that time; an older one knows neither.
   const isSearched = until !== undefined || search !== undefined
@@ -149,15 +153,6 @@ async function followOn(
 
 function printEntry({ terminal, json, columns }: Session, entry: LedgerEntry, labels: Labels): void {
   terminal.out(json ? `${printableLine(entry)}\n` : ledgerLine(entry, columns, labels))
-}
-
-/**
- * The handle that was meant. An agent without a connection has entries, too, so an unlisted handle is used as
- * it was given.
- */
-async function handleOf({ client }: Session, given: string): Promise<string> {
-  const handles = (await readAll(client.connections())).map(({ handle }) => handle)
-  return nameOf(given, handles) ?? given
 }
 
 const UNITS = { s: 1, m: 60, h: 3_600, d: 86_400 } as const

@@ -7,13 +7,21 @@ import type { Command } from 'commander'
 import { ApiError } from '../client/api-error.ts'
 import { readAll } from '../client/exchange.ts'
 import { named, nameOf } from '../client/names.ts'
-import { apiEnding, createProgram, wholeNumber, type ClientSettings } from '../client/program.ts'
+import {
+  apiEnding,
+  createProgram,
+  wholeNumber,
+  type ClientPlace,
+  type ClientSettings,
+} from '../client/program.ts'
 import { readClientConfig } from '../config.ts'
 import { Exit, EXIT, processTerminal, runCommand, UsageError, type Terminal } from '../terminal/command.ts'
 import { printable } from '../terminal/printable.ts'
+import { writeProfile } from '../terminal/profile-file.ts'
 import { AUTHORITY_PATH } from '../wire/names.ts'
 import type { PendingItem } from '../wire/owner-api.ts'
 import { createOwnerClient } from './client.ts'
+import { addAgentCommands } from './agent-commands.ts'
 import { addArchiveCommands } from './archive-commands.ts'
 import { addConsole } from './console-command.ts'
 import { addCredentialCommands, addKeyExport } from './credential-commands.ts'
@@ -22,7 +30,8 @@ import { addLedger } from './ledger-command.ts'
 import { addNotificationCommands } from './notification-commands.ts'
 import { addOrganizationCommands } from './organization-commands.ts'
 import { addPasskeyCommands } from './passkey-commands.ts'
-import { addPolicyCommands } from './policy-commands.ts'
+import { actOn, addPolicyCommands } from './policy-commands.ts'
+import { addProfile, readCode } from './profile-command.ts'
 import { addReceipts } from './receipt-commands.ts'
 import { addServerCommands } from './server-commands.ts'
 import { readOwnWords } from './own-words.ts'
@@ -79,6 +88,7 @@ function ownerCommand(terminal: Terminal): Command {
     ownKey,
     action,
     actionWithNewKey,
+    place,
   } = createProgram(
     {
       name: 'usher owner',
@@ -90,16 +100,18 @@ function ownerCommand(terminal: Terminal): Command {
       power: 'decides as you',
       settings,
       publishedAs: { member: 'owner_endpoint', path: AUTHORITY_PATH.owner },
+      profiled: true,
       connect: createOwnerClient,
     },
     terminal,
   )
-  addEnrol(program, actionWithNewKey)
+  addEnrol(program, actionWithNewKey, { place, terminal })
+  addProfile(program, place, terminal)
   addKeyExport(key, ownKey, terminal)
   addCredentialCommands(program, action)
   addPasskeyCommands(program, action)
   addDecisions(program, action)
-  addConnectionCommands(program, action)
+  addAgentCommands(program, action, actOn)
   program.command('policies').description('your tiers and their terms').action(action(policies))
   program
     .command('resources')
@@ -122,35 +134,31 @@ function ownerCommand(terminal: Terminal): Command {
   return program
 }
 
-function addConnectionCommands(program: Command, action: Action): void {
-  program
-    .command('connections')
-    .description('the agents you know, and what they may')
-    .action(action(connections))
-  program
-    .command('revoke')
-    .argument('<handle>', 'the agent, as `connections` names it; the beginning of its handle will do')
-    .description('end a connection and every grant under it, now')
-    .action(action(revoke))
-  program
-    .command('label')
-    .argument('<handle>', 'the agent, as `connections` names it; the beginning of its handle will do')
-    .argument('[text]', 'your name for it, 1 to 60 characters; left out, the name is removed')
-    .description('call an agent by a name of your own, in your lists and nowhere else')
-    .action(action(label))
-}
-
 function settings(): ClientSettings {
   const { ownerIssuer: issuer, ownerApi: api, ownerToken: token, ownerKey: key } = readClientConfig()
   return { issuer, api, token, key }
 }
 
-function addEnrol(program: Command, action: Action): void {
+function addEnrol(
+  program: Command,
+  action: Action,
+  { place, terminal }: { place: () => Promise<ClientPlace>; terminal: Terminal },
+): void {
   program
     .command('enrol')
-    .requiredOption('--code <code>', 'the one-time code that the operator of the authority gave you')
+    .requiredOption(
+      '--code <code>',
+      'the one-time code that the operator of the authority gave you, alone or with @ and the issuer after it',
+    )
     .option('--name <name>', 'your name for this credential', hostname())
     .description('enrol your first credential: the key of this machine (made if there is none), or the token')
+    // Before the session is opened, so that the issuer in the code counts.
+    .hook('preAction', enrol => {
+      const { code, issuer } = readCode(enrol.opts<{ code: string }>().code)
+      enrol.setOptionValue('code', code)
+      if (issuer !== undefined && program.opts<{ issuer?: string }>().issuer === undefined)
+        program.setOptionValueWithSource('issuer', issuer, 'cli')
+    })
     .action(
       action(async (session, enrolment: { code: string; name: string }) => {
         const enrolled = await session.client.enrol(enrolment)
@@ -158,6 +166,12 @@ function addEnrol(program: Command, action: Action): void {
           session,
           enrolled,
           ({ name, owner }) => `${printable(name)} decides for ${printable(owner)} now.\n`,
+        )
+        const { issuer, api, apiFrom, issuerFrom, path } = await place()
+        if (issuer === undefined || issuerFrom === 'profile') return
+        await writeProfile(path, { issuer, ...(apiFrom === 'metadata' ? {} : { api }) })
+        terminal.err(
+          `The commands of this machine ask ${printable(issuer)} from now on (usher owner profile).\n`,
         )
       }),
     )
@@ -231,30 +245,6 @@ async function decide(
     async () => (await readAll(client.pending())).map(({ family }) => family),
   )
   tell(session, decided, one => `${printable(one.family)} ${printable(one.decision)}.\n`)
-}
-
-async function connections(session: Session): Promise<void> {
-  tell(session, await readAll(session.client.connections()), show.connectionTable)
-}
-
-async function label(session: Session, given: string, text?: string): Promise<void> {
-  const { client } = session
-  const labelled = await named(
-    given,
-    handle => client.label(handle, text ?? null),
-    async () => (await readAll(client.connections())).map(({ handle }) => handle),
-  )
-  tell(session, labelled, one => `${show.labelText({ ...one })}.\n`)
-}
-
-async function revoke(session: Session, given: string): Promise<void> {
-  const { client } = session
-  const revoked = await named(
-    given,
-    handle => client.revoke(handle),
-    async () => (await readAll(client.connections())).map(({ handle }) => handle),
-  )
-  tell(session, revoked, show.revokedSentence)
 }
 
 async function policies(session: Session): Promise<void> {

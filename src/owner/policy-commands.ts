@@ -20,8 +20,7 @@ import type { ApiRequest } from '../client/signed-fetch.ts'
 const FILE = 'a tier as YAML or JSON, as `tier show --yaml` prints one; `-` reads standard input'
 
 /**
- * Adds `tier show|add|edit|apply|diff|remove|preview`, `vocabulary`, `operators`, `block`, `unblock`, `claim`
- * and `disclaim`.
+ * Adds `tier show|add|edit|apply|diff|remove|preview`, `vocabulary`, `operators`, `claim` and `disclaim`.
  */
 export function addPolicyCommands(program: Command, action: Action): void {
   const tier = program.command('tier').description('your policy, one tier at a time')
@@ -81,8 +80,6 @@ export function addPolicyCommands(program: Command, action: Action): void {
     .description('who runs the agents you know, and whether you blocked them')
     .action(action(operators))
   for (const [verb, says] of [
-    ['block', 'end every connection of one operator, and refuse it from now on'],
-    ['unblock', 'let it negotiate again; ended connections stay ended'],
     ['claim', 'say that this operator is your own'],
     ['disclaim', 'take that back'],
   ] as const) {
@@ -194,7 +191,8 @@ function operatorTable(list: Operator[], columns?: number): string {
   return table(['operator', 'calls itself', 'agents', 'active', 'blocked', 'yours'], rows, columns)
 }
 
-async function actOn(session: Session, verb: string, origin: string): Promise<void> {
+/** Blocks, unblocks, claims or disclaims an operator. */
+export async function actOn(session: Session, verb: string, origin: string): Promise<void> {
   const done = await ask(session, { method: 'POST', path: `/owner/operators/${verb}`, body: { origin } })
   const ended = done['connections_revoked'] as number | undefined
   const sentence = ended === undefined || ended === 0 ? '' : ` Connections ended: ${ended}.`

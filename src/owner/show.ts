@@ -86,7 +86,7 @@ export function connectionTable(connections: Connection[], columns?: number): st
     connections,
     [
       { heading: 'handle', of: one => one.handle, as: 'name' },
-      { heading: 'status', of: one => one.status },
+      { heading: 'status', of: one => (one.blocked_at ? 'blocked' : one.status) },
       { heading: 'label', of: one => one.label, shown: 'filled' },
       { heading: 'reaches', of: one => reachText(one.reach) },
       { heading: 'approved', of: one => one.tiers_approved },
@@ -115,7 +115,9 @@ function reachText(reach: Connection['reach']): string | undefined {
 }
 
 /** The things that a revocation ended. */
-export function revokedSentence(revoked: Revoked): string {
+export function revokedSentence(
+  revoked: Omit<Revoked, 'status'> & { status: 'revoked' | 'blocked' },
+): string {
   const { rpts_deactivated: count, rpts_deactivated_more: more } = revoked
   const grants = `${count}${more ? ' or more' : ''} live grant${count === 1 && !more ? '' : 's'}`
   const connections = revoked.connections_revoked ?? 1
@@ -272,6 +274,9 @@ export function eventLine(event: { id: string; event: string; data: unknown }): 
       return `withdrawn ${printableValue(data['family'])}  ${printableValue(data['because'])}\n`
     case 'connection_revoked':
       return `revoked  ${printableValue(data['handle'])} by ${printableValue(data['by'])}\n`
+    case 'connection_blocked':
+    case 'connection_unblocked':
+      return `${event.event === 'connection_blocked' ? 'blocked  ' : 'unblocked'} ${printableValue(data['handle'])} by ${printableValue(data['by'])}\n`
     case 'connection_labelled':
       return `label    ${labelText(data)}\n`
     case 'policy_changed':

@@ -4,7 +4,7 @@
  */
 import type { LedgerEntry } from '../wire/owner-api.ts'
 
-/** What a sentence needs of the entry, and how the owner calls an agent: `"Tax bot"`, `Agent jkt:VWo19Q8H`. */
+/** What a sentence needs: `who` is how the owner calls the agent, `"Tax bot"` or `Agent jkt:VWo19Q8H`. */
 interface Said {
   entry: LedgerEntry
   who: string

@@ -63,8 +63,14 @@ export function localTime(value: unknown, { precise = false, zone }: TimeForm = 
     return printableValue(value)
   const parts = new Intl.DateTimeFormat('en-GB', {
     ...(zone === undefined ? {} : { timeZone: zone }),
-    ...{ year: 'numeric', month: '2-digit', day: '2-digit', hourCycle: 'h23' },
-    ...{ hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 },
+    year: 'numeric',
+    month: '2-digit',
+    day: '2-digit',
+    hourCycle: 'h23',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+    fractionalSecondDigits: 3,
   }).formatToParts(date)
   const of = (type: Intl.DateTimeFormatPartTypes): string =>
     parts.find(part => part.type === type)?.value ?? ''
@@ -123,7 +129,7 @@ export function record(members: Readonly<Record<string, unknown>>, indent = ''):
   return named.map(([name, value]) => `${indent}${name.padEnd(width)}  ${printableValue(value)}\n`).join('')
 }
 
-/** The text in lines of at most `columns` characters, broken at blanks; each line after the first is indented. */
+/** The text in lines of at most `columns` characters, broken at blanks; all but the first are indented. */
 export function hanging(text: string, indent: number, columns: number): string {
   const lines: string[] = ['']
   for (const word of text.split(' ')) {

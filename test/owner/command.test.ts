@@ -3,7 +3,6 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
 import { importPublicJwk } from '../../src/wire/keys.ts'
-import { localTime } from '../../src/terminal/printable.ts'
 import { parsePinnedKeys } from '../../src/wire/pinned-keys.ts'
 import { ownerCommand, OWNER_ISSUER } from '../support/owner-command.ts'
 import type { Reply } from '../support/scripted-http.ts'
@@ -193,55 +192,6 @@ describe('a refusal', () => {
   })
 })
 
-describe('revoke', () => {
-  it.each([
-    [{ rpts_deactivated: 1 }, 'jkt:abc is revoked: 1 live grant ended.\n'],
-    [{ rpts_deactivated: 3, connections_revoked: 1 }, 'jkt:abc is revoked: 3 live grants ended.\n'],
-    [
-      { rpts_deactivated: 1000, rpts_deactivated_more: true, connections_revoked: 2 },
-      'jkt:abc is revoked: 1000 or more live grants ended, 2 connections in all.\n',
-    ],
-  ])('says what it ended: %j', async (counts, sentence) => {
-    answers['/owner/connections/revoke'] = { body: { handle: 'jkt:abc', status: 'revoked', ...counts } }
-    expect(await owner('revoke', 'jkt:abc')).toEqual({ code: 0, printed: sentence, said: '' })
-    expect(JSON.parse(api.received[0]!.body.toString())).toEqual({ handle: 'jkt:abc' })
-  })
-})
-
-describe('the agents she knows', () => {
-  const one = {
-    handle: `jkt:VWo19Q8H${'x'.repeat(35)}`,
-    status: 'active',
-    label: null,
-    reach: null,
-    tiers_approved: ['reading'],
-    tiers_granted: ['reading', 'statements'],
-    operators: [],
-    first_seen: '2026-11-21T09:00:00Z',
-    last_access: '2026-11-22T09:00:00Z',
-  }
-
-  it('fit 80 columns with nothing cut, by the names that commands take', async () => {
-    answers['/owner/connections'] = { body: [one] }
-    const { printed, said } = await ownerAt(80, 'connections')
-    expect(printed).toBe(
-      'HANDLE        STATUS  REACHES             APPROVED  LAST ACCESS\n' +
-        `jkt:VWo19Q8H  active  all that you allow  reading   ${localTime(one.last_access)}\n`,
-    )
-    expect(said).toBe('')
-    answers['/owner/connections'] = { body: [{ ...one, label: 'Tax bot' }] }
-    expect((await ownerAt(80, 'connections')).printed).toContain('Tax bot')
-  })
-
-  it('are told in full to a file or a program', async () => {
-    answers['/owner/connections'] = { body: [one] }
-    const { printed } = await owner('connections')
-    for (const said of [one.handle, 'reading, statements', '2026-11-21 09:00:00Z'])
-      expect(printed).toContain(said)
-    expect(await ownerAt(80, 'connections', '--wide')).toEqual(await owner('connections'))
-  })
-})
-
 describe('a list', () => {
   const terms = { template_id: 't', purpose: 'Look', scope: ['read'], expires_in: 60, prohibited: [] }
   const tier = { id: 'reading', name: 'Reading', resources: ['alice/portfolio'], ask_me: false, terms }
@@ -415,7 +365,7 @@ describe('exit codes', () => {
     vi.stubEnv('UMA_OWNER_ISSUER', '')
     expect(await owner('pending')).toMatchObject({
       code: 2,
-      said: 'Name the authority: --issuer <url> or UMA_OWNER_ISSUER.\n',
+      said: 'Name the authority: --issuer <url> or UMA_OWNER_ISSUER, or enrol, which keeps it.\n',
     })
     const issuerOption = ['--issuer', OWNER_ISSUER]
     expect(await owner('pending', ...issuerOption, '--key', join(directory(), 'none.json'))).toMatchObject({

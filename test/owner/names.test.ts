@@ -36,7 +36,9 @@ describe('a handle', () => {
     ['jkt:zzzz…', 'jkt:zzzzzz'],
   ])('%s stands for the only one that begins so', async (given, handle) => {
     revokes()
-    expect((await owner('revoke', given)).printed).toBe(`${handle} is revoked: 1 live grant ended.\n`)
+    expect((await owner('revoke', given)).printed).toBe(
+      `${handle} is revoked: 1 live grant ended.\nIt may ask you again; \`usher owner block\` keeps it from that.\n`,
+    )
   })
 
   it('that may be any of several is refused with their names, and nothing is revoked', async () => {
@@ -57,6 +59,41 @@ describe('a handle', () => {
       expect(api.to('/owner/connections/revoke')).toHaveLength(1)
     },
   )
+})
+
+describe('her name for an agent', () => {
+  const called = [
+    { handle: FIRST, label: 'Tax bot' },
+    { handle: SECOND, label: 'Twin' },
+    { handle: 'jkt:zzzzzz', label: 'Twin' },
+  ]
+
+  it.each([['revoke'], ['block'], ['unblock']])('stands for its handle: %s', async verb => {
+    answers['/owner/connections'] = { body: called }
+    api.script(`/owner/connections/${verb}`, ({ body }) => {
+      const { handle } = JSON.parse(body.toString()) as { handle: string }
+      const done = { handle, status: 'revoked', blocked: verb === 'block', rpts_deactivated: 0 }
+      return handle === FIRST ? { body: done } : UNKNOWN
+    })
+    const { code, printed } = await owner(verb, 'Tax bot')
+    expect({ code, printed }).toMatchObject({ code: 0, printed: expect.stringContaining(FIRST) as string })
+  })
+
+  it('that several agents have is refused with their handles', async () => {
+    answers['/owner/connections'] = { body: called }
+    answers['/owner/connections/revoke'] = UNKNOWN
+    expect(await owner('revoke', 'Twin')).toMatchObject({
+      code: 2,
+      said: `You call 2 agents so: ${SECOND}, jkt:zzzzzz. Give the handle of one.\n`,
+    })
+  })
+
+  it('finds what that agent did', async () => {
+    answers['/owner/connections'] = { body: called }
+    answers['/owner/ledger'] = { body: { entries: [], next: null } }
+    await owner('ledger', '--handle', 'Tax bot')
+    expect(new URLSearchParams(api.to('/owner/ledger')[0]!.query).get('handle')).toBe(FIRST)
+  })
 })
 
 describe('label', () => {

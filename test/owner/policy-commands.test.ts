@@ -121,8 +121,8 @@ describe('usher owner tier', () => {
   })
 })
 
-describe('usher owner block, unblock, claim and disclaim', () => {
-  it.each(['block', 'unblock', 'claim', 'disclaim'])('%s names the operator in the body', async verb => {
+describe('usher owner claim and disclaim', () => {
+  it.each(['claim', 'disclaim'])('%s names the operator in the body', async verb => {
     const { asked, code } = await run(
       [verb, 'https://op.example'],
       [{ origin: 'https://op.example', connections_revoked: 2 }],

@@ -87,7 +87,8 @@ export async function runEnrolOwner(
   name: string,
   { recover = false, json }: Told & { recover?: boolean },
 ): Promise<void> {
-  const issued = await atOwner(readOwnersConfig(), named(name), ({ database: { db }, config }) => {
+  const settings = readOwnersConfig()
+  const issued = await atOwner(settings, named(name), ({ database: { db }, config }) => {
     const { enrolmentSeconds, recoverySeconds, ownerAuth, oidcIssuer } = config
     const taken = {
       deviceKeys: ownerAuth.includes('device-key'),
@@ -100,8 +101,10 @@ export async function runEnrolOwner(
   const { owner, code, in_force_at, expires_at } = issued
   if (json === true) return processTerminal.out(`${JSON.stringify(issued)}\n`)
   const from = in_force_at === undefined ? '' : `from ${in_force_at}, unless she ends it, `
+  // A client keeps the issuer that stands behind its code.
+  const at = settings.issuer === undefined ? '' : `@${settings.issuer}`
   processTerminal.err(
-    `For ${owner} alone, once, ${from}until ${expires_at}. She runs: usher owner enrol --code <code>\n`,
+    `For ${owner} alone, once, ${from}until ${expires_at}. She runs: usher owner enrol --code <code>${at}\n`,
   )
   processTerminal.out(`${code}\n`)
 }

@@ -73,7 +73,9 @@ function Begin({ base, settings, code: given, onKey }: Props) {
   const enrol = async (): Promise<void> => {
     const key = await made()
     const access = accessBy(base, settings, key)
-    const body = { code: code.trim(), name: key.name, jwk: jwkOf(key) }
+    // A client keeps the issuer that may stand behind it; this page has its own.
+    const [alone = ''] = code.trim().split('@')
+    const body = { code: alone, name: key.name, jwk: jwkOf(key) }
     await ask(access, { method: 'POST', path: 'owner/enrolment', body })
     const enrolled = { ...key, state: 'enrolled' } as const
     await keepKey(enrolled)
