@@ -63,8 +63,19 @@ const checkedOr =
     check === true ? checkOf(party) : run()
 const owners = () => import('./authority/administration/main.ts')
 
+/** What stands before a further command is for the command itself, which is not run then. */
+function refuseOptionsBefore(command: Command, next: Command): void {
+  const [name] = Object.keys(command.opts())
+  if (name === undefined) return
+  const flag = command.options.find(option => option.attributeName() === name)?.long ?? name
+  throw new UsageError(
+    `${flag} is of usher ${command.name()} alone, and usher ${command.name()} ${next.name()} takes none of its options: leave it out.`,
+  )
+}
+
 const authority = program
   .command('authority')
+  .hook('preSubcommand', refuseOptionsBefore)
   .description("run an owner's authorization server (settings: docs/configuration.md)")
   .option(...CHECK)
   .action(checkedOr('authority', async () => (await import('./authority/main.ts')).runAuthority()))
@@ -136,6 +147,7 @@ ofOwner('move', 'move her to another cell (UMA_AS_CELLS), or end a move that was
   )
 const organization = program
   .command('organization')
+  .hook('preSubcommand', refuseOptionsBefore)
   .description("run an organization's authority, which may only narrow (settings: docs/configuration.md)")
   .option(...CHECK)
   .action(checkedOr('organization', async () => (await import('./organization/main.ts')).runOrganization()))
@@ -145,6 +157,7 @@ organization
   .action(async () => (await import('./organization/main.ts')).runOrganizationMigrate())
 const tally = program
   .command('tally')
+  .hook('preSubcommand', refuseOptionsBefore)
   .description(
     'run a tally for jointly held resources, which decides nothing (settings: docs/configuration.md)',
   )
@@ -156,6 +169,7 @@ tally
   .action(async () => (await import('./tally/main.ts')).runTallyMigrate())
 const sidecar = program
   .command('sidecar')
+  .hook('preSubcommand', refuseOptionsBefore)
   .description('run the enforcement point beside Envoy')
   .option('--config <file>', 'its YAML file (UMA_PEP_CONFIG)')
   .option(...CHECK)

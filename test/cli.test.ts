@@ -36,6 +36,23 @@ describe('usher', () => {
     expect(out).toContain(line)
   })
 
+  it.each([
+    [['authority', '--check', 'plan'], '--check is of usher authority alone'],
+    [['sidecar', '--config', 'x.yaml', 'explain', 'fam_x'], '--config is of usher sidecar alone'],
+    [['organization', '--check', 'migrate'], '--check is of usher organization alone'],
+    [['tally', '--check', 'migrate'], '--check is of usher tally alone'],
+    [['authority', 'plan', '--check'], "unknown option '--check'"],
+    [['sidecar', 'explain', 'fam_x', '--config', 'x.yaml'], "unknown option '--config'"],
+  ])('drops no option that is for another command: %j', async (args, sentence) => {
+    const { code, err } = await usher(...args)
+    expect({ code, err }).toEqual({ code: 2, err: expect.stringContaining(sentence) as string })
+  })
+
+  it('says of a word that it does not know what was meant, in a line of its own', async () => {
+    const { err } = await usher('owner', 'leger')
+    expect(err).toMatch(/^error: unknown command 'leger'\n\(Did you mean ledger\?\)\n$/)
+  })
+
   it('says its version', async () => {
     const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '..', 'package.json'), 'utf8'))
     expect(await usher('--version')).toEqual({ code: 0, out: `${version}\n`, err: '' })
@@ -99,7 +116,10 @@ describe('usher', () => {
 
   it.each([
     [['frobnicate'], "unknown command 'frobnicate'"],
-    [['owner', 'pending'], 'Name the authority: --issuer <url> or UMA_OWNER_ISSUER.'],
+    [
+      ['owner', 'pending'],
+      'Name the authority: --issuer <url> or UMA_OWNER_ISSUER, or enrol, which keeps it.',
+    ],
     [['admin', 'pending', 'list', 'alice'], 'Name the organization: --issuer <url> or UMA_ADMIN_ISSUER.'],
     [['admin', 'members'], 'Name the organization: --issuer <url> or UMA_ADMIN_ISSUER.'],
     [['authority'], 'Set UMA_AS_ISSUER'],

@@ -60,6 +60,10 @@ export const CLIENT_SETTINGS = defineSettings({
       description:
         'Folder in which programs keep their state; ~/.local/state when left out. Only the bridge uses it.',
     }),
+    extraCaCerts: optional('NODE_EXTRA_CA_CERTS', filePath, {
+      description:
+        "Node's own: a file with the certificates of a private CA. `usher agent bridge config` writes it into the entry.",
+    }),
     specNs: defaulted('UMA_SPEC_NS', url, DEFAULT_SPEC_NS, {
       description: 'The base of identifier URIs, `{spec_ns}`; the same for every party.',
     }),

@@ -138,7 +138,12 @@ function quieten(command: Command, terminal: Terminal): void {
   command.configureOutput({
     writeOut: text => terminal.out(text),
     writeErr: text => terminal.err(text),
-    outputError: (text, write) => write(printable(text.trimEnd()) + '\n'),
+    // What was meant stands in a line of its own; any other line feed is one of the arguments.
+    outputError: (text, write) =>
+      text
+        .trimEnd()
+        .split(/\n(?=\(Did you mean [^\n]*\)$)/)
+        .forEach(line => write(`${printable(line)}\n`)),
   })
   command.commands.forEach(sub => quieten(sub, terminal))
 }

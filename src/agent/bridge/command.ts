@@ -81,11 +81,25 @@ export function addBridge(program: Command, readConfig: () => ClientConfig, term
     .option('--client-name <name>', 'whose key to look at')
     .action(async (resource: string, _own: object, command: Command) => {
       const { clientName } = command.optsWithGlobals<{ clientName?: string }>()
+      refuseForDoctor(bridge)
       const { diagnose } = await import('./doctor.ts')
       const config = readConfig()
       redirectConsole(sayTo(terminal))
       await diagnose({ resource, clientName, stateRoot: stateRoot(config), config }, terminal)
     })
+}
+
+/** Its options are for a bridge that serves; only the name of a client counts here. */
+function refuseForDoctor(bridge: Command): void {
+  const others = bridge.options.filter(
+    option =>
+      option.attributeName() !== 'clientName' &&
+      bridge.getOptionValueSource(option.attributeName()) === 'cli',
+  )
+  if (others.length > 0)
+    throw new UsageError(
+      `Leave ${others.map(({ long }) => long).join(' and ')} out: usher agent bridge doctor takes --client-name alone.`,
+    )
 }
 
 interface ConfigGiven {
@@ -212,11 +226,12 @@ function redirectConsole(say: (line: string) => void): void {
 
 /** The variables of our environment that the bridge needs in the client's. */
 function environmentOf(config: ClientConfig): Record<string, string> {
-  const { devLoopback, bridgeState, stateHome, specNs } = config
+  const { devLoopback, bridgeState, stateHome, specNs, extraCaCerts } = config
   return {
     ...(devLoopback ? { UMA_DEV_LOOPBACK: 'true' } : {}),
     ...(specNs === DEFAULT_SPEC_NS ? {} : { UMA_SPEC_NS: specNs }),
     ...(stateHome === undefined ? {} : { XDG_STATE_HOME: resolve(stateHome) }),
+    ...(extraCaCerts === undefined ? {} : { NODE_EXTRA_CA_CERTS: resolve(extraCaCerts) }),
     ...(bridgeState === undefined ? {} : { UMA_BRIDGE_STATE: stateRoot(config) }),
   }
 }

@@ -11,6 +11,7 @@ import type {
   Progress,
   Tool,
 } from '@modelcontextprotocol/client'
+import { connectionWords } from '../../terminal/connection-words.ts'
 import type { Json } from '../../wire/json.ts'
 import { AgentError, fail, unsent } from '../agent-error.ts'
 import { interpretRpc, type CallAnswer } from '../answer.ts'
@@ -291,7 +292,7 @@ async function sendCall(
       return interpretRpc(options, { code, message, ...(data === undefined ? {} : { data: data as Json }) })
     }
     if (!exchange.sent)
-      return fail('unreachable', `${options.url.origin} cannot be reached.`, {
+      return fail('unreachable', unreachableText(options.url.origin, '.', error), {
         terminal: false,
         unspent: true,
         cause: error,
@@ -310,13 +311,19 @@ function tooLong({ origin }: URL): AgentError {
   return new AgentError('outcome_unknown', { detail, local: true })
 }
 
+/** With cause and remedy, such as a certificate that is not trusted; `otherwise` if they are not known. */
+function unreachableText(who: string, otherwise: string, error: unknown): string {
+  const why = connectionWords(error)
+  return `${who} cannot be reached${why === undefined ? otherwise : `: ${why}`}`
+}
+
 /** Connecting and listing change nothing, so a failure there is an outage, and spends no grant. */
 async function attempted<T>(step: () => Promise<T>): Promise<T> {
   try {
     return await step()
   } catch (error) {
     if (error instanceof AgentError) throw unsent(error)
-    return fail('unreachable', 'The resource cannot be reached, or does not speak MCP.', {
+    return fail('unreachable', unreachableText('The resource', ', or does not speak MCP.', error), {
       terminal: false,
       unspent: true,
       cause: error,

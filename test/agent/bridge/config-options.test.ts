@@ -91,6 +91,7 @@ describe('The entry that `bridge config` prints', () => {
     [{ devLoopback: true }, { UMA_DEV_LOOPBACK: 'true' }],
     [{ specNs: 'https://specs.example' }, { UMA_SPEC_NS: 'https://specs.example' }],
     [{ stateHome: 'state' }, { XDG_STATE_HOME: join(process.cwd(), 'state') }],
+    [{ extraCaCerts: 'ca.pem' }, { NODE_EXTRA_CA_CERTS: join(process.cwd(), 'ca.pem') }],
     [{ bridgeState: 'kept' }, { UMA_BRIDGE_STATE: join(process.cwd(), 'kept') }],
     [{ bridgeState: '~/kept' }, { UMA_BRIDGE_STATE: join(homedir(), 'kept') }],
   ])('has the variables that the bridge is run with here: %j', async (config, env) => {
