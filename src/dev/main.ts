@@ -18,13 +18,14 @@ import { runDatabase, runEnvoy } from './one-part.ts'
 import { serveConsole } from '../owner/index.ts'
 import { openAgent, openScene, type Scene } from './scene.ts'
 import { startIdentityProvider } from './identity-provider.ts'
+import { commandsOfSteps, legend } from './legend.ts'
 import { openJointScene } from './joint-scene.ts'
 import { JOINT_STORY } from './joint-story.ts'
 import { openOrganizationScene } from './organization-scene.ts'
 import { ORGANIZATION_STORY } from './organization-story.ts'
 import { startStack, type Stack } from './stack.ts'
 import { STORY, type Step } from './story.ts'
-import { afterTheStory, tryByHand, writeTryFile } from './try-by-hand.ts'
+import { AFTER_THE_STORY, tryByHand, writeReceipt, writeTryFile } from './try-by-hand.ts'
 import { startTurnedTally } from './turned-tally.ts'
 
 interface DevOptions {
@@ -132,11 +133,13 @@ async function show(run: Run, envoy: Envoy, { story, once = false }: DevOptions)
     const stack = await start(run, envoy, { directory, story })
     const scene = await open(stack)
     run.undo.push(() => scene.close())
-    const seconds = await walk(run, steps, scene)
-    if (once) terminal.out(afterTheStory(stack))
+    terminal.out(legend(stack))
+    const commands = once || story !== 'owner' ? [] : commandsOfSteps(stack)
+    const seconds = await walk(run, { steps, commands }, scene)
+    if (once) terminal.out(AFTER_THE_STORY)
     // The last line of a run that ends by itself, for readers who read only that.
     terminal.out(`${bold(`All ${steps.length} steps held (${seconds} s).`)}\n`)
-    if (!once) await stayUp(run, stack)
+    if (!once) await stayUp(run, stack, scene)
     logsWanted = false
   } catch (error) {
     if (error instanceof Interrupted) {
@@ -194,12 +197,19 @@ async function joint(run: Run, databaseUrl: () => Promise<string>) {
 }
 
 /** @returns how many seconds it took. */
-async function walk(run: Run, steps: readonly Step[], scene: Scene): Promise<string> {
+async function walk(
+  run: Run,
+  { steps, commands }: { steps: readonly Step[]; commands: readonly (string | undefined)[] },
+  scene: Scene,
+): Promise<string> {
   const began = performance.now()
   for (const [index, step] of steps.entries()) {
     run.terminal.out(`${bold(`${String(index + 1).padStart(2)}. ${step.title}`)}\n`)
     const lines = await Promise.race([walkStep(run, step, scene), run.interrupted])
-    run.terminal.out(`${lines.map(line => `    ${printableLines(line)}\n`).join('')}\n`)
+    const command = commands[index]
+    const again = command === undefined ? [] : [`$ ${command}`]
+    const shown = [...lines, ...again].map(line => `    ${printableLines(line)}\n`)
+    run.terminal.out(`${shown.join('')}\n`)
   }
   return ((performance.now() - began) / 1000).toFixed(1)
 }
@@ -231,9 +241,10 @@ async function openConsole(run: Run, stack: Stack): Promise<string | undefined> 
 }
 
 /** Waits until the user ends it, or until a part of it ends by itself. */
-async function stayUp(run: Run, stack: Stack): Promise<void> {
+async function stayUp(run: Run, stack: Stack, { memory }: Scene): Promise<void> {
   const link = await openConsole(run, stack)
-  run.terminal.out(tryByHand(stack, await writeTryFile(stack), link))
+  const receipt = await writeReceipt(stack, memory.receipt)
+  run.terminal.out(tryByHand(stack, { tryFile: await writeTryFile(stack), link, receipt }))
   const ended = Promise.race(stack.children.map(child => child.exited.then(() => child)))
   const child = await Promise.race([ended, run.interrupted.catch(() => undefined)])
   // If the user ends it, that is no failure: the story held.

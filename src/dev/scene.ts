@@ -59,6 +59,8 @@ export interface Memory {
   firstCall?: RunningCall
   family?: string
   standing?: Grant
+  /** That of the first grant, as both sides keep it. */
+  receipt?: string
   trade?: Grant
   /** Grants from before she joined an organization, and from after. */
   before?: Grant

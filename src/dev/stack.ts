@@ -78,6 +78,8 @@ export interface StackOptions {
 
 export interface Stack {
   directory: string
+  /** Undefined for one that was not started here. */
+  databaseUrl?: string | undefined
   issuer: string
   ownerApi: string
   /** Where each replica of the authority itself is reached. */
@@ -150,6 +152,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     return {
       ...urls,
       directory,
+      databaseUrl: plan.databaseUrl,
       household,
       toolServer,
       checkPorts: plan.ports.sidecars.map(({ check }) => check),

@@ -1,7 +1,15 @@
 /**
  * Owns the last step of the story: what the owner's ledger must say about it. Contract: "Events" (row 5).
  */
-import { readAll, type LedgerEntry } from '../owner/index.ts'
+import {
+  happenedAt,
+  ledgerSentence,
+  readAll,
+  reportedText,
+  shortName,
+  type LedgerEntry,
+} from '../owner/index.ts'
+import { localTime } from '../terminal/printable.ts'
 import { until } from './child-process.ts'
 import { expectEqual, expectThat, show, type Scene } from './scene.ts'
 
@@ -33,16 +41,28 @@ export async function tellLedger({ owner, handle }: Scene): Promise<string[]> {
     entries.some(({ kind }) => kind === 'refused'),
     entries.map(({ kind }) => kind),
   )
+  const revoked = mine.find(({ kind }) => kind === 'revoked')
+  expectThat(
+    'Every call came before she revoked, by the time of the call.',
+    revoked !== undefined && touched.every(call => happenedAt(call).ms <= happenedAt(revoked).ms),
+    touched.map(({ at_ms }) => at_ms),
+  )
   expectThat(
     'Whatever belongs to a negotiation carries its family.',
     mine.every(entry => entry.kind === 'revoked' || entry.family !== undefined),
     mine.filter(entry => entry.family === undefined),
   )
-  return ['→ GET /owner/ledger', ...entries.map(entry => `← ${line(entry)}`)]
+  return [
+    '→ GET /owner/ledger',
+    ...entries.toSorted((a, b) => happenedAt(a).ms - happenedAt(b).ms).map(entry => `← ${line(entry)}`),
+    '  Each call has the time at which the sidecar let it through: the last one came before she revoked.',
+  ]
 }
 
-function line({ seq, kind, family, tool, resource_id, reason }: LedgerEntry): string {
-  return [String(seq).padStart(3), kind.padEnd(10), family ?? '', show(tool ?? resource_id ?? reason ?? '')]
-    .join(' ')
-    .trimEnd()
+/** In her time zone, at the time of the call. */
+function line(entry: LedgerEntry): string {
+  const at = happenedAt(entry)
+  const time = localTime(at.ms / 1_000, { precise: true }).slice('2026-11-21 '.length)
+  const told = ledgerSentence(entry, handle => `Agent ${shortName(handle)}`)
+  return `${time}  ${told ?? entry.kind}${reportedText(at)}`
 }

@@ -56,7 +56,7 @@ export const STORY: readonly Step[] = [
   { title: 'The approved trade passes, once; the same grant again is challenged', walk: spentOnce },
   { title: 'A forged signature, a stolen grant and a bare bearer token are refused', walk: stolen },
   { title: 'A tool that no tier of hers governs is denied', walk: ungoverned },
-  { title: 'She revokes: the very next call is refused for good, without a challenge', walk: revoked },
+  { title: 'She revokes: the very next call is refused, without a challenge', walk: revoked },
   { title: 'Her ledger tells the whole story', walk: tellLedger },
 ]
 
@@ -173,6 +173,7 @@ async function approved(scene: Scene): Promise<string[]> {
   expectEqual('The tool answered.', toolText({ json: result }), '12 VTI, 40 BND')
   expectEqual('The receipt is of this negotiation.', receipt?.family, family)
   memory.standing = (await told(call, 'granted')).grant
+  if (receipt !== undefined) memory.receipt = receipt.receipt
   const arrival = present('The call reached the MCP server.', stack.toolServer.record.arrivals.at(-1))
   const { headers } = arrival
   expectEqual('The tool is told whose it is.', headers['x-uma-owner'], 'alice')
@@ -210,6 +211,12 @@ async function grantedAtOnce(scene: Scene): Promise<string[]> {
     sent('POST /mcp/alice  tools/call statement_read {"month":"2026-10"}'),
     got(`401; terms ${template.template_id} signed; granted at once (${grant?.jti})`),
     note(`not for: ${template.prohibited.join(', ')}`),
+    note(
+      'She let this agent in for all her tiers, and the tier "statements" has ask_me: false, so nobody asked.',
+    ),
+    note(
+      'To be asked: ask_me: true in the tier (usher owner tier edit), or approve --only, for one tier alone.',
+    ),
     got(`200 "${toolText({ json: result })}"`),
   ]
 }
@@ -309,6 +316,9 @@ async function stolen(scene: Scene): Promise<string[]> {
     got(`401 invalid_token: ${refusalIn(theft).sentence}`),
     sent('POST /mcp/alice  the same grant as Authorization: Bearer'),
     got('401 WWW-Authenticate: UMA …: no grant was presented'),
+    note(
+      'Who copies a whole signed request can send that same request again for 60 s, and nothing else by it.',
+    ),
   ]
 }
 
@@ -344,6 +354,7 @@ async function revoked(scene: Scene): Promise<string[]> {
     got(`200 ${ended.status}, ${ended.rpts_deactivated} grants ended`),
     sent('POST /mcp/alice  the same call, at once'),
     got(`403 access_revoked: ${refusalIn(after).sentence}`),
+    note('It may ask her again, from the first contact on; usher owner block <handle> keeps it from that.'),
   ]
 }
 

@@ -32,12 +32,30 @@ export function clientLine(resource: string): string {
   return `usher agent bridge config --client claude-code ${resource} --write`
 }
 
+/** Writes the receipt of the first grant beside the logs. @returns its path; undefined if there is none. */
+export async function writeReceipt(
+  { directory }: Pick<Stack, 'directory'>,
+  receipt: string | undefined,
+): Promise<string | undefined> {
+  if (receipt === undefined) return undefined
+  const path = join(directory, 'receipt.jws')
+  await writeFile(path, `${receipt}\n`)
+  return path
+}
+
+/** What a person can try, and where it is. */
+export interface ByHand {
+  /** The file to be sourced. */
+  tryFile: string
+  /** Her page; undefined if it is not built. */
+  link: string | undefined
+  /** The receipt of the story's first grant. */
+  receipt: string | undefined
+}
+
 /** What to type. */
-export function tryByHand(
-  { resource, toolServer }: Stack,
-  tryFile: string,
-  link: string | undefined,
-): string {
+export function tryByHand(stack: Stack, { tryFile, link, receipt }: ByHand): string {
+  const { resource, toolServer } = stack
   const page = link === undefined ? '' : `Decide as alice, with an agent that waits:\n\n  ${link}\n\n`
   return `
 ${page}It all stays up until you press Ctrl-C. In another terminal:
@@ -55,17 +73,27 @@ ${page}It all stays up until you press Ctrl-C. In another terminal:
   ${clientLine(resource)}     # adds the tools to an MCP client (also: cursor, vscode, …)
 
   curl -s http://127.0.0.1:${toolServer.port}/record                     # what reached the MCP server
-`
+
+${placesText(stack, receipt)}`
 }
 
-/** What is left to say if the demo ends after its story. */
-export function afterTheStory({ resource }: Pick<Stack, 'resource'>): string {
-  return `With everything up (make demo), one line adds these tools to an MCP client (also: cursor, vscode, …):
+function placesText({ directory, databaseUrl, issuer }: Stack, receipt: string | undefined): string {
+  const kept =
+    receipt === undefined
+      ? ''
+      : `The first receipt is ${receipt}. It is a JWS: any JOSE library verifies it by the keys at ${issuer}/jwks.
+With usher, and asking nobody:
 
-  ${clientLine(resource)}
+  curl -s ${issuer}/jwks > ${receipt}.keys && usher verify receipt ${receipt} --keys ${receipt}.keys
 
 `
+  const database = databaseUrl === undefined ? '' : `   Database: ${databaseUrl}`
+  return `Logs: ${directory}/*.log${database}\n${kept}`
 }
+
+/** What is left to say if the demo ends after its story, and nothing listens any more. */
+export const AFTER_THE_STORY =
+  'make demo keeps everything up after the story, and prints what to try by hand.\n\n'
 
 function quote(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`

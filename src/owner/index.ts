@@ -17,3 +17,5 @@ export type {
 } from '../wire/owner-api.ts'
 export type { DeviceKey, Login } from '../wire/owner-credentials.ts'
 export type { ApiAccess as OwnerAccess, ApiRequest as OwnerRequest } from '../client/signed-fetch.ts'
+export { happenedAt, ledgerSentence, reportedText } from '../rules/ledger-sentences.ts'
+export { shortName } from '../client/names.ts'

@@ -1,11 +1,49 @@
-/** contract, "What the service does": what the demo leaves for a person to try. */
+/** contract, "What the service does": what the demo says before its story, and leaves for a person to try. */
 import { expect, test } from 'vitest'
-import { afterTheStory, tryByHand } from '../../src/dev/try-by-hand.ts'
+import { commandsOfSteps, legend } from '../../src/dev/legend.ts'
+import { AFTER_THE_STORY, tryByHand } from '../../src/dev/try-by-hand.ts'
 import type { Stack } from '../../src/dev/stack.ts'
+import { STORY } from '../../src/dev/story.ts'
 
-test('names the line that adds the bridge to a client, also where it ends after the story', () => {
-  const stack = { resource: 'http://127.0.0.1:8080/mcp/alice', toolServer: { port: 1 } } as Stack
-  const line = `\n  usher agent bridge config --client claude-code ${stack.resource} --write`
-  expect(tryByHand(stack, 'try.sh', 'http://127.0.0.1:9/#token=x')).toContain(line)
-  expect(afterTheStory(stack)).toContain(line)
+const stack = {
+  directory: 'demo-files',
+  databaseUrl: 'postgres://127.0.0.1:5/postgres',
+  issuer: 'http://127.0.0.1:9100',
+  resource: 'http://127.0.0.1:8080/mcp/alice',
+  toolServer: { port: 1 },
+} as Stack
+
+test('names the line that adds the bridge to a client, and where logs, database and receipt are', () => {
+  const told = tryByHand(stack, {
+    tryFile: 'try.sh',
+    link: 'http://127.0.0.1:9/#token=x',
+    receipt: 'r.jws',
+  })
+  for (const said of [
+    `\n  usher agent bridge config --client claude-code ${stack.resource} --write`,
+    'demo-files/*.log',
+    stack.databaseUrl,
+    'usher verify receipt r.jws',
+    'any JOSE library verifies it by the keys at http://127.0.0.1:9100/jwks',
+  ])
+    expect(told).toContain(said)
+})
+
+test('prints no address after a story that ends, because nothing listens there any more', () => {
+  expect(AFTER_THE_STORY).not.toMatch(/http|127\.0\.0\.1|:\d/)
+})
+
+test('has a legend of six lines before the first step', () => {
+  expect(legend(stack).trimEnd().split('\n')).toHaveLength(6)
+})
+
+test('has for each step the command that repeats it, except for what only the story does', () => {
+  const commands = commandsOfSteps(stack)
+  expect(commands).toHaveLength(STORY.length)
+  const none = STORY.filter((_step, at) => commands[at] === undefined).map(({ title }) => title)
+  expect(none).toEqual([
+    'Under that grant, other parameters and another tool are refused, and spend nothing',
+    'The approved trade passes, once; the same grant again is challenged',
+    'A forged signature, a stolen grant and a bare bearer token are refused',
+  ])
 })
