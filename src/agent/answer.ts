@@ -28,10 +28,10 @@ export type CallAnswer<T = Json> =
 export function interpret(
   profile: Pick<Profile, 'specNs' | 'now'>,
   response: Response,
-  answer: { rpc: RpcAnswer | undefined; body: Json | undefined },
+  answer: { rpc: RpcAnswer | undefined; body: Json | undefined; text?: string | undefined },
 ): CallAnswer {
   const { status, headers } = response
-  const { rpc, body } = answer
+  const { rpc, body, text } = answer
   const carried = rpc?.kind === 'error' ? challengeInError(profile, rpc.error) : undefined
   if (carried !== undefined) return { kind: 'challenge', challenge: carried }
   const challenge = challengeIn(profile, response)
@@ -40,9 +40,30 @@ export function interpret(
   const retry = retryAfterSeconds(headers, profile.now())
   if (rpc?.kind === 'error') throw rpcError(rpc.error, status, retry)
   if (isJsonObject(body) && body['error'] !== undefined) throw refusalError(body, status, retry)
+  if (text !== undefined && isHeldBack(response, text)) throw heldBack(retry)
   return fail('unexpected_answer', `The resource answered with status ${status} and no JSON-RPC answer.`, {
     status,
   })
+}
+
+/**
+ * Whether Envoy itself answered 503 and the call reached no tool: it could not ask its enforcement point (no
+ * body), or no upstream could be connected to. Any other 503 may come after the tool has run.
+ */
+function isHeldBack({ status, headers }: Response, text: string): boolean {
+  if (status !== 503 || headers.get('server') !== 'envoy') return false
+  if (headers.has('x-envoy-upstream-service-time')) return false
+  const said = text.trim()
+  return said === '' || said === 'no healthy upstream' || NEVER_CONNECTED.test(said)
+}
+
+const NEVER_CONNECTED =
+  /reset reason: (?:(?:remote|local) )?(?:connection failure|connection timeout|overflow)/
+
+function heldBack(retry: number | undefined): AgentError {
+  const detail = 'The gateway before the resource answered with status 503, and did not pass the call on.'
+  const of = { detail, status: 503, by: 'gateway', retryAfterSeconds: retry }
+  return new AgentError('temporarily_unavailable', of)
 }
 
 /**

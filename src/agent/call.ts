@@ -74,6 +74,7 @@ async function sendToolCall(profile: Profile, sessions: Sessions, request: CallR
   const {
     rpc,
     body: plain,
+    text,
     broken,
   } = await readRpcAnswer(response, id, { url, signal, parse: profile.parseAnswer })
   const isTaken = response.ok && rpc === undefined
@@ -86,5 +87,5 @@ async function sendToolCall(profile: Profile, sessions: Sessions, request: CallR
     fail('outcome_unknown', `${url.origin} took the call, and did not say what became of it.`, {
       status: response.status,
     })
-  return interpret(profile, response, { rpc, body: plain })
+  return interpret(profile, response, { rpc, body: plain, text })
 }

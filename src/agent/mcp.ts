@@ -106,13 +106,19 @@ export interface Reading extends Pick<OutgoingRequest, 'url' | 'signal'> {
 /**
  * The answer to the request `id`, from a plain JSON body or from an event stream (other messages are skipped,
  * and reading stops at the answer). `rpc` is undefined if the body is no JSON-RPC answer, and `broken` says
- * where a stream ended before it; `body` is a plain body that is JSON.
+ * where a stream ended before it; `body` is a plain body that is
+ * JSON, `text` one that is not.
  */
 export async function readRpcAnswer(
   response: Response,
   id: string,
   request: Reading,
-): Promise<{ rpc: RpcAnswer | undefined; body: Json | undefined; broken?: BrokenOff | undefined }> {
+): Promise<{
+  rpc: RpcAnswer | undefined
+  body: Json | undefined
+  text?: string | undefined
+  broken?: BrokenOff | undefined
+}> {
   const bounds = { ...request, bytesMax: TOOL_ANSWER_BYTES_MAX }
   const type = response.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase()
   if (type === 'text/event-stream') {
@@ -121,8 +127,9 @@ export async function readRpcAnswer(
   }
   const chunks: Uint8Array[] = []
   for await (const chunk of bodyChunks(response, bounds)) chunks.push(chunk)
-  const body = parseLoosely(Buffer.concat(chunks).toString('utf8'), request.parse)
-  return { rpc: rpcAnswer(body, id), body }
+  const text = Buffer.concat(chunks).toString('utf8')
+  const body = parseLoosely(text, request.parse)
+  return { rpc: rpcAnswer(body, id), body, ...(body === undefined ? { text } : {}) }
 }
 
 /**
