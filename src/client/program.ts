@@ -7,7 +7,7 @@ import { Command } from 'commander'
 import { EXIT, UsageError, type Ending, type Terminal } from '../terminal/command.ts'
 import { fromHome } from '../terminal/home.ts'
 import { readKeyFile, writeNewKey } from '../terminal/key-file.ts'
-import { printable, printableJson } from '../terminal/printable.ts'
+import { localTime, printable, printableJson } from '../terminal/printable.ts'
 import { profilePath, readProfile } from '../terminal/profile-file.ts'
 import { publicJwk, type PrivateKey } from '../wire/keys.ts'
 import { ApiError } from './api-error.ts'
@@ -207,10 +207,15 @@ export function apiEnding(error: unknown, { asJson }: { asJson: boolean }): Endi
   const { code, detail } = error
   const message = asJson
     ? printableJson({ error: code, error_description: detail }).split('\n')
-    : `${code}: ${detail}`
+    : `${code}: ${inLocalTime(detail)}`
   if (error.code === 'address_refused') return { code: EXIT.usage, message }
   if (error.code === 'aborted') return { code: EXIT.interrupted, message: '' }
   return { code: error.temporary ? EXIT.unavailable : EXIT.refused, message }
+}
+
+/** A sentence of the server with its times in the zone of the reader. */
+function inLocalTime(sentence: string): string {
+  return sentence.replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, time => localTime(time))
 }
 
 /** An option that is a whole number. */

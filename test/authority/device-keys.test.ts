@@ -71,6 +71,27 @@ describe('Device keys', () => {
     expect(listed.find(({ kid }) => kid === alice.key.thumbprint)?.revoked_at).toEqual(expect.any(String))
   })
 
+  it('say to who signs with a removed one that it was removed, and when; to anybody else nothing', async () => {
+    const [phone, thief] = [newKey(), newKey()]
+    await call(alice, addKey(phone))
+    await call(alice, removeKey(phone))
+    const { body } = await call(alice, { target: '/owner/device-keys' })
+    const listed = (body as { kid: string; revoked_at: string }[]).find(
+      ({ kid }) => kid === phone.thumbprint,
+    )!
+    const told = (await call(as(phone), PENDING)).body as { error_description: string }
+    expect(told.error_description).toContain(
+      `"phone" may no longer decide for ${alice.owner} (removed ${listed.revoked_at})`,
+    )
+    // Another key that names itself so signs nothing that the removed one would.
+    const named = { ...thief, thumbprint: phone.thumbprint }
+    const forged = await call(as(named), PENDING)
+    expect(forged.status).toBe(401)
+    expect(forged.text).not.toContain('(removed')
+    const unknown = await call(as(thief), PENDING)
+    expect(unknown.text).not.toContain('no longer')
+  })
+
   it('may be named by what they are called; where several are called so it is 409 naming each, and none is revoked', async () => {
     const [phone, other] = [newKey(), newKey()]
     await call(alice, addKey(phone))

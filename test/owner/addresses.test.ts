@@ -3,6 +3,7 @@
  * the owner API; one that cannot reach it is told why, and what to do.
  */
 import { describe, expect, it, vi } from 'vitest'
+import { localTime } from '../../src/terminal/printable.ts'
 import { ownerCommand } from '../support/owner-command.ts'
 import { startScriptedServer } from '../support/scripted-http.ts'
 
@@ -40,6 +41,17 @@ describe('the owner API', () => {
     expect(await owner('--api', gone.origin, 'pending')).toMatchObject({
       code: 3,
       said: `unreachable: The API at ${gone.origin} cannot be reached: nothing listens there (ECONNREFUSED). Start it, or correct the host and the port.\n`,
+    })
+  })
+
+  it('tells the times of a refusal in the zone of its reader', async () => {
+    const at = '2026-11-28T17:44:05.000Z'
+    const error_description = `The key "laptop" may no longer decide for alice (removed ${at}).`
+    answers['/owner/pending'] = { status: 401, body: { error: 'invalid_credential', error_description } }
+    const { code, said } = await owner('pending')
+    expect({ code, said }).toEqual({
+      code: 1,
+      said: `invalid_credential: The key "laptop" may no longer decide for alice (removed ${localTime(at)}).\n`,
     })
   })
 

@@ -4,7 +4,7 @@
  * once).
  */
 import type { FastifyRequest } from 'fastify'
-import { namedKeyids, verifyDeviceSignature } from '../../credentials/device-signature.ts'
+import { namedKeyids, verifyDeviceSignature, type Judged } from '../../credentials/device-signature.ts'
 import type { ProvenLogin, Realm } from '../../credentials/oidc.ts'
 import { presentedBy, proveLogin, refusedSignature, refusedToken } from '../../credentials/presentation.ts'
 import type { Credential } from '../../http/endpoint.ts'
@@ -13,10 +13,10 @@ import { inTransaction } from '../../storage/core/database.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import { onBehalfOf } from '../../storage/core/shares.ts'
 import { loginId, ownerOfLogin } from '../../storage/authority/logins.ts'
-import { readDeviceKey } from '../../storage/authority/device-keys.ts'
+import { readDeviceKey, type DeviceKeyRow } from '../../storage/authority/device-keys.ts'
 import { lockQueue, spendSignature } from '../../storage/authority/owners.ts'
 import { sha256 } from '../../wire/encoding.ts'
-import { SIGNATURE_WINDOW_SECONDS } from '../../wire/http-signature.ts'
+import { SIGNATURE_WINDOW_SECONDS, type SignedMessage } from '../../wire/http-signature.ts'
 import { importPublicJwk, type PublicKey } from '../../wire/keys.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { Refusal } from '../../wire/refusal.ts'
@@ -68,16 +68,18 @@ export function changeAs<T>(
 }
 
 /**
- * The device key's owner. `@authority` is the issuer's, whatever address the request came to. A key that was
- * never enrolled, one that is revoked and one that has expired are refused alike.
+ * The device key's owner. `@authority` is the issuer's, whatever address the request came to. Who signs with
+ * a key that was removed, or that has expired, is told so; a key that was never enrolled is unknown.
  */
 async function bySignature(api: Guarding, request: FastifyRequest): Promise<OwnerCredential> {
   const message = signedMessage(request, api.base)
   const judged = { now: api.now(), space: SPACE } as const
   const { db } = api.database
   const enrolled = new Map<string, EnrolledKey>()
+  const ended = new Map<string, DeviceKeyRow>()
   for (const keyid of namedKeyids(message, judged)) {
     const row = await readDeviceKey(db, keyid)
+    if (row?.in_force === false) ended.set(keyid, row)
     if (row?.in_force === true)
       enrolled.set(keyid, {
         owner: row.owner,
@@ -85,8 +87,27 @@ async function bySignature(api: Guarding, request: FastifyRequest): Promise<Owne
         expiresAt: row.expires_at === null ? undefined : Math.floor(Date.parse(row.expires_at) / 1_000),
       })
   }
+  if (enrolled.size === 0) refuseEnded(message, judged, ended)
   const { key, signature } = verifyDeviceSignature(message, judged, id => enrolled.get(id)?.key)
   return deviceCredential(enrolled.get(key.thumbprint)!, signature)
+}
+
+/** Throws if a key that is no longer in force signed it; whoever cannot sign with that key learns nothing. */
+function refuseEnded(message: SignedMessage, judged: Judged, ended: ReadonlyMap<string, DeviceKeyRow>): void {
+  let row: DeviceKeyRow | undefined
+  try {
+    const find = (id: string) => ended.get(id) && importPublicJwk(ended.get(id)!.jwk)
+    row = ended.get(verifyDeviceSignature(message, judged, find).key.thumbprint)
+  } catch {
+    return
+  }
+  if (row === undefined) return
+  const { owner, name, revoked_at, expires_at } = row
+  const when = revoked_at === null ? `its time ended ${expires_at}` : `removed ${revoked_at}`
+  throw refusedSignature(
+    SPACE,
+    `The key "${name}" may no longer decide for ${owner} (${when}). Make another key, and have it enrolled: ask for a code, or add it from another device.`,
+  )
 }
 
 /** `expiresAt` is in seconds since the epoch; undefined if the key was enrolled for good. */
