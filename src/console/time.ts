@@ -11,6 +11,21 @@ export function whenText(instant: string | number): string {
   return Number.isNaN(date.getTime()) ? String(instant) : WHEN.format(date)
 }
 
+const EXACT = new Intl.DateTimeFormat(undefined, {
+  year: 'numeric',
+  month: 'short',
+  day: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  fractionalSecondDigits: 3,
+})
+
+/** The same to the millisecond, for what is compared with each other. */
+export function exactText(milliseconds: number): string {
+  return Number.isNaN(milliseconds) ? String(milliseconds) : EXACT.format(milliseconds)
+}
+
 const UNITS = [
   [86_400, 'day'],
   [3_600, 'hour'],

@@ -3,7 +3,8 @@
  * itself is show-request.ts.
  */
 import { columnsTable, type Column } from './columns.ts'
-import { NO_LABELS, type Labels } from './labels.ts'
+import { shortName } from '../client/names.ts'
+import { agentName, NO_LABELS, type Labels } from './labels.ts'
 import { wasRevoked } from '../rules/rule-words.ts'
 import { printable, printableValue } from '../terminal/printable.ts'
 import type {
@@ -258,25 +259,43 @@ export function receiptTable(
   )
 }
 
+/** How a line names agents and requests, escaped. */
+export interface EventNames {
+  agent: (handle: unknown) => string
+  family: (family: unknown) => string
+}
+
+const WHOLE_NAMES: EventNames = { agent: printableValue, family: printableValue }
+
+/** For a person at a terminal: her own names, and as much of others as commands take. */
+export function shortNames(labels: Labels): EventNames {
+  const nameOf = (said: (name: string) => string) => (name: unknown) =>
+    printableValue(typeof name === 'string' ? said(name) : name)
+  return { agent: nameOf(handle => agentName(handle, labels)), family: nameOf(shortName) }
+}
+
 /** One event of the stream as a line: what happened, to what. */
-export function eventLine(event: { id: string; event: string; data: unknown }): string {
+export function eventLine(
+  event: { id: string; event: string; data: unknown },
+  { agent, family }: EventNames = WHOLE_NAMES,
+): string {
   const data =
     typeof event.data === 'object' && event.data !== null ? (event.data as Record<string, unknown>) : {}
   switch (event.event) {
     case 'pending': {
       const item = data as unknown as PendingItem
-      const who = `${printableValue(item.handle)} asks (${printableValue(item.kind)})`
-      return `pending  ${printableValue(item.family)}  ${who} for ${printableValue(item.resource_id)}: ${printable(wantsText(item))}\n`
+      const who = `${agent(item.handle)} asks (${printableValue(item.kind)})`
+      return `pending  ${family(item.family)}  ${who} for ${printableValue(item.resource_id)}: ${printable(wantsText(item))}\n`
     }
     case 'decided':
-      return `decided  ${printableValue(data['family'])}  ${printableValue(data['decision'])} by ${printableValue(data['by'])}\n`
+      return `decided  ${family(data['family'])}  ${printableValue(data['decision'])} by ${printableValue(data['by'])}\n`
     case 'withdrawn':
-      return `withdrawn ${printableValue(data['family'])}  ${printableValue(data['because'])}\n`
+      return `withdrawn ${family(data['family'])}  ${printableValue(data['because'])}\n`
     case 'connection_revoked':
-      return `revoked  ${printableValue(data['handle'])} by ${printableValue(data['by'])}\n`
+      return `revoked  ${agent(data['handle'])} by ${printableValue(data['by'])}\n`
     case 'connection_blocked':
     case 'connection_unblocked':
-      return `${event.event === 'connection_blocked' ? 'blocked  ' : 'unblocked'} ${printableValue(data['handle'])} by ${printableValue(data['by'])}\n`
+      return `${event.event === 'connection_blocked' ? 'blocked  ' : 'unblocked'} ${agent(data['handle'])} by ${printableValue(data['by'])}\n`
     case 'connection_labelled':
       return `label    ${labelText(data)}\n`
     case 'policy_changed':

@@ -8,7 +8,7 @@ import { untilInterrupted } from './interrupt.ts'
 import { ApiError } from '../client/api-error.ts'
 import type { Session } from './session.ts'
 import { labelsOf } from './labels.ts'
-import { eventLine, pendingTable } from './show.ts'
+import { eventLine, pendingTable, shortNames, type EventNames } from './show.ts'
 
 /**
  * Prints events until a signal to end, or until the stream is refused; in JSON one object per line. For a
@@ -17,6 +17,7 @@ import { eventLine, pendingTable } from './show.ts'
 export async function watch(session: Session, { after }: { after?: string } = {}): Promise<void> {
   const { terminal, client } = session
   let shown: Promise<void> | undefined = session.json || after !== undefined ? Promise.resolve() : undefined
+  let names: EventNames | undefined
   await untilInterrupted(async signal => {
     const events = watchEvents(client.access, {
       lastEventId: after,
@@ -31,7 +32,8 @@ export async function watch(session: Session, { after }: { after?: string } = {}
     })
     for await (const event of events) {
       await shown
-      terminal.out(session.json ? `${printableLine(event)}\n` : eventLine(event))
+      if (session.columns !== undefined) names ??= shortNames(await labelsOf(session))
+      terminal.out(session.json ? `${printableLine(event)}\n` : eventLine(event, names))
       // Her authority is asked for no more than she reads.
       await terminal.taken?.(signal)
     }

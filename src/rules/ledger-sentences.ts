@@ -8,6 +8,8 @@ import type { LedgerEntry } from '../wire/owner-api.ts'
 interface Said {
   entry: LedgerEntry
   who: string
+  /** The same within a sentence. */
+  whom: string
   /** A member as text; `-` if there is none. */
   of: (member: string) => string
 }
@@ -16,8 +18,9 @@ const AN_AGENT = 'An agent that you do not know'
 
 const SENTENCES: Readonly<Record<string, (said: Said) => string>> = {
   promised: ({ who, of }) => `${who} signed your terms "${of('tier')}" for ${of('resource_id')}.`,
-  relaxed: ({ who, of }) => `A rule of yours let ${who} through at ${of('resource_id')} without asking you.`,
-  approved: said => `${decider(said)} approved what ${said.who} asked at ${said.of('resource_id')}.`,
+  relaxed: ({ whom, of }) =>
+    `A rule of yours let ${whom} through at ${of('resource_id')} without asking you.`,
+  approved: said => `${decider(said)} approved what ${said.whom} asked at ${said.of('resource_id')}.`,
   denied: deniedSentence,
   connected: ({ who, entry, of }) =>
     entry['introduced_by'] === undefined
@@ -27,19 +30,19 @@ const SENTENCES: Readonly<Record<string, (said: Said) => string>> = {
   refused: ({ who, of, entry }) => `${who} was refused: ${of('reason')}${timesText(entry)}.`,
   identity_refused: ({ who, of, entry }) =>
     `${who} did not prove who it is: ${of('reason')}${timesText(entry)}.`,
-  revoked: said => `${decider(said)} ended the access of ${said.who}.`,
+  revoked: said => `${decider(said)} ended the access of ${said.whom}.`,
   claimed: ({ of }) => `You said that ${of('operator')} is your own.`,
   disclaimed: ({ of }) => `You said that ${of('operator')} is not your own any more.`,
   policy_changed: said => `${decider(said)} changed the tier "${said.of('tier')}".`,
   policy_removed: said => `${decider(said)} removed the tier "${said.of('tier')}".`,
-  blocked: ({ who, entry, of }) => `You blocked ${entry.handle === undefined ? of('operator') : who}.`,
-  unblocked: ({ who, entry, of }) =>
-    `You unblocked ${entry.handle === undefined ? of('operator') : who}; it may ask again.`,
+  blocked: ({ whom, entry, of }) => `You blocked ${entry.handle === undefined ? of('operator') : whom}.`,
+  unblocked: ({ whom, entry, of }) =>
+    `You unblocked ${entry.handle === undefined ? of('operator') : whom}; it may ask again.`,
   server_approved: ({ of }) => `${of('client_id')} may serve you.`,
   server_withdrawn: ({ of }) => `${of('client_id')} serves you no more.`,
   origin_banned: ({ of }) => `No server of ${of('origin')} may ask to serve you.`,
   origin_unbanned: ({ of }) => `Servers of ${of('origin')} may ask to serve you again.`,
-  withdrawn: ({ who, of }) => `A request of ${who} waits no more: ${of('reason')}.`,
+  withdrawn: ({ whom, of }) => `A request of ${whom} waits no more: ${of('reason')}.`,
   credential_added: ({ of }) => `"${of('name')}" may decide for you.`,
   credential_removed: ({ of }) => `"${of('name')}" may decide for you no more.`,
   recovery_started: () => 'Somebody is about to get a credential of yours: usher owner recovery says more.',
@@ -60,7 +63,8 @@ export function ledgerSentence(entry: LedgerEntry, nameOf: (handle: string) => s
     const value = entry[member]
     return typeof value === 'string' || typeof value === 'number' ? String(value) : '-'
   }
-  return sentence?.({ entry, who, of })
+  const whom = who.replace(/^An? /, word => word.toLowerCase()).replace(/^Agent /, 'agent ')
+  return sentence?.({ entry, who, whom, of })
 }
 
 const ENDED_WITH: ReadonlyMap<unknown, string> = new Map([
@@ -70,9 +74,9 @@ const ENDED_WITH: ReadonlyMap<unknown, string> = new Map([
 ])
 
 function deniedSentence(said: Said): string {
-  const { entry, who, of } = said
+  const { entry, whom, of } = said
   const place = entry['resource_id'] === undefined ? '' : ` at ${of('resource_id')}`
-  return ENDED_WITH.get(entry['by']) ?? `${decider(said)} denied what ${who} asked${place}.`
+  return ENDED_WITH.get(entry['by']) ?? `${decider(said)} denied what ${whom} asked${place}.`
 }
 
 /** Who decided. An authority of another version may know others. */

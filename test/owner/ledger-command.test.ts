@@ -61,7 +61,7 @@ describe('the ledger at a terminal', () => {
     const unbroken = printed.replaceAll(/\n {25}/g, ' ')
     expect(unbroken.split('\n').slice(1)).toEqual([
       `${at(call)}  "Tax bot" used portfolio_read\\u{202e}. Reported 0.2 s later.`,
-      `${at(call + 200)}  You ended the access of Agent jkt:VWo19Q8H.`,
+      `${at(call + 200)}  You ended the access of agent jkt:VWo19Q8H.`,
       `${at(call + 200)}  newer what=else\\u{1b}`,
       '',
     ])

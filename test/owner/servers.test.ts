@@ -3,7 +3,7 @@
  * contract, "Owner API" (`/owner/resource-servers`).
  */
 import { describe, expect, it } from 'vitest'
-import { eventLine } from '../../src/owner/show.ts'
+import { eventLine, shortNames } from '../../src/owner/show.ts'
 import { ownerCommand } from '../support/owner-command.ts'
 
 const { answers, api, owner } = ownerCommand()
@@ -184,5 +184,21 @@ describe('watch', () => {
     ],
   ])('tells it: %j', (event, line) => {
     expect(eventLine({ id: '1', ...event })).toBe(line)
+  })
+
+  it('names agents as she does at a terminal, and requests by as much as commands take', () => {
+    const handle = `jkt:VWo19Q8H${'x'.repeat(35)}`
+    const family = 'fam_abcdefghijkl'
+    const line = (event: string, data: object, labels: [string, string][]) =>
+      eventLine({ id: '1', event, data }, shortNames(new Map(labels)))
+    expect(line('connection_revoked', { handle, by: 'owner' }, [])).toBe(
+      'revoked  Agent jkt:VWo19Q8H by owner\n',
+    )
+    expect(line('connection_blocked', { handle, by: 'owner' }, [[handle, 'Tax bot\u202e']])).toBe(
+      'blocked   "Tax bot\\u{202e}" by owner\n',
+    )
+    expect(line('decided', { family, decision: 'approved', by: 'owner' }, [])).toBe(
+      'decided  fam_abcdefgh  approved by owner\n',
+    )
   })
 })

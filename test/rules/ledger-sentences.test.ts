@@ -35,6 +35,12 @@ describe('A sentence of the ledger', () => {
     expect(sentence(entry(kind, members))).toBe(told)
   })
 
+  it('names an agent without a label as a sentence does', () => {
+    const nameless = (kind: string) => ledgerSentence(entry(kind, hers), () => 'Agent jkt:abc')
+    expect(nameless('revoked')).toBe('You ended the access of agent jkt:abc.')
+    expect(nameless('promised')).toBe('Agent jkt:abc signed your terms "reading" for alice/portfolio.')
+  })
+
   it('is not invented for a kind that is not known', () => {
     expect(sentence(entry('newer'))).toBeUndefined()
     expect(sentence(entry('constructor'))).toBeUndefined()

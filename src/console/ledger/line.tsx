@@ -4,9 +4,10 @@
 import { useState } from 'preact/hooks'
 import type { Json } from '../../wire/json.ts'
 import { canonicalize } from '../../wire/json.ts'
+import { happenedAt, reportedText } from '../../rules/ledger-sentences.ts'
 import type { LedgerEntry } from '../../wire/owner-api.ts'
 import { Shown } from '../shown.tsx'
-import { whenText } from '../time.ts'
+import { exactText, whenText } from '../time.ts'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.ledger
@@ -32,6 +33,8 @@ export function LedgerLine(props: {
   const { entry, isOfAgent = false, onReceipt } = props
   const { seq, ts, kind, family, handle, count, binding, tool, resource_id } = entry
   const [isOpen, setOpen] = useState(false)
+  const at = happenedAt(entry)
+  const reported = reportedText(at).trim()
   const tone = BAD.has(kind) ? 'bad' : GOOD.has(kind) ? 'good' : ''
   const rest = Object.entries(entry).filter(([name, value]) => !SHOWN.has(name) && value !== undefined)
   return (
@@ -45,8 +48,9 @@ export function LedgerLine(props: {
           {typeof count === 'number' && count > 1 ? <span class="quiet"> {W.times(count)}</span> : null}
         </span>
         <time class="quiet" dateTime={ts}>
-          {whenText(ts)}
+          {at.isWholeSecond ? whenText(at.ms) : exactText(at.ms)}
         </time>
+        {reported === '' ? null : <span class="quiet small">{reported}</span>}
       </div>
       {handle === undefined || isOfAgent ? null : (
         <p class="mono small quiet handle">
