@@ -42,7 +42,8 @@ export const SIDECAR_SETTINGS = defineSettings({
   title: 'usher sidecar',
   settings: {
     configFile: required('UMA_PEP_CONFIG', filePath, {
-      description: 'The YAML file described below; `--config` does the same.',
+      description:
+        'The file of the sidecar in YAML (its members are in docs/configuration.md), or give it as `--config <file>`.',
     }),
     mode: defaulted('ENFORCEMENT_MODE', choice(['gateway', 'embedded']), 'gateway', {
       description:
