@@ -319,6 +319,7 @@ async function sign(negotiation: Negotiation, template: TermsTemplate): Promise<
         aud: authority.issuer,
         iat: profile.now(),
         reason: profile.reason,
+        client_name: profile.client_name,
         mission: profile.mission,
         operation,
         introduction: profile.introductionTo(authority.issuer),

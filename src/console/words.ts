@@ -104,6 +104,7 @@ export const WORDS = {
     claimsNone: 'It gives no reason.',
     reason: 'Reason',
     mission: 'Mission, approved by',
+    client: 'Calls itself',
     agent: 'Agent',
     known: {
       pseudonymous: 'Known by its key alone; nobody vouches for it.',

@@ -12,7 +12,10 @@ import { Refusal } from '../wire/refusal.ts'
 import type { OwnerClient } from './client.ts'
 
 /** `forged`: the authority gave words that this agent did not sign; `unread`: it gave none. */
-export type OwnWords = { reason: string | undefined; approver: string | undefined } | 'forged' | 'unread'
+export type OwnWords =
+  | { reason: string | undefined; approver: string | undefined; client: string | undefined }
+  | 'forged'
+  | 'unread'
 
 /** Reads them from the agreement that the item names; `unread` if the authority does not answer with one. */
 export async function readOwnWords(
@@ -24,10 +27,11 @@ export async function readOwnWords(
   if (compact === undefined) return 'unread'
   try {
     const named = { agreement: item.agreement_s256, jkt: item.agent.jkt }
-    const { reason, mission } = verifyKnownAgreement(compact, named)
+    const { reason, mission, client_name } = verifyKnownAgreement(compact, named)
     return {
       reason: textOf(reason),
       approver: isJsonObject(mission) ? textOf(mission['approver']) : undefined,
+      client: textOf(client_name),
     }
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
@@ -41,9 +45,10 @@ export function ownWordsText(words: OwnWords): string {
     return 'The agreement of the agent could not be read: its own words are not shown.\n'
   if (words === 'forged')
     return 'The authority gave other words than this agent signed. They are not shown: tell who runs the authority.\n'
-  const { reason, approver } = words
-  if (reason === undefined && approver === undefined) return 'The agent says nothing in its own words.\n'
-  const said = record({ 'says why': reason, 'mission approved by': approver }, '  ')
+  const { reason, approver, client } = words
+  if (reason === undefined && approver === undefined && client === undefined)
+    return 'The agent says nothing in its own words.\n'
+  const said = record({ 'calls itself': client, 'says why': reason, 'mission approved by': approver }, '  ')
   return `In the agent's own words, which nobody has checked:\n${said}`
 }
 

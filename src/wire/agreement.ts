@@ -37,6 +37,8 @@ export interface AgreementContent {
    */
   operation?: { tool: string; params: JsonObject } | string | undefined
   introduction?: string | undefined
+  /** What the program that uses the agent calls itself; ours, and a claim like the reason. */
+  client_name?: string | undefined
   /** The agent made exactly this request before, and never received the answer. */
   answer_lost?: true | undefined
   /** The agent token, sent in the header in place of the bare key. */
@@ -118,7 +120,7 @@ function agreementParts(
   key: PrivateKey,
 ): { header: JsonObject; payload: JsonObject } {
   const { template, aud, iat, reason, mission, operation, introduction, answer_lost } = content
-  const { agent_token, client_id, signature_agent } = content
+  const { client_name, agent_token, client_id, signature_agent } = content
   return {
     header: present({
       ...(agent_token === undefined ? { jwk: { ...key.jwk } } : { agent_token }),
@@ -134,6 +136,7 @@ function agreementParts(
       mission,
       operation,
       introduction,
+      client_name,
       answer_lost,
     }),
   }

@@ -166,6 +166,13 @@ describe('The own words of an agent', () => {
     expect(printed).not.toMatch(/[\u001b\u0007\u202e]/)
   })
 
+  it('have what the client of the agent calls itself, as its claim', async () => {
+    waits({}, compactOf({ client_name: 'Claude Code\u202e' }))
+    const [facts, words] = (await printedOf()).split("In the agent's own words, which nobody has checked:\n")
+    expect(facts).not.toContain('Claude')
+    expect(words).toMatch(/^ {2}calls itself +Claude Code\\u\{202e\}$/m)
+  })
+
   it('are said to be none where it gave none', async () => {
     waits({}, compactOf({}))
     expect(await printedOf()).toContain('The agent says nothing in its own words.')

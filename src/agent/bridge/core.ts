@@ -6,7 +6,7 @@ import type { ClientCapabilities } from '@modelcontextprotocol/client'
 import { generatePrivateJwk } from '../../wire/keys.ts'
 import type { JsonObject } from '../../wire/json.ts'
 import { createDirectory } from '../metadata.ts'
-import { readProfile, type Profile } from '../profile.ts'
+import { readProfile, type AgentOptions, type Profile } from '../profile.ts'
 import { createCalls, type Calls } from './calls.ts'
 import { openCatalogue, type CatalogueOptions } from './catalogue.ts'
 import { openPrefixes } from './prefixes.ts'
@@ -53,7 +53,7 @@ export function openBridge(
     for (const listener of listeners) listener()
   }
   let secret: Promise<Buffer> | undefined
-  const common = { client_id: clientId, allowLoopback, specNs }
+  const common = { client_id: clientId, client_name: nameToOwner(client), allowLoopback, specNs }
   const directory = createDirectory({ allowLoopback, now })
   const prefixes = openPrefixes({
     resources: options.resources,
@@ -104,10 +104,18 @@ export function openBridge(
   }
 }
 
+/** As much of a client's name as an owner needs to know it by; undefined if nothing of it can be shown. */
+function nameToOwner(client: string): string | undefined {
+  const shown = client.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, '').trim()
+  return shown === '' ? undefined : Array.from(shown).slice(0, CLIENT_NAME_CHARACTERS_MAX).join('')
+}
+
+const CLIENT_NAME_CHARACTERS_MAX = 60
+
 /** The agent's identity for each owner, read once. */
 function profilesOf(
   state: BridgeState,
-  common: { client_id: string | undefined; allowLoopback: boolean; specNs: string },
+  common: Pick<AgentOptions, 'client_id' | 'client_name' | 'allowLoopback' | 'specNs'>,
 ): (owner: Owner) => Promise<Profile> {
   const profiles = new Map<string, Promise<Profile>>()
   return owner => {

@@ -26,6 +26,13 @@ export function Claims({ said, fault }: { said: Whole['said'] | undefined; fault
               <Shown text={said.reason} label={W.reason} />
             </blockquote>
           )}
+          {said.client === undefined ? null : (
+            <dl>
+              <Field name={W.client}>
+                <Shown text={said.client} isName />
+              </Field>
+            </dl>
+          )}
           {said.approver === undefined ? null : (
             <dl>
               <Field name={W.mission}>

@@ -20,7 +20,7 @@ export interface EarlierCall {
 
 export interface Whole {
   /** Why it asks, in its own words; `forged`: the server gave words that this agent did not sign. */
-  said: { reason: string | undefined; approver: string | undefined } | 'forged'
+  said: { reason: string | undefined; approver: string | undefined; client: string | undefined } | 'forged'
   connection: WholePendingItem['connection']
   /**
    * Null if she has not approved a call of this tool by this agent yet, or if it is no call; undefined if the
@@ -55,11 +55,12 @@ async function verifiedWhole(item: DecisionItem, read: WholePendingItem): Promis
   const named = { agreement: item.agreement_s256, jkt: item.agent.jkt }
   const claims = await signedAgreement(agreement_jws, named)
   if (claims === undefined) return { said: 'forged', connection, earlier }
-  const { reason, mission } = claims
+  const { reason, mission, client_name } = claims
   const approver = isJsonObject(mission) ? mission['approver'] : undefined
   const said = {
     reason: typeof reason === 'string' && reason !== '' ? reason : undefined,
     approver: typeof approver === 'string' ? approver : undefined,
+    client: typeof client_name === 'string' && client_name !== '' ? client_name : undefined,
   }
   return { said, connection, earlier }
 }

@@ -60,6 +60,15 @@ describe('A request that waits for the owner', () => {
     ['nothing, as JSON (500)', inJson(500)],
   ]
 
+  it('carries what the client calls itself, as a claim, of which nothing acts on a terminal', async () => {
+    delete stand.peers.twists.owner
+    const { call } = await started(['--client-name', `Claude Code\u202e${'x'.repeat(100)}`])
+    expect((await call(TOOL, { qty: 1 })).isError).toBe(false)
+    expect(stand.peers.agreements.map(({ claims }) => claims['client_name'])).toEqual([
+      `Claude Code${'x'.repeat(49)}`,
+    ])
+  })
+
   it.each(rowsOfLayer(OUTAGES, ([what]) => /429|a page \(500/.test(what)))(
     'is kept where %s comes in the place of an answer, which is told as an outage',
     async (_what, reply) => {
