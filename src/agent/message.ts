@@ -3,8 +3,9 @@
  * the same credential and the same signature, over the request that would carry the message to its resource.
  */
 import { parseJson, type Json, type JsonObject } from '../wire/json.ts'
-import type { PrivateKey } from '../wire/keys.ts'
+import type { PrivateJwk, PrivateKey } from '../wire/keys.ts'
 import { carryProof, messageBody } from '../wire/message-proof.ts'
+import { importKey } from './profile.ts'
 import { signedHeaders } from './proof.ts'
 
 /** A JSON-RPC message and the grant to send it under. */
@@ -14,7 +15,7 @@ export interface ProvenMessage {
   message: JsonObject
   accessToken: string
   /** The key that the grant is bound to. */
-  key: PrivateKey
+  key: PrivateJwk | PrivateKey
   /** Seconds since the epoch; the present if left out. */
   now?: number
 }
@@ -23,7 +24,7 @@ export interface ProvenMessage {
 export function proveMessage({ resource, message, accessToken, key, now }: ProvenMessage): JsonObject {
   const proven = { method: 'POST', url: new URL(resource), body: messageBody(message), accessToken }
   const clock = (): number => now ?? Math.floor(Date.now() / 1000)
-  return carryProof(message, signedHeaders(proven, { key, now: clock }))
+  return carryProof(message, signedHeaders(proven, { key: importKey(key), now: clock }))
 }
 
 /** The message in a body; undefined if it is not JSON that all readers read alike. */

@@ -41,6 +41,8 @@ export interface AgentOptions {
   /** Free text for the owner. */
   reason?: string | undefined
   mission?: { approver: string; s256: string } | undefined
+  /** What the program that uses this agent calls itself, for the owner to read as a claim. */
+  client_name?: string | undefined
   /** An introduction of this agent's key, already signed by the agent that introduces it. */
   introduction?: string | undefined
   /**
@@ -82,6 +84,7 @@ export interface Profile {
   readonly signature_agent: string | undefined
   readonly identity: IdentitySource | undefined
   readonly reason: string | undefined
+  readonly client_name: string | undefined
   readonly mission: { approver: string; s256: string } | undefined
   readonly store: AgentStore
   readonly waitSecondsMax: number
@@ -119,6 +122,7 @@ export function readProfile(options: AgentOptions): Profile {
       assertion: options.identityAssertion,
     },
     reason: options.reason,
+    client_name: options.client_name,
     mission: options.mission,
     store: options.store ?? memoryStore(),
     waitSecondsMax: options.waitSecondsMax ?? 600,
@@ -169,7 +173,8 @@ export function introduce(request: IntroductionRequest): string {
   )
 }
 
-function importKey(key: PrivateJwk | PrivateKey): PrivateKey {
+/** The key, read if it is a JWK. Fails with `request_invalid` for one that cannot be used. */
+export function importKey(key: PrivateJwk | PrivateKey): PrivateKey {
   if ('privateKeyObject' in key) return key
   return reading('request_invalid', 'The key of the agent cannot be used', () => importPrivateJwk(key))
 }

@@ -10,8 +10,8 @@ const GIVEN: Readonly<Record<string, string>> = {
   key: "declare const key: import('usher/agent').AgentOptions['key']",
   resource: 'declare const resource: string',
   accessToken: 'declare const accessToken: string',
-  message: "declare const message: import('@modelcontextprotocol/client').JSONRPCMessage",
-  transport: "declare const transport: import('@modelcontextprotocol/client').Transport",
+  message: 'declare const message: ReturnType<typeof JSON.parse>',
+  transport: 'declare const transport: { send(message: object): Promise<void> }',
   client: "declare const client: import('@modelcontextprotocol/client').Client",
   StdioClientTransport: "import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'",
 }
