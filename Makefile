@@ -84,7 +84,7 @@ check-imports:
 
 check-exports:
 	@knip --production --include files,dependencies,unlisted,exports,duplicates --no-progress || { \
-	  echo 'Call it, delete it, or mark it @internal with the reason (docs/architecture.md, "What a machine checks").'; exit 1; }
+	  echo 'Call it, delete it, or mark it @internal with the reason (CONTRIBUTING.md, "What a machine checks").'; exit 1; }
 
 check-tidy:
 	@vitest run --project pure --reporter=agent test/tidy.test.ts test/docs/readme.test.ts test/docs/blocks.test.ts test/import-rules.test.ts test/faults.test.ts

@@ -1,7 +1,7 @@
 /**
- * docs/rotate-keys.md, docs/restore.md, docs/retention.md and docs/sizing.md: every command of these pages,
- * in order, against a real authority, a real sidecar and a Postgres of the same version as the pg_dump and
- * psql of this machine.
+ * docs/policies.md, docs/rotate-keys.md, docs/restore.md, docs/retention.md and docs/sizing.md: every command
+ * of these pages, in order, against a real authority, a real sidecar and a Postgres of the same version as
+ * the pg_dump and psql of this machine.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -95,6 +95,20 @@ function untold(ran: Ran[]): object[] {
 }
 
 describeWith(postgres(), 'the commands of the pages for operators', bin => {
+  test(
+    'docs/policies.md reads a tier into a file, says what the file would change, and applies it',
+    {
+      timeout: TIMEOUT_MS,
+    },
+    async () => {
+      const ran = await runPage('docs/policies.md', { before: running(bin), timeoutMs: TIMEOUT_MS })
+      expect(ran).toHaveLength(1)
+      expect(ran[0]!.printed).toContain('reading is as the file says.')
+      expect(ran[0]!.printed).toContain('requests in your ledger would have been answered otherwise')
+      expect(ran[0]!.printed).toContain('standing.approved_at_tier')
+    },
+  )
+
   test(
     'docs/rotate-keys.md replaces the keys of an authority, a client secret and a device key',
     {
