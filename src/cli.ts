@@ -301,5 +301,5 @@ function sayWhereDemoIs(error: unknown): never {
 }
 
 const ended = await runCommand(program, process.argv.slice(2), processTerminal, endingOf)
-// process.exit() is not used, so that a started server goes on, and all output is flushed.
+// process.exit() is not used, so that a started server keeps running, and all output is flushed.
 process.exitCode = ended === EXIT.done ? (exitCode ?? EXIT.done) : ended

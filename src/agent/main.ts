@@ -346,7 +346,7 @@ function wholeNumber(value: string): number {
   return Number(value)
 }
 
-/** Ctrl-C gives the call up; a request that waits for the owner goes on waiting. */
+/** Ctrl-C gives the call up; a request that waits for the owner continues to wait. */
 function interruptible(): { signal: AbortSignal; done: () => void } {
   const stop = new AbortController()
   return { signal: stop.signal, done: untilEnding(() => stop.abort()) }

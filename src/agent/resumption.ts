@@ -1,7 +1,7 @@
 /**
  * Owns a tool's answer whose stream ends before it: a server of MCP 2025-11-25 may close the stream of a call
  * and go on elsewhere. Contract: "Single-use grant": the call was taken, so either its answer is fetched
- * where the server goes on, by a request that proves the grant as the call did, or its outcome is unknown.
+ * where the server continues, by a request that proves the grant as the call did, or its outcome is unknown.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { AgentError, fail } from './agent-error.ts'

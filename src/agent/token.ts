@@ -137,7 +137,7 @@ interface Said {
 }
 
 /**
- * The object in the answer. What a proxy says in the place of whoever was asked, a page or JSON of its own,
+ * The object in the answer. If a proxy answers in place of the server, with a page or JSON of its own, that
  * is an outage: a refusal of theirs has its word.
  */
 export function readAnswerObject(answer: Answer, { who, now }: Said): JsonObject {

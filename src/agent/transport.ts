@@ -108,7 +108,10 @@ export async function* bodyChunks(
   }
 }
 
-/** By these, what stands before whoever was asked says that it cannot be reached, or takes no more. */
+/**
+ * With these, a proxy in front of the server says that the server cannot be reached, or takes no more
+ * requests.
+ */
 const OUTAGES: ReadonlySet<number> = new Set([404, 408, 425, 429])
 
 /** Whether a status, in the place of an answer, is that of an outage: it says nothing of any decision. */

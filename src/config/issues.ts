@@ -7,8 +7,8 @@ import { didYouMean } from './nearest.ts'
 
 /**
  * A sentence for each issue of a file that its schema found, with the place and what to do there, as
- * `owners[0].tiers[1].terms.expires_in: …`. `name` is the setting that names the file, which stands for the
- * file as a whole.
+ * `owners[0].tiers[1].terms.expires_in: …`. `name` is the setting that names the file; faults of the file as
+ * a whole are reported under it.
  */
 export function issueSentences(
   issues: readonly z.core.$ZodIssue[],
@@ -54,7 +54,7 @@ function kindOf(expected: string): string {
   return KINDS.get(expected) ?? `a value of the type ${expected}`
 }
 
-/** The names of all members that a file may have, wherever they stand. */
+/** The names of all members that a file may have, at any depth. */
 function membersOf(schema: unknown, found = new Set<string>()): ReadonlySet<string> {
   if (typeof schema !== 'object' || schema === null) return found
   const { properties } = schema as { properties?: object }
@@ -70,7 +70,7 @@ function memberPath(path: readonly PropertyKey[]): string {
     .join('')
 }
 
-/** The names that stand more than once, each once. */
+/** The names that occur more than once, each listed once. */
 export function duplicates(names: readonly string[]): string[] {
   return [...new Set(names.filter((name, i) => names.indexOf(name) !== i))]
 }

@@ -79,7 +79,7 @@ export function optional<T>(variable: string, kind: Kind<T>, notes: Notes): Sett
   return { variable, kind, fallback: undefined, required: false, unit: undefined, ...notes }
 }
 
-/** A setting with a default, written as it would stand in the environment. */
+/** A setting with a default, written as in the environment. */
 export function defaulted<T>(variable: string, kind: Kind<T>, fallback: string, notes: Notes): Setting<T> {
   return { variable, kind, fallback, required: false, unit: undefined, ...notes }
 }
@@ -131,7 +131,7 @@ export function settingFaults<G extends Settings>(
   return [...faults, ...further.filter(isNews)]
 }
 
-/** The value that stands in for a wrong required setting: the first valid one of these. */
+/** The value that takes the place of a wrong required setting: the first valid one of these. */
 const STAND_INS = ['https://stand-in.invalid', 'stand-in']
 
 function parseSettings<G extends Settings>(

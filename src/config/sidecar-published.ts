@@ -8,7 +8,7 @@ import { DOCUMENT_BYTES_MAX, SCOPES_SUPPORTED_MAX } from '../wire/document-bound
 import { LISTING_BOUNDS } from '../wire/owner-resources.ts'
 import type { SidecarFile } from './sidecar-file.ts'
 
-/** What else stands in the metadata: addresses, algorithms, header and signature of its signed form. */
+/** What else the metadata contains: addresses, algorithms, header and signature of its signed form. */
 const AROUND_BYTES = 2_048
 /** What else a challenge carries: the ticket above all. */
 const CHALLENGE_AROUND_BYTES = 3_072

@@ -1,7 +1,7 @@
 /**
  * Owns which resources each owner in a sidecar's file has: her own, or those that the file lists for
  * everybody. Contract: "Resource server enforcement point" (documents, per owner), "Authorized call":
- * `{owner}` stands for a name that the file itself lists, never for what a request says.
+ * `{owner}` is replaced by a name that the file itself lists, never by what a request says.
  */
 import { duplicates } from './issues.ts'
 import type {

@@ -152,9 +152,9 @@ export type EmbeddedConfig = Omit<
 const NO_LISTENERS = { check: 'unix:/nowhere', http: 'unix:/nowhere' }
 
 /**
- * The same for an embedded enforcement point: from the file, or from an object as it would stand there.
- * `listen` may be left out. Members that only concern a sidecar's listeners are checked against the schema
- * but not used. Throws `ConfigFault`.
+ * The same for an embedded enforcement point: from the file, or from an object of the same form. `listen` may
+ * be left out. Members that only concern a sidecar's listeners are checked against the schema but not used.
+ * Throws `ConfigFault`.
  */
 export function loadEmbedded(values: Omit<SidecarValues, 'configFile'>, source: unknown): EmbeddedConfig {
   if (values.mode !== 'embedded') {

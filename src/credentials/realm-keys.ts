@@ -159,7 +159,7 @@ async function fetchRealm({
   return { keys, tokenEndpoint, authorizationEndpoint: text(document, 'authorization_endpoint') }
 }
 
-/** One key that is none costs the others nothing. */
+/** An entry that is no valid key does not make the other keys unusable. */
 function readableSet(set: Json): JSONWebKeySet {
   const keys = isJsonObject(set) ? set['keys'] : undefined
   return (Array.isArray(keys) ? { keys: keys.filter(isJsonObject) } : set) as unknown as JSONWebKeySet

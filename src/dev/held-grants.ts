@@ -8,7 +8,7 @@ import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/jso
 import { callByHand, type RawAnswer } from './raw-call.ts'
 import { told, type ActingAgent, type Scene } from './scene.ts'
 
-/** What stands in a grant. */
+/** What a grant contains. */
 export function claimsOf({ access_token: token }: Grant): JsonObject {
   return object(parseJson(decodeBase64url(token.split('.')[1]!)))
 }

@@ -25,7 +25,7 @@ import { executions, expectRefusal, fetchJson, got, note, sent, type Step } from
 const TRADE = { symbol: 'VTI', qty: 2 }
 const PATH = `/mcp/${ACCOUNT}`
 
-/** The whole story, in its order: each step goes on from the one before. */
+/** The whole story, in its order: each step continues from the one before. */
 export const JOINT_STORY: readonly Step[] = [
   { title: 'Before anybody has agreed to hold it, nothing of it is offered', walk: unheld },
   {

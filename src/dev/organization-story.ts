@@ -38,10 +38,10 @@ import {
 import { executions, got, note, sent, type Step } from './story.ts'
 
 const TRADE = { symbol: 'BND', qty: 40 }
-/** A sidecar asks how she stands at least so often, while there are calls. */
+/** A sidecar asks for her membership at least this often, while there are calls. */
 const VIEW_SECONDS = 10
 
-/** The whole story, in its order: each step goes on from the one before. */
+/** The whole story, in its order: each step continues from the one before. */
 export const ORGANIZATION_STORY: readonly Step[] = [
   { title: 'Before there is a membership, an agent is let in under her own terms', walk: ownTerms },
   { title: 'A firm invites her; her authority tells her of it', walk: invited },

@@ -171,7 +171,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   }
 }
 
-/** The tool server; if nothing stands in front of it, it enforces by itself. */
+/** The tool server; if there is no gateway in front of it, it enforces by itself. */
 async function startTools(plan: Plan, started: { stop(): Promise<void> }[]): Promise<ToolServer> {
   if (plan.envoy !== undefined) {
     const behind = await startToolServer(plan.ports.tool)

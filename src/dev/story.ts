@@ -39,7 +39,7 @@ export const note = (text: string): string => `  ${text}`
 
 const TRADE = { symbol: 'VTI', qty: 2 }
 
-/** The whole story, in its order: each step goes on from the one before. */
+/** The whole story, in its order: each step continues from the one before. */
 export const STORY: readonly Step[] = [
   { title: 'A call without a grant is refused, with a challenge that says where to ask', walk: refused },
   { title: 'The resource itself confirms who decides about it', walk: corroborated },

@@ -9,7 +9,7 @@ export const LATE = Symbol('late')
 const TIMER_MS_MAX = 2_147_483_647
 
 /**
- * Waits for `work`, at most `ms`. The work goes on afterwards, for later callers, and a later failure of it
+ * Waits for `work`, at most `ms`. The work continues afterwards, for later callers, and a later failure of it
  * is ignored. `Infinity` sets no timer.
  */
 export function waitAtMost<T>(ms: number, work: Promise<T>): Promise<T | typeof LATE> {

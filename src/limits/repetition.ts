@@ -3,7 +3,7 @@
  * sending, in the background.
  */
 
-/** Work that goes on until it is stopped. */
+/** Work that repeats until it is stopped. */
 export interface Repetition {
   /** Begins nothing more, and waits for running work. */
   stop(): Promise<void>

@@ -1,6 +1,6 @@
 /**
- * Owns the owner's event stream as a client reads it: it resumes after the last event that was seen, however
- * often the connection breaks. Contract: "Events"; WHATWG HTML §9.2.
+ * Owns the owner's event stream as a client reads it: it resumes after the last event that was seen, each
+ * time the connection breaks. Contract: "Events"; WHATWG HTML §9.2.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { LATE, waitAtMost } from '../limits/patience.ts'

@@ -39,7 +39,7 @@ export async function readOwnWords(
   }
 }
 
-/** They stand below the facts, under a line that says whose they are; or a line in their place. */
+/** They are printed below the facts, under a line that says whose they are; or a line in their place. */
 export function ownWordsText(words: OwnWords): string {
   if (words === 'unread')
     return 'The agreement of the agent could not be read: its own words are not shown.\n'

@@ -1,6 +1,6 @@
 /**
  * Owns how one waiting request reads on a terminal: the facts come from the record that her decision is bound
- * to, and nothing stands among them beside her own name for the agent. Contract: "Owner API" (`item`).
+ * to, and only her own name for the agent is added to them. Contract: "Owner API" (`item`).
  */
 import { approvedSentences, requestSentences } from '../rules/request-sentences.ts'
 import { becauseText, secondsText, wasRevoked } from '../rules/rule-words.ts'

@@ -41,7 +41,10 @@ export async function watch(session: Session, { after }: { after?: string } = {}
   })
 }
 
-/** The items that wait already. If the list cannot be read, watching goes on, because the stream is open. */
+/**
+ * The items that wait already. If the list cannot be read, the command continues to watch, because the stream
+ * is open.
+ */
 async function showWaiting(session: Session): Promise<void> {
   const { client, terminal, columns } = session
   try {

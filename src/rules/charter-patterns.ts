@@ -108,7 +108,7 @@ function fresh(used: string): string {
   }
 }
 
-/** A pattern with a `*`; `prefix` is what stands before the first one. */
+/** A pattern with a `*`; `prefix` is the text before the first one. */
 function takenApart(pattern: string): { prefix: string; matches: (segments: readonly string[]) => boolean } {
   const wanted = pattern.split('/').map(segmentOf)
   return {

@@ -150,7 +150,7 @@ type Said = Pick<
  * organization says, such as its rules; they can but narrow, and nobody has checked them.
  */
 export function shownView(view: MemberView): ShownView {
-  // A name could continue as a sentence that is none of ours.
+  // A name could continue as a sentence that we did not write.
   const summary = bindingSentences('It', view)
   const known = new Set([...summary, ...bindingSentences(view.name, view)])
   const own_words = view.summary.filter(sentence => !known.has(sentence))

@@ -1,6 +1,7 @@
 /**
  * Owns what a command does when nobody reads its output any more (`usher print-docs | head`): it ends
- * quietly, as other programs do. Contract: "What the service does": a server goes on, whoever reads its log.
+ * quietly, as other programs do. Contract: "What the service does": a server continues even if nobody reads
+ * its log.
  */
 import type { Writable } from 'node:stream'
 

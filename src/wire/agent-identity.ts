@@ -45,7 +45,7 @@ export type AgentIdentity =
 
 const DISCOVERY_DOCUMENT = 'aauth-agent.json'
 const AGENT_TOKEN_BYTES_MAX = 8192
-/** It stands in handles, of which an index holds two. */
+/** It is part of handles, and an index entry holds two of these. */
 const ISSUER_LENGTH_MAX = 512
 
 /**

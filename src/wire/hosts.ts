@@ -7,7 +7,7 @@
 const HOST_LENGTH_MAX = 253
 const LABEL_LENGTH_MAX = 63
 
-/** Whether a host, as it is written in a URL, is an address or a name that could stand in DNS. */
+/** Whether a host, as it is written in a URL, is an address or a name that DNS allows. */
 export function isPossibleHost(hostname: string): boolean {
   if (hostname.startsWith('[')) return true
   const name = hostname.replace(/\.$/, '')

@@ -119,10 +119,7 @@ function decodeFormText(text: string): string {
   return decodeOnce(text.replaceAll('+', ' '))
 }
 
-/**
- * The text that percent-escapes stand for, decoded once. Refuses (`invalid_request`) escapes that are no
- * UTF-8.
- */
+/** The text with its percent-escapes decoded once. Refuses (`invalid_request`) escapes that are no UTF-8. */
 export function decodeOnce(text: string): string {
   try {
     return decodeURIComponent(text)

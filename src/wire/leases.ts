@@ -31,7 +31,7 @@ export const LEASE_OFFER = 'introspection_lease_ms_max'
 /** Path of what holders are told, under the issuer; a holder's own is `/{id}` below it. */
 export const LEASES_PATH = '/leases'
 
-/** Events of the stream. Any other is none of a holder's business. */
+/** Events of the stream. A holder ignores any other. */
 export const LEASE_EVENT = { lease: 'lease', invalidate: 'invalidate' } as const
 
 /** What a holder asks to be registered with; `replaces` is its word that it dropped all it held by that. */

@@ -47,7 +47,7 @@ export type RptPermission = {
 /** The exact operation of an ask-me grant; `params_s256` is the hash of the approved arguments. */
 export type RptOperation = { tool: string; params_s256: string }
 
-/** The RPT's claims; times in seconds. `single_use` and `operation` stand on ask-me grants only. */
+/** The RPT's claims; times in seconds. Only ask-me grants have `single_use` and `operation`. */
 export type RptClaims = {
   iss: string
   sub: Handle

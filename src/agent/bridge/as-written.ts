@@ -10,7 +10,7 @@ import { inexactNumberIn, isJsonObject, type Json, type JsonObject } from '../..
 const MARK = 'usher:as-written:'
 const TEXT = `${MARK}text:`
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
-/** What has nothing of it needs no second reading; any name may be written with escapes. */
+/** Text without any of this needs no second reading; any name may be written with escapes. */
 const MAY_BE_LOST = /__proto__|usher:|\\u/
 
 /** A value of JSON that is written as its text says. ECMAScript has it; TypeScript does not know it yet. */
@@ -91,17 +91,17 @@ export function asQuestion(marked: Json): Json {
   return Object.fromEntries(members.map(([name, value]) => [nameAsWritten(name), asQuestion(value)]))
 }
 
-/** Whether it stands for a number that no double carries. */
+/** Whether it represents a number that no double carries. */
 export function isMarkedNumber(marked: Json | undefined): boolean {
   return typeof marked === 'string' && marked.startsWith(MARK) && NUMBER.test(marked.slice(MARK.length))
 }
 
-/** Whether it stands for a number that is past every double. */
+/** Whether it represents a number that is past every double. */
 export function isPastDoubles(marked: Json): boolean {
   return isMarkedNumber(marked) && !Number.isFinite(rounded(marked))
 }
 
-/** Whether it is text, and stands for no number. */
+/** Whether it is text, and represents no number. */
 export function isText(marked: Json | undefined): marked is string {
   return typeof marked === 'string' && !isMarkedNumber(marked)
 }

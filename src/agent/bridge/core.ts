@@ -1,6 +1,6 @@
 /**
- * Owns the bridge for one client: its state on disk, the resources behind it, and the list of their tools as
- * it stands. Contract: "What the service does", from the requesting side.
+ * Owns the bridge for one client: its state on disk, the resources behind it, and the present list of their
+ * tools. Contract: "What the service does", from the requesting side.
  */
 import type { ClientCapabilities } from '@modelcontextprotocol/client'
 import { generatePrivateJwk } from '../../wire/keys.ts'

@@ -38,7 +38,7 @@ interface Nesting {
 function createNesting(): Nesting {
   let depth = 0
   let inText = false
-  /** The byte that comes stands for itself. */
+  /** The next byte is taken literally. */
   let escaped = false
   return {
     take: (chunk, from, to) => {

@@ -53,7 +53,7 @@ export class BrokenOffAnswer extends NoAnswer {
   }
 }
 
-/** It stands between quotation marks, which it must not close. */
+/** It is put between quotation marks, which it must not close. */
 function quotedStart(text: string): string {
   const shown = text.length > SHOWN_CHARACTERS_MAX ? `${text.slice(0, SHOWN_CHARACTERS_MAX)}…` : text
   return `"${shown.replaceAll('"', "'")}"`

@@ -33,7 +33,8 @@ export function guardedFetch(options: GuardedOptions, underway: AsyncLocalStorag
     if (at.origin !== url.origin)
       fail('redirect_refused', `${url.origin} leads to ${at.origin}, which is not followed.`)
     const ending = underway.getStore()?.ending.signal
-    // The SDK tells a server of MCP 2025-11-25 that nobody waits any more, and goes on reading what it sends.
+    // The SDK tells a server of MCP 2025-11-25 that nobody waits any more, and continues to read what it
+    // sends.
     if (init.method === 'GET' && ending?.aborted === true) return noStream()
     const waiting = underway.getStore()
     if (isResumption(init, waiting)) return resume({ at, init }, waiting, options)

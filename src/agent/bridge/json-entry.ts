@@ -28,7 +28,7 @@ const STEP = '  '
 /**
  * The text of a file whose object has `value` as the member `inner` of its member `outer`, both made if they
  * do not exist; everything else stays as it was. `text` is JSON that was parsed, and an object, in which each
- * name stands once; `outer` is an object, null, or not there.
+ * name occurs once; `outer` is an object, null, or not there.
  */
 export function withEntry(
   text: string,

@@ -22,8 +22,9 @@ const RETRY_MILLISECONDS = 5000
 const RETRY_MILLISECONDS_MAX = 300_000
 
 /**
- * A lent name leads on to its tool after the resource has a prefix to keep, because a client goes on with the
- * list that it has. `onMoved` is called when the prefix of a resource is another than the one that was lent.
+ * A lent name still leads to its tool after the resource has a prefix to keep, because a client continues
+ * with the list that it has. `onMoved` is called when the prefix of a resource is another than the one that
+ * was lent.
  */
 export function openLentNames(prefixes: Prefixes, onMoved: (resource: string) => void): LentNames {
   const places = new BoundedMap<string, Place>(NAMES_MAX)

@@ -10,7 +10,7 @@ import { UsageError } from '../../terminal/command.ts'
 import { encodeBase64url, sha256 } from '../../wire/encoding.ts'
 
 const TOKEN = /^[A-Za-z0-9._~+/-]{32,512}$/
-/** A name that stands in a secret. */
+/** The name that a secret contains. */
 export const CLIENT_NAME = /^[A-Za-z0-9_-]{1,64}$/
 
 /**

@@ -120,7 +120,7 @@ async function markedRequest(request: Request): Promise<Request> {
   return body === text ? request : new Request(request, { method: 'POST', body })
 }
 
-/** The response, in which what was marked stands as it was written. */
+/** The response, in which marked values are as they were written. */
 function written(response: Response): Response {
   const { body, status, statusText, headers } = response
   if (body === null) return response

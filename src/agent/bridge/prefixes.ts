@@ -1,6 +1,6 @@
 /**
- * Owns what stands before the names of tools where a bridge serves several resources: the name of the owner,
- * as the resource's metadata has it. Contract: "What the service does"; "Resource metadata (RFC 9728)".
+ * Owns the prefix of the names of tools, if a bridge serves several resources: the name of the owner, as the
+ * resource's metadata has it. Contract: "What the service does"; "Resource metadata (RFC 9728)".
  */
 import { join } from 'node:path'
 import { createDurably } from '../../files/durable-file.ts'
@@ -24,9 +24,9 @@ export interface PrefixOptions {
 /** Each ends with its separator, and is empty where there is one resource alone. */
 export interface Prefixes {
   /**
-   * What stands before the names of a resource in a list. It is kept as soon as the metadata was read: then
-   * no other resource ever has it, whichever are down, in whatever order. Before, it is lent: this process
-   * gives it to no other resource either, but the metadata may replace it in a later list.
+   * The prefix of the names of one resource in a list. It is kept as soon as the metadata was read: then no
+   * other resource ever has it, whichever are down, in whatever order. Before, it is lent: this process gives
+   * it to no other resource either, but the metadata may replace it in a later list.
    */
   of: (resource: string) => Promise<string>
   /** Undefined if none is kept yet; asks no resource. */
@@ -144,7 +144,7 @@ function numbered(name: string): string[] {
   return Array.from({ length: PREFIXES_MAX }, (_, at) => (at === 0 ? `${name}_` : `${name}-${at + 1}_`))
 }
 
-/** The part of a foreign name that may stand at the head of a tool's name, which begins with a letter. */
+/** The part of a foreign name that may begin a tool's name, which must begin with a letter. */
 export function plainName(name: string): string {
   const plain = name.replaceAll(/[^A-Za-z0-9-]/g, '-').replace(/^-+/, '')
   const headed = BEGINS_WELL.test(plain) ? plain : plain === '' ? 'owner' : `owner-${plain}`

@@ -47,7 +47,7 @@ export interface Questions {
   answer(params: Json, about: AskingCall | undefined, signal: AbortSignal): Promise<Reply>
 }
 
-/** How long a person has for one question of a server. The call has its own time, which goes on. */
+/** How long a person has for one question of a server. The call has its own time, which continues to run. */
 export const REPLY_MILLISECONDS = 240_000
 /** How many questions one call may have. */
 const QUESTIONS_MAX = 16

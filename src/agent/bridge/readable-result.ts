@@ -59,7 +59,7 @@ function readablePart(part: Json, isContent: IsContent): Json {
   return words(typeof type === 'string' ? `a part of type "${type}"` : 'a part', part)
 }
 
-/** What came stands between quotation marks, which it must not close. */
+/** The answer is put between quotation marks, which it must not close. */
 function words(what: string, came: Json): JsonObject {
   const quoted = foreignWhole(JSON.stringify(asWritten(came)).replaceAll('"', "'"))
   const text =

@@ -36,7 +36,7 @@ export interface RenewalParts {
 export interface Renewals {
   /**
    * The grant that follows `held`; undefined if somebody would have to be asked. Concurrent calls share one
-   * negotiation, which goes on for the others if one leaves.
+   * negotiation, which continues for the others if one leaves.
    */
   after(held: Held, about: About, challenge: Challenge): Promise<Held | undefined>
   /**

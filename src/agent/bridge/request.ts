@@ -294,7 +294,8 @@ export class PendingRequest {
 
   /**
    * If it is over: nothing of it is kept when this resolves, and a repeat of the call begins a new request.
-   * What could not be removed is tried again each time, because until then no such call can be made.
+   * If something could not be removed, it is tried again each time, because until then no such call can be
+   * made.
    */
   dropped(): Promise<void> | undefined {
     return this.#isOver ? this.#forget() : undefined
@@ -319,7 +320,7 @@ export class PendingRequest {
   }
 }
 
-/** Every call of the tool goes on by itself: there is a grant for it, or it needs none any more. */
+/** Every call of the tool continues by itself: there is a grant for it, or it needs none any more. */
 function isForAll(settled: Settled): boolean {
   return settled.kind === 'grant' || settled.free === true
 }

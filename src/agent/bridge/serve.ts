@@ -33,7 +33,7 @@ import { unusable } from './state.ts'
 import { TASKS_EXTENSION, type Tasks } from './tasks.ts'
 import { markingLines, whyChanged } from './unchanged.ts'
 
-/** Something that goes on until it is closed. */
+/** Something that runs until it is closed. */
 export interface Serving {
   /** Its address on the loopback. */
   address: string | undefined

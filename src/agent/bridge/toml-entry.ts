@@ -17,7 +17,7 @@ export interface ListenEntry {
   http_headers: Record<string, string>
 }
 
-/** An entry as it stands in TOML. */
+/** An entry as TOML has it. */
 export type Entry = StartEntry | ListenEntry
 
 /** The entry as a table of its own. */

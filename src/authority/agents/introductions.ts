@@ -66,7 +66,7 @@ async function introducerOfClaim(
   }
 }
 
-/** Whether the owner's record, as it stands now, lets the named introducer bring this agent in. */
+/** Whether the owner's present record lets the named introducer bring this agent in. */
 export async function weighIntroduction(
   db: Db,
   owner: Owner,

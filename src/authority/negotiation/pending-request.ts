@@ -172,7 +172,7 @@ export async function factsMoved(tx: Tx, weighed: Weighed): Promise<boolean> {
   return standsOn(basis, { ...grounds, connection, operatorBlocked: false }) !== undefined
 }
 
-/** Undefined if it would come from an introduction that stands no more. */
+/** Undefined if it would come from an introduction that is no longer valid. */
 async function connectionNow(tx: Tx, weighed: Weighed): Promise<KnownConnection | undefined> {
   const { family, agent, governed, standing } = weighed
   if (weighed.introducer !== undefined) return (await introductionStands(tx, weighed)) ? standing : undefined

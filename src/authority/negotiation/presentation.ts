@@ -94,8 +94,8 @@ export type Refusing = Pick<Authority, 'database' | 'refusals'>
 
 /**
  * Ends the negotiation. An agent the owner knows gets its own ledger entry. Strangers, whose keys are free,
- * are counted, one row per reason and minute. So are agents that claim to be one she knows and cannot prove
- * it.
+ * are counted, one row per reason and minute. The same holds for agents that claim to be one she knows and
+ * cannot prove it.
  */
 export async function refuseAgreement(
   { database: { db }, refusals }: Refusing,

@@ -167,7 +167,7 @@ async function tell(
   await appendEvents(tx, owner, events)
 }
 
-/** Decides one item. If she decided first, her decision stands. */
+/** Decides one item. If she decided first, her decision is final. */
 async function decide(
   api: Administered,
   acting: Acting,

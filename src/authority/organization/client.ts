@@ -108,7 +108,7 @@ export interface OrganizationClientOptions {
 const DISCOVERY_MS_MAX = 3_000
 /** A third of the time for which what it publishes is used, so that it may be away for the rest. */
 const AGAIN_MS = 100_000
-/** A view, and what stands beside it; another writer may escape or indent what we would not. */
+/** A view, and the members beside it; another writer may escape or indent what we would not. */
 const ANSWER_BYTES_MAX = 2 * VIEW_BYTES_MAX
 /** The time limit for what is shown beside something else, finding out where to ask included. */
 const INVITATION_MS_MAX = 2_000

@@ -23,7 +23,7 @@ import { EMERGENCIES_PER_HOUR, type Notice, type NoticeClaims } from '../../wire
 import { refuse } from '../../wire/refusal.ts'
 import { named } from './membership.ts'
 
-/** A notice about an emergency, for a membership that stands; under the lock of its owner's queue. */
+/** A notice about an emergency, for a membership that is in force; under the lock of its owner's queue. */
 export interface Emergency<N extends Notice = EmergencyNotice> {
   readonly claims: NoticeClaims
   readonly notice: N

@@ -36,7 +36,7 @@ import { considered, foresee, release, settle, type TierChange } from './settlem
 
 const JOIN_ID_BYTES = 24
 /**
- * How often an organization is asked how a member stands, roughly. The rest is random, so that owners do not
+ * Roughly how often an organization is asked for a member's view. The rest is random, so that owners do not
  * become due together.
  */
 export const VIEW_SECONDS = 60

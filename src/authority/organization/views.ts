@@ -1,8 +1,8 @@
 /**
- * Asks organizations how their members stand, each about once a minute, and after a notice as soon as 5 s
- * have passed since the last answer. What narrows access takes effect with the answer; what enlarges it waits
- * for her. Contract: "Organization membership, on the member's authorization server", "Events" (the envelope
- * is polled).
+ * Asks organizations for the views of their members, each about once a minute, and after a notice as soon as
+ * 5 s have passed since the last answer. What narrows access takes effect with the answer; what enlarges it
+ * waits for her. Contract: "Organization membership, on the member's authorization server", "Events" (the
+ * envelope is polled).
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Repetition } from '../../limits/repetition.ts'
@@ -72,7 +72,7 @@ async function askOne(authority: Asking, taken: Taken, failed: Failed): Promise<
   await dueAgainIn(db, taken, isRead ? VIEW_SECONDS * (0.75 + Math.random() / 2) : RETRY_SECONDS)
 }
 
-/** @returns whether the organization said how she stands. */
+/** @returns whether the organization answered with her view. */
 async function ask({ organizations, database, log }: Asking, membership: Membership): Promise<boolean> {
   const { owner, issuer, join_id, token, view, agreed } = membership
   try {

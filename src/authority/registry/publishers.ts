@@ -1,7 +1,6 @@
 /**
- * Where a resource stands (on the internet, or in a network that the operator trusts), and how its
- * publication is fetched. Contract: "Resource server establishment: POST `/rs/register`", "Registry
- * materialization".
+ * Whether a resource is on the internet or in a network that the operator trusts, and how its publication is
+ * fetched. Contract: "Resource server establishment: POST `/rs/register`", "Registry materialization".
  *
  * There are two clients: one connects only to public addresses, the other only to trusted ones. Whatever name
  * servers say from one moment to the next, an address inside is reached only by the client that reports every

@@ -11,7 +11,7 @@ import { countSources, type SourceCount } from '../../storage/authority/registry
 const KEPT_MS = 2_000
 /**
  * And this many times as long as the count took. So counting takes at most a tenth of one connection's time,
- * however often it is asked for and however many owners there are.
+ * even if it is asked for often and there are many owners.
  */
 const KEPT_TIMES = 9
 

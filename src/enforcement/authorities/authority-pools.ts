@@ -48,7 +48,7 @@ const CONNECTIONS = { challenges: 16, grants: 128 }
 const GRANT_BYTES_MAX = 262_144
 const CONNECT_TIMEOUT_MS = 1_000
 /**
- * Shorter than an authority goes on answering after it was told to end (UMA_AS_DRAIN_MS): a connection that
+ * Shorter than an authority continues to answer after it was told to end (UMA_AS_DRAIN_MS): a connection that
  * nobody uses is ended by us, and never by the authority in the moment in which a consume is written to it.
  */
 const IDLE_MS = 3_000

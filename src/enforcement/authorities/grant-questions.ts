@@ -45,7 +45,7 @@ const CHARACTERS_MAX = 131_072
 
 /**
  * Asks one authority, on behalf of one owner, about a token; answers what it said. Each question ends at its
- * own deadline; the request that it went with goes on for the others.
+ * own deadline; the request that it went with continues for the others.
  */
 export function createGrantQuestions({
   tokensMax,
@@ -149,7 +149,7 @@ function takeTogether(waiting: readonly Asked[], most: number): Asked[] {
   return waiting.slice(0, bound < 0 ? waiting.length : bound)
 }
 
-/** A request goes on as long as one of them has time; what each waited is told to it by itself. */
+/** A request continues while one of them has time left; what each waited is told to it by itself. */
 function latestOf(deadlines: readonly Deadline[]): Deadline {
   return {
     remainingMs: () => Math.max(...deadlines.map(deadline => deadline.remainingMs())),

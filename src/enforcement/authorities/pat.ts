@@ -28,10 +28,7 @@ export interface PatOptions {
 }
 
 export interface PatSource {
-  /**
-   * A PAT that is still good. Throws `temporarily_unavailable` if none is to be had in time, with the
-   * reason.
-   */
+  /** A PAT that is still good. Throws `temporarily_unavailable` with the reason if it gets none in time. */
   get(deadline: Deadline): Promise<string>
   /** Says that the authority refused this PAT, so that it is not used again. */
   reject(pat: string): void

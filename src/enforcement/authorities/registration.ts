@@ -35,7 +35,10 @@ export interface Registration {
 }
 
 const WAIT_MS = { first: 500, most: 60_000 }
-/** As long as an authority may have us wait: it may have changed its mind by then, and so may its owner. */
+/**
+ * The longest wait that an authority may demand, because the authority or the owner may have changed their
+ * mind by then.
+ */
 const TOLD_WAIT_MS_MAX = 3_600_000
 /**
  * A waiting registration lapses if the owner leaves it unanswered (7 days at our authority), so the sidecar
@@ -138,7 +141,7 @@ async function register(options: RegistrationOptions): Promise<Asked> {
         : 0,
     }
   } catch (error) {
-    // Whatever it was, serving goes on, and it is asked again.
+    // The sidecar continues to serve after any fault, and asks again.
     return { said: error instanceof Error ? error.message : String(error), toldWaitMs: 0 }
   }
 }

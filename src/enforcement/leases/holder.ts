@@ -1,7 +1,7 @@
 /**
  * Owns when an enforcement point holds a lease of one owner's authority: from the first use of a standing
  * grant of hers until nobody has used one for a minute. Contract: "Introspection and consume answers"
- * (leases, docs/choices.md, ADR 0021). Where none is to be had, the authority is asked about each call.
+ * (leases, docs/choices.md, ADR 0021). Without a lease, the authority is asked about each call.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -58,7 +58,7 @@ export function createLeaseHolder(options: HolderOptions): LeaseHolder {
   const { door, clocks, isOffered, takePlace, observer } = options
   const kept = createKeptAnswers(clocks)
   const stopping = new AbortController()
-  // What goes on beside the calls belongs to the trace of none of them.
+  // The work beside the calls belongs to no call's trace.
   const outside = AsyncLocalStorage.snapshot()
   let usedAt = -Infinity
   let id: string | undefined

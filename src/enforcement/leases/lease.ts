@@ -17,7 +17,7 @@ export interface LeaseOptions {
   onHeld: (id: string) => void
   /** Told of each time that everything was dropped because the authority asked for it. */
   onInvalidated: () => void
-  /** Asked at each renewal: whether it goes on being held. */
+  /** Called at each renewal: whether to keep the lease. */
   isWanted: () => boolean
   signal: AbortSignal
 }
@@ -28,7 +28,7 @@ export interface LeaseEnd {
   why: string
 }
 
-/** For the first event, once the stream stands. */
+/** For the first event, once the stream is open. */
 const NAMED_MS = 5_000
 /** No authority is renewed at more often, whatever it asks for. */
 const RENEW_MS_MIN = 10

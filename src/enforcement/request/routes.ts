@@ -1,7 +1,7 @@
 /**
  * Owns which configured resource a call is for. Contract: "Authorized call": owner, resource and authority
- * come from configuration. A path that is not configured belongs to nobody, and no owner stands in for
- * another.
+ * come from configuration. A path that is not configured belongs to nobody, and no owner takes another's
+ * place.
  */
 import type { SignatureBase } from '../../http/signed-request.ts'
 import { decodeOnce } from '../../wire/http-operation.ts'

@@ -93,7 +93,7 @@ const OPENING_PAUSE_MS = 20
 
 /**
  * Her ledger should say that a window was opened before it says what it was used for, so that goes first. If
- * it cannot be told, the emergency goes on all the same.
+ * the notice cannot be delivered, the emergency continues all the same.
  */
 async function openingTold(
   { database }: Organization,

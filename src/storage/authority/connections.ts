@@ -45,7 +45,7 @@ export async function isEndedByOwner(
   return rows.length === 1
 }
 
-/** A connection with what stands beside it, each in order: `operators` are their origins. */
+/** A connection with its rows of other tables, each in order: `operators` are their origins. */
 export type ListedConnection = ConnectionRow &
   Record<'tiers_granted' | 'tiers_approved', Selectable<ConnectionTiersTable>['tier_id'][]> &
   Record<'operators', Selectable<ConnectionOperatorsTable>['origin'][]>
@@ -122,7 +122,7 @@ export interface Admission {
 export async function admitConnection(tx: Tx, admission: Admission): Promise<number> {
   const { owner, handle, identity, label, operator, introduced_by, first_party = false } = admission
   const { reach = null, widens = false, admits = null } = admission
-  // What an administrator approves changes nothing of a connection that stands.
+  // An administrator's approval changes nothing about a connection that is active.
   const stands = sql`(c.status = 'active' AND ${reach}::text IS NOT NULL)`
   const jkt = admission.jkt ?? thumbprintIn(handle) ?? null
   const { rows } = await sql<{ generation: number }>`

@@ -184,8 +184,8 @@ export async function holdQuestion(tx: Tx, of: HeldQuestion): Promise<boolean> {
 }
 
 /**
- * The tally still asks about it, so it goes on waiting. @returns false if it waits no more: one that expired
- * is not in her queue, and must find a place in it again.
+ * The tally still asks about it, so it continues to wait. @returns false if it waits no more: one that
+ * expired is not in her queue, and must find a place in it again.
  */
 export async function keepWaiting(
   db: Db,

@@ -19,7 +19,7 @@ export interface LedgerSearch extends LedgerPage {
 }
 
 const READ_AT_ONCE = 500
-/** Entries that one request looks at; the next page goes on from there. */
+/** Entries that one request looks at; the next page continues from there. */
 const LOOKED_AT_MAX = 5_000
 /**
  * Positions follow the order of insertion and not quite that of time: an entry has the time at which its
@@ -28,8 +28,8 @@ const LOOKED_AT_MAX = 5_000
 const SLACK_SECONDS = 600
 
 /**
- * The entries found, and from where the next page goes on: null once there is none. A page may hold fewer
- * than were asked for, or none, and still have a next one.
+ * The entries found, and where the next page begins: null after the last page. A page may hold fewer than
+ * were asked for, or none, and still have a next one.
  */
 export async function searchLedger(
   db: Db,

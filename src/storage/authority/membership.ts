@@ -15,13 +15,13 @@ import type { MembershipsTable, ResourcesTable } from './tables.ts'
 
 type Row = Selectable<MembershipsTable>
 
-/** A membership that stands. */
+/** A membership that is in force. */
 export type Membership = { [M in keyof Row]: NonNullable<Row[M]> } & {
   /** Seconds since the organization last said that `view` is hers. */
   read_ago: number
 }
 
-/** The membership that stands, or undefined. */
+/** The membership that is in force, or undefined. */
 export async function readMembership(db: Db, owner: Owner): Promise<Membership | undefined> {
   const { rows } = await sql<Membership>`
     SELECT *, extract(epoch FROM clock_timestamp() - read_at)::float8 AS read_ago

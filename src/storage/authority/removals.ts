@@ -86,14 +86,14 @@ export async function unfinishedRemovals(db: Db): Promise<Owner[]> {
   return rows.map(({ owner }) => owner)
 }
 
-/** Whether her archive stands, so that it is not asked for again. */
+/** Whether her archive is complete, so that it is not written again. */
 export async function isExported(db: Db, owner: Owner): Promise<boolean> {
   const { rows } = await sql`
     SELECT FROM removals WHERE owner = ${owner} AND exported_at IS NOT NULL`.execute(db)
   return rows.length === 1
 }
 
-/** All that was hers stands in her archive: from now on it may be deleted. */
+/** Her archive contains all that was hers, which may be deleted from now on. */
 export async function noteExported(db: Db, owner: Owner): Promise<void> {
   await sql`UPDATE removals SET exported_at = clock_timestamp() WHERE owner = ${owner}`.execute(db)
 }
@@ -102,14 +102,14 @@ export async function noteExported(db: Db, owner: Owner): Promise<void> {
  * What deletes: the log-in itself and not the role that requests are served as, which may delete no receipt.
  */
 export interface Deleting {
-  /** Deletes all that is left of an owner whose archive stands. @returns how many rows went. */
+  /** Deletes all that is left of an owner whose archive is complete. @returns how many rows went. */
   deleteRows(): Promise<number>
   close(): Promise<void>
 }
 
 /**
- * Opens that, for one owner: of several who remove her at once one goes on. @returns why not: `busy`, or
- * `unprivileged` if the log-in of `url` may not delete receipts and published terms.
+ * Opens that, for one owner: if several remove her at once, one of them continues. @returns why not: `busy`,
+ * or `unprivileged` if the log-in of `url` may not delete receipts and published terms.
  */
 export async function openDeleting(url: string, owner: Owner): Promise<Deleting | 'busy' | 'unprivileged'> {
   const connection = await openConnection({ url, name: 'usher-removal', statementMs: STATEMENT_MS_MAX })

@@ -112,7 +112,7 @@ const SWEPT: Record<
       SELECT ${LAST_RELIED} + ${seconds(ANSWERED_SECONDS)} FROM joint_questions WHERE owner = ${owner}
       ORDER BY ${LAST_RELIED} LIMIT 1`,
   },
-  // The ledger is used to judge a late report of a run whose row was removed. A run that goes on is checked
+  // The ledger is used to judge a late report of a run whose row was removed. A run that continues is checked
   // again when it would have been silent for too long.
   report_instances: {
     batch: (owner, limit) => sql`

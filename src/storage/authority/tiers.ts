@@ -33,8 +33,8 @@ export interface NewTier {
 }
 
 /**
- * The tiers of an owner that stand, each with its resources and its current terms: all of them, one by id,
- * or the one that governs a resource.
+ * The tiers of an owner that are not deleted, each with its resources and its current terms: all of them, one
+ * by id, or the one that governs a resource.
  */
 async function selectTiers(
   db: Db,
@@ -70,7 +70,7 @@ async function selectTiers(
   }))
 }
 
-/** The owner's tiers that stand, after the given id, by id. */
+/** The owner's tiers that are not deleted, after the given id, by id. */
 export function listTiers(
   db: Db,
   owner: Owner,
@@ -79,7 +79,7 @@ export function listTiers(
   return selectTiers(db, owner, page)
 }
 
-/** One tier that stands, or undefined. */
+/** One tier that is not deleted, or undefined. */
 export async function readTier(db: Db, owner: Owner, tierId: string): Promise<TierRow | undefined> {
   return (await selectTiers(db, owner, { tier_id: tierId, limit: 1 }))[0]
 }

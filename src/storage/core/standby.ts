@@ -28,7 +28,7 @@ export interface StandbyWatchOptions {
 
 /** Between two beats. */
 const BEAT_MS = 1_000
-/** An answer that rests on an older word is none. */
+/** An answer that rests on an older word does not count. */
 const SILENT_MS_MAX = 5_000
 /** How long a beat may wait for the standby: shorter than a word is good for, so that the next is in time. */
 const ANSWER_MS_MAX = 3_000

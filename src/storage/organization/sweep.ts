@@ -21,7 +21,7 @@ const SWEPT = {
   vouchers: (limit: number) => sql`
     DELETE FROM vouchers WHERE voucher_sha256 IN (
       SELECT voucher_sha256 FROM vouchers WHERE expires_at < now() - interval '1 day' LIMIT ${limit})`,
-  // Held grants are made void first.
+  // Grants that are still held are made void first.
   break_glass_grants: (limit: number) => sql`
     DELETE FROM break_glass_grants WHERE jti IN (
       SELECT jti FROM break_glass_grants WHERE expires_at < now() - interval '1 day' AND state <> 'held' LIMIT ${limit})`,
