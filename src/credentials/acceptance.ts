@@ -20,8 +20,8 @@ export interface Accepting {
 }
 
 /**
- * The operator chooses the realm, so it may be in a private network. What must be ended is added to
- * `closers`.
+ * The operator chooses the realm, so it may be in a private network. Adds to `closers` everything that must
+ * be closed at the end.
  */
 export function openAccepted(
   { space, deviceKeys, realm: policy, devLoopback, now }: Accepting,

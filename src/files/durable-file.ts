@@ -91,7 +91,7 @@ async function clockOf(claim: string): Promise<() => number> {
   }
 }
 
-/** Whatever cannot be looked at may be there, and must not be replaced. */
+/** A file that cannot be looked at may be there, and must not be replaced. */
 function isThere(path: string): Promise<boolean> {
   return access(path).then(
     () => true,

@@ -78,7 +78,7 @@ export function keepingTargets(options: OutboundOptions): (url: string) => Targe
 
 /**
  * The URL, if we may send to it: https, without userinfo or fragment; http to a literal loopback host in
- * development. What a name resolves to is judged when it is connected to. Throws `OutboundFault`.
+ * development. The addresses of a name are judged when a connection is opened. Throws `OutboundFault`.
  */
 export function checkUrl(text: string, options: Pick<OutboundOptions, 'devLoopback' | 'publicOnly'>): URL {
   const url = URL.parse(text)

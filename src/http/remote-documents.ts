@@ -157,7 +157,7 @@ function budgetOf({ clock, newOriginsPerMinute: perMinute = 60 }: RemoteDocument
   return createOriginBudget({ clock, perMinute, perSite: Math.min(perMinute, NEW_ORIGINS_PER_SITE) })
 }
 
-/** What was had once is of a party that is known. */
+/** A document that was fetched once belongs to a known party. */
 const favouring = (of: Fetching, { document }: Entry): Fetching => ({
   ...of,
   favoured: of.favoured || document !== undefined,

@@ -223,8 +223,9 @@ async function consume(of: Introspection, holder: PatHolder, token: string): Pro
 }
 
 /**
- * What is not known of one costs no other its answer. A refusal is the answer to the request only if it is
- * that of each: after a 401 all would be sent again, and a grant that was spent would be found spent.
+ * A token that nobody knows does not cost the others their answers. A refusal is the answer to the request
+ * only if it is that of each: after a 401 all would be sent again, and a grant that was spent would be found
+ * spent.
  * @internal
  */
 export async function consumeEach(

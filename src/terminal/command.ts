@@ -33,8 +33,8 @@ export interface Terminal {
 }
 
 /**
- * Of messages that were written and not read yet, in bytes. Whoever starts the bridge may never read what it
- * says, and it says something for as long as it runs.
+ * The most bytes of messages that were written and not read yet. The program that starts the bridge may never
+ * read them, and the bridge writes some for as long as it runs.
  */
 const UNREAD_BYTES_MAX = 1_024 * 1_024
 

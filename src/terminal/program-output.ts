@@ -13,8 +13,8 @@ const SECONDS_MAX = 300
 export class ProgramEnded extends Error {}
 
 /**
- * What `command`, run by the shell, prints for `question`, without white space around it. What it says on
- * standard error goes to the terminal. Rejects with `ProgramEnded`.
+ * What `command`, run by the shell, prints for `question`, without white space around it. Its standard error
+ * goes to the terminal. Rejects with `ProgramEnded`.
  */
 export function outputOf(command: string, question: object): Promise<string> {
   return new Promise((resolve, reject) => {

@@ -30,8 +30,8 @@ export function asksForAnswer(params: JsonObject): boolean {
 }
 
 /**
- * A client's reply without the field, which no tool asked for. What is chosen in it counts: an accepted form
- * that says no is a decline. Left out, the action alone counts.
+ * A client's reply without the field, which no tool asked for. The choice in the field counts: an accepted
+ * form that says no is a decline. If the field is left out, only the action counts.
  */
 export function withoutAnswer(reply: Json): Json {
   if (!isJsonObject(reply) || !isJsonObject(reply['content'])) return reply

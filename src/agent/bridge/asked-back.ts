@@ -102,7 +102,7 @@ function formIn(schema: Json | undefined): JsonObject {
   if (!isJsonObject(schema) || JSON.stringify(schema).length > FORM_LENGTH_MAX) return refuseQuestion()
   const { type = 'object', properties = {}, required = [], ...about } = present(schema)
   if (type !== 'object' || !isJsonObject(properties)) return refuseQuestion()
-  // What has no field cannot be filled in, and a client that requires it could send nothing.
+  // Nobody can fill in a required name that has no field, so a client that insists on it could send nothing.
   const needed = listOf(required, plainValue).filter(name => Object.hasOwn(properties, name))
   const fields = Object.entries(properties).flatMap(([name, field]): [string, Json][] => {
     const plain = fieldIn(field)

@@ -261,7 +261,7 @@ async function replace(
   // It may hold the secret already.
   if (secret) await chmod(kept, 0o600).catch(unlessWithoutModes)
   const temporary = `${target}.${crypto.randomUUID()}`
-  // What holds a secret is its owner's alone, also where the file was not.
+  // A file with a secret is readable by its owner alone, even if the file was not before.
   const mode = (await stat(target)).mode & (secret ? 0o600 : 0o777)
   await writeAll(temporary, after, mode)
   await rename(temporary, target)

@@ -125,7 +125,9 @@ const UNDECIDED: ReadonlySet<string> = new Set([
   'unreachable',
 ])
 
-/** Whether somebody decided it, so that no retry can change it. What cannot be read says nothing of it. */
+/**
+ * Whether somebody decided it, so that no retry can change it. An answer that cannot be read does not say so.
+ */
 export function isDecision({ code, terminal }: AgentError): boolean {
   return terminal && !UNDECIDED.has(code)
 }

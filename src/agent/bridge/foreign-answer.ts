@@ -28,7 +28,7 @@ export class ForeignAnswer extends NoAnswer {
   }
 }
 
-/** What came is no answer that anybody could read. Its detail quotes a stranger: escape it. */
+/** The server sent something that is no readable answer. Its detail quotes a stranger: escape it. */
 export class UnreadAnswer extends NoAnswer {
   constructor({ origin }: URL, { status, type, text }: Unread) {
     const how =

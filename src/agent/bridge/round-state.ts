@@ -24,8 +24,8 @@ export interface Round {
   /** What it brings for the tool: now, or in the round before ours. */
   own: ToolsOwn
   /**
-   * A state for the next round, which the client cannot forge. What this round brings for the tool goes with
-   * it, for a client sends nothing again but its newest answers. Fails with `request_invalid` if that is too
+   * A state for the next round, which the client cannot forge. It contains the members of this round for the
+   * tool, because a client sends only its newest answers again. Fails with `request_invalid` if that is too
    * long.
    */
   seal: (about: string) => Promise<string>

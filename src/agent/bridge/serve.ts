@@ -344,7 +344,7 @@ class TellingTransport extends StdioServerTransport {
 
   override async close(): Promise<void> {
     await super.close()
-    // What is piped keeps flowing, and the process alive.
+    // A piped stream would continue to flow and keep the process alive.
     process.stdin.unpipe().pause()
   }
 

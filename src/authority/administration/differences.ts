@@ -1,6 +1,6 @@
 /**
- * Logs after a start which items of the provisioning file differ from what is stored. What is stored stays as
- * it is. Contract: "Policy vocabulary and tiers".
+ * Logs after a start which items of the provisioning file differ from the stored ones. The stored ones stay
+ * as they are. Contract: "Policy vocabulary and tiers".
  */
 import type { ProvisionedOwner } from '../../config.ts'
 import type { Authority } from '../context.ts'

@@ -175,7 +175,7 @@ async function answerIn<C extends Cell, T>(
     before = await read(cell)
     if (!isHere(cell, before)) withhold()
   }
-  /** What was done in between may have changed rows that she left behind, so the answer is withheld. */
+  /** The work in between may have changed rows that she left behind, so the answer is withheld. */
   const stayed = async (): Promise<void> => {
     const after = await read(cell)
     if (after?.state !== before?.state || after?.move !== before?.move) withhold()

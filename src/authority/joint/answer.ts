@@ -65,7 +65,7 @@ export async function answerFor(
   try {
     return await answerNow(authority, request, question)
   } catch (error) {
-    // Where her queue was full, so that she was not even asked, a stranger takes no place here, either.
+    // If her queue was full, so that she was not even asked, a stranger takes no place here, either.
     if (question.family === asked.family) await forget(db, question)
     throw error
   }

@@ -219,7 +219,7 @@ const ANEW = { holds: () => false, ahead: true }
  */
 function discovery({ issuers, discoveryAlias, outbound }: OrganizationClientOptions): Discovery {
   const documents = createRemoteDocuments({ outbound, clock: Date.now })
-  // Whoever waits does not ask again at the path where there was nothing.
+  // A caller that waits does not ask again at the path where nothing was found.
   const found = new Map<string, { path: string; until: number }>()
   return async (issuer, { deadline = Date.now() + DISCOVERY_MS_MAX, anew = false } = {}) => {
     if (!issuers.includes(issuer)) throw new OrganizationOutage('it is not listed any more')

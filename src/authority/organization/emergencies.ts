@@ -104,7 +104,8 @@ export async function tellEmergency(tx: Tx, emergency: Emergency): Promise<void>
   if (notice.kind !== 'break_glass_opened') {
     const what = notice.kind === 'break_glass_used' ? 'used' : 'void'
     const { jti } = notice.grant
-    // What ends an accepted emergency is news once for each, so the bound on those is one on this, too.
+    // The end of an accepted emergency is news once for each, so their bound is a bound on these notices,
+    // too.
     if (!(await endAccepted(tx, claims.sub, { issuer: claims.iss, jti, what }))) return
     return tell(tx, emergency, { what, said: { jti } })
   }

@@ -61,7 +61,8 @@ export const NOTICE: Endpoint<Noticed> = endpoint({
   },
   handle: async (authority: Noticed, { body, answer }) => {
     const received = await verified(authority, body.notice)
-    // Her server's yes is a part of the grant, so it is issued here. What ends something goes on.
+    // Her server's yes is a part of the grant, so it is issued here. A notice that ends something is taken
+    // all the same.
     if (received.notice?.kind === 'break_glass') refuseWhileOff(authority.clock)
     const decision = await onBehalfOf(received.claims.sub, () => take(authority, received))
     authority.clearances.forget(received.claims.sub)

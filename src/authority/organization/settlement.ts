@@ -172,7 +172,10 @@ export async function settle(tx: Tx, owner: Owner, done: DoneBy): Promise<TierCh
   return changes
 }
 
-/** What was reached is hers alone from now on, as her membership has ended. Runs like `settle`. */
+/**
+ * The resources that the organization reached are hers alone from now on, because her membership has ended.
+ * Runs like `settle`.
+ */
 export async function release(tx: Tx, owner: Owner): Promise<void> {
   const reached = (await listReached(tx, owner)).filter(({ org }) => org !== null)
   await writeReached(

@@ -58,9 +58,9 @@ const answerSchema = z.object({
 })
 
 /**
- * Asks until the owner has let it in, or has said no to what waited for her. What is asked twice changes
- * nothing, so each start asks, of each replica, and what waits is asked for again once an hour. Any other
- * refusal is not final: documents may not be reachable yet, an owner not yet known.
+ * Asks until the owner has let it in, or has said no to what waited for her. A repeated request changes
+ * nothing, so each replica asks at each start, and asks again once an hour while it waits. Any other refusal
+ * is not final: documents may not be reachable yet, an owner not yet known.
  */
 export function startRegistration(options: RegistrationOptions): Registration {
   const { owner, authority, resource, logger, waitingMs = WAITING_MS } = options

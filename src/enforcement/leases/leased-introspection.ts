@@ -1,7 +1,7 @@
 /**
  * Owns introspection under a lease: which calls are judged by an answer that is kept, and which answers are.
  * Contract: "Grant (RPT) liveness", "Introspection and consume answers" (leases, docs/choices.md, ADR 0021).
- * What a grant permits is judged for every call all the same.
+ * The permissions of a grant are judged for every call all the same.
  */
 import { isJsonObject } from '../../wire/json.ts'
 import type { Introspection, LiveGrant } from '../introspection.ts'
@@ -28,7 +28,9 @@ export async function introspectUnderLease(
   return introspection
 }
 
-/** Whoever may use a grant once must ask; so must those who hold an account jointly. */
+/**
+ * The authority is asked about a grant for a single use, and about an account that several hold, each time.
+ */
 function isStanding({ single_use, joint, ownerDecision, breakGlass }: LiveGrant): boolean {
   return !single_use && joint === undefined && ownerDecision === undefined && breakGlass === undefined
 }

@@ -52,7 +52,7 @@ export async function takeEmergency(
   )
 }
 
-/** What has ended is forgotten, and nothing else: the newest must not push out what is still in time. */
+/** Only ended entries are forgotten: a new one must not push out one that is still valid. */
 function remembered(clock: () => number): Marks {
   const until = new Map<string, number>()
   const forget = (): void => {

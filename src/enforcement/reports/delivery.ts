@@ -160,9 +160,9 @@ function createSender(options: DeliveryOptions, rounds: Map<Outbox, Round>, endi
     if ((await sendWhile(round, () => true)) && lastWord !== undefined) await say(round, lastWord.ended)
   }
   /**
-   * Sends one batch, and more only while they are full. What came meanwhile waits for others again: under
-   * steady calls, each request would otherwise carry only the few that came during the one before it. To an
-   * authority that takes them one by one, nothing is gained by that.
+   * Sends one batch, and more only while they are full. Reports that came meanwhile wait for others again:
+   * under steady calls, each request would otherwise carry only the few that came during the one before it.
+   * To an authority that takes them one by one, nothing is gained by that.
    */
   const sendGathered = async (round: Round): Promise<void> => {
     if (round.mail.lastWord !== undefined) return sendAll(round)
@@ -183,7 +183,7 @@ export function createDelivery(options: DeliveryOptions): Delivery {
   const ending: Ending = { sendUntil: Infinity, closedAt: Infinity, closing }
   const { say, sendAll, sendGathered } = createSender(options, rounds, ending)
 
-  /** A mail has one job at a time. What is added while a job ends goes to the next one. */
+  /** A mail has one job at a time. A report that is added while a job ends goes to the next job. */
   const start = (round: Round, job: () => Promise<void>): void => {
     if (round.job !== undefined || closing.signal.aborted) return
     round.job = (async () => {

@@ -11,8 +11,8 @@ import type { Tx } from './database.ts'
 
 /**
  * Takes an account out of the reach of every agent: one that was let in for it alone is an agent no more,
- * without that counting as a revocation of hers. What waits about it is denied. The caller holds the queue's
- * lock. @returns whose connections ended, and what no longer waits.
+ * without that counting as a revocation of hers. Requests that wait about it are denied. The caller holds the
+ * queue's lock. @returns whose connections ended, and what no longer waits.
  */
 export async function endWithin(
   tx: Tx,

@@ -223,7 +223,7 @@ async function waitFor(
   }
 }
 
-/** Whatever goes wrong with a look, it is as if it had not been answered. */
+/** A look that fails counts as one that was not answered. */
 async function inTime<T>(until: number, look: () => Promise<T>): Promise<T | typeof LATE> {
   try {
     return await waitAtMost(until - performance.now(), look())

@@ -68,7 +68,7 @@ export async function wasRemoved(db: Db, owner: Owner): Promise<boolean> {
 /**
  * Suspends access to all that is hers: every grant ends, as each of her active connections gets its next
  * generation, and none is written until she is resumed. Her approvals of agents are carried along, so that
- * resuming asks her for none anew. What she allowed on joint accounts is taken back.
+ * resuming asks her for none anew. Her approvals on joint accounts are taken back.
  * @returns whether this changed anything; undefined if she is not served here.
  */
 export async function suspendOwner(tx: Tx, owner: Owner): Promise<boolean | undefined> {

@@ -261,7 +261,7 @@ const RETRY_PAUSE_MS = 20
 export function inTransaction<Tables, T>(db: Db<Tables>, work: (tx: Tx<Tables>) => Promise<T>): Promise<T> {
   const run = (once: (tx: Tx<Tables>) => Promise<T>): Promise<T> =>
     retried(() => db.transaction().setIsolationLevel('read committed').execute(once))
-  // What follows the commit is outside of what is tried again.
+  // Work that follows the commit is not tried again.
   return tellingAfter(db, run, work)
 }
 

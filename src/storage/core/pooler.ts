@@ -38,7 +38,7 @@ async function leadsToPostgresItself(client: Client): Promise<boolean> {
   return rows[0]?.pid === (client as Client & { processID?: number | null }).processID
 }
 
-/** What one session is set to is seen by it alone, also while the other keeps a connection to itself. */
+/** Each session sees only its own settings, even while the other keeps a connection to itself. */
 async function staysApart(first: Client, other: Client): Promise<boolean> {
   const mark = randomUUID()
   await first.query(`SELECT set_config('usher.session', $1, false)`, [mark])

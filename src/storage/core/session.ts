@@ -109,7 +109,7 @@ function limitSettings({ statementMs, lockMs = 0, idleInTransactionMs = 0 }: Ses
 
 function settingsFor(facts: Facts): object {
   const path = { search_path: `"${schemaOf(facts).replaceAll('"', '""')}"` }
-  // What is acknowledged must be on disk. A server without fsync keeps nothing there.
+  // Everything that is acknowledged must be on disk. A server without fsync keeps nothing there.
   return facts.commits === 'off' && facts.fsync ? { ...path, synchronous_commit: 'local' } : path
 }
 

@@ -41,8 +41,8 @@ export function protectScope(admit: Admit, callers: WeakMap<IncomingMessage, Cal
     })
     scope.addHook('preValidation', async request => {
       if (!admitted.has(request.raw)) throw outage('The call was not judged: try again.')
-      // Whatever parser the scope has, the value is the one that was judged. Raw bytes and raw text are
-      // unchanged anyway.
+      // The handler gets the value that was judged, not what the scope's parser made of the body. Raw bytes
+      // and raw text are unchanged anyway.
       const value = admitted.get(request.raw)
       if (value !== undefined && typeof request.body === 'object' && !Buffer.isBuffer(request.body)) {
         request.body = value
