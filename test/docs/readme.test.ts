@@ -1,4 +1,7 @@
-/** README.md and the index docs/README.md: what a newcomer sees first, and how every other page is found. */
+/**
+ * README.md, the index docs/README.md and what CONTRIBUTING.md and the READMEs of src tell who works on it:
+ * what a newcomer sees first, and how every other page is found.
+ */
 import { execFileSync } from 'node:child_process'
 import { dirname, join } from 'node:path'
 import { describe, expect, it, test } from 'vitest'
@@ -71,6 +74,22 @@ describe('the index of the documents', () => {
     const kinds = ['Tutorial', 'How to', 'Reference', 'Explanation']
     expect(said(textOf('docs/README.md'), /^## (.*)$/gm)).toEqual(kinds)
   })
+})
+
+test('CONTRIBUTING.md has a glossary of at most 40 words, the four of an organization among them', () => {
+  const [glossary] = textOf('CONTRIBUTING.md').split('## Glossary')[1]!.split(/^## /m)
+  const words = said(glossary!, /^\| ([a-z, ]+?) +\| [^-]/gm).flatMap(cell => cell.split(', '))
+  expect(words).toEqual(expect.arrayContaining(['charter', 'membership', 'view', 'ceiling']))
+  expect(words.length).toBeLessThanOrEqual(40)
+})
+
+const PARTIES = ['authority', 'organization', 'tally', 'enforcement', 'agent', 'owner', 'admin', 'console']
+
+test.each(PARTIES)('src/%s/README.md says what it owns, who may import it and where to begin', party => {
+  const page = textOf(`src/${party}/README.md`)
+  expect(page).toContain('This folder owns')
+  expect(page).toMatch(/imports?\b/)
+  expect(page).toMatch(/^Begin in/m)
 })
 
 test.each(['owner', 'agent'])('docs/commands.md lists each command of usher %s', party => {
