@@ -20,7 +20,8 @@ export function signedPost(
   const fields = { 'content-type': contentType, accept: 'application/json', authorization: '' }
   const sent = { method: 'POST', url: new URL(url), headers: fields, body }
   const headers = signedFields(sent, key, { created: secondsOf(clock) })
-  // Whoever takes such a request takes it again within its window, and changes nothing the second time.
+  // A server that accepts such a request accepts it again within its window, and changes nothing the second
+  // time.
   return { method: 'POST', url, headers, body, repeatable: true }
 }
 
