@@ -24,6 +24,7 @@ const HARMLESS: Record<string, string> = {
   'last-access.ts RECORD': 'a time',
   'membership.ts addClampedFields': 'what was cut; the cut itself is a tier that was saved',
   'membership.ts confirmView': 'a time',
+  'operator-values.ts endFormerSecret': 'a proof of who asks, and no grant',
   'operators.ts nameOperator': 'a name',
   'operators.ts claimOperator': 'how what is asked later is weighed',
   'operators.ts disclaimOperator': 'how what is asked later is weighed',

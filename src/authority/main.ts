@@ -2,7 +2,7 @@
  * Starts and ends the authorization server: one public listener, one of the owner API, one store.
  * Contract: "Parties" (owner's authorization server), "Owner API", "Health".
  */
-import type { AuthorityConfig } from '../config.ts'
+import type { AuthorityConfig, ProvisionedOwner } from '../config.ts'
 import { readAuthorityConfig, readMigrationConfig } from '../config.ts'
 import { readConsole } from '../files/console.ts'
 import { serveEndpoints, type Described, type OnUndeclared } from '../http/endpoint.ts'
@@ -21,6 +21,7 @@ import { AUTHORITY_DATABASE } from '../storage/authority/database.ts'
 import { relyingPartyOf } from '../wire/relying-party.ts'
 import { runMigrationCommand } from '../terminal/migration.ts'
 import { warnOfDifferences } from './administration/differences.ts'
+import { applyAgain, rereading } from './administration/rereading.ts'
 import { administrationRoutes } from './administration/listener.ts'
 import type { Cells } from './cells/cells.ts'
 import type { Authority } from './context.ts'
@@ -72,6 +73,8 @@ export interface RunningAuthority extends Served {
   /** Undefined if there is no listener for administration. */
   adminAddress: string | undefined
   metricsAddress: string
+  /** Applies a provisioning file, as the start did. */
+  applyFile: (owners: readonly ProvisionedOwner[]) => Promise<void>
 }
 
 export interface StartOptions {
@@ -141,9 +144,9 @@ export async function startAuthority(
       config.ownerListen,
       'UMA_AS_OWNER_LISTEN',
     )
+    const { adminListen: listen } = config
     const administration = administrationRoutes(authority, { config, closers })
-    const { adminListen } = config
-    const adminAddress = adminListen && (await serve(administration, adminListen, 'UMA_AS_ADMIN_LISTEN'))
+    const adminAddress = listen && (await serve(administration, listen, 'UMA_AS_ADMIN_LISTEN'))
     if (config.ownerUrl === undefined && config.devLoopback)
       ownerUrl = `${config.tls === undefined ? 'http' : 'https'}://${ownerAddress}`
     const publicAddress = await serve(
@@ -152,19 +155,19 @@ export async function startAuthority(
       'UMA_AS_LISTEN',
     )
     startRegistries(cells, closers)
-    log.info(
-      { issuer: config.issuer, public: publicAddress, owner: ownerAddress, metrics: metricsAddress },
-      'the authority is serving',
-    )
-    return { publicAddress, ownerAddress, adminAddress, metricsAddress }
+    const at = { public: publicAddress, owner: ownerAddress, metrics: metricsAddress }
+    log.info({ issuer: config.issuer, ...at }, 'the authority is serving')
+    const addresses = { publicAddress, ownerAddress, adminAddress, metricsAddress }
+    return { ...addresses, applyFile: owners => applyAgain(cells, owners, closers) }
   })
 }
 
-/** `usher authority`. */
+/** `usher authority`. On SIGHUP it reads the provisioning file anew. */
 export async function runAuthority(): Promise<void> {
-  await runServed('authority', readAuthorityConfig(), (config, { log }) => {
+  await runServed('authority', readAuthorityConfig(), async (config, { log }) => {
     log.info(useLibsodium(), 'signatures are verified')
-    return startAuthority(config, { log })
+    const running = await startAuthority(config, { log })
+    return { ...running, onHangup: rereading({ read: readAuthorityConfig, apply: running.applyFile, log }) }
   })
 }
 

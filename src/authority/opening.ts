@@ -24,7 +24,7 @@ import { createClearances } from './organization/clearances.ts'
 import { createOrganizationClient } from './organization/client.ts'
 import { startAnnouncements } from './owner/announcements.ts'
 import { startSequencer } from './owner/sequencer.ts'
-import { provision } from './provision.ts'
+import { logProvisioned, provision } from './provision.ts'
 import { createQuotas } from './quotas.ts'
 import { openPublishers } from './registry/publishers.ts'
 import { createRegistry } from './registry/registry.ts'
@@ -167,8 +167,7 @@ async function openAuthority(
   const { owners, cell } = await enter(database)
   const sequencer = startSequencer(database.db, { log, sweepSeconds: config.sweepSeconds })
   closers.push(() => sequencer.stop())
-  for (const done of await provision(database.db, owners, cell))
-    log[done.outcome === 'made' ? 'info' : 'warn'](done, `provisioning: ${done.outcome}`)
+  logProvisioned(log, await provision(database.db, owners, cell))
   const announcements = await startAnnouncements({
     url: config.databaseUrl,
     polls: !config.notifies,

@@ -1,6 +1,8 @@
 /**
- * Applies the provisioning file: each item once, ever, in one transaction per owner. What the owner has since
- * changed or deleted is never made again. Contract: "Policy vocabulary and tiers", "Authentication".
+ * Applies the provisioning file, in one transaction per owner. Each item is made once, ever: what the owner
+ * has since changed or deleted is never made again. What is the operator's to say of an item is taken over at
+ * every start: secret, resource_uri and names, and which server serves a resource. Contract: "Policy
+ * vocabulary and tiers", "Authentication".
  */
 import type { ProvisionedOwner } from '../config.ts'
 import { inTransaction, waitLongerForRows } from '../storage/core/database.ts'
@@ -20,6 +22,13 @@ import {
 } from '../storage/authority/owners.ts'
 import { wasRemoved } from '../storage/authority/owner-lives.ts'
 import { insertResource, insertResourceServer } from '../storage/authority/resources.ts'
+import {
+  listOutdated,
+  takeResourceValues,
+  takeServerValues,
+  type ResourceValues,
+  type ServerValues,
+} from '../storage/authority/operator-values.ts'
 import { insertTier, tierOfResource } from '../storage/authority/tiers.ts'
 import { s256 } from '../wire/encoding.ts'
 import { publicJwk } from '../wire/keys.ts'
@@ -30,9 +39,18 @@ export interface Provisioning {
   owner: Owner
   kind: 'owner' | 'namespace' | 'device_key' | 'login' | 'resource_server' | 'resource' | 'tier'
   item: string
-  outcome: 'made' | 'skipped'
-  /** Why it was skipped. */
+  outcome: 'made' | 'skipped' | 'changed'
+  /** Why it was skipped, or which members changed. */
   because?: string
+}
+
+/** One line for each item; one that was skipped is a warning. */
+export function logProvisioned(
+  log: { info: (told: object, words: string) => void; warn: (told: object, words: string) => void },
+  done: readonly Provisioning[],
+): void {
+  for (const one of done)
+    log[one.outcome === 'skipped' ? 'warn' : 'info'](one, `provisioning: ${one.outcome}`)
 }
 
 /** How long to wait for another replica that starts too and has a large file to apply. */
@@ -47,12 +65,11 @@ const OWNERS_AT_ONCE = 8
 
 /**
  * Applies what is new in the file; safe when many replicas start at once. Owners whose entries were applied
- * before, unchanged, are found together and left alone, so that the cost of a start depends on what is new in
- * the file, not on its length. @param cell claims the names by which an owner is found, if there are several
- * cells.
- * @returns what was made or skipped now, without what was applied before.
- * @throws Error if a namespace, a device key or a login belongs to another owner already, because each names
- * one owner.
+ * before, and whose records have the operator's values of the file, are found together and left alone, so
+ * that the cost of a start depends on what is new in the file, not on its length. @param cell claims the
+ * names by which an owner is found, if there are several cells. @returns what was made or skipped now,
+ * without what was applied before. @throws Error if a namespace, a device key or a login belongs to another
+ * owner already, because each names one owner.
  */
 export async function provision(
   db: Db,
@@ -109,7 +126,26 @@ export async function freshEntries(db: Db, owners: readonly ProvisionedOwner[]):
 }
 
 async function freshAmong(db: Db, entries: readonly ProvisionedOwner[]): Promise<ProvisionedOwner[]> {
-  return (await listUnprovisioned(db, entries.map(markOf))).map(place => entries[place]!)
+  const unmarked = new Set(await listUnprovisioned(db, entries.map(markOf)))
+  const outdated = await listOutdated(db, entries.flatMap(serversOf), entries.flatMap(resourcesOf))
+  return entries.filter(({ owner }, place) => unmarked.has(place) || outdated.has(asOwner(owner)))
+}
+
+function serversOf({ owner, resource_servers }: ProvisionedOwner): ServerValues[] {
+  return resource_servers.map(server => ({
+    ...server,
+    owner: asOwner(owner),
+    client_id: asClientId(server.client_id),
+  }))
+}
+
+function resourcesOf({ owner, resources }: ProvisionedOwner): ResourceValues[] {
+  return resources.map(({ id, client_id, name }) => ({
+    owner: asOwner(owner),
+    resource_id: id,
+    client_id: asClientId(client_id),
+    name,
+  }))
 }
 
 /**
@@ -188,11 +224,26 @@ export async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<P
         ? undefined
         : 'a resource of this id is registered'
     })
+  done.push(...(await takeOperatorValues(tx, given)))
   // Her organization may govern what is new.
   await settle(tx, owner, { by: 'organization' })
   for (const tier of given.tiers) await once('tier', tier.id, () => makeTier(tx, owner, tier))
   const { kind, item } = markOf(given)
   await claimProvisioned(tx, owner, kind, item)
+  return done
+}
+
+/** What the file says now of servers and resources that were made at an earlier start. */
+async function takeOperatorValues(tx: Tx, given: ProvisionedOwner): Promise<Provisioning[]> {
+  const done: Provisioning[] = []
+  const took = (kind: Provisioning['kind'], item: string, members: readonly string[]): void => {
+    if (members.length === 0) return
+    const because = members.join(', ')
+    done.push({ owner: asOwner(given.owner), kind, item, outcome: 'changed', because })
+  }
+  for (const server of serversOf(given))
+    took('resource_server', server.client_id, await takeServerValues(tx, server))
+  for (const one of resourcesOf(given)) took('resource', one.resource_id, await takeResourceValues(tx, one))
   return done
 }
 

@@ -76,7 +76,7 @@ export const AUTHORITY_SETTINGS = defineSettings({
     }),
     provisionFile: optional('UMA_AS_PROVISION', filePath, {
       description:
-        'YAML that declares owners, resource servers, resources and tiers; each item is applied once, ever.',
+        'YAML that declares owners, resource servers, resources and tiers, read at the start and on SIGHUP. Each item is made once, ever; secret, `resource_uri` and names, and the server of a resource, are applied each time.',
     }),
     ownerAuth: defaulted('UMA_AS_OWNER_AUTH', choices(['device-key', 'oidc']), 'device-key', {
       description:

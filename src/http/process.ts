@@ -13,6 +13,11 @@ export interface Served {
   drain(): void
   /** Lets running work end, and frees everything. */
   close(): Promise<void>
+  /**
+   * What SIGHUP asks for, if it is to read something anew; without it SIGHUP ends the process. At a terminal
+   * it always does, since a terminal that is closed sends it.
+   */
+  onHangup?: () => void
 }
 
 /** What the start of a party is given. */
@@ -60,9 +65,9 @@ export async function startServed<Told extends object>(
 }
 
 /**
- * Runs a party as a process of its own: until SIGTERM, SIGINT or SIGHUP, then it drains and ends in order; a
- * second signal ends at once.
- * @param party as its command is called, such as `tally`.
+ * Runs a party as a process of its own: until SIGTERM, SIGINT or SIGHUP (unless the party reads something
+ * anew at that), then it drains and ends in order; a second signal ends at once. @param party as its command
+ * is called, such as `tally`.
  */
 export async function runServed<Config extends { logLevel: LogLevel; drainMs: number }>(
   party: string,
@@ -90,13 +95,17 @@ const CLOSE_MS_MAX = 10_000
 const ENDING = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
 
 /**
- * On SIGTERM, SIGINT or SIGHUP: drains, closes after `drainMs`, and exits 0. A second signal ends the process
- * at once, and so does an end that fails or takes too long; these exit with 1.
+ * On SIGTERM, SIGINT or SIGHUP (which may ask for something else, see `Served`): drains, closes after
+ * `drainMs`, and exits 0. A second signal ends the process at once, and so does an end that fails or takes
+ * too long; these exit with 1.
  */
 export function serveUntilSignalled(
   served: Served,
   { name, drainMs, log, closeMsMax = CLOSE_MS_MAX }: LifeOptions,
 ): void {
+  const { onHangup } = served
+  const hangs = onHangup !== undefined && !process.stdin.isTTY
+  const ending = ENDING.filter(one => !(hangs && one === 'SIGHUP'))
   const close = (): void => {
     setTimeout(() => fail(name, `${closeMsMax} ms have passed`), closeMsMax).unref()
     served.close().then(
@@ -108,12 +117,14 @@ export function serveUntilSignalled(
     )
   }
   const end = (signal: NodeJS.Signals): void => {
-    for (const one of ENDING) process.off(one, end).once(one, () => process.exit(1))
+    if (hangs) process.off('SIGHUP', onHangup).on('SIGHUP', () => undefined)
+    for (const one of ending) process.off(one, end).once(one, () => process.exit(1))
     log.info({ signal, drain_ms: drainMs }, 'draining: it takes no new work, and ends after drain_ms')
     served.drain()
     setTimeout(close, drainMs)
   }
-  for (const one of ENDING) process.on(one, end)
+  if (hangs) process.on('SIGHUP', onHangup)
+  for (const one of ending) process.on(one, end)
 }
 
 function fail(name: string, why: string): never {

@@ -15,6 +15,8 @@ export interface ResourceServer {
   generation: number
   auth: 'secret' | 'signature'
   secret_sha256: Buffer | null
+  /** A secret that is in force beside it, until it is used itself; none if left out. */
+  former_secret_sha256?: Buffer | null
 }
 
 export interface ResourceServers {

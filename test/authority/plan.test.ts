@@ -68,20 +68,34 @@ it('what is new is made, and looking at it makes nothing', async () => {
   expect(await readOwner(authority.database.db, asOwner('dora'))).toBeUndefined()
 })
 
+it('what is the operator’s to say is shown as a change, by its members, and looking changes nothing', async () => {
+  const planned = await plan(({ owners }) => {
+    const [server] = owners[0]!.resource_servers
+    Object.assign(server!, { client_secret: 'another secret of the file', name: 'Tools, renamed' })
+    owners[0]!.resources[0]!.name = 'Portfolio, renamed'
+  })
+  const changes = { owner: 'alice', plan: 'changed' }
+  expect(planned).toEqual([
+    { ...changes, kind: 'resource_server', item: 'demo-tools', because: 'name, secret' },
+    { ...changes, kind: 'resource', item: 'alice/portfolio', because: 'name' },
+  ])
+  expect(await plan()).toEqual([])
+})
+
 it('what she changed or removed is left alone, and no value is told', async () => {
   const body = { method: 'PUT', target: '/owner/policies/statements', json: { name: 'Mine' } } as const
   expect((await authority.call(authority.alice, body)).status).toBe(200)
   await authority.call(authority.alice, { method: 'DELETE', target: '/owner/policies/trading' })
   const planned = await plan(({ owners }) => {
-    owners[0]!.resource_servers[0]!.client_secret = 'another secret of the file'
+    owners[0]!.resources[1]!.resource_scopes = ['read', 'list']
   })
   expect(planned).toEqual([
     {
       owner: 'alice',
-      kind: 'resource_server',
-      item: 'demo-tools',
+      kind: 'resource',
+      item: 'alice/statements',
       plan: 'differs',
-      because: 'secret: changed since, here or in the file',
+      because: 'resource_scopes: changed since, here or in the file',
     },
     {
       owner: 'alice',

@@ -11,12 +11,12 @@ import { until } from '../support/until.ts'
 const MODULE = pathToFileURL(join(ROOT, 'src/http/process.ts')).href
 
 /** A process that tells what is asked of it; `close` is the body of its own. */
-function start(close: string, options: { drainMs: number; closeMsMax?: number }) {
+function start(close: string, options: { drainMs: number; closeMsMax?: number }, more = '') {
   const script = `
     import { serveUntilSignalled } from '${MODULE}'
     const busy = setInterval(() => {}, 1000)
     serveUntilSignalled(
-      { drain: () => console.log("drains"), close: async () => { console.log('closes'); ${close} } },
+      { drain: () => console.log("drains"), close: async () => { console.log('closes'); ${close} }, ${more} },
       { ...${JSON.stringify({ name: 'the test', ...options })}, log: { info: (...said) => console.log(said.at(-1).split(':')[0]) } },
     )
     console.log('serves')`
@@ -39,6 +39,19 @@ test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     expect(said).toEqual({ out: 'serves\ndraining\ndrains\ncloses\nended in order\n', err: '' })
   },
 )
+
+test('on SIGHUP a party that reads something anew does so, and goes on; while it drains that asks for nothing', async () => {
+  const rereads = "onHangup: () => console.log('reads anew')"
+  const { child, said, ended, says } = start('', { drainMs: 300 }, rereads)
+  await says('serves')
+  child.kill('SIGHUP')
+  await says('reads anew')
+  child.kill('SIGTERM')
+  await says('drains')
+  child.kill('SIGHUP')
+  expect((await ended)[0]).toBe(0)
+  expect(said).toEqual({ out: 'serves\nreads anew\ndraining\ndrains\ncloses\nended in order\n', err: '' })
+})
 
 test('a second signal ends it at once', async () => {
   const { child, said, ended, says } = start('', { drainMs: 600_000 })

@@ -2,7 +2,7 @@
  * Owns a replica of a test's authority as a separate process, which can be killed: same database, keys and
  * provisioning, but its own addresses.
  */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startChild, untilReady } from '../../src/dev/child-process.ts'
@@ -14,6 +14,10 @@ export interface AuthorityProcess {
   publicUrl: string
   /** Signs and sends a request of alice to its owner API. */
   own(call: OwnerCall): Promise<Reply>
+  /** The lines that it wrote until now, as JSON. */
+  lines(): Record<string, unknown>[]
+  /** Sends it SIGHUP. */
+  hangup(): void
   /** Ends it outright. */
   kill(): Promise<void>
   /** If it was killed, there is nothing left to end. */
@@ -52,6 +56,12 @@ export async function startAuthorityProcess(
       const { url, ...prepared } = beside.prepare(beside.alice, call)
       return exchange({ ...prepared, url: ownerUrl + url.slice(beside.ownerUrl.length) })
     },
+    lines: () =>
+      readFileSync(child.logFile, 'utf8')
+        .split('\n')
+        .filter(line => line.startsWith('{'))
+        .map(line => JSON.parse(line) as Record<string, unknown>),
+    hangup: () => process.kill(child.pid!, 'SIGHUP'),
     kill: async () => {
       process.kill(child.pid!, 'SIGKILL')
       await child.exited

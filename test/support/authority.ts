@@ -240,9 +240,9 @@ export function provisionDocument(people: Omit<TestOwner, 'client'>[]) {
       resources: WORLD.map(({ resource, scope, consequence }) => ({
         id: `${owner}/${resource}`,
         client_id: CLIENT_ID,
-        name: resource,
+        name: resource as string,
         type: 'account',
-        resource_scopes: [scope],
+        resource_scopes: [scope as string],
         consequence: consequence as string,
       })),
       tiers: [

@@ -178,7 +178,13 @@ function readTime(text: string): Date {
   return time
 }
 
-const PLANNED = { made: 'make', skipped: 'skip', differs: 'leave', refused: 'refuse' } as const
+const PLANNED = {
+  made: 'make',
+  changed: 'change',
+  skipped: 'skip',
+  differs: 'leave',
+  refused: 'refuse',
+} as const
 
 /** `usher authority owner move <owner> --to <cell>`. */
 export async function runMoveOwner(name: string, { to, ...options }: Told & { to: string }): Promise<void> {

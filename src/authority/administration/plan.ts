@@ -1,6 +1,7 @@
 /**
  * The changes that the provisioning file would make, and the differences from the database that would stay:
- * each item is applied only once, ever. Contract: "Policy vocabulary and tiers", "Authentication".
+ * an item is made once, ever, and then only what is the operator's to say of it is taken over. Contract:
+ * "Policy vocabulary and tiers", "Authentication".
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { ProvisionedOwner } from '../../config.ts'
@@ -17,8 +18,8 @@ export interface Planned {
   owner: Owner
   kind: string
   item: string
-  plan: 'made' | 'skipped' | 'differs' | 'refused'
-  /** Why it is skipped or refused, or in which members it differs. */
+  plan: 'made' | 'changed' | 'skipped' | 'differs' | 'refused'
+  /** Why it is skipped or refused, or which members change or differ. */
   because?: string
 }
 
@@ -78,7 +79,7 @@ export async function* differences(db: Db, owners: readonly ProvisionedOwner[]):
   }
 }
 
-type Declared = Omit<DeclaredItem, 'stands'>
+type Declared = Omit<DeclaredItem, 'stands' | 'follows'>
 
 function keyOf({ owner, kind, item }: Pick<Declared, 'owner' | 'kind' | 'item'>): string {
   return JSON.stringify([owner, kind, item])
@@ -110,11 +111,19 @@ function itemsOf(given: ProvisionedOwner): Declared[] {
   ]
 }
 
+/** Members that a start takes over from the file, by the kind of the item. */
+const OPERATOR_MEMBERS: ReadonlyMap<string, ReadonlySet<string>> = new Map([
+  ['resource_server', new Set(['name', 'resource_uri', 'secret'])],
+  ['resource', new Set(['client_id', 'name'])],
+])
+
 /** Names members without their values, because some are secrets. */
 function differenceOf(declared: Declared, stored: DeclaredItem | undefined): string | undefined {
   if (stored?.stands !== true) return 'it was removed since'
   const differing = Object.keys(declared.values).filter(
-    name => !isDeepStrictEqual(declared.values[name], stored.values[name]),
+    name =>
+      !(stored.follows && OPERATOR_MEMBERS.get(declared.kind)?.has(name)) &&
+      !isDeepStrictEqual(declared.values[name], stored.values[name]),
   )
   return differing.length === 0 ? undefined : `${differing.join(', ')}: changed since, here or in the file`
 }

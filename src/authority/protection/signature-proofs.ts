@@ -3,6 +3,7 @@
  * Contract: "Authentication" (resource server at the token endpoint).
  */
 import { verifyByPublishedKeys } from '../../http/published-keys.ts'
+import { endFormerSecret } from '../../storage/authority/operator-values.ts'
 import { touchPatIssued } from '../../storage/authority/resources.ts'
 import type { SignatureProofs } from '../../surface/token/client-credentials.ts'
 import { Refusal } from '../../wire/refusal.ts'
@@ -33,6 +34,11 @@ export function signatureProofs({
         return cause instanceof PublicationFault && cause.passing ? 'unread' : 'unproven'
       }
     },
-    issued: ({ owner, client_id }) => touchPatIssued(db, owner, client_id),
+    async issued({ owner, client_id, secret_sha256, former_secret_sha256: former }, bySecret) {
+      await touchPatIssued(db, owner, client_id)
+      if (!bySecret || secret_sha256 === null || former == null) return
+      if (await endFormerSecret(db, { owner, client_id, secret_sha256 }))
+        log.info({ owner, client_id }, 'the new client secret was used: the former one is no longer taken')
+    },
   }
 }

@@ -14,6 +14,8 @@ export interface DeclaredItem {
   /** It is hers, in force. */
   stands: boolean
   values: Record<string, unknown>
+  /** The operator's values of the file are taken over at each start. */
+  follows: boolean
 }
 
 /**
@@ -23,20 +25,20 @@ export interface DeclaredItem {
 export async function readDeclared(db: Db, owners: readonly Owner[]): Promise<Map<string, DeclaredItem>> {
   const { rows } = await sql<DeclaredItem>`
     WITH asked AS (SELECT unnest(${[...owners]}::text[]) AS owner)
-    SELECT k.owner, 'device_key' AS kind, k.kid AS item, k.revoked_at IS NULL AS stands, '{}'::json AS values
+    SELECT k.owner, 'device_key' AS kind, k.kid AS item, k.revoked_at IS NULL AS stands, false AS follows, '{}'::json AS values
     FROM asked JOIN device_keys k USING (owner)
     UNION ALL
-    SELECT l.owner, 'login', l.id, true, '{}'::json FROM asked JOIN logins l USING (owner)
+    SELECT l.owner, 'login', l.id, true, false, '{}'::json FROM asked JOIN logins l USING (owner)
     UNION ALL
-    SELECT s.owner, 'resource_server', s.client_id, s.status = 'active', json_build_object('name', s.name,
+    SELECT s.owner, 'resource_server', s.client_id, s.status = 'active', s.auth = 'secret', json_build_object('name', s.name,
       'resource_uri', s.resource_uri, 'publishes', s.publishes, 'secret', encode(s.secret_sha256, 'hex'))
     FROM asked JOIN resource_servers s USING (owner)
     UNION ALL
-    SELECT r.owner, 'resource', r.resource_id, true, json_build_object('client_id', r.client_id, 'name', r.name,
+    SELECT r.owner, 'resource', r.resource_id, true, r.source = 'provisioned', json_build_object('client_id', r.client_id, 'name', r.name,
       'type', r.type, 'resource_scopes', r.resource_scopes, 'consequence', r.consequence)
     FROM asked JOIN resources r USING (owner)
     UNION ALL
-    SELECT t.owner, 'tier', t.tier_id, t.deleted_at IS NULL, json_build_object('name', t.name, 'ask_me', t.ask_me,
+    SELECT t.owner, 'tier', t.tier_id, t.deleted_at IS NULL, false, json_build_object('name', t.name, 'ask_me', t.ask_me,
       'rules', t.rules, 'clearance', t.clearance, 'purpose', v.purpose, 'scope', v.scope, 'expires_in', v.expires_in,
       'prohibited', v.prohibited, 'per_operation', v.per_operation, 'resources',
       ARRAY(SELECT tr.resource_id FROM tier_resources tr WHERE tr.owner = t.owner AND tr.tier_id = t.tier_id

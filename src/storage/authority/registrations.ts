@@ -55,6 +55,7 @@ export async function registerResourceServer(
       resource_uri,
       auth: 'signature',
       secret_sha256: null,
+      former_secret_sha256: null,
       publishes: true,
       ...asked,
     })

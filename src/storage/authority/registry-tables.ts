@@ -20,6 +20,8 @@ export interface ResourceServersTable {
   status: ResourceServerStatus
   auth: 'secret' | 'signature'
   secret_sha256: Buffer | null
+  /** The secret before, in force until that one is used. */
+  former_secret_sha256: Buffer | null
   registered_at: Timestamp
   decided_at: NullableTimestamp
   last_pat_issued: NullableTimestamp

@@ -37,7 +37,7 @@ export const WITHDRAWN_BEFORE = sql<boolean>`generation > 1`
 export const ON_RECORD = sql<boolean>`(NOT ${LAPSED} OR ${WITHDRAWN_BEFORE})`
 
 /** The columns of a record of `resource_servers rs`, with its present state. */
-export const RECORD = sql`rs.owner, rs.client_id, name, resource_uri, auth, secret_sha256, registered_at, last_pat_issued, generation,
+export const RECORD = sql`rs.owner, rs.client_id, name, resource_uri, auth, secret_sha256, former_secret_sha256, registered_at, last_pat_issued, generation,
   publishes, CASE WHEN ${LAPSED} THEN 'revoked' ELSE status END AS status,
   CASE WHEN ${LAPSED} THEN ${LAPSES_AT} ELSE decided_at END AS decided_at`
 

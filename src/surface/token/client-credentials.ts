@@ -40,8 +40,8 @@ export interface SignatureProofs {
    * the party's log.
    */
   prove(server: ResourceServer, message: SignedMessage): Promise<'proven' | 'unproven' | 'unread'>
-  /** Notes that a PAT is issued. */
-  issued(server: ResourceServer): Promise<void>
+  /** Notes that a PAT is issued, and whether for the server's secret (and not for its former one). */
+  issued(server: ResourceServer, bySecret: boolean): Promise<void>
 }
 
 /** The parts of the request that can prove who sent it. */
@@ -121,7 +121,7 @@ async function issuePatOf(
     },
     signer.keys[0],
   )
-  await proofs.issued(server)
+  await proofs.issued(server, isSecretOf(server, presented.secret))
   return {
     status: 200,
     body: { access_token, token_type: 'Bearer', expires_in: patSeconds, scope: PROTECTION_SCOPE },
@@ -132,11 +132,13 @@ function authenticateBySecret(
   server: ResourceServer | undefined,
   { secret, byHeader }: PresentedSecret,
 ): ResourceServer {
-  // There is one comparison in every case, so that the time does not reveal whether the owner or the client
+  // There are two comparisons in every case, so that the time does not reveal whether the owner or the client
   // exists.
-  const known = server?.secret_sha256 ?? Buffer.alloc(32)
-  const right = timingSafeEqual(sha256(secret), known)
-  if (server === undefined || server.auth !== 'secret' || !right) {
+  const digest = sha256(secret)
+  const isOf = (known: Buffer | null | undefined): boolean =>
+    timingSafeEqual(digest, known ?? Buffer.alloc(32))
+  const [right, former] = [isOf(server?.secret_sha256), isOf(server?.former_secret_sha256)]
+  if (server === undefined || server.auth !== 'secret' || !(right || former)) {
     throw new Refusal(
       'invalid_client',
       'Send the client_id and client_secret recorded for this owner.',
@@ -144,6 +146,11 @@ function authenticateBySecret(
     )
   }
   return server
+}
+
+/** Whether it is the server's secret, and not the former one, which is in force until this is used. */
+function isSecretOf({ secret_sha256 }: ResourceServer, secret: string | undefined): boolean {
+  return secret !== undefined && secret_sha256 !== null && timingSafeEqual(sha256(secret), secret_sha256)
 }
 
 /**
