@@ -130,7 +130,7 @@ export async function checkBodies(
   )
 }
 
-/** The authority accepts the secret. */
+/** The authority accepts the secret, and has the resource on record that is served here. */
 export async function checkSecret(
   outbound: Outbound,
   {
@@ -138,7 +138,8 @@ export async function checkSecret(
     owner,
     client_id,
     secret,
-  }: { authority: string; owner: string; client_id: string; secret: string },
+    resource,
+  }: { authority: string; owner: string; client_id: string; secret: string; resource: string },
 ): Promise<string> {
   const form = { grant_type: GRANT_TYPE_CLIENT_CREDENTIALS, scope: PROTECTION_SCOPE, owner, client_id }
   const answer = await ask(outbound, 'authority', {
@@ -147,8 +148,15 @@ export async function checkSecret(
     headers: { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' },
     body: String(new URLSearchParams({ ...form, client_secret: secret })),
   })
-  if (answer.status === 200) return `the authority takes it for ${client_id}`
   const json = jsonOf(answer)
+  if (answer.status === 200) {
+    const recorded = isJsonObject(json) ? json['resource_uri'] : undefined
+    if (typeof recorded === 'string' && recorded !== resource)
+      throw new Unwell(
+        `the authority has ${recorded} on record for ${client_id} (resource_uri in the file of UMA_AS_PROVISION), and this sidecar serves ${resource} (public_url, and path of the owner). Make the two equal.`,
+      )
+    return `the authority takes it for ${client_id}`
+  }
   const word =
     isJsonObject(json) && typeof json['error'] === 'string' ? json['error'] : `status ${answer.status}`
   throw new Unwell(REFUSED[word] ?? `the authority answered ${word}. See its log.`)

@@ -59,7 +59,9 @@ async function examineServed(
     )
   if (credential.kind === 'secret') {
     const { secret } = credential
-    await look(`secret of ${owner}`, () => checkSecret(outbound, { authority, owner, client_id, secret }))
+    await look(`secret of ${owner}`, () =>
+      checkSecret(outbound, { authority, owner, client_id, secret, resource }),
+    )
   }
   if (joint !== undefined)
     await look(`mandate of ${owner}`, () =>

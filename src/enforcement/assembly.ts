@@ -3,15 +3,13 @@
  * Contract: "What the service does" (`ENFORCEMENT_MODE=gateway|embedded`, one core) and "Resource server
  * enforcement point". Opens no door itself.
  */
-import type { SidecarConfig, SidecarJoint, SidecarOwner } from '../config.ts'
+import type { SidecarConfig, SidecarOwner } from '../config.ts'
 import { createJwksCache, type JwksCache } from '../http/jwks-cache.ts'
 import type { Logger } from '../http/log.ts'
 import { watchCertificates } from '../http/certificates.ts'
 import type { Tracing } from '../http/tracing.ts'
 import { signatureBase } from '../http/signed-request.ts'
-import type { Owner } from '../wire/identifiers.ts'
 import type { PrivateKey } from '../wire/keys.ts'
-import { aliasIn, ENFORCEMENT_ALIAS } from '../wire/names.ts'
 import { openMarks, type Marks } from './approval/marks.ts'
 import { openPinnedKeys } from './approval/pinned-keys.ts'
 import { createAccessReports, type AccessReports } from './authorities/access-reports.ts'
@@ -27,17 +25,14 @@ import { createChallengeLimit } from './challenge-limit.ts'
 import { createCheck } from './check.ts'
 import { recordUnjudged } from './telemetry/decision-log.ts'
 import { createHealth, type Health } from './telemetry/health.ts'
-import type { RouteJoint } from './joint/mandate-check.ts'
-import { createMandateView } from './joint/mandate-view.ts'
-import { createProofs } from './joint/proofs.ts'
-import { createSpentGrants } from './joint/spent-grants.ts'
-import { createTallyClient } from './joint/tally-client.ts'
+import { openJoint } from './joint-accounts.ts'
 import { createLeases, type Leases } from './leases/leases.ts'
 import { openOrganization } from './organization/opening.ts'
 import { openUsedEmergencies } from './organization/used-emergencies.ts'
 import { readMcp } from './request/mcp.ts'
 import { countingOpen } from './open-calls.ts'
 import { createMetrics, type Metrics } from './telemetry/metrics.ts'
+import { faultOfAll, watchRecords } from './authorities/recorded-resource.ts'
 import { checkSecrets } from './authorities/secrets.ts'
 import { startRegistration, type Registration, type RegistrationOptions } from './authorities/registration.ts'
 import type { Route, RouteTable, Tool } from './request/routes.ts'
@@ -82,6 +77,8 @@ export interface Core {
   guard: AuthorityGuard
   /** Rejects if no authority takes the secrets that it is to be asked with (see `checkSecrets`). */
   checkSecrets(): Promise<void>
+  /** Why no call can be let through, whoever makes it; undefined if no reason is known. */
+  notReady: () => string | undefined
   /**
    * Registers with the authorities that should be asked. Call this when the documents are served, because the
    * authorities then fetch them.
@@ -127,6 +124,7 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
     register: owner => startRegistrationOf(owner, config, { outbound: pools.challenges, logger, clock }),
   })
   const routes = served.table
+  const records = watchRecords(() => routes.routes.map(({ client }) => client))
   const reports = createReports(config, { routes, metrics, logger, clock })
   const browsers = crossOrigin(originsOf(config))
   const check = checkOf(config, { ...surroundings, routes, reports, metrics })
@@ -157,9 +155,11 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
       )
       return checkSecrets(bySecret, { inAll: config.owners.length, logger })
     },
+    notReady: () => faultOfAll(routes.routes.map(({ client }) => client)),
     register: () => served.register(),
     serve: owners => served.serve(owners),
     close: async () => {
+      records.stop()
       served.stop()
       await settled(CALLS_CLOSE_MS)
       await Promise.all([leases?.close(), reports.close(REPORTS_CLOSE_MS)])
@@ -253,6 +253,7 @@ function routeOf(
           : undefined,
       clock,
       onPat: outcome => metrics.patRenewed(outcome),
+      onFault: sentence => logger.warn(sentence),
     }),
     organization:
       organization &&
@@ -280,35 +281,6 @@ function openTool(
   if (approval === undefined) return tool
   const keys = openPinnedKeys(approval.keys_file, { logger })
   return { ...tool, ownerApproval: { keys, marks: openMarks(approval.state_dir, { clock }) } }
-}
-
-/** Asks nobody until a call needs it. */
-function openJoint(
-  { tally, pinned }: SidecarJoint,
-  account: Owner,
-  around: { config: CoreConfig; pools: AuthorityPools; jwks: JwksCache; clock: () => number },
-): RouteJoint {
-  const { config, pools, jwks, clock } = around
-  const forward = (): number => performance.now()
-  const read = createTallyClient({
-    tally,
-    account,
-    aliases: config.aliases,
-    outbound: pools.grants,
-    clock: forward,
-  })
-  return {
-    tally,
-    account,
-    pinned,
-    mandates: createMandateView({ read, clock: forward }),
-    proofs: createProofs({
-      keys: jwks,
-      clock,
-      typAlias: aliasIn(config.aliases, ENFORCEMENT_ALIAS.verdictTyp),
-    }),
-    spent: createSpentGrants(),
-  }
 }
 
 function warnOfUnpinned({ owners }: CoreConfig, logger: Logger): void {

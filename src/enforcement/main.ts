@@ -77,6 +77,7 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
       guard: core.guard,
       metrics,
       healthy: health.serving,
+      notReady: core.notReady,
       tls: watch(config.httpTls, 'documents'),
       tracing,
       bounds: boundsWithIdle(config.idle_seconds),

@@ -61,7 +61,7 @@ function file(name: string, content: string): string {
   return path
 }
 
-const sidecar = (secret: string): Record<string, string> => ({
+const sidecar = (secret: string, path?: string): Record<string, string> => ({
   UMA_DEV_LOOPBACK: 'true',
   UMA_PEP_CONFIG: file(
     'sidecar.yaml',
@@ -76,6 +76,7 @@ const sidecar = (secret: string): Record<string, string> => ({
           authority: issuer,
           client_id: 'tools',
           client_secret: secret,
+          ...(path !== undefined && { path }),
           tools: [{ tool: 'read', resource_id: 'alice/book', scopes: ['read'] }],
         },
       ],
@@ -177,6 +178,14 @@ describe('usher doctor', () => {
       /^FAIL {2}sidecar secret of alice: .*client_secret.*Give the secret that it has/,
     )
     expect(lines.join()).not.toMatch(/another secret|sixteen/)
+    expect(code).toBe(1)
+  })
+
+  it('finds that the authority has another resource on record, and names both and their settings', async () => {
+    const { code, lines } = await doctor(sidecar(SECRET, '/mcp/allice'))
+    expect(lines.at(-1)).toMatch(
+      /^FAIL {2}sidecar secret of alice: .*127\.0\.0\.1:1\/mcp\/alice .*resource_uri.*\/mcp\/allice \(public_url/,
+    )
     expect(code).toBe(1)
   })
 

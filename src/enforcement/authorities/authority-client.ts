@@ -25,6 +25,7 @@ import { createLeaseDoor, type LeaseDoor } from './lease-door.ts'
 import { createPatSource, type PatCredential, type PatSource } from './pat.ts'
 import { createProtectedCalls, UnreadableAnswer, UnwantedAnswer, type AskForJson } from './protected-calls.ts'
 import { presentedRpt, type AuthorityKeys } from './presented-rpt.ts'
+import { createRecordedResource } from './recorded-resource.ts'
 import { asFamily, type ClientId, type Family } from '../../wire/identifiers.ts'
 
 export interface AuthorityClientOptions extends ExpectedGrant {
@@ -42,6 +43,8 @@ export interface AuthorityClientOptions extends ExpectedGrant {
   leases?: { streams: OutboundStreams; hold: (door: LeaseDoor) => LeaseHolder } | undefined
   /** Milliseconds since the epoch. */
   clock: () => number
+  /** Told of what the authority's record or clock has against every call, once each. */
+  onFault?: ((sentence: string) => void) | undefined
   /** Told how each request for a PAT ended. */
   onPat?: ((outcome: 'renewed' | 'refused' | 'failed') => void) | undefined
 }
@@ -55,6 +58,10 @@ export interface AuthorityClient extends AuditDoor {
   readonly of: ReportsOf
   /** Asks for a PAT if there is none yet: resolves once the authority has taken the credential. */
   prove(deadline: Deadline): Promise<void>
+  /** Asks for another PAT, and so for what the authority has on record. */
+  proveAnew: (deadline: Deadline) => Promise<void>
+  /** Why no call can work, by what the authority has on record; undefined if nothing speaks against it. */
+  recordFault: () => string | undefined
   /**
    * POST /perm: a ticket for these scopes of a resource, and what logs call the negotiation that it begins,
    * if the authority says so.
@@ -90,7 +97,8 @@ const ANSWERS_BYTES_MAX = 1_048_576
 /** A client that asks for nothing until its first use. */
 export function createAuthorityClient(options: AuthorityClientOptions): AuthorityClient {
   const { authority, pools } = options
-  const pats = createPatSource({ ...options, outbound: pools.grants })
+  const record = createRecordedResource(options)
+  const pats = createPatSource({ ...options, outbound: pools.grants, onRecord: record.heard })
 
   const askForJson = createProtectedCalls(authority, pats)
   const leases = holderOf(options, { pats, askForJson })
@@ -106,7 +114,13 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
   return {
     of: { authority, client_id: options.client_id, owner: options.owner },
     prove: async deadline => void (await pats.get(deadline)),
+    proveAnew: deadline => pats.renew(deadline),
+    recordFault: record.fault,
     requestTicket: async (wanted, deadline) => {
+      // Nobody is asked to approve what could not be called.
+      await pats.get(deadline)
+      const fault = record.fault()
+      if (fault !== undefined) throw outage(fault)
       const call = { path: '/perm', body: wanted, pool: pools.challenges, deadline, repeatable: true }
       return readTicket(await askForJson(call, 201))
     },

@@ -8,6 +8,7 @@ import { OutboundFault, plainWords, type Outbound, type OutboundRequest } from '
 import { parseJson } from '../../wire/json.ts'
 import type { PrivateKey } from '../../wire/keys.ts'
 import { outage, within, type Deadline } from '../deadline.ts'
+import type { PatRecord } from './recorded-resource.ts'
 import { signedPost } from './signed-post.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
 
@@ -23,6 +24,8 @@ export interface PatOptions {
   outbound: Outbound
   /** Milliseconds since the epoch. */
   clock: () => number
+  /** Told what the authority says of its record with each PAT. */
+  onRecord?: ((record: PatRecord) => void) | undefined
   /** Told how each request for one ended. */
   onPat?: ((outcome: 'renewed' | 'refused' | 'failed') => void) | undefined
 }
@@ -30,6 +33,8 @@ export interface PatOptions {
 export interface PatSource {
   /** A PAT that is still good. Throws `temporarily_unavailable` with the reason if it gets none in time. */
   get(deadline: Deadline): Promise<string>
+  /** Fetches another one, unless it was refused lately. */
+  renew(deadline: Deadline): Promise<void>
   /** Says that the authority refused this PAT, so that it is not used again. */
   reject(pat: string): void
 }
@@ -54,6 +59,7 @@ const answerSchema = z.object({
   access_token: z.string().regex(/^[\x21-\x7e]{1,8192}$/),
   token_type: z.string().regex(/^bearer$/i),
   expires_in: z.int().min(1),
+  resource_uri: z.string().optional().catch(undefined),
 })
 
 /** A source that asks for nothing until its first use. */
@@ -102,6 +108,12 @@ export function createPatSource(options: PatOptions): PatSource {
         throw error instanceof PatRefused || error instanceof OutboundFault ? noPat(options, error) : error
       })
       return pat.value
+    },
+    renew: async deadline => {
+      if (!renewalAllowed()) return
+      const fetched = fetchOnce()
+      fetched.catch(() => undefined) // where the deadline wins, nobody else listens
+      await within(deadline, 'a protection access token', fetched)
     },
     reject: pat => {
       if (current?.value !== pat) return
@@ -156,8 +168,10 @@ async function requestPat(options: PatOptions): Promise<Pat> {
   }
   const result = answerSchema.safeParse(body)
   if (!result.success) throw new OutboundFault('broken', 'its token answer is malformed', { sent: true })
-  const { access_token, expires_in } = result.data
+  const { access_token, expires_in, resource_uri } = result.data
   const fetchedAt = options.clock()
+  const dated = Date.parse(String(answer.headers['date']))
+  options.onRecord?.({ resource_uri, aheadMs: Number.isNaN(dated) ? undefined : dated - fetchedAt })
   const expiresAt = fetchedAt + expires_in * 1000
   // A life of less than two minutes is renewed half-way, as renewing 60 s early would mean at once.
   const renewAt = expiresAt - Math.min(RENEW_EARLY_MS, expires_in * 500)

@@ -42,6 +42,7 @@ export const TOKEN_ANSWER = z.union([
     token_type: z.literal('Bearer'),
     expires_in: seconds,
     scope: z.literal('uma_protection'),
+    resource_uri: text,
   }),
 ])
 

@@ -74,7 +74,8 @@ const UNDECIDED = {
 const CHALLENGE = { headers: { 'www-authenticate': 'Basic realm="token"' } }
 
 /**
- * Returns a PAT. The order of the checks is fixed: owner served, client known, credential right (401
+ * Returns a PAT, with the resource that is on record, so that a resource server finds out that it serves
+ * another one. The order of the checks is fixed: owner served, client known, credential right (401
  * `invalid_client`, all three alike), pending 403 `authorization_pending`, revoked 403 `access_denied`, scope
  * 400 `invalid_scope`. A signed request may be sent again within its window: it changes nothing, and anybody
  * who could see it could also see the PAT in the answer.
@@ -124,7 +125,13 @@ async function issuePatOf(
   await proofs.issued(server, isSecretOf(server, presented.secret))
   return {
     status: 200,
-    body: { access_token, token_type: 'Bearer', expires_in: patSeconds, scope: PROTECTION_SCOPE },
+    body: {
+      access_token,
+      token_type: 'Bearer',
+      expires_in: patSeconds,
+      scope: PROTECTION_SCOPE,
+      resource_uri: server.resource_uri,
+    },
   }
 }
 

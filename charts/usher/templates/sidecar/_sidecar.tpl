@@ -57,14 +57,15 @@ ports:
   {{- end }}
   - name: usher-documents
     containerPort: 9192
-# Over HTTP, which says what gRPC health says: the port of gRPC may want a certificate that the kubelet has not.
+# Over HTTP: the port of gRPC may want a certificate that the kubelet has not. Not ready is a sidecar that could let
+# nothing pass; in the pod of a gateway, which has routes of others too, that takes nobody else out.
 startupProbe:
   {{- include "usher.probe" (dict "path" "/health" "port" "usher-documents" "scheme" $scheme) | nindent 2 }}
   periodSeconds: 1
   timeoutSeconds: 2
   failureThreshold: 60
 readinessProbe:
-  {{- include "usher.probe" (dict "path" "/health" "port" "usher-documents" "scheme" $scheme) | nindent 2 }}
+  {{- include "usher.probe" (dict "path" (eq $s.mode "service" | ternary "/ready" "/health") "port" "usher-documents" "scheme" $scheme) | nindent 2 }}
   periodSeconds: 2
   timeoutSeconds: 2
   failureThreshold: 2
