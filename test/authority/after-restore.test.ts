@@ -5,7 +5,12 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
+import { insertSessionKey, standingDeviceKeys } from '../../src/storage/authority/device-keys.ts'
+import { appendEvent, startOfReading } from '../../src/storage/authority/events.ts'
+import { readRecovery } from '../../src/storage/authority/recoveries.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
+import { startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
 import { decide, protectionCall, testAgent } from '../support/test-agent.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
@@ -18,10 +23,13 @@ beforeAll(async () => {
 })
 afterAll(() => authority.close())
 
-const afterRestore = (...args: string[]) =>
-  promisify(execFile)(process.execPath, [CLI, 'authority', 'after-restore', ...args], {
+const command = (...args: string[]) =>
+  promisify(execFile)(process.execPath, [CLI, 'authority', ...args], {
     env: { PATH: process.env['PATH'] ?? '', DATABASE_URL: authority.database.url },
   })
+const afterRestore = (...args: string[]) => command('after-restore', ...args)
+/** In an hour, as a clock five hours ahead of UTC shows it. */
+const later = (): string => `${new Date(Date.now() + 6 * 3_600_000).toISOString().slice(0, 19)}+05:00`
 const introspected = async (rpt: string) =>
   (await protectionCall(authority, '/introspect', { token: rpt })).body
 
@@ -56,9 +64,59 @@ describe('usher authority after-restore', () => {
     })
   })
 
+  it('takes the time in any zone', async () => {
+    await afterRestore('--at', '2026-11-01T05:30:00+05:30')
+    const { body } = await authority.call(authority.alice, { target: '/owner/ledger?kind=restored' })
+    expect(body.entries.at(-1)).toMatchObject({ at: '2026-11-01T00:00:00.000Z' })
+  })
+
+  it('voids every code and every key that a passkey let in, since nobody knows which ended after the backup', async () => {
+    const { db } = authority.database
+    await command('owner', 'enrol', 'alice', '--recover')
+    expect(await readRecovery(db, authority.alice.owner)).toBeDefined()
+    const { owner } = authority.alice
+    const letIn = { owner, kid: 'let-in', jwk: { kid: 'let-in' }, name: 'page', passkey: 'p' }
+    await inTransaction(db, tx => insertSessionKey(tx, { ...letIn, lifetimeSeconds: 3_600 }))
+    expect(await standingDeviceKeys(db, owner)).toContainEqual(letIn.jwk)
+    await command('owner', 'add', 'dora')
+    const enrolled = async (code: string): Promise<Reply> => {
+      const key = importPrivateJwk(generatePrivateJwk())
+      const json = { code: code.trim(), name: 'laptop', jwk: publicJwk(key) }
+      return authority.call(authority.alice, {
+        method: 'POST',
+        target: '/owner/enrolment',
+        json,
+        sign: { key },
+      })
+    }
+    const { stdout: used } = await command('owner', 'enrol', 'dora')
+    await afterRestore('--at', AT)
+    expect(await readRecovery(db, owner)).toBeUndefined()
+    expect(await standingDeviceKeys(db, owner)).not.toContainEqual(letIn.jwk)
+    expect(await enrolled(used)).toMatchObject({ status: 401, body: { error: 'invalid_credential' } })
+    const { stdout: fresh } = await command('owner', 'enrol', 'dora')
+    expect((await enrolled(fresh)).status).toBeLessThan(300)
+  })
+
+  it('lets nobody resume her events past what was written there since', async () => {
+    const { db } = authority.database
+    const { owner } = authority.alice
+    const { after } = await startOfReading(db, owner)
+    // Who read two events more, which the restored database does not have.
+    const known = after + 2
+    await afterRestore('--at', AT)
+    for (let n = 0; n < 3; n++) await inTransaction(db, tx => appendEvent(tx, owner, 'policy_changed', { n }))
+    expect(await startOfReading(db, owner, known)).toMatchObject({ reset: true })
+    expect(await startOfReading(db, owner, after)).toMatchObject({ reset: true })
+    const { after: newest } = await startOfReading(db, owner)
+    expect(await startOfReading(db, owner, newest)).toEqual({ after: newest, reset: false })
+  })
+
   it.each([
     ['no time at all', 'yesterday', /time with its zone/],
     ['a time without a zone', '2026-11-01T00:00:00', /time with its zone/],
+    ['a day that no month has', '2026-02-30T00:00:00Z', /time with its zone/],
+    ['a time to come, in another zone', later(), /in the future/],
     ['a time to come', '2999-01-01T00:00:00Z', /in the future/],
   ])('refuses %s, and changes nothing', async (_, at, sentence) => {
     await expect(afterRestore('--at', at)).rejects.toMatchObject({

@@ -5,12 +5,15 @@
  */
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Db } from '../../storage/authority/database.ts'
+import { revokeAllLetIn } from '../../storage/authority/device-keys.ts'
 import { listJointAccounts } from '../../storage/authority/joint-accounts.ts'
 import { takeAllBack } from '../../storage/authority/joint-withdrawals.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
 import { endEveryConnection } from '../../storage/authority/connections.ts'
 import { listOwnerLives } from '../../storage/authority/owner-lives.ts'
 import { lockQueue } from '../../storage/authority/owners.ts'
+import { skipEventPositions } from '../../storage/authority/positions.ts'
+import { voidCodes } from '../../storage/authority/recoveries.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'
 
 const OWNERS_PER_PAGE = 500
@@ -25,8 +28,9 @@ export interface AfterRestore {
 
 /**
  * Ends every connection of every owner: nobody remembers which of them she revoked after the backup, so each
- * agent is a first contact again, and tallies are told that she takes back whatever she allowed them. Her
- * ledger says from when the data is. One transaction for each owner; a run that was cut off is run again.
+ * agent is a first contact again, and tallies are told that she takes back whatever she allowed them. Codes
+ * for a credential and keys that a passkey let in end for the same reason. Her ledger says from when the data
+ * is, and readers of her events begin anew. One transaction for each owner; a run that was cut off is run again.
  */
 export async function endAfterRestore(db: Db, restoredTo: Date): Promise<AfterRestore> {
   const done: AfterRestore = { owners: 0, connections: 0 }
@@ -49,6 +53,9 @@ function endOf(db: Db, owner: Owner, restoredTo: Date): Promise<number> {
     // Grants of tallies rest on what she allowed after the backup, too, and nobody here knows of that.
     for (const { tally, account } of await listJointAccounts(tx, owner))
       await takeAllBack(tx, owner, { tally, account })
+    await voidCodes(tx, owner)
+    await revokeAllLetIn(tx, owner)
+    await skipEventPositions(tx, owner)
     const handles = await endEveryConnection(tx, owner)
     const data = {
       by: 'authority',

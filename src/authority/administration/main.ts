@@ -171,7 +171,10 @@ export async function runAfterRestore({
 
 function readTime(text: string): Date {
   const time = new Date(text)
-  if (!/^\d{4}-\d{2}-\d{2}T.*(Z|[+-]\d{2}:\d{2})$/.test(text) || Number.isNaN(time.getTime()))
+  const [, year, month, day] = /^(\d{4})-(\d{2})-(\d{2})T.*(?:Z|[+-]\d{2}:\d{2})$/.exec(text) ?? []
+  // What is read of the 30th of February is a day of March.
+  const isDay = Number(day) <= new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()
+  if (!isDay || Number.isNaN(time.getTime()))
     throw new UsageError('Give --at as a time with its zone, such as 2026-11-23T20:15:00Z.')
   if (time.getTime() > Date.now())
     throw new UsageError('--at is in the future: give the time that the backup is of.')

@@ -129,6 +129,13 @@ export async function revokeKeysLetIn(
   return rows
 }
 
+/** Revokes all keys that passkeys let in: she lets hers in again. */
+export async function revokeAllLetIn(tx: Tx, owner: Owner): Promise<void> {
+  await sql`
+    UPDATE session_keys SET revoked_at = clock_timestamp()
+    WHERE owner = ${owner} AND revoked_at IS NULL`.execute(tx)
+}
+
 /**
  * Revokes the keys in force that passkeys let in, except for the newest `kept`. @returns the revoked keys.
  */

@@ -38,7 +38,7 @@ export interface NewEvent {
   data: Record<string, unknown>
 }
 
-/** `id` is the event's position in her stream: from 1, without gaps. */
+/** `id` is the event's position in her stream: from 1, without gaps but where the database was restored. */
 export interface EventRow {
   id: number
   event: string

@@ -140,6 +140,19 @@ async function numberSome(
   return { most: rows[0]?.most ?? 0, told: rows[0]?.told ?? [] }
 }
 
+/** More events than an owner has between a backup and a restore. */
+const EVENTS_SKIPPED = 1_000_000
+
+/**
+ * Leaves positions of her events out, so that whoever read further than the database goes now, before it was
+ * restored, finds nothing there, and is told to read anew instead of resuming past what he never got.
+ */
+export async function skipEventPositions(tx: Tx, owner: Owner): Promise<void> {
+  await sql`
+    INSERT INTO heads (owner, events) VALUES (${owner}, ${EVENTS_SKIPPED})
+    ON CONFLICT (owner) DO UPDATE SET events = heads.events + ${EVENTS_SKIPPED}`.execute(tx)
+}
+
 /**
  * Writes the refusals that were counted in past minutes to the ledger: one entry each, which never changes
  * again.

@@ -51,3 +51,12 @@ export async function spendRecovery(tx: Tx, owner: Owner, code_sha256: Buffer): 
       AND in_force_at <= clock_timestamp() AND expires_at > clock_timestamp()`.execute(tx)
   return spent.numAffectedRows === 1n
 }
+
+/**
+ * Ends every code by which she gets a credential, used up or not: nobody knows which of them were used, or
+ * ended by her, since the time that the database is of. The caller holds the queue's lock.
+ */
+export async function voidCodes(tx: Tx, owner: Owner): Promise<void> {
+  await sql`DELETE FROM recoveries WHERE owner = ${owner}`.execute(tx)
+  await sql`DELETE FROM enrolment_codes WHERE owner = ${owner}`.execute(tx)
+}
