@@ -9,7 +9,7 @@ import { createOutbound } from '../http/outbound.ts'
 import { createRemoteDocuments } from '../http/remote-documents.ts'
 import { signatureBase } from '../http/signed-request.ts'
 import { listHere, namedCells, placedElsewhere } from '../storage/authority/cell-directory.ts'
-import { AUTHORITY_DATABASE, type Database } from '../storage/authority/database.ts'
+import { AUTHORITY_DATABASE, standbySetting, type Database } from '../storage/authority/database.ts'
 import { createAgentIssuers } from '../surface/agents/agent-issuers.ts'
 import { createClock, GRANTING, sayTurns, type Clock } from '../surface/clock.ts'
 import { ALIAS, aliasIn, HOME_CELL } from '../wire/names.ts'
@@ -161,7 +161,7 @@ async function openAuthority(
   config: AuthorityConfig,
   { log, clock, lockTimeoutMs, closers, remote, enter }: OpeningOne,
 ): Promise<Authority> {
-  const requireStandby = config.requireSyncStandby ? 'UMA_AS_REQUIRE_SYNC_STANDBY' : undefined
+  const requireStandby = standbySetting(config.requireSyncStandby)
   const database = await AUTHORITY_DATABASE.openServing({ ...config, requireStandby, lockTimeoutMs }, log)
   closers.push(() => database.close())
   const { owners, cell } = await enter(database)

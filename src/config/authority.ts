@@ -258,7 +258,8 @@ export const MIGRATION_SETTINGS = defineSettings({
   check: cellFaults,
 })
 
-const { enrolmentSeconds, recoverySeconds, archives, ownerAuth, oidcIssuer } = AUTHORITY_SETTINGS.settings
+const { enrolmentSeconds, recoverySeconds, archives, ownerAuth, oidcIssuer, requireSyncStandby } =
+  AUTHORITY_SETTINGS.settings
 
 /** The settings that `usher authority owner …` needs. */
 export const OWNERS_SETTINGS = defineSettings({
@@ -273,6 +274,7 @@ export const OWNERS_SETTINGS = defineSettings({
     issuer: optional('UMA_AS_ISSUER', url, {
       description: 'The issuer that `enrol` writes beside the code, so that she need not be told it.',
     }),
+    requireSyncStandby,
   },
   check: cellFaults,
 })

@@ -14,15 +14,22 @@ interface Place {
   databaseWaitSeconds: number
 }
 
-interface ServingOptions
-  extends Place, Pick<DatabaseOptions, 'poolMax' | 'callPoolMax' | 'notifies' | 'lockTimeoutMs'> {
-  /** Whether this start brings the database up to date. */
-  migrate: boolean
+/** When what is written is acknowledged. */
+interface Acknowledging {
   /**
    * The setting that allows no acknowledgement without a synchronous standby; if undefined, acknowledgements
    * need none.
    */
   requireStandby?: string | undefined
+}
+
+interface ServingOptions
+  extends
+    Place,
+    Acknowledging,
+    Pick<DatabaseOptions, 'poolMax' | 'callPoolMax' | 'notifies' | 'lockTimeoutMs'> {
+  /** Whether this start brings the database up to date. */
+  migrate: boolean
 }
 
 /** Where a start reports what it does and waits for. */
@@ -41,12 +48,20 @@ export interface PartyDatabase<Tables> {
   /** Like `refuseEarlier` of src/storage/migrate.ts. */
   refuseEarlier: (url: string) => Promise<void>
   /**
+   * Opens the database for a command that writes or reads and then ends. @throws Error like `awaitDatabase`,
+   * and naming the setting if a standby is required and none answers in time.
+   */
+  openOnce: (place: Place & Acknowledging, tell: (line: string) => void) => Promise<Database<Tables>>
+  /**
    * Opens the database for a server that is about to serve: waits for it, migrates it or refuses one that is
    * too old, and opens the pools. @throws Error like `awaitDatabase`, `migrate` and `refuseEarlier`; nothing
    * is left open then.
    */
   openServing: (options: ServingOptions, log: Log) => Promise<Database<Tables>>
 }
+
+/** A command does one thing after the other. */
+const COMMAND_POOL_MAX = 2
 
 /**
  * @param by the setting that keeps a start from migrating, and the command that migrates.
@@ -65,6 +80,17 @@ export function partyDatabase<Tables>(
       return migrate(url, schema, tell)
     },
     refuseEarlier: url => refuseEarlier(url, schema, by),
+    openOnce: async ({ databaseUrl: url, databaseWaitSeconds: seconds, requireStandby: setting }, tell) => {
+      await awaitDatabase({ url, seconds, tell })
+      const onTurn = (fault: Error | undefined): void => {
+        if (fault !== undefined) tell(fault.message)
+      }
+      return open({
+        url,
+        poolMax: COMMAND_POOL_MAX,
+        standby: await openStandbyWatch({ url, seconds, setting }, onTurn),
+      })
+    },
   }
   return {
     ...party,
@@ -78,10 +104,11 @@ export function partyDatabase<Tables>(
         const applied = await party.migrate(url, tell)
         if (applied.length > 0) log.info({ applied }, 'the database was brought up to date')
       } else await party.refuseEarlier(url)
-      const standby =
-        options.requireStandby === undefined
-          ? undefined
-          : await openStandbyWatch({ url, seconds, setting: options.requireStandby }, log)
+      const onTurn = (fault: Error | undefined): void =>
+        fault === undefined
+          ? log.info({}, 'a synchronous standby is heard from')
+          : log.warn({ err: fault }, 'nothing is answered: no synchronous standby is heard from')
+      const standby = await openStandbyWatch({ url, seconds, setting: options.requireStandby }, onTurn)
       const onConnectionError = (error: Error): void =>
         log.warn({ err: error }, 'a connection to the database was lost')
       const onReadFault = (error: Error): void =>
@@ -100,15 +127,12 @@ export function partyDatabase<Tables>(
   }
 }
 
-/** @throws Error naming the setting if no standby answers in time. */
+/** @returns undefined if no setting requires one. @throws Error naming the setting if none answers in time. */
 async function openStandbyWatch(
-  { url, seconds, setting }: { url: string; seconds: number; setting: string },
-  log: Log,
-): Promise<StandbyWatch> {
-  const onTurn = (fault: Error | undefined): void =>
-    fault === undefined
-      ? log.info({}, 'a synchronous standby is heard from')
-      : log.warn({ err: fault }, 'nothing is answered: no synchronous standby is heard from')
+  { url, seconds, setting }: { url: string; seconds: number; setting: string | undefined },
+  onTurn: (fault: Error | undefined) => void,
+): Promise<StandbyWatch | undefined> {
+  if (setting === undefined) return undefined
   try {
     return await watchStandby({ url, waitSeconds: seconds, onTurn })
   } catch (error) {

@@ -2,16 +2,26 @@
  * A synchronous standby that takes over, and an authority that answers nothing which it does not have:
  * contract, "What the service does" (row 9: revocation is immediate), "Errors" (503).
  */
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { promisify } from 'node:util'
 import { Client } from 'pg'
 import { afterEach, expect, it } from 'vitest'
-import { PostgresAbsent, startEmbeddedPair, type PostgresPair } from '../../src/dev/embedded-postgres.ts'
+import {
+  PostgresAbsent,
+  startEmbeddedPair,
+  startRestartablePostgres,
+  type PostgresPair,
+} from '../../src/dev/embedded-postgres.ts'
 import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
+import { watchStandby } from '../../src/storage/core/standby.ts'
 import { startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
 import { killFamily } from '../support/process-family.ts'
 import { describeWith, type Requirement } from '../support/requirement.ts'
 import { severableLink, type SeverableLink } from '../support/severable-link.ts'
 import { decide, protectionCall, testAgent, type TestAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
 interface Stand {
   pair: PostgresPair
@@ -90,6 +100,15 @@ const isConsumedNow = async (authority: TestAuthority, token: string): Promise<b
   const { status, body } = await protectionCall(authority, '/consume', { token })
   expect(status).toBe(200)
   return (body as { consumed: boolean }).consumed
+}
+
+/** `usher authority owner …`, which wants a standby as the server does. */
+const command = async (url: string, waitSeconds: number, ...args: string[]): Promise<string> => {
+  const environment = { ...WANTED, DATABASE_URL: url, UMA_AS_DATABASE_WAIT_SECONDS: String(waitSeconds) }
+  const ran = await promisify(execFile)(process.execPath, [usherProgram(), 'authority', 'owner', ...args], {
+    env: { PATH: process.env['PATH'] ?? '', ...environment },
+  })
+  return ran.stdout
 }
 
 afterEach(async () => {
@@ -174,6 +193,36 @@ describeWith(await installedPostgres(), 'An authority that requires a synchronou
     await expect(startTestAuthority({ environment })).rejects.toThrow(
       /^UMA_AS_REQUIRE_SYNC_STANDBY: .*Start the standby and name it in synchronous_standby_names/,
     )
+  })
+
+  it('acknowledges no act of its operator by a command that the standby does not have', async () => {
+    const { pair, following, authority, takenOver } = await standOf()
+    const { rpt } = await testAgent(authority).granted()
+    following.cut()
+    await expect(command(pair.primary.url, 1, 'suspend', 'alice')).rejects.toMatchObject({
+      stdout: '',
+      stderr: expect.stringMatching(/UMA_AS_REQUIRE_SYNC_STANDBY: no synchronous standby/) as string,
+    })
+    following.mend()
+    expect(await command(pair.primary.url, 60, 'suspend', 'alice')).toContain('every grant has ended')
+    const next = await takenOver()
+    expect(await introspected(next, rpt)).toBe(false)
+  })
+
+  it('is not content with names of standbys at a primary that can have none', async () => {
+    const server = await startRestartablePostgres({ maxConnections: 20 })
+    closing.unshift(() => server.stop())
+    const administrator = new Client({ connectionString: server.url })
+    await administrator.connect()
+    await administrator.query(`ALTER SYSTEM SET synchronous_standby_names = '*'`)
+    await administrator.query('ALTER SYSTEM SET max_wal_senders = 0')
+    await administrator.end()
+    const ended = once(server.process(), 'exit')
+    server.process().kill('SIGINT')
+    await ended
+    await server.startAgain()
+    const watch = watchStandby({ url: server.url, waitSeconds: 0, onTurn: () => undefined })
+    await expect(watch).rejects.toThrow('max_wal_senders of the primary is 0')
   })
 
   it('loses no acknowledged revoke, block, consume or decision when the primary is killed under load', async () => {

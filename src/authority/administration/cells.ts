@@ -4,9 +4,8 @@
  */
 import type { OwnersConfig } from '../../config.ts'
 import { placedBy, placedElsewhere } from '../../storage/authority/cell-directory.ts'
-import { openDatabase, type Database } from '../../storage/authority/database.ts'
+import { AUTHORITY_DATABASE, standbySetting, type Database } from '../../storage/authority/database.ts'
 import { moveOwner, type MoveOutcome, type MoveStep } from '../../storage/authority/moving.ts'
-import { awaitDatabase } from '../../storage/core/database-wait.ts'
 import { processTerminal, UsageError } from '../../terminal/command.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { HOME_CELL } from '../../wire/names.ts'
@@ -87,8 +86,7 @@ export async function moveTo(
 ): Promise<Moved> {
   const cells = urlsOf(config)
   if (!cells.has(to)) throw unknownCell(to, cells)
-  for (const url of cells.values())
-    await awaitDatabase({ url, seconds: config.databaseWaitSeconds, tell: say })
+  for (const url of cells.values()) await (await openOne(config, url, say)).close()
   const onStep = (step: MoveStep): void => {
     const said = SAID[step]
     if (said !== undefined) say(said)
@@ -141,12 +139,7 @@ async function opened<T>(
   const open = async (cell: string): Promise<Database> => {
     const url = cells.get(cell)
     if (url === undefined) throw unknownCell(cell, cells)
-    await awaitDatabase({
-      url,
-      seconds: config.databaseWaitSeconds,
-      tell: line => processTerminal.err(`${line}\n`),
-    })
-    const database = openDatabase({ url, poolMax: 2 })
+    const database = await openOne(config, url, line => processTerminal.err(`${line}\n`))
     databases.push(database)
     return database
   }
@@ -155,4 +148,14 @@ async function opened<T>(
   } finally {
     for (const database of databases) await database.close()
   }
+}
+
+/** What a command acknowledges needs a standby where what a server acknowledges does. */
+function openOne(
+  { databaseWaitSeconds, requireSyncStandby }: OwnersConfig,
+  url: string,
+  tell: (line: string) => void,
+): Promise<Database> {
+  const requireStandby = standbySetting(requireSyncStandby)
+  return AUTHORITY_DATABASE.openOnce({ databaseUrl: url, databaseWaitSeconds, requireStandby }, tell)
 }

@@ -30,5 +30,9 @@ const SCHEMA = { party: 'authority', appendOnly: ['receipts', 'terms_versions'],
 
 const BY = { setting: 'UMA_AS_MIGRATE', command: 'usher migrate' }
 
+/** What makes acknowledgements need a standby, where the setting says so. */
+export const standbySetting = (isRequired: boolean): string | undefined =>
+  isRequired ? 'UMA_AS_REQUIRE_SYNC_STANDBY' : undefined
+
 /** Its migrations, and how it is opened. */
 export const AUTHORITY_DATABASE = partyDatabase<Tables>(SCHEMA, BY, openDatabase)

@@ -7,7 +7,6 @@ import { randomUUID } from 'node:crypto'
 import type { Client } from 'pg'
 import { openConnection, type DedicatedConnection } from '../core/connection.ts'
 import { tryLock } from '../core/lock.ts'
-import { WAITS_FOR_STANDBY } from '../core/standby.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { copyOwner, NOT_COPIED, type Credential } from './copying.ts'
 import { openDatabase, type Database } from './database.ts'
@@ -56,11 +55,14 @@ export async function moveOwner(options: MoveOptions): Promise<MoveOutcome> {
     const url = cells.get(cell)
     if (url === undefined) throw new Error(`The directory names the cell ${cell}: add it to UMA_AS_CELLS.`)
     const connection =
-      opened.get(cell) ?? (await openConnection({ url, name: 'usher-move', statementMs: STATEMENT_MS_MAX }))
-    if (!opened.has(cell)) {
-      opened.set(cell, connection)
-      await connection.client.query(WAITS_FOR_STANDBY)
-    }
+      opened.get(cell) ??
+      (await openConnection({
+        url,
+        name: 'usher-move',
+        statementMs: STATEMENT_MS_MAX,
+        waitsForStandby: true,
+      }))
+    opened.set(cell, connection)
     return connection.client
   }
   const held = await tryLock(cells.get(home)!, `move of ${owner}`)

@@ -112,7 +112,12 @@ export interface Deleting {
  * or `unprivileged` if the log-in of `url` may not delete receipts and published terms.
  */
 export async function openDeleting(url: string, owner: Owner): Promise<Deleting | 'busy' | 'unprivileged'> {
-  const connection = await openConnection({ url, name: 'usher-removal', statementMs: STATEMENT_MS_MAX })
+  const connection = await openConnection({
+    url,
+    name: 'usher-removal',
+    statementMs: STATEMENT_MS_MAX,
+    waitsForStandby: true,
+  })
   const { client } = connection
   const close = (): Promise<void> => connection.close()
   try {

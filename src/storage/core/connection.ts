@@ -5,6 +5,7 @@
  */
 import { Socket } from 'node:net'
 import { Client, type ClientBase } from 'pg'
+import { heardByStandby, WAITS_FOR_STANDBY } from './replicated.ts'
 import { settleSession } from './session.ts'
 
 /** SQLSTATE of a write if none is taken. */
@@ -37,8 +38,15 @@ export interface DedicatedOptions {
   connectMs?: number
   /** How long each statement may take; 5 s when left out. */
   statementMs?: number
+  /**
+   * Whether its commits wait for a synchronous standby, where the primary has one: one whose wait was given
+   * up is an outage then.
+   */
+  waitsForStandby?: boolean
   onError?: ((error: Error) => void) | undefined
 }
+
+const Replicated = heardByStandby(Client, { fault: () => undefined })
 
 /** A connection of its own, to a primary. A caller that gets a failure from it gives it up. */
 export interface DedicatedConnection {
@@ -63,8 +71,9 @@ const GOODBYE_MS = 1_000
  */
 export async function openConnection(options: DedicatedOptions): Promise<DedicatedConnection> {
   const { url, name, connectMs = TIMEOUT_MS, statementMs = TIMEOUT_MS, onError } = options
+  const { waitsForStandby = false } = options
   const socket = new Socket()
-  const client = new Client({
+  const client = new (waitsForStandby ? Replicated : Client)({
     connectionString: url,
     application_name: name,
     // A server that is gone is noticed while nothing is asked of it.
@@ -85,6 +94,7 @@ export async function openConnection(options: DedicatedOptions): Promise<Dedicat
     await client.connect()
     await assertTakesWrites(client)
     await settleSession(client, { statementMs })
+    if (waitsForStandby) await client.query(WAITS_FOR_STANDBY)
   } catch (error) {
     drop()
     throw error

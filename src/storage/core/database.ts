@@ -15,7 +15,8 @@ import { tellingAfter } from './after-commit.ts'
 import { sharePool, type SharedPool } from './shares.ts'
 import { watchReads } from './usable.ts'
 import { tellNobody } from './notify.ts'
-import { heardByStandby, WAITS_FOR_STANDBY, type StandbyWatch } from './standby.ts'
+import { heardByStandby, WAITS_FOR_STANDBY } from './replicated.ts'
+import type { StandbyWatch } from './standby.ts'
 
 /** A connection or a transaction over a party's tables: the first parameter of every storage function. */
 export type Db<Tables> = Kysely<Tables>

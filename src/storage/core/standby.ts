@@ -7,6 +7,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from 'pg'
 import { openConnection, type DedicatedConnection } from './connection.ts'
+import { noStandby, Unreplicated } from './replicated.ts'
 
 /** What a serving connection must know before its answers are given out. */
 export interface StandbyWatch {
@@ -34,27 +35,13 @@ const SILENT_MS_MAX = 5_000
 const ANSWER_MS_MAX = 3_000
 
 /**
- * Makes commits of this session wait until a standby flushed them, whatever the server is set to. A session
- * that waits for more, until they are applied there, keeps doing so.
+ * A transaction of its own that writes one record to the log and nothing to a table. `waits_for_nobody`: why
+ * Postgres waits for no standby; null if it waits. Without places for a sender it waits for no standby
+ * either, whatever names it has.
  */
-export const WAITS_FOR_STANDBY = `SELECT set_config('synchronous_commit',
-  CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)`
-
-/**
- * A transaction of its own that writes one record to the log and nothing to a table. Without names Postgres
- * waits for nobody.
- */
-const BEAT = `SELECT current_setting('synchronous_standby_names') AS names,
+const BEAT = `SELECT CASE WHEN current_setting('synchronous_standby_names') = '' THEN 'synchronous_standby_names of the primary is empty'
+    WHEN current_setting('max_wal_senders') = '0' THEN 'max_wal_senders of the primary is 0' END AS waits_for_nobody,
   pg_logical_emit_message(true, 'usher', '')`
-
-/** The routine of Postgres that ends a wait for the standby, and leaves the commit on the primary alone. */
-const WAIT_CANCELLED = 'SyncRepWaitForLSN'
-
-/** An outage to `isOutage`. */
-function noStandby(because: string): Error {
-  const message = `no synchronous standby has what would be acknowledged: ${because}`
-  return Object.assign(new Error(message), { code: 'ENOSTANDBY' })
-}
 
 /**
  * Asks for a word of the standby each second, by a connection of its own, until it is closed. Resolves with
@@ -76,9 +63,9 @@ export async function watchStandby({ url, waitSeconds, onTurn }: StandbyWatchOpt
     try {
       connection ??= await openBeating(url)
       const sent = performance.now()
-      const names = await sendBeat(connection.client)
-      if (names === '') because = 'synchronous_standby_names of the primary is empty'
-      else heardAt = sent
+      const waitsForNobody = await sendBeat(connection.client)
+      if (waitsForNobody === null) heardAt = sent
+      else because = waitsForNobody
     } catch (error) {
       because = error instanceof Unreplicated ? 'it does not answer the primary' : (error as Error).message
       connection?.drop()
@@ -117,62 +104,15 @@ export async function watchStandby({ url, waitSeconds, onTurn }: StandbyWatchOpt
   }
 }
 
-const saidSeconds = (ms: number): string => (ms === Infinity ? 'ever' : `${Math.round(ms / 1_000)} s`)
-
-async function openBeating(url: string): Promise<DedicatedConnection> {
+function openBeating(url: string): Promise<DedicatedConnection> {
   const limits = { connectMs: ANSWER_MS_MAX, statementMs: ANSWER_MS_MAX }
-  const connection = await openConnection({ url, name: 'usher-standby', ...limits })
-  try {
-    await connection.client.query(WAITS_FOR_STANDBY)
-    return connection
-  } catch (error) {
-    connection.drop()
-    throw error
-  }
+  return openConnection({ url, name: 'usher-standby', waitsForStandby: true, ...limits })
 }
 
-/** A commit of which the standby said nothing. */
-class Unreplicated extends Error {}
-
-/** @returns the standbys that the primary waits for. @throws Unreplicated if it gave the wait up. */
-async function sendBeat(client: Client): Promise<string> {
-  let cancelled = false
-  const onNotice = (notice: { routine?: string | undefined }): void => {
-    if (notice.routine === WAIT_CANCELLED) cancelled = true
-  }
-  client.on('notice', onNotice)
-  try {
-    const { rows } = await client.query<{ names: string }>(BEAT)
-    if (cancelled) throw new Unreplicated()
-    return rows[0]!.names
-  } finally {
-    client.off('notice', onNotice)
-  }
+/** @returns why the primary waits for no standby; null if it waited. @throws if it gave the wait up. */
+async function sendBeat(client: Client): Promise<string | null> {
+  const { rows } = await client.query<{ waits_for_nobody: string | null }>(BEAT)
+  return rows[0]!.waits_for_nobody
 }
 
-/**
- * Connections of this class give an answer out only while the standby is heard from, and no commit that it
- * does not have: one whose wait was ended (a statement timeout, `pg_cancel_backend`) succeeds to Postgres,
- * with a warning. The caller gets an outage, after which nobody knows whether it was done.
- */
-export function heardByStandby(Base: typeof Client, standby: StandbyWatch): typeof Client {
-  return class extends Base {
-    #unreplicated = false
-    constructor(...given: ConstructorParameters<typeof Client>) {
-      super(...given)
-      this.on('notice', ({ routine }: { routine?: string | undefined }) => {
-        if (routine === WAIT_CANCELLED) this.#unreplicated = true
-      })
-    }
-    override query(...given: never): never {
-      const answer: unknown = super.query(...(given as [never]))
-      if (!(answer instanceof Promise)) return answer as never
-      return answer.then((result: unknown) => {
-        const fault = this.#unreplicated ? noStandby('it did not answer a commit in time') : standby.fault()
-        this.#unreplicated = false
-        if (fault !== undefined) throw fault
-        return result
-      }) as never
-    }
-  }
-}
+const saidSeconds = (ms: number): string => (ms === Infinity ? 'ever' : `${Math.round(ms / 1_000)} s`)
