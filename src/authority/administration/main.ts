@@ -6,7 +6,7 @@ import { readAuthorityConfig, readOwnersConfig } from '../../config.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { releaseAllIn } from '../../storage/authority/cell-directory.ts'
 import type { Db } from '../../storage/authority/database.ts'
-import { listOwnerLives, type OwnerLife } from '../../storage/authority/owner-lives.ts'
+import { listOwnerLives, readOwnerLife, type OwnerLife } from '../../storage/authority/owner-lives.ts'
 import { EXIT, Exit, processTerminal, UsageError, type Terminal } from '../../terminal/command.ts'
 import { printable, printableTime, table } from '../../terminal/printable.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'
@@ -115,7 +115,14 @@ export async function runRemoveOwner(name: string, options: Told & { archives?: 
     const archives = options.archives ?? config.archives
     if (archives === undefined)
       throw new UsageError('Say where her archive goes: give --archives, or set UMA_AS_ARCHIVES.')
-    const removal = await removeOwner(database, { owner: named(name), actor: BY_COMMAND, archives })
+    const removal = await removeOwner(database, { owner: named(name), actor: BY_COMMAND, archives }).catch(
+      async (error: unknown) => {
+        // A run before this one was killed before it told the directory.
+        if (directory !== undefined && (await isRemoved(database.db, named(name))))
+          await releaseAllIn(directory.db, named(name))
+        throw error
+      },
+    )
     processTerminal.err(`The access of ${name} has ended; her archive is being written.\n`)
     const done = await removal.finish()
     if (directory !== undefined) await releaseAllIn(directory.db, named(name))
@@ -126,6 +133,9 @@ export async function runRemoveOwner(name: string, options: Told & { archives?: 
     return `${owner} is removed (${rows} rows), and her name is never given again.${where}\n`
   })
 }
+
+const isRemoved = async (db: Db, owner: Owner): Promise<boolean> =>
+  (await readOwnerLife(db, owner))?.state === 'removed'
 
 /**
  * `usher authority plan`: what a start would do with the provisioning file, and what it would leave as it is.
