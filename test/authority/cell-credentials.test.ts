@@ -2,9 +2,11 @@
  * Credentials of owners who are divided between two Postgres clusters of one authority. Contract:
  * "Authentication" (owner at the owner API), "Owner API" (`/owner/pending/{family}/decision`).
  */
+import { execFile } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { removeOwner } from '../../src/authority/administration/lives.ts'
 import { placedBy } from '../../src/storage/authority/cell-directory.ts'
@@ -18,6 +20,7 @@ import { hardware, passkeyCalls } from '../support/passkey-calls.ts'
 import { approvalByPasskey, ORIGIN, RP_ID, type SoftPasskey } from '../support/passkeys.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import { protectionCall, testAgent } from '../support/test-agent.ts'
+import { usherProgram } from '../support/usher-program.ts'
 import { newKey } from '../support/wire-samples.ts'
 
 const [alice, bob, carol] = [asOwner('alice'), asOwner('bob'), asOwner('carol')]
@@ -122,5 +125,34 @@ describe('A device key of an owner who was removed', () => {
     const enrolled = await first.call(ofBob, { method: 'POST', target: '/owner/device-keys', json })
     expect(enrolled.status).toBe(201)
     expect((await read({ ...ofBob, key: ofCarol.key })).status).toBe(200)
+  })
+})
+
+describe('A removal that was killed before the directory was told', () => {
+  it('gives back what it claimed over all cells when it is asked for again', async () => {
+    const archives = await mkdtemp(join(tmpdir(), 'archives-'))
+    closing.push(() => rm(archives, { recursive: true }))
+    await (await removeOwner(east, { owner: bob, actor: { kind: 'authority' }, archives })).finish()
+    const { db } = first.database
+    const kid = ofBob.key.thumbprint
+    expect(await placedBy(db, 'device_key', kid)).toMatchObject({ owner: bob })
+    const again = promisify(execFile)(
+      process.execPath,
+      [usherProgram(), 'authority', 'owner', 'remove', bob, '--archives', archives],
+      {
+        env: {
+          PATH: process.env['PATH'] ?? '',
+          DATABASE_URL: first.database.url,
+          UMA_AS_CELLS: `east=${east.url}`,
+        },
+      },
+    )
+    await expect(again).rejects.toMatchObject({
+      stderr: expect.stringContaining('bob was removed already') as string,
+    })
+    expect(await placedBy(db, 'device_key', kid)).toBeUndefined()
+    const json = { name: 'his once', jwk: publicJwk(ofBob.key) }
+    const enrolled = await first.call(ofAlice, { method: 'POST', target: '/owner/device-keys', json })
+    expect(enrolled.status).toBe(201)
   })
 })
