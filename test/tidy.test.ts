@@ -269,6 +269,48 @@ describe('the documents', () => {
   })
 })
 
+describe('the portable profile', () => {
+  const OWN =
+    /advisory|xid8|xact_id|txid_|pg_snapshot|current_snapshot|\bx(?:min|max)\b|\bctid\b|\bTRIGGER\b|\bLISTEN [\w"$]|\bNOTIFY [\w"$]|pg_notify|\bLOCK TABLE\b/gi
+  const named = (text: string): string[] => {
+    const code = text.replaceAll(/^\s*(?:\*|\/\*\*|\/\/|--).*$/gm, '')
+    return [...code.matchAll(OWN)].map(([word]) => word)
+  }
+
+  it.each([
+    'SELECT pg_try_advisory_xact_lock(1)',
+    'ALTER TABLE grants ADD COLUMN at xid8',
+    'SELECT pg_current_xact_id()',
+    'SELECT txid_current()',
+    'SELECT pg_snapshot_xmin(pg_current_snapshot())',
+    'SELECT xmin FROM grants',
+    'DELETE FROM grants WHERE ctid = $1',
+    'CREATE OR REPLACE TRIGGER told AFTER INSERT ON grants EXECUTE FUNCTION tell()',
+    'CREATE EVENT TRIGGER told ON ddl_command_end EXECUTE FUNCTION tell()',
+    'CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN END$$',
+    '  await client.query(`LISTEN ${channel}`)',
+    "  await client.query(`NOTIFY usher, 'alice'`)",
+    "SELECT pg_notify('usher', 'alice')",
+    '/* in one */ LOCK TABLE grants IN SHARE MODE',
+  ])('has none of %s, and would say so', statement => {
+    expect(named(`-- expand\n${statement};\n`)).not.toEqual([])
+  })
+
+  it('is kept to by every migration and every statement of the product', () => {
+    // What UMA_AS_NOTIFY=false does without.
+    const without = ['src/storage/core/listen.ts: LISTEN $', 'src/storage/core/notify.ts: pg_notify']
+    const among = under('src/storage/', 'migrations/')
+    for (const party of ['authority', 'organization', 'tally'])
+      expect(among.filter(({ path }) => path.startsWith(`migrations/${party}/`)).length).toBeGreaterThan(3)
+    expect(faults(among, ({ text }) => named(text))).toEqual(without)
+  })
+
+  it('is kept to by all SQL, for it stands in src/storage alone', () => {
+    const elsewhere = sources.filter(({ path }) => !/^src\/(?:storage|dev|console)\//.test(path))
+    expect(linesWith(elsewhere, /\bsql(?:<[^`]*>)?`|\.query\(|from '(?:kysely|pg)'/)).toEqual([])
+  })
+})
+
 describe('the repository', () => {
   it('has no note to do something without the number of an issue', () => {
     const marks = /\b(?:TODO|FIXME|HACK|XXX|TMP)\b(?!.*#\d)/
@@ -323,18 +365,6 @@ describe('the repository', () => {
       ({ path, text }) => `${createHash('sha256').update(text).digest('hex')}  ${path}`,
     )
     expect(digests).toEqual(textOf('test/storage/migrations.sha256').trimEnd().split('\n'))
-  })
-
-  it('asks of the database nothing that an engine like Postgres lacks', () => {
-    const own =
-      /advisory|xid8|xact_id|txid_|pg_snapshot|\bxmin\b|CREATE (?:OR REPLACE |CONSTRAINT )*TRIGGER|\bctid\b|\bLISTEN [\w"$]|pg_notify/gi
-    const named = (file: TextFile): string[] => {
-      const text = file.text.replaceAll(/^\s*(?:\*|\/\*|\/\/|--).*$/gm, '')
-      return [...text.matchAll(own)].map(([word]) => word)
-    }
-    // What UMA_AS_NOTIFY=false does without.
-    const without = ['src/storage/core/listen.ts: LISTEN $', 'src/storage/core/notify.ts: pg_notify']
-    expect(faults(under('src/storage/', 'migrations/'), named)).toEqual(without)
   })
 
   it('names no path of the machine it was written on, and no package registry', () => {

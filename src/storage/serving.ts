@@ -127,7 +127,7 @@ export function partyDatabase<Tables>(
   }
 }
 
-/** @returns undefined if no setting requires one. @throws Error naming the setting if none answers in time. */
+/** @returns undefined if no setting requires one. @throws Error naming it if none answers in time. */
 async function openStandbyWatch(
   { url, seconds, setting }: { url: string; seconds: number; setting: string | undefined },
   onTurn: (fault: Error | undefined) => void,

@@ -30,7 +30,8 @@ export interface AfterRestore {
  * Ends every connection of every owner: nobody remembers which of them she revoked after the backup, so each
  * agent is a first contact again, and tallies are told that she takes back whatever she allowed them. Codes
  * for a credential and keys that a passkey let in end for the same reason. Her ledger says from when the data
- * is, and readers of her events begin anew. One transaction for each owner; a run that was cut off is run again.
+ * is, and readers of her events begin anew. One transaction for each owner; a run that was cut off is run
+ * again.
  */
 export async function endAfterRestore(db: Db, restoredTo: Date): Promise<AfterRestore> {
   const done: AfterRestore = { owners: 0, connections: 0 }
