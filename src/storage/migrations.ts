@@ -58,36 +58,37 @@ const TABLE_WAIT_MS = 1_000
 /** Others use the table meanwhile. */
 const PAUSE_MS = 1_000
 const WAITS_MAX = 600
-const LOCK_NOT_AVAILABLE = '55P03'
-const DEADLOCK = '40P01'
+/** A table in use, a deadlock, a serialization failure: what Postgres took back whole, or left invalid. */
+const TAKEN_BACK = new Set(['55P03', '40P01', '40001'])
 
 /**
  * Applies it, and records it as the party's. If a table is in use, it waits one second at a time, for ten
  * minutes in all. @throws Error with the name of the migration.
  */
 export async function applyMigration(client: Client, party: string, migration: Migration): Promise<void> {
-  try {
-    await (migration.alone ? applyAlone(client, party, migration) : applyWhole(client, party, migration))
-  } catch (error) {
-    throw new Error(`Migration ${migration.name} failed: ${(error as Error).message}`, { cause: error })
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await (migration.alone
+        ? applyAlone(client, party, migration)
+        : applyWhole(client, party, migration))
+    } catch (error) {
+      if (!TAKEN_BACK.has(sqlState(error) ?? '') || attempt === WAITS_MAX)
+        throw new Error(`Migration ${migration.name} failed: ${(error as Error).message}`, { cause: error })
+      await delay(PAUSE_MS)
+    }
   }
 }
 
 async function applyWhole(client: Client, party: string, migration: Migration): Promise<void> {
-  for (let attempt = 1; ; attempt++) {
-    await client.query('BEGIN')
-    try {
-      await client.query(`SET LOCAL lock_timeout = ${TABLE_WAIT_MS}`)
-      await client.query(migration.sql)
-      await record(client, party, migration)
-      await client.query('COMMIT')
-      return
-    } catch (error) {
-      await client.query('ROLLBACK')
-      const state = sqlState(error)
-      if ((state !== LOCK_NOT_AVAILABLE && state !== DEADLOCK) || attempt === WAITS_MAX) throw error
-      await delay(PAUSE_MS)
-    }
+  await client.query('BEGIN')
+  try {
+    await client.query(`SET LOCAL lock_timeout = ${TABLE_WAIT_MS}`)
+    await client.query(migration.sql)
+    await record(client, party, migration)
+    await client.query('COMMIT')
+  } catch (error) {
+    await client.query('ROLLBACK')
+    throw error
   }
 }
 

@@ -123,6 +123,30 @@ describe('A migration of a database that is in use', () => {
     })
   })
 
+  it('is applied again where Postgres took it back, an index too', async () => {
+    await withEmptyDatabase(async url => {
+      await AUTHORITY_DATABASE.migrate(url)
+      // What was counted is not taken back.
+      await connected(url, client =>
+        client.query(`CREATE TABLE things (name text); INSERT INTO things VALUES ('a');
+          CREATE SEQUENCE tries;
+          CREATE FUNCTION taken_back(code text, times int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
+            IF nextval('public.tries') <= times THEN RAISE EXCEPTION 'as if' USING ERRCODE = code; END IF; RETURN 1; END $$`),
+      )
+      const files = {
+        '9001_whole.sql': `-- expand\nALTER TABLE owners ADD COLUMN later text;\nSELECT taken_back('40001', 1);\n`,
+        '9002_alone.sql': `-- expand, alone\nCREATE INDEX CONCURRENTLY IF NOT EXISTS once ON things (taken_back('40P01', length(name) + 2));\n`,
+      }
+      expect(await upgrade(url, files)).toEqual(Object.keys(files))
+      await connected(url, async client => {
+        const { rows } = await client.query(
+          `SELECT indisvalid, (SELECT last_value FROM tries)::int AS tries FROM pg_index WHERE indexrelid = to_regclass('once')`,
+        )
+        expect(rows).toEqual([{ indisvalid: true, tries: 4 }])
+      })
+    })
+  })
+
   it('does nothing alone that cannot be done again', async () => {
     await withEmptyDatabase(async url => {
       const files = { '9001_twice.sql': '-- expand, alone\nINSERT INTO owners DEFAULT VALUES;\n' }
