@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.package-lock.json
 CONSOLE := .cache/console/console.js
 
-.PHONY: help demo test test-full python chart-tools faults check format docs bench bench-gate bench-docs fuzz soak history history-faults upgrade-package envoy-matrix cluster-test gateway-test release clean
+.PHONY: help demo test test-full python chart-tools faults check format docs bench bench-gate bench-docs fuzz soak refused-once history history-faults upgrade-package envoy-matrix cluster-test gateway-test release clean
 # The parts of `make check`, which run side by side; those that take longest begin first.
 CHECKS := check-lint check-types check-format check-imports check-exports
 # Those that are tests, which a run of the tests runs itself.
@@ -42,7 +42,7 @@ test-full: $(INSTALLED) $(CONSOLE) ## All tests at full strength, known faults, 
 	@began=$$(date +%s); REQUIRE_ALL=1 RACE_ROUNDS=100 ENVOY_VERSIONS='$(ENVOY_VERSIONS)' node test/support/run-tests.ts && \
 	  echo "test-full: tests: $$(($$(date +%s) - began)) s"
 	@node test/support/contract-rows-check.ts
-	@for part in faults cluster-test gateway-test bench-gate; do \
+	@for part in faults refused-once cluster-test gateway-test bench-gate; do \
 	  began=$$(date +%s); REQUIRE_ALL=1 $(MAKE) --no-print-directory $$part || exit; echo "test-full: $$part: $$(($$(date +%s) - began)) s"; \
 	done
 
@@ -98,6 +98,19 @@ docs: $(INSTALLED) ## Write docs/configuration.md and the chart's values from th
 
 fuzz: $(INSTALLED) ## Fuzz the enforcement point, SECONDS=60 per target; FUZZ_SEED=n replays
 	@FUZZ_SECONDS=$(or $(SECONDS),60) vitest run test/fuzz
+
+# Those that judge answers. Left out: tests that count attempts, that kill or hold a process at a statement, or that measure.
+REFUSED_ONCE_IN = test/tally/{negotiation,holder-answers,recount,real-holders,aliases,withdrawals,accesses}.test.ts \
+  test/organization/{members,administration,invitation,break-glass,break-glass-grants,break-glass-opening,notices}.test.ts \
+  test/authority/{owner-tiers,owner-policies,terms-changed,membership,membership-grants,organization-admin,leases,queue}.test.ts \
+  test/authority/{joint-questions,joint-withdrawals,joint-accesses,passkeys,device-keys,enrolment,owner-oidc}.test.ts \
+  test/authority/{subscriptions,notifications,quiet-hours,registration,registry,namespaces,access-reports,report-instances}.test.ts \
+  test/authority/{owner-administration,owner-recovery,owner-records,introductions,connection-operators}.test.ts
+
+refused-once: $(INSTALLED) ## The tests of the servers over a Postgres that takes each statement back (40001) once (FILES='…')
+	@mkdir -p .cache && rm -f .cache/refused-once
+	@REFUSED_ONCE=.cache/refused-once vitest run --project postgres --maxWorkers 2 $(or $(FILES),$(REFUSED_ONCE_IN))
+	@echo "taken back once each: $$(sort -u .cache/refused-once | wc -l) statements and commits"
 
 history: $(INSTALLED) ## Random operations over two authorities and two sidecars that are killed, held and restarted (OPS=50000, SEED=n; SECONDS=n: no longer than that; FAULT_EVERY=n: something is killed, held or ended after so many; LEASES=1: both sidecars lease)
 	@HISTORY_OPS=$(or $(OPS),50000) HISTORY_SEED=$(or $(SEED),$(shell date +%s)) HISTORY_SECONDS=$(SECONDS) HISTORY_LEASES=$(LEASES) $(if $(FAULT_EVERY),HISTORY_FAULT_EVERY=$(FAULT_EVERY)) vitest run test/history/history.full.test.ts

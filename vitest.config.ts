@@ -49,6 +49,8 @@ const TEST_MS = LANDING ? 120_000 : 600_000
 const HISTORY = ['test/history/history.full.test.ts', 'test/history/versions.full.test.ts']
 const SERVER = './test/support/postgres-server.ts'
 const PROPERTIES = ['./test/support/property-seed.ts']
+/** `make refused-once`. */
+const REFUSING = process.env['REFUSED_ONCE'] === undefined ? [] : ['./test/support/refused-once.ts']
 
 export default defineConfig({
   test: {
@@ -81,7 +83,7 @@ export default defineConfig({
           name: 'postgres',
           include: POSTGRES,
           exclude: LATER,
-          setupFiles: PROPERTIES,
+          setupFiles: [...PROPERTIES, ...REFUSING],
           globalSetup: SERVER,
           maxWorkers: MORE_THAN_PROCESSORS,
           isolate: false,

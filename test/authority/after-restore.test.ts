@@ -23,10 +23,11 @@ beforeAll(async () => {
 })
 afterAll(() => authority.close())
 
-const command = (...args: string[]) =>
+const commandIn = (environment: Record<string, string>, ...args: string[]) =>
   promisify(execFile)(process.execPath, [CLI, 'authority', ...args], {
-    env: { PATH: process.env['PATH'] ?? '', DATABASE_URL: authority.database.url },
+    env: { PATH: process.env['PATH'] ?? '', DATABASE_URL: authority.database.url, ...environment },
   })
+const command = (...args: string[]) => commandIn({}, ...args)
 const afterRestore = (...args: string[]) => command('after-restore', ...args)
 /** In an hour, as a clock five hours ahead of UTC shows it. */
 const later = (): string => `${new Date(Date.now() + 6 * 3_600_000).toISOString().slice(0, 19)}+05:00`
@@ -62,6 +63,24 @@ describe('usher authority after-restore', () => {
       at: '2026-11-01T00:00:00.000Z',
       connections: 1,
     })
+  })
+
+  it('does nothing where a synchronous standby is required and there is none, as any command of the operator', async () => {
+    const environment = { UMA_AS_REQUIRE_SYNC_STANDBY: 'true', UMA_AS_DATABASE_WAIT_SECONDS: '0' }
+    const restored = async () =>
+      (await authority.call(authority.alice, { target: '/owner/ledger?kind=restored' })).body.entries
+    const before = await restored()
+    for (const args of [
+      ['after-restore', '--at', AT],
+      ['owner', 'suspend', 'alice'],
+    ])
+      await expect(commandIn(environment, ...args)).rejects.toMatchObject({
+        stdout: '',
+        stderr: expect.stringMatching(
+          /UMA_AS_REQUIRE_SYNC_STANDBY: .*synchronous_standby_names of the primary is empty/,
+        ) as string,
+      })
+    expect(await restored()).toEqual(before)
   })
 
   it('takes the time in any zone', async () => {

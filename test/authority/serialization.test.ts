@@ -7,7 +7,9 @@ import { startTestAuthority, type Reply, type TestAuthority } from '../support/a
 import { freshDatabase } from '../support/postgres.ts'
 import { refusingLink, type RefusingLink } from '../support/refusing-link.ts'
 import { testAgent, type PendingItem } from '../support/test-agent.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
 import type { TermsTemplate } from '../../src/wire/terms.ts'
+import { readRptClaims } from '../../src/wire/tokens.ts'
 
 let link: RefusingLink
 let authority: TestAuthority
@@ -26,7 +28,7 @@ afterAll(async () => {
   for (const close of closing) await close()
 })
 
-const own = (method: 'GET' | 'POST', target: string, json?: object): Promise<Reply> =>
+const own = (method: 'GET' | 'POST' | 'PUT' | 'DELETE', target: string, json?: object): Promise<Reply> =>
   authority.call(authority.alice, { method, target, ...(json && { json }) })
 const post = (target: string, json: object) => own('POST', target, json)
 const protection = (pat: string, target: string, json: object): Promise<Reply> =>
@@ -49,6 +51,8 @@ function story(): [string, () => Promise<Reply>][] {
   const operation = { tool: 'place_trade', params: { order: ++trades } }
   const origin = `https://operator-${trades}.example`
   let [pat, family, ticket, rpt, offered] = ['', '', '', '', {} as TermsTemplate]
+  let policy: { id: string; terms: Record<string, unknown> }[] = []
+  const phone = importPrivateJwk(generatePrivateJwk())
   const resource = { resource_id: `${authority.alice.owner}/trades`, resource_scopes: ['trade'] }
   return [
     [
@@ -103,6 +107,35 @@ function story(): [string, () => Promise<Reply>][] {
     ['its introspection', () => protection(pat, '/introspect', { token: rpt })],
     ['its consume', () => protection(pat, '/consume', { token: rpt })],
     ['another consume', () => protection(pat, '/consume', { token: rpt })],
+    [
+      'a report of the call',
+      () => {
+        const { jti } = readRptClaims(rpt)
+        const report = { id: `r${trades}`, family, jti, tool: 'place_trade', summary: 's256:x' }
+        return protection(pat, '/audit/access', report)
+      },
+    ],
+    ['a label', () => own('PUT', '/owner/connections/label', { handle: agent.handle, label: 'Trader' })],
+    ['the connections', () => own('GET', '/owner/connections?limit=2')],
+    [
+      'her policy',
+      async () => {
+        const reply = await own('GET', '/owner/policies')
+        policy = reply.body.tiers
+        return reply
+      },
+    ],
+    [
+      'an edited tier',
+      () => {
+        const tier = policy.find(({ id }) => id === 'reading')!
+        const { template_id: _version, per_operation: _implied, ...terms } = tier.terms
+        const json = { ...tier, terms: { ...terms, purpose: `No. ${trades}` } }
+        return own('PUT', '/owner/policies/reading', json)
+      },
+    ],
+    ['a device key', () => post('/owner/device-keys', { name: `phone ${trades}`, jwk: publicJwk(phone) })],
+    ['its end', () => own('DELETE', `/owner/device-keys/${phone.thumbprint}`)],
     ['the ledger', () => own('GET', '/owner/ledger?first=newest&limit=3')],
     ['a revoke', () => post('/owner/connections/revoke', { handle: agent.handle })],
     ['introspection after it', () => protection(pat, '/introspect', { token: rpt })],
