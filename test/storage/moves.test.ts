@@ -19,7 +19,7 @@ import { takeDue } from '../../src/storage/authority/due.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Owner } from '../../src/wire/identifiers.ts'
 import { rowsOfLayer } from '../support/layer.ts'
-import { onServer } from '../support/postgres.ts'
+import { connected, onServer } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { coreStand } from '../support/stands.ts'
 
@@ -233,6 +233,49 @@ describe('A move that is broken off', () => {
       true,
       false,
     ])
+  })
+})
+
+describe('A cell that was restored to a time before a move', () => {
+  const sqlAt = ({ url }: Database, text: string, values: unknown[]) =>
+    connected(url, client => client.query(text, values))
+  const all = async (owner: Owner) => [
+    await rowsOf(home, owner),
+    await rowsOf(east, owner),
+    await cellOf(owner),
+    await isServed(home, owner),
+    await isServed(east, owner),
+  ]
+  const refusesToMove = async (owner: Owner): Promise<void> => {
+    const before = await all(owner)
+    for (const to of ['east', 'home'])
+      await expect(move(owner, to)).rejects.toThrow('do not agree on where she is')
+    expect(await all(owner)).toEqual(before)
+  }
+
+  it('and that she left since, serves nobody by her old rows: the directory has her elsewhere, and no move believes it', async () => {
+    const { owner, live } = await furnished()
+    await move(owner, 'east')
+    const { rows } = await sqlAt(east, 'SELECT move FROM moves WHERE owner = $1', [owner])
+    await move(owner, 'home')
+    await sqlAt(east, `UPDATE moves SET state = 'here', move = $2 WHERE owner = $1`, [owner, rows[0].move])
+    expect(await cellOf(owner)).toBeNull()
+    await refusesToMove(owner)
+    expect(await spend(home, owner, live)).toBeDefined()
+  })
+
+  it('and that has the directory, serves her by what it has, and no move overwrites either', async () => {
+    const { owner } = await furnished()
+    const { rows } = await sqlAt(home, 'SELECT tag, created_at FROM owners WHERE owner = $1', [owner])
+    await move(owner, 'east')
+    await sqlAt(home, 'INSERT INTO owners (owner, tag, created_at) VALUES ($1, $2, $3)', [
+      owner,
+      rows[0].tag,
+      rows[0].created_at,
+    ])
+    await sqlAt(home, 'DELETE FROM moves WHERE owner = $1', [owner])
+    await sqlAt(home, `UPDATE directory SET cell = NULL WHERE kind = 'name' AND key = $1`, [owner])
+    await refusesToMove(owner)
   })
 })
 
