@@ -21,6 +21,7 @@ import {
   readOwner,
 } from '../storage/authority/owners.ts'
 import { wasRemoved } from '../storage/authority/owner-lives.ts'
+import { isElsewhere } from '../storage/authority/moves.ts'
 import { insertResource, insertResourceServer } from '../storage/authority/resources.ts'
 import {
   listOutdated,
@@ -169,6 +170,15 @@ const REMOVED = (owner: Owner): Provisioning => ({
   because: 'she was removed, and her name is never given again: take her out of the file',
 })
 
+const ELSEWHERE = (owner: Owner): Provisioning => ({
+  owner,
+  kind: 'owner',
+  item: owner,
+  outcome: 'skipped',
+  because:
+    'the cell that the directory names for her does not serve her: she is being moved, or one of the two was restored (docs/cells.md, "Restore a cell")',
+})
+
 /** Call this before the transaction of `provisionOwner`, which then holds its locks for less long. */
 export function consider(db: Db, { owner, resources }: ProvisionedOwner): Promise<void> {
   return consideredWith(
@@ -184,6 +194,7 @@ export async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<P
   const done: Provisioning[] = []
   await waitLongerForRows(tx, TURN_MS)
   if (await wasRemoved(tx, owner)) return [REMOVED(owner)]
+  if (await isElsewhere(tx, owner)) return [ELSEWHERE(owner)]
   if (await insertOwner(tx, { owner, tag: newTag() }))
     done.push({ owner, kind: 'owner', item: owner, outcome: 'made' })
   // Replicas that start together take turns here, and edits by the owner wait.

@@ -3,8 +3,10 @@
  * "What the service does" (revocation is immediate): so nothing of it is cached.
  */
 import { gatheringOf, READS_AT_ONCE, TOGETHER_MAX } from '../core/batch.ts'
+import { sql } from 'kysely'
 import { prepared, type Runner } from '../core/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
+import type { Db } from './database.ts'
 import type { MovesTable } from './tables.ts'
 
 /** The move that brought an owner to her cell; undefined if she was never moved. */
@@ -20,3 +22,9 @@ export const readMove = gatheringOf(
   },
   { owner: (owner: Owner) => owner, together: TOGETHER_MAX, atOnce: READS_AT_ONCE },
 )
+
+/** Whether this cell had her, or is to get her, and does not serve her now. */
+export async function isElsewhere(db: Db, owner: Owner): Promise<boolean> {
+  const { rows } = await sql`SELECT FROM moves WHERE owner = ${owner} AND state <> 'here'`.execute(db)
+  return rows.length === 1
+}
