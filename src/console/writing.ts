@@ -9,11 +9,10 @@ type Flag = 'unseen' | 'mixed' | 'foreign' | 'long'
 /** Longer than what is read at a glance; it is then shown complete, in its own box. */
 const LONG = 400
 
-/** The characters that wire/html.ts escapes, blanks that draw nothing, and many marks on one letter. */
-const HIDDEN = new RegExp(
-  `${UNSEEN.source}|[\\u115f\\u1160\\u17b4\\u17b5\\u2800\\u3164\\uffa0]|(?<=\\p{M}{3})\\p{M}`,
-  'gu',
-)
+/** The characters that wire/html.ts escapes, and many marks on one letter. */
+const HIDDEN = new RegExp(`${UNSEEN.source}|(?<=\\p{M}{3})\\p{M}`, 'gu')
+/** The same, and blanks at the ends of a name, where no letter beside them shows that they are there. */
+const HIDDEN_IN_NAME = new RegExp(`${HIDDEN.source}|^\\s+|\\s+$`, 'gu')
 /** Letters of two alphabets that look alike, in one word. */
 const LOOKALIKE = /[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}\p{Script=Cherokee}]/u
 const LATIN = /\p{Script=Latin}/u
@@ -28,9 +27,9 @@ export function analyse(text: string, isName = false): { parts: Part[]; flags: F
   const parts: Part[] = []
   let end = 0
   // Blanks between letters are visible by these letters; blanks in a text that has nothing else are not.
-  for (const match of text.matchAll(/\S/u.test(text) ? HIDDEN : /\s/gu)) {
+  for (const match of text.matchAll(hiddenIn(text, isName))) {
     if (match.index > end) parts.push({ text: text.slice(end, match.index), isEscaped: false })
-    parts.push({ text: `\\u{${match[0].codePointAt(0)!.toString(16)}}`, isEscaped: true })
+    parts.push({ text: written(match[0]), isEscaped: true })
     end = match.index + match[0].length
   }
   if (end < text.length) parts.push({ text: text.slice(end), isEscaped: false })
@@ -41,4 +40,13 @@ export function analyse(text: string, isName = false): { parts: Part[]; flags: F
   else if (isName && /[^\x20-\x7e]/.test(text)) flags.push('foreign')
   if (text.length > LONG) flags.push('long')
   return { parts, flags }
+}
+
+function hiddenIn(text: string, isName: boolean): RegExp {
+  if (!/\S/u.test(text)) return /\s/gu
+  return isName ? HIDDEN_IN_NAME : HIDDEN
+}
+
+function written(hidden: string): string {
+  return Array.from(hidden, mark => `\\u{${mark.codePointAt(0)!.toString(16)}}`).join('')
 }

@@ -4,8 +4,10 @@
  */
 
 // Controls, format characters (bidi marks, zero widths, tags), line and paragraph separators, halves of
-// surrogate pairs and private use. A reader would not see them, or would see the rest in another order.
-export const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}]/gu
+// surrogate pairs and private use; other characters that draw nothing (variation selectors, the fillers of
+// Hangul, the joiner of graphemes), and the blank of Braille. A reader would not see them, or would see the
+// rest in another order.
+export const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}\p{Default_Ignorable_Code_Point}\u2800]/gu
 const MARKUP = /[&<>"'`=]/g
 
 /**

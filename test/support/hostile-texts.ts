@@ -24,7 +24,7 @@ const MARKUP = [
 ]
 const UNSEEN = (
   '200b 200c 200d 200e 200f 202a 202b 202c 202d 202e 2060 2066 2067 2068 2069 feff 00ad 061c 180e 2028 2029 ' +
-  '115f 3164 ffa0 2800 e000 e0041 0007 001b 0085'
+  '115f 3164 ffa0 2800 e000 e0041 0007 001b 0085 034f 180b 2065 fe00 fe0f fff0 e0100 e01ef'
 ).split(' ')
 const LOOKALIKES = [
   'p\u0430ypal',

@@ -253,6 +253,7 @@ describe('the terms document in HTML', () => {
     ['\u001b[31m', '\\u{1b}[31m'],
     ['a\u0000b\nc', 'a\\u{0}b\\u{a}c'],
     ['\u200b\u2067\ufeff', '\\u{200b}\\u{2067}\\u{feff}'],
+    ['pay\u034fpal\u{e0100}\ufe0f\u2800', 'pay\\u{34f}pal\\u{e0100}\\u{fe0f}\\u{2800}'],
     ['Zoë 日本', 'Zoë 日本'],
   ])('writes %j as %s', (text, escaped) => {
     expect(escapeHtml(text)).toBe(escaped)
