@@ -2,15 +2,19 @@
  * A grant of an emergency window at the call: contract, "The organization's authority" (`/break-glass`),
  * "What the service does" (only narrow).
  */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { openMarks } from '../../src/enforcement/approval/marks.ts'
+import { openPinnedKeys } from '../../src/enforcement/approval/pinned-keys.ts'
 import { signBreakGlassAcceptance, type BreakGlassAcceptance } from '../../src/wire/break-glass.ts'
+import { withoutParameters, type DecisionItem } from '../../src/wire/decision-item.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
-import { asOwner } from '../../src/wire/identifiers.ts'
-import type { PrivateKey } from '../../src/wire/keys.ts'
+import { asFamily, asHandle, asOwner } from '../../src/wire/identifiers.ts'
+import { publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import { readRptClaims } from '../../src/wire/tokens.ts'
+import { approvalOf, ITEM } from '../support/decision-samples.ts'
 import { startScriptedAuthority, type IssuedGrant } from '../support/scripted-authority.ts'
 import { startedOnce } from '../support/started.ts'
 import { until } from '../support/until.ts'
@@ -121,6 +125,45 @@ describe('A grant of an emergency window', () => {
     expect(await trade(breakGlass(), { args: { ...TRADE_PARAMS, qty: 3 } })).toBe('403 operation_mismatch')
     expect(await trade(breakGlass(), { signer: newKey() })).toBe('401 invalid_token')
     expect(organization.count('/consume')).toBe(0)
+  })
+
+  it('does not get to a tool that asks for her signature, with whatever decision of hers', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'usher-emergency-'))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    const alice = newKey()
+    writeFileSync(join(folder, 'keys.json'), JSON.stringify({ keys: [publicJwk(alice)] }))
+    const unexpected = (line: object): never => expect.fail(JSON.stringify(line))
+    const logger = { error: unexpected, warn: unexpected }
+    const keys = openPinnedKeys(join(folder, 'keys.json'), { logger })
+    const ownerApproval = { keys, marks: openMarks(folder, { clock: Date.now }) }
+    await stand.restart({
+      organization: { issuer: organization.issuer },
+      tool: name => (name === 'place_trade' ? { ownerApproval } : {}),
+    })
+    const { family, contract } = readRptClaims(breakGlass())
+    const item: DecisionItem = {
+      ...ITEM,
+      owner: asOwner('alice'),
+      family: asFamily(family),
+      resource: `${PUBLIC_URL}/mcp/alice`,
+      resource_id: 'alice/trades',
+      scopes: ['trade'],
+      operation: { tool: 'place_trade', params: TRADE_PARAMS },
+      params_s256: OPERATION.params_s256,
+      consequence: 'irreversible',
+      agent: {
+        handle: asHandle(`jkt:${stand.agent.thumbprint}`),
+        jkt: stand.agent.thumbprint,
+        identity: 'pseudonymous',
+      },
+      agreement_s256: contract,
+      expires_in: 600,
+    }
+    const statement = approvalOf(item, alice, { aud: stand.authority.issuer, iat: nowSeconds() })
+    const owner_decision = { item: withoutParameters(item), statement }
+    expect(await trade(breakGlass({ lie: { owner_decision } }))).toBe('403 owner_approval_missing')
+    expect(organization.count('/consume')).toBe(0)
+    expect(stand.core.lines.at(-1)).toMatchObject({ detail: 'owner approval: break-glass disagrees' })
   })
 
   it.each<[string, () => Made]>([

@@ -78,19 +78,26 @@ export async function takeInTime(
   }
 }
 
-/** Makes the file if there is none, so that a crash of the machine does not take it back. */
+/**
+ * Makes the file if there is none, so that a crash of the machine does not take it back. If that cannot be
+ * had, no file is left: the call is not let through, and the next attempt must not find its use taken.
+ */
 async function isNew(directory: string, name: string): Promise<boolean> {
   const path = join(directory, name)
+  let file: FileHandle
   try {
-    await syncAndClose(await open(path, 'wx', 0o600))
+    file = await open(path, 'wx', 0o600)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
     throw error
   }
-  await syncFolder(directory).catch(async (error: unknown) => {
+  try {
+    await syncAndClose(file)
+    await syncFolder(directory)
+  } catch (error) {
     await rm(path, { force: true })
     throw error
-  })
+  }
   return true
 }
 
