@@ -125,14 +125,15 @@ function Signed(props: Pick<Session, 'access' | 'signOut' | 'rpId'> & { request:
     const tell = (event: OwnerEvent): void => {
       for (const listener of listeners.current) listener(event)
     }
-    let wasLost = false
+    // Lists are read at once, and what happened until the stream began is in neither.
+    let mayHaveMissed = true
     const stream = followEvents(access, {
       onEvent: tell,
       onConnected: connected => {
         setConnected(connected)
         // Lists that failed meanwhile are read again; the stream brings what happened.
-        if (connected && wasLost) tell({ type: 'reset', data: {} })
-        wasLost = !connected
+        if (connected && mayHaveMissed) tell({ type: 'reset', data: {} })
+        mayHaveMissed = !connected
       },
       onRefused: fault => signOut(endOf(access, fault)),
     })

@@ -6,14 +6,16 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { Shown } from './shown.tsx'
 import { WORDS } from './words.ts'
 
-/** The beginning of a page. */
+/** The beginning of a page. `status` changes while she looks, which a screen reader then says. */
 export function PageHead({
   title,
   lead,
+  status,
   children,
 }: {
   title: string
   lead?: string
+  status?: string | undefined
   children?: ComponentChildren
 }) {
   return (
@@ -21,6 +23,7 @@ export function PageHead({
       <div>
         <h1 tabIndex={-1}>{title}</h1>
         {lead === undefined ? null : <p class="lead">{lead}</p>}
+        <div role="status">{status === undefined ? null : <p class="lead">{status}</p>}</div>
       </div>
       {children}
     </header>

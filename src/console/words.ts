@@ -183,6 +183,7 @@ export const WORDS = {
     dismiss: 'Dismiss',
     since: 'Asked',
     together: (count: number) => `${count} requests of one agent for one tool`,
+    lookedAgain: 'I have looked again',
     graveApart: (count: number) =>
       count === 1
         ? 'One of them cannot be undone, or nobody says what it leads to: approve it on its own card. You can deny it here.'

@@ -62,6 +62,26 @@ describeWith(installedBrowser(), 'What she decides together', path => {
       await device.close()
     })
 
+    it('leaves out what another device decides meanwhile, and approves the others', async () => {
+      const months = ['2026-01', '2026-02', '2026-03'].map(month => ({ month }))
+      const { agent, waiting } = await asking('statement_read', months)
+      const { page, ...device } = await stand.deviceOf(options)
+      const group = page.locator('.together').filter({ hasText: agent.handle })
+      await press(group.getByRole('button', { name: 'Approve together' }))
+      await group.getByRole('button', { name: 'Approve all 3' }).waitFor()
+      const [gone, ...left] = waiting
+      const target = `/owner/pending/${gone!.family}/decision`
+      const json = { decision: 'denied' }
+      expect((await authority.call(authority.alice, { method: 'POST', target, json })).status).toBe(200)
+      await press(group.getByRole('button', { name: 'Approve all 2' }))
+      for (const { family } of left)
+        await card(page, family).getByText('Approved by you, on this device').waitFor()
+      await card(page, gone!.family).getByText('Denied by you, elsewhere').waitFor()
+      for (const { ticket } of left) expect((await agent.present(ticket)).status).toBe(200)
+      expect((await agent.present(gone!.ticket)).body).toMatchObject({ error: 'request_denied' })
+      await device.close()
+    })
+
     it('cannot be approved together where it cannot be undone, and is denied together with one reason', async () => {
       const { agent, waiting } = await asking('place_trade', [
         { symbol: 'VTI', qty: 7 },

@@ -11,6 +11,7 @@ import { Awaited, Nothing, PageHead } from '../parts.tsx'
 import { useLoaded, useSession, type PageProps } from '../session.ts'
 import { WORDS } from '../words.ts'
 import { Card } from '../waiting/card.tsx'
+import { focusBeside } from '../waiting/focus.ts'
 import type { Outcome } from '../waiting/outcome.ts'
 import { Together } from '../waiting/together.tsx'
 
@@ -30,7 +31,7 @@ export function WaitingPage({ query }: PageProps) {
   useLinked(list, query.get('family'), shown)
   return (
     <>
-      <PageHead title={W.title} {...(waiting.length > 0 ? { lead: W.count(waiting.length) } : {})}>
+      <PageHead title={W.title} status={waiting.length > 0 ? W.count(waiting.length) : undefined}>
         {waiting.length > 0 ? <p class="keys-hint quiet">{W.keys}</p> : null}
       </PageHead>
       <Awaited data={data} fault={fault} reload={reload} />
@@ -44,7 +45,10 @@ export function WaitingPage({ query }: PageProps) {
             outcome={outcomes.get(one.family)}
             onSettled={outcome => settle(one.family, outcome)}
             onChanged={reload}
-            onDismiss={() => dismiss(one.family)}
+            onDismiss={() => {
+              focusBeside(list.current, one.family)
+              dismiss(one.family)
+            }}
           />
         ))}
       </ol>

@@ -5,6 +5,7 @@
 import { useCallback, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { isFirstContact } from '../../rules/owner-statement.ts'
 import type { DecisionItem } from '../../wire/decision-item.ts'
+import { canonicalize } from '../../wire/json.ts'
 import { ApiFault, ask } from '../api.ts'
 import { approve, deny } from '../decision.ts'
 import { Asking, Fault } from '../parts.tsx'
@@ -12,6 +13,7 @@ import { useDeed, useSession } from '../session.ts'
 import { Shown } from '../shown.tsx'
 import { WORDS } from '../words.ts'
 import { DenyForm } from './deny-form.tsx'
+import { cardWithFocus, keepingFocus, takeFocus } from './focus.ts'
 import { isGrave } from './groups.ts'
 import { HoldButton } from './hold-button.tsx'
 import type { Outcome } from './outcome.ts'
@@ -31,29 +33,10 @@ interface Props {
 
 export function Decide({ item, only, onOnly, onSettled, onChanged }: Props) {
   const { access } = useSession()
-  const { busy, fault, run } = useDeed()
   const { passkey, choice } = useSigner()
   const [isDenying, setDenying] = useState(false)
-  const [hasChanged, setChanged] = useState(false)
-  const deed = useCallback(
-    (act: () => Promise<Outcome | undefined>) =>
-      run(async () => {
-        setChanged(false)
-        try {
-          const outcome = await act()
-          if (outcome !== undefined) onSettled(outcome)
-        } catch (error) {
-          if (!(error instanceof ApiFault) || error.status !== 409) throw error
-          if (error.code === 'item_changed') setChanged(true)
-          const { decision, by, actor } = error.body
-          if (decision === 'approved' || decision === 'denied')
-            return onSettled({ what: decision, by: typeof by === 'string' ? by : '', actor })
-          onChanged()
-          if (error.code !== 'item_changed') throw error
-        }
-      }),
-    [run, onSettled, onChanged],
-  )
+  const { hasChanged, setChanged } = useChanged(item)
+  const { busy, fault, deed } = useDecisionDeed({ onSettled, onChanged, setChanged })
   const approveIt = useCallback(
     () =>
       deed(async () => {
@@ -82,7 +65,12 @@ export function Decide({ item, only, onOnly, onSettled, onChanged }: Props) {
       ) : null}
       <Fault text={fault} />
       {isDenying ? (
-        <DenyForm busy={busy} confirm={W.denyNow} onDeny={denyIt} onCancel={() => setDenying(false)} />
+        <DenyForm
+          busy={busy}
+          confirm={W.denyNow}
+          onDeny={denyIt}
+          onCancel={() => keepingFocus(() => setDenying(false))}
+        />
       ) : (
         <>
           {isFirstContact(item) && item.account === undefined ? (
@@ -90,7 +78,11 @@ export function Decide({ item, only, onOnly, onSettled, onChanged }: Props) {
           ) : null}
           {choice}
           <div class="row main-acts">
-            {isGrave(item) ? (
+            {hasChanged ? (
+              <button type="button" class="plain" onClick={() => keepingFocus(() => setChanged(false))}>
+                {W.lookedAgain}
+              </button>
+            ) : isGrave(item) ? (
               <GraveApproval item={item} busy={busy} onApprove={approveIt} />
             ) : (
               <button type="button" class="primary" data-key="a" disabled={busy} onClick={approveIt}>
@@ -126,6 +118,58 @@ export function Decide({ item, only, onOnly, onSettled, onChanged }: Props) {
   )
 }
 
+/** Her act on this card, one at a time; a refusal that says how the item is now, or how it ended, is no fault. */
+function useDecisionDeed({
+  onSettled,
+  onChanged,
+  setChanged,
+}: Pick<Props, 'onSettled' | 'onChanged'> & { setChanged: (hasChanged: boolean) => void }) {
+  const { busy, fault, run } = useDeed()
+  const deed = useCallback(
+    (act: () => Promise<Outcome | undefined>) => {
+      const card = cardWithFocus()
+      let isSettled = false
+      const settle = (outcome: Outcome): void => {
+        isSettled = true
+        onSettled(outcome)
+      }
+      run(async () => {
+        try {
+          const outcome = await act()
+          if (outcome !== undefined) settle(outcome)
+        } catch (error) {
+          if (!(error instanceof ApiFault) || error.status !== 409) throw error
+          if (error.code === 'item_changed') setChanged(true)
+          const { decision, by, actor } = error.body
+          if (decision === 'approved' || decision === 'denied')
+            return settle({ what: decision, by: typeof by === 'string' ? by : '', actor })
+          onChanged()
+          if (error.code !== 'item_changed') throw error
+        } finally {
+          takeFocus(card, isSettled)
+        }
+      })
+    },
+    [run, onSettled, onChanged, setChanged],
+  )
+  return { busy, fault, deed }
+}
+
+/**
+ * Whether the item is another one than the card showed before. Then she looks again before she can approve:
+ * what she is about to press was meant for what stood there a moment ago.
+ */
+function useChanged(item: DecisionItem): { hasChanged: boolean; setChanged: (hasChanged: boolean) => void } {
+  const [hasChanged, setChanged] = useState(false)
+  const [shown, setShown] = useState(item)
+  // During rendering, so that the new item never stands beside the button for the former one.
+  if (shown !== item) {
+    setShown(item)
+    if (canonicalize(shown) !== canonicalize(item)) setChanged(true)
+  }
+  return { hasChanged, setChanged }
+}
+
 /** Whether a first contact is let in for everything, or only for the tier at which it asks. */
 function Only(props: { tier: string; isOnly: boolean; onChange: (isOnly: boolean) => void }) {
   const { tier, isOnly, onChange } = props
@@ -156,6 +200,7 @@ function GraveApproval(props: { item: DecisionItem; busy: boolean; onApprove: ()
     if (isTyping) field.current?.focus()
   }, [isTyping])
   const word = wordOf(item)
+  const leave = (): void => keepingFocus(() => setTyping(false))
   if (!isTyping)
     return (
       <>
@@ -173,7 +218,7 @@ function GraveApproval(props: { item: DecisionItem; busy: boolean; onApprove: ()
         if (typed.trim() === word) onApprove()
       }}
       onKeyDown={event => {
-        if (event.key === 'Escape') setTyping(false)
+        if (event.key === 'Escape') leave()
       }}
     >
       <TextField
@@ -189,7 +234,7 @@ function GraveApproval(props: { item: DecisionItem; busy: boolean; onApprove: ()
         <button type="submit" class="primary" disabled={busy || typed.trim() !== word}>
           {busy ? W.approving : W.approve}
         </button>
-        <button type="button" class="plain" onClick={() => setTyping(false)}>
+        <button type="button" class="plain" onClick={leave}>
           {W.cancel}
         </button>
       </div>

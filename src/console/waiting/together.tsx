@@ -36,7 +36,7 @@ export function Together({ items, ...on }: Props) {
   )
 }
 
-/** What she is about to decide: what was listed when she began, whatever comes to wait meanwhile. */
+/** What she is about to decide: what was listed when she began and still waits, whatever comes meanwhile. */
 interface Chosen {
   what: 'approved' | 'denied'
   items: readonly DecisionItem[]
@@ -45,8 +45,9 @@ interface Chosen {
 function Group({ group, onSettled, onChanged }: { group: GroupOfRequests } & Omit<Props, 'items'>) {
   const { access } = useSession()
   const { busy, fault, run } = useDeed()
-  const [chosen, setChosen] = useState<Chosen>()
+  const [begun, setChosen] = useState<Chosen>()
   const { all, approvable, deniable, graveCount } = group
+  const chosen = begun && stillWaiting(begun, all)
   const decide = ({ what, items }: Chosen, reason = ''): void =>
     run(async () => {
       try {
@@ -105,6 +106,12 @@ function Group({ group, onSettled, onChanged }: { group: GroupOfRequests } & Omi
       )}
     </section>
   )
+}
+
+/** Undefined if all of it was decided elsewhere, or withdrawn. */
+function stillWaiting({ what, items }: Chosen, all: readonly DecisionItem[]): Chosen | undefined {
+  const left = items.filter(({ family }) => all.some(one => one.family === family))
+  return left.length === 0 ? undefined : { what, items: left }
 }
 
 function About({ item: { agent, operation, resource_id } }: { item: DecisionItem }) {
