@@ -44,12 +44,17 @@ export function Nothing({ title, hint }: { title: string; hint?: string }) {
   )
 }
 
-/** Something went wrong, in the words of the server or page that reported it. */
+/**
+ * Something went wrong, in the words of the server or page that reported it: a server may name in it what
+ * others wrote.
+ */
 export function Fault({ text, retry }: { text: string | undefined; retry?: () => void }) {
   if (text === undefined) return null
   return (
     <div class="notice bad" role="alert">
-      <p>{text}</p>
+      <p>
+        <Shown text={text} />
+      </p>
       {retry === undefined ? null : (
         <button type="button" class="plain" onClick={retry}>
           {WORDS.retry}

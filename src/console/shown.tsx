@@ -49,11 +49,13 @@ export function shownText(text: string): string {
   return parts.map(part => part.text).join('')
 }
 
-/** A name, and the text under it. */
+/** A name, which others may have given, and the text under it. */
 export function Field({ name, children }: { name: string; children: ComponentChildren }) {
   return (
     <div class="field">
-      <dt>{name}</dt>
+      <dt>
+        <Shown text={name} />
+      </dt>
       <dd>{children}</dd>
     </div>
   )

@@ -146,6 +146,7 @@ export const WORDS = {
     consequence: {
       reversible: 'Can be undone',
       compensatable: 'Can be made good, not undone',
+      forward_recoverable: 'Can be made good only going forward',
       irreversible: 'Cannot be undone',
       unknown: 'Nobody says what it leads to',
     } as Record<string, string>,
@@ -153,9 +154,11 @@ export const WORDS = {
       `Binding ${binding}, provenance ${provenance}, accountability ${accountability}`,
     assuranceName: 'Assurance',
     organization: 'Organization',
+    organizationSays: { allow: 'has no objection', ask: 'has you asked' } as Record<string, string>,
     account: 'Account',
     holders: 'Holders',
     rule: { all: 'All holders must approve.', any: 'Any holder may approve.' },
+    weighs: (weight: number) => `, weight ${weight}`,
     threshold: (threshold: number, total: number) =>
       `Approvals of weight ${threshold} of ${total} are needed.`,
     approve: 'Approve',
@@ -180,10 +183,10 @@ export const WORDS = {
     bySomebody: (by: string) => `by ${by}`,
     withdrawn: 'Withdrawn: it does not wait any more',
     changed: 'What waits has changed since you were shown it. Look again: this is how it is now.',
+    lookedAgain: 'I have looked again',
     dismiss: 'Dismiss',
     since: 'Asked',
     together: (count: number) => `${count} requests of one agent for one tool`,
-    lookedAgain: 'I have looked again',
     graveApart: (count: number) =>
       count === 1
         ? 'One of them cannot be undone, or nobody says what it leads to: approve it on its own card. You can deny it here.'

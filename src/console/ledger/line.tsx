@@ -40,7 +40,9 @@ export function LedgerLine(props: {
   return (
     <li class="line" data-seq={seq} data-kind={kind}>
       <div class="line-head">
-        <span class={`tag ${tone}`}>{Object.hasOwn(W.kinds, kind) ? W.kinds[kind] : kind}</span>
+        <span class={`tag ${tone}`}>
+          <Shown text={wordOf(W.kinds, kind)} />
+        </span>
         <span class="line-what">
           {typeof tool === 'string' ? <Shown text={tool} isName /> : null}
           {typeof tool === 'string' && typeof resource_id === 'string' ? ' · ' : ''}
@@ -59,7 +61,9 @@ export function LedgerLine(props: {
       )}
       <div class="line-more">
         {typeof binding === 'string' ? (
-          <span class="quiet small">{W.binding[binding] ?? binding}</span>
+          <span class="quiet small">
+            <Shown text={wordOf(W.binding, binding)} />
+          </span>
         ) : null}
         <details open={isOpen} onToggle={event => setOpen(event.currentTarget.open)}>
           <summary>{WORDS.waiting.hidden}</summary>
@@ -80,6 +84,11 @@ export function LedgerLine(props: {
       </div>
     </li>
   )
+}
+
+/** In our words, or as it came from an authority of another version. */
+function wordOf(words: Record<string, string>, word: string): string {
+  return Object.hasOwn(words, word) ? words[word]! : word
 }
 
 function Pair({ name, value }: { name: string; value: Json }) {

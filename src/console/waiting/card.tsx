@@ -258,9 +258,12 @@ function Others({ item }: { item: DecisionItem }) {
     <Section title={W.others}>
       {organization === undefined ? null : (
         <Field name={W.organization}>
-          <Shown text={organization.name} />{' '}
-          <span class="quiet">
-            <Shown text={`${organization.effect}: ${organization.because.join(', ')}`} />
+          <Shown text={organization.name} />
+          <span class="note mono">
+            <Shown text={organization.issuer} isName />
+          </span>
+          <span class="note">
+            <Shown text={organizationText(organization)} />
           </span>
         </Field>
       )}
@@ -271,7 +274,7 @@ function Others({ item }: { item: DecisionItem }) {
       )}
       {holders === undefined ? null : (
         <Field name={W.holders}>
-          <Chips texts={holders.map(({ owner, issuer }) => `${owner} at ${issuer}`)} />
+          <Chips texts={holders.map(holder => holderText(holder, rule?.total_weight !== holders.length))} />
           {rule === undefined ? null : (
             <span class="note">
               {rule.kind === 'threshold' ? W.threshold(rule.threshold, rule.total_weight) : W.rule[rule.kind]}
@@ -281,4 +284,19 @@ function Others({ item }: { item: DecisionItem }) {
       )}
     </Section>
   )
+}
+
+/** What her organization says, and for which of its rules. */
+function organizationText({ effect, because }: NonNullable<DecisionItem['organization']>): string {
+  const said = Object.hasOwn(W.organizationSays, effect) ? W.organizationSays[effect]! : effect
+  const why = becauseText({ because: because.map(word => `organization:${word}`) })
+  return sentenceOf(why === '' ? said : `${said}: ${why}`)
+}
+
+/** Who holds it with her, and how much their word weighs where not each weighs the same. */
+function holderText(
+  { owner, issuer, weight }: NonNullable<DecisionItem['holders']>[number],
+  isWeighed: boolean,
+): string {
+  return `${owner} at ${issuer}${isWeighed ? W.weighs(weight) : ''}`
 }
