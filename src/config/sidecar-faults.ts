@@ -10,6 +10,7 @@ import { isBelow } from '../wire/owner-resources.ts'
 import { duplicates } from './issues.ts'
 import { namespaceFaults } from './namespaces.ts'
 import type { SidecarFile, WrittenOwner } from './sidecar-file.ts'
+import { methodFaults } from './sidecar-methods.ts'
 import { organizationFaults } from './sidecar-organization.ts'
 import { clientFaults } from './sidecar-resources.ts'
 
@@ -26,6 +27,7 @@ export function sidecarFaults(
       path => `owners: two resources have the path ${path}.`,
     ),
     ...clientFaults(given.owners),
+    ...given.owners.flatMap(owner => methodFaults(owner, given.open_methods)),
     ...addressFaults(given),
     ...(given.deadline_ms > given.deadline_margin_ms
       ? []

@@ -6,6 +6,7 @@ import { IDLE_SECONDS } from '../http/connection-bounds.ts'
 import { z } from 'zod'
 import { parseListenAddress, type ListenAddress } from '../http/listen-address.ts'
 import { ENFORCEMENT_ALIAS, isOtherKindThanRpt } from '../wire/names.ts'
+import type { methods } from './sidecar-methods.ts'
 import { file, origin, owner, plainUrl, resource, whole, type operation, type tool } from './sidecar-owner.ts'
 
 const address = z.string().transform((text, context): ListenAddress => {
@@ -183,7 +184,9 @@ export const SIDECAR_FILE = z.strictObject({
   open_methods: z
     .array(z.string().min(1))
     .default([])
-    .describe('Further MCP methods let through, such as `resources/read`.'),
+    .describe(
+      'Further MCP methods let through under any live grant of the owner that is not for one use, such as `tasks/*`. `methods` of a resource maps a method to the tool whose grant it needs.',
+    ),
   allowed_origins: z
     .array(origin)
     .default([])
@@ -250,4 +253,5 @@ export type OwnedResource = Omit<WrittenOwner, 'resources' | 'tools' | 'register
 }
 export type SidecarResource = z.output<typeof resource>
 export type SidecarTool = z.output<typeof tool>
+export type SidecarMethods = z.output<typeof methods>
 export type SidecarOperation = z.output<typeof operation>

@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import { parsePathTemplate } from '../wire/http-operation.ts'
 import { NAME_PATTERN } from '../wire/names.ts'
+import { methods } from './sidecar-methods.ts'
 import { isPlainUrl, plainUrlWords } from './settings.ts'
 
 export const plainUrl = z.string().refine(isPlainUrl, { error: ({ input }) => plainUrlWords(input) })
@@ -151,6 +152,11 @@ const resourceMembers = {
     .optional()
     .describe(
       'Makes it a plain HTTP API, called below `path`: which tool each method and path is. Left out, it speaks MCP.',
+    ),
+  methods: methods
+    .optional()
+    .describe(
+      'What MCP methods other than `tools/call` need, by their names (`resources/read`): `free`, or `{tool}`, whose grant such a request needs. Resources may have tools of their own in `uris` (template to tool, the first that fits), prompts in `names`. With `resources/read` or `prompts/get`, the lists pass, too.',
     ),
 }
 

@@ -26,11 +26,14 @@ export function placeFaults({ owners, resources: shared }: WrittenSidecarFile): 
   const misplaced = owners.flatMap(given => {
     const { owner, tools, resources } = given
     if (resources === undefined && tools === undefined)
-      return given.api === undefined && given.path === undefined && shared !== undefined
+      return given.api === undefined &&
+        given.methods === undefined &&
+        given.path === undefined &&
+        shared !== undefined
         ? []
         : [`owner ${owner}: give her tools, or resources.`]
     if (resources === undefined) return []
-    return (['tools', 'api', 'path', 'name'] as const)
+    return (['tools', 'api', 'methods', 'path', 'name'] as const)
       .filter(member => given[member] !== undefined)
       .map(member => `owner ${owner}: with resources, ${member} belongs into one of them.`)
   })
@@ -62,8 +65,8 @@ export function clientFaults(owned: readonly Pick<OwnedResource, 'owner' | 'clie
 }
 
 /** The members of an owner with one resource about it. */
-function ofOne({ path, api, name }: WrittenOwner): Partial<SidecarResource> {
-  return { path, api, name }
+function ofOne({ path, api, methods, name }: WrittenOwner): Partial<SidecarResource> {
+  return { path, api, methods, name }
 }
 
 /** How it proves itself: as its entry says, or as her entry says for all her resources. */
@@ -81,7 +84,7 @@ function proofOf(owner: WrittenOwner, resource: Partial<SidecarResource>) {
 }
 
 /** The rest of the entry, with her name in place of the placeholder. */
-function named({ path, name, api, client_id, tools }: SidecarResource, given: WrittenOwner) {
+function named({ path, name, api, methods, client_id, tools }: SidecarResource, given: WrittenOwner) {
   const { owner } = given
   const put = (text: string): string => text.replaceAll(OWNER, owner)
   const standard = api === undefined ? '/mcp/{owner}' : '/api/{owner}'
@@ -89,6 +92,7 @@ function named({ path, name, api, client_id, tools }: SidecarResource, given: Wr
     path: put(path ?? standard),
     name,
     api,
+    methods,
     client_id: client_id === undefined ? given.client_id : put(client_id),
     tools: tools.map(tool => ({ ...tool, ...approvalOf(tool, put), resource_id: put(tool.resource_id) })),
   }

@@ -36,7 +36,13 @@ import { approvalReaders } from './sidecar-approval.ts'
 import { jointFaults, loadJoint, withAuthority, type SidecarJoint } from './sidecar-joint.ts'
 import { loadOrganization, type SidecarOrganization } from './sidecar-organization.ts'
 import { ownedResources, placeFaults } from './sidecar-resources.ts'
-import { SIDECAR_FILE, type SidecarFile, type SidecarOperation, type SidecarTool } from './sidecar-file.ts'
+import {
+  SIDECAR_FILE,
+  type SidecarFile,
+  type SidecarMethods,
+  type SidecarOperation,
+  type SidecarTool,
+} from './sidecar-file.ts'
 
 export const SIDECAR_SETTINGS = defineSettings({
   title: 'usher sidecar',
@@ -97,6 +103,8 @@ export interface SidecarOwner {
   tools: SidecarTool[]
   /** The table of a plain API; undefined for MCP. */
   api: SidecarOperation[] | undefined
+  /** What MCP methods other than `tools/call` need; undefined if none is mapped. */
+  methods: SidecarMethods | undefined
 }
 
 /** The configuration of `usher sidecar`: the file's values, and the contents of the files it names. */
@@ -293,7 +301,8 @@ function loadNamedFiles(
 }
 
 function loadOwner(given: SidecarFile['owners'][number], publicUrl: string): SidecarOwner {
-  const { client_secret, client_secret_file, register, name, owner, authority, path, tools, api } = given
+  const { client_secret, client_secret_file, register, name, owner, authority, path, tools, api, methods } =
+    given
   const secret = client_secret_file === undefined ? client_secret : readOwnerSecret(owner, client_secret_file)
   const credential: PatCredential = secret === undefined ? { kind: 'signature' } : { kind: 'secret', secret }
   return {
@@ -301,6 +310,7 @@ function loadOwner(given: SidecarFile['owners'][number], publicUrl: string): Sid
     authority,
     tools,
     api,
+    methods,
     path,
     client_id: asClientId(given.client_id ?? publicUrl + path),
     credential,

@@ -13,13 +13,11 @@ import type { PrivateKey } from '../wire/keys.ts'
 import { openMarks, type Marks } from './approval/marks.ts'
 import { openPinnedKeys } from './approval/pinned-keys.ts'
 import { createAccessReports, type AccessReports } from './authorities/access-reports.ts'
-import { apiReader } from './request/api.ts'
 import { createAuthorityClient } from './authorities/authority-client.ts'
 import { createAuthorityOffers, type AuthorityOffers } from './authorities/authority-offers.ts'
 import { openAuthorityPools, type AuthorityPools } from './authorities/authority-pools.ts'
 import { createAuthorityGuard, type AuthorityGuard } from './documents/authority-guard.ts'
 import type { Call, Denied, Outcome } from './call.ts'
-import type { RequestReader } from './request/call-request.ts'
 import { crossOrigin, readableRefusals, type CrossOrigin } from './cross-origin.ts'
 import { createChallengeLimit } from './challenge-limit.ts'
 import { createCheck } from './check.ts'
@@ -29,7 +27,7 @@ import { openJoint } from './joint-accounts.ts'
 import { createLeases, type Leases } from './leases/leases.ts'
 import { openOrganization } from './organization/opening.ts'
 import { openUsedEmergencies } from './organization/used-emergencies.ts'
-import { readMcp } from './request/mcp.ts'
+import { readerOf } from './request/readers.ts'
 import { countingOpen } from './open-calls.ts'
 import { createMetrics, type Metrics } from './telemetry/metrics.ts'
 import { faultOfAll, watchRecords } from './authorities/recorded-resource.ts'
@@ -221,7 +219,7 @@ function openLeases(
 }
 
 function routeOf(
-  { owner, path, authority, client_id, credential, organization, joint, tools, api }: SidecarOwner,
+  { owner, path, authority, client_id, credential, organization, joint, tools, api, methods }: SidecarOwner,
   config: CoreConfig,
   { pools, jwks, offers, leases, emergencies, clock, metrics, logger }: Parts,
 ): Route {
@@ -267,7 +265,10 @@ function routeOf(
       }),
     joint: joint && openJoint(joint, owner, { config, pools, jwks, clock }),
     tools: new Map(tools.map(tool => [tool.tool, openTool(tool, { logger, clock })])),
-    readRequest: readerOf({ path, api }, config),
+    readRequest: readerOf(
+      { path, api, methods },
+      { open_methods: config.open_methods, allowedOrigins: originsOf(config) },
+    ),
     api,
     signatureBase: signatureBase(config.public_url),
   }
@@ -295,13 +296,6 @@ function warnOfUnpinned({ owners }: CoreConfig, logger: Logger): void {
 
 function originsOf(config: CoreConfig): ReadonlySet<string> {
   return new Set([config.public_url, ...config.allowed_origins])
-}
-
-function readerOf({ path, api }: Pick<SidecarOwner, 'path' | 'api'>, config: CoreConfig): RequestReader {
-  const allowedOrigins = originsOf(config)
-  if (api !== undefined) return apiReader({ base: path, operations: api, allowedOrigins })
-  const mcp = { openMethods: new Set(config.open_methods), allowedOrigins }
-  return call => readMcp(call, mcp)
 }
 
 function startRegistrationOf(

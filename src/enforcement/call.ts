@@ -74,9 +74,10 @@ export interface Denied extends Waited {
   body: object
   /**
    * Set if the caller gets the body as a JSON-RPC error, as the answer to the request of this id; null if it
-   * has none.
+   * has none. `status` is its HTTP status wherever that says nothing to a gateway; `status` of the denial if
+   * it is left out.
    */
-  rpc?: { id: string | number | null }
+  rpc?: { id: string | number | null; status?: number }
   metadata: Record<string, string>
 }
 

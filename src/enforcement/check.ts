@@ -12,7 +12,7 @@ import { answerTimeMs, deadlineOf, outage, tooLate, UnspentOutage } from './dead
 import { denialOf } from './denial.ts'
 import { judge, type Judged, type OrderOptions } from './order.ts'
 import { createBodyBudget, type BodyBudget } from './request/body-budget.ts'
-import { rpcCaller } from './request/mcp-mirrors.ts'
+import { rpcCaller, unopenedRequest } from './request/mcp-mirrors.ts'
 import type { RouteTable } from './request/routes.ts'
 import { traceCheck } from './telemetry/check-tracing.ts'
 import { recordDecision, type Trace } from './telemetry/decision-log.ts'
@@ -62,11 +62,12 @@ export function createCheck(options: CheckOptions): (call: Call) => Promise<Outc
 
 /**
  * An outcome in the form for this caller: if the resource speaks MCP and the caller its newest revision, a
- * denial is a JSON-RPC error.
+ * denial is a JSON-RPC error. For callers of every revision, so is that of a method which is not opened.
  */
 function asSpoken(outcome: Outcome, call: Call, { routes }: Pick<CheckOptions, 'routes'>): Outcome {
   if (outcome.kind === 'allow') return outcome
-  const rpc = speaksMcp(call, routes) ? rpcCaller(call) : undefined
+  const asked = outcome.metadata.reason === 'unknown_method' ? unopenedRequest : rpcCaller
+  const rpc = speaksMcp(call, routes) ? asked(call) : undefined
   return rpc === undefined ? outcome : { ...outcome, rpc }
 }
 

@@ -54,9 +54,13 @@ function headersOf(refusal: Refusal): [name: string, value: string][] {
 /**
  * A denial as an HTTP answer: lower-case field names, a JSON body, never to be cached. Callers that speak MCP
  * 2026-07-28 get it as a JSON-RPC error: status and header fields are the same, but these clients show
- * nothing else.
+ * nothing else. `forGateway`: the status tells a gateway whether the call passes, so it is that of the
+ * denial.
  */
-export function denialMessage(outcome: Denied): {
+export function denialMessage(
+  outcome: Denied,
+  { forGateway = false } = {},
+): {
   status: number
   headers: [name: string, value: string][]
   body: string
@@ -68,7 +72,8 @@ export function denialMessage(outcome: Denied): {
   ] as const) {
     if (!headers.some(([known]) => known === name)) headers.push([name, value])
   }
-  return { status: outcome.status, headers, body: JSON.stringify(shownBody(outcome)) }
+  const status = forGateway ? outcome.status : (outcome.rpc?.status ?? outcome.status)
+  return { status, headers, body: JSON.stringify(shownBody(outcome)) }
 }
 
 function shownBody(outcome: Denied): object {

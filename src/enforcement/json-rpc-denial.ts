@@ -7,6 +7,9 @@ import type { JsonObject } from '../wire/json.ts'
 import { CHALLENGE_ERROR, GRANT_UNSPENT, RPC_ERROR } from '../wire/names.ts'
 import type { Denied } from './call.ts'
 
+/** What is not opened here is, for the caller, a method that the server does not have. */
+const UNKNOWN_METHOD = 'unknown_method'
+
 /**
  * The error member: `data` is the whole challenge, or `{error, status}`, with `grant_unspent` if that is
  * certain. The sentence is the message.
@@ -15,6 +18,7 @@ export function rpcDenial({ status, body }: Denied): { code: number; message: st
   const { error_description: sentence, ...members } = body as JsonObject
   const error = typeof members.error === 'string' ? members.error : 'temporarily_unavailable'
   const message = typeof sentence === 'string' ? sentence : error
+  if (error === UNKNOWN_METHOD) return { code: RPC_ERROR.methodNotFound, message, data: { error, status } }
   return error === CHALLENGE_ERROR
     ? { code: RPC_ERROR.challenge, message, data: members }
     : {

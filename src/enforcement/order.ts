@@ -126,12 +126,13 @@ export async function judge(judged: Judged, options: OrderOptions): Promise<Pass
 /** What the owner is told of the call, if it is let through. */
 function reportOf(
   { family, jti }: LiveGrant,
-  { tool, params, params_s256 }: ToolCall,
+  { tool, method, params, params_s256 }: ToolCall,
   options: OrderOptions,
 ): AccessReport {
-  const summary = options.reportArguments
-    ? canonicalize(params).slice(0, SUMMARY_CHARACTERS_MAX).toWellFormed()
-    : params_s256
+  const told = options.reportArguments ? canonicalize(params) : params_s256
+  const summary = (method === undefined ? told : `${method} ${told}`)
+    .slice(0, SUMMARY_CHARACTERS_MAX)
+    .toWellFormed()
   const at_ms = options.clock()
   return { family, jti, tool, summary, at: Math.floor(at_ms / 1_000), at_ms }
 }

@@ -128,6 +128,6 @@ function rememberingSpent(): (route: Route) => Route {
   }
 }
 
-function reached({ tools: _tools, api: _api, ...rest }: SidecarOwner): object {
+function reached({ tools: _tools, api: _api, methods: _methods, ...rest }: SidecarOwner): object {
   return rest
 }

@@ -270,7 +270,7 @@ export const MESSAGE_META = {
  * Codes of JSON-RPC errors: beat 1 if there is no status line, and any other denial. Others use -32001 too,
  * so the code alone is never enough.
  */
-export const RPC_ERROR = { challenge: -32001, refusal: -32002 } as const
+export const RPC_ERROR = { challenge: -32001, refusal: -32002, methodNotFound: -32601 } as const
 
 /**
  * What a call of MCP 2026-07-28 carries beside its arguments if a tool asked back, by the member of `params`,
@@ -280,3 +280,5 @@ export const FURTHER_INPUT = {
   inputResponses: 'usher/inputResponses',
   requestState: 'usher/requestState',
 } as const
+/** The name of the MCP method among the parameters that are approved, if it is another than `tools/call`. */
+export const METHOD_PARAMETER = 'usher/method'

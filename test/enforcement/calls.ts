@@ -7,7 +7,7 @@ import {
   type AccessReports,
   type AccessReportsOptions,
 } from '../../src/enforcement/authorities/access-reports.ts'
-import { apiReader } from '../../src/enforcement/request/api.ts'
+import type { SidecarOwner } from '../../src/config.ts'
 import type { ApiOperation } from '../../src/enforcement/request/api-table.ts'
 import {
   createAuthorityClient,
@@ -16,7 +16,7 @@ import {
 import type { Call, CallBody, Outcome } from '../../src/enforcement/call.ts'
 import { createChallengeLimit } from '../../src/enforcement/challenge-limit.ts'
 import { createCheck, type CheckOptions } from '../../src/enforcement/check.ts'
-import { readMcp } from '../../src/enforcement/request/mcp.ts'
+import { readerOf } from '../../src/enforcement/request/readers.ts'
 import { routeTable, type Route, type Tool } from '../../src/enforcement/request/routes.ts'
 import { createLogger } from '../../src/http/log.ts'
 import type { RouteJoint } from '../../src/enforcement/joint/mandate-check.ts'
@@ -152,6 +152,8 @@ export interface Core {
 /** Settings of a core that differ from those of `startCore`. */
 export type CoreOverrides = Partial<CheckOptions> & {
   openMethods?: string[]
+  /** What further MCP methods need, as the configuration says it. */
+  methods?: SidecarOwner['methods']
   perMinute?: number
   secret?: string
   /** Makes the resource a plain API at /api/alice. */
@@ -198,7 +200,6 @@ export function startCore(authority: string, overrides: CoreOverrides = {}): Cor
   const path = api === undefined ? '/mcp/alice' : '/api/alice'
   const resource = `${PUBLIC_URL}${path}`
   const allowedOrigins = new Set([PUBLIC_URL])
-  const mcp = { openMethods: new Set(overrides.openMethods ?? []), allowedOrigins }
   const credential = { kind: 'secret' as const, secret: overrides.secret ?? 'shh' }
   const { joint } = overrides
   const keys = createJwksCache({ outbound: pools.challenges, clock: joint?.keysClock ?? clock })
@@ -225,10 +226,10 @@ export function startCore(authority: string, overrides: CoreOverrides = {}): Cor
     organization,
     joint: joint && jointOf(joint, { tally: authority, outbound: pools.grants, keys }),
     tools: new Map(TOOLS.map(tool => [tool.tool, { ...tool, ...overrides.tool?.(tool.tool) }])),
-    readRequest:
-      api === undefined
-        ? call => readMcp(call, mcp)
-        : apiReader({ base: path, operations: api, allowedOrigins }),
+    readRequest: readerOf(
+      { path, api, methods: overrides.methods },
+      { open_methods: overrides.openMethods ?? [], allowedOrigins },
+    ),
     api,
     signatureBase: { scheme: 'https', authority: 'tools.example.com' },
   }

@@ -169,3 +169,43 @@ test('at a plain API it stands by itself, whatever the caller says of MCP', asyn
     expect([status, json['error']]).toEqual([401, 'insufficient_authorization'])
   }
 })
+
+describe.each(Object.keys(DOORS))('At the %s door, a method that is not opened', name => {
+  const ask = DOORS[name]!
+  /** A gateway lets a call pass by the status alone, so there it is never that of an answer. */
+  const statusOf = (status: number): number => (name === 'HTTP' ? 403 : status)
+  const asking = (id: unknown, headers: Record<string, string[]> = {}): CallParts => ({
+    body: JSON.stringify({ jsonrpc: '2.0', id, method: 'resources/list', params: {} }),
+    headers,
+  })
+  const notFound = (id: unknown) => ({
+    jsonrpc: '2.0',
+    id,
+    error: {
+      code: -32601,
+      message: expect.stringMatching(/\.$/) as string,
+      data: { error: 'unknown_method', status: 403 },
+    },
+  })
+
+  test('is -32601 for a caller of 2025-11-25, with the status of every JSON-RPC answer', async () => {
+    const { status, json } = await ask(asking(7, { 'mcp-protocol-version': ['2025-11-25'] }))
+    expect([status, json]).toEqual([statusOf(200), notFound(7)])
+  })
+
+  test('is -32601 for a caller that names no revision', async () => {
+    const { status, json } = await ask(asking(ID))
+    expect([status, json]).toEqual([statusOf(200), notFound(ID)])
+  })
+
+  test('is -32601 with status 404 for a caller of 2026-07-28', async () => {
+    const headers = { 'mcp-protocol-version': ['2026-07-28'], 'mcp-method': ['resources/list'] }
+    const { status, json } = await ask(asking(ID, headers))
+    expect([status, json]).toEqual([statusOf(404), notFound(ID)])
+  })
+
+  test('is the coded refusal for a message that asks for no answer', async () => {
+    const { status, json } = await ask(asking(undefined))
+    expect([status, json['error']]).toEqual([403, 'unknown_method'])
+  })
+})

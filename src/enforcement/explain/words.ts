@@ -92,8 +92,9 @@ export const REASONS: Readonly<Record<string, Words>> = {
     remedy: 'Add it to `tools` of the owner with its resource and scopes, or leave it closed.',
   },
   unknown_method: {
-    why: 'the method is none that passes without a grant',
-    remedy: 'Add it to `open_methods`, if anybody may call it.',
+    why: 'the method is neither a call of a tool nor one that `methods` or `open_methods` lets through',
+    remedy:
+      'Map it to a tool in `methods` of the resource, or to `free` if anybody may call it; or leave it closed.',
   },
   not_found: {
     why: 'no owner here has this path',

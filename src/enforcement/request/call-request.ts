@@ -13,12 +13,13 @@ export type CallRequest =
   { kind: 'pass'; method: string } | { kind: 'open'; method: string } | ({ kind: 'tool' } & ToolCall)
 
 /**
- * A call of a tool. `inexactNumber`: the first number of the body that a double cannot carry unchanged.
- * `ambiguity`: a sentence, if the tool may read other parameters than were hashed. Both matter if the exact
- * parameters were approved.
+ * A call of a tool. `method`: the MCP method, if it is another than `tools/call`. `inexactNumber`: the first
+ * number of the body that a double cannot carry unchanged. `ambiguity`: a sentence, if the tool may read
+ * other parameters than were hashed. Both matter if the exact parameters were approved.
  */
 export interface ToolCall {
   tool: string
+  method?: string
   params: JsonObject
   params_s256: string
   inexactNumber?: string

@@ -7,7 +7,7 @@ import { FURTHER_INPUT } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
 
 /** The keys that decide what is executed: a reader that folds case must not find a second one. */
-const DECIDING_KEYS = ['method', 'params', 'name', 'arguments', ...Object.keys(FURTHER_INPUT)]
+const DECIDING_KEYS = ['method', 'params', 'name', 'arguments', 'uri', 'ref', ...Object.keys(FURTHER_INPUT)]
 /** Upper case comes first, because it turns ſ into S, as readers that fold case by Unicode do. */
 const folded = (key: string): string => key.toUpperCase().toLowerCase()
 const SPELLINGS: ReadonlyMap<string, string> = new Map(DECIDING_KEYS.map(key => [folded(key), key]))
@@ -44,7 +44,8 @@ export function readMessage(value: Json): McpMessage {
   return { id, method, params }
 }
 
-function refuseCaseVariants(object: JsonObject): void {
+/** Refuses 400 `invalid_request` for a key that differs only in case from one of the deciding keys. */
+export function refuseCaseVariants(object: JsonObject): void {
   for (const key of Object.keys(object)) {
     const spelling = SPELLINGS.get(folded(key))
     if (spelling !== undefined && spelling !== key) {

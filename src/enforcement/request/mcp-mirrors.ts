@@ -135,6 +135,21 @@ export function rpcCaller({ method, headers, body }: Call): { id: string | numbe
   }
 }
 
+const METHOD_NOT_FOUND = { earlier: 200, since2026: 404 } as const
+
+/**
+ * The caller of a method that is not opened, as the server itself would answer it if it did not have the
+ * method: 404 since MCP 2026-07-28, and before that 200, because 404 would say that the session has ended.
+ * Undefined for a message that asks for no answer.
+ */
+export function unopenedRequest(call: Call): { id: string | number | null; status?: number } | undefined {
+  const modern = rpcCaller(call)
+  if (modern !== undefined) return { ...modern, status: METHOD_NOT_FOUND.since2026 }
+  const id = call.body.state === 'complete' ? looseMessage(call.body.bytes)?.id : undefined
+  if (typeof id !== 'number' && (typeof id !== 'string' || id.length > ID_CHARACTERS_MAX)) return undefined
+  return { id, status: METHOD_NOT_FOUND.earlier }
+}
+
 /** Everything that can be read from a message, even if it is about to be refused. */
 function looseMessage(bytes: Buffer): JsonObject | undefined {
   try {

@@ -12,6 +12,7 @@ import { SEND_THE_BODY } from './call-body.ts'
 import type { CallRequest } from './call-request.ts'
 import { singleLine } from './header-lines.ts'
 import { readMessage } from './mcp-message.ts'
+import { readMethod, type MethodRules } from './mcp-methods.ts'
 import { checkMirrors } from './mcp-mirrors.ts'
 import { refuseBadOrigin } from './origin.ts'
 import { refuseOverridingHeaders } from './overrides.ts'
@@ -23,10 +24,13 @@ export interface McpSettings {
    * (`resources/*`), or the HTTP methods `GET` and `DELETE` of the older transports.
    */
   openMethods: ReadonlySet<string>
+  /** What each further method needs; left out if no method is mapped. */
+  methods?: MethodRules | undefined
   /** Origins whose browsers may call, as serialized in the Origin header (`https://tools.example.com`). */
   allowedOrigins: ReadonlySet<string>
 }
 
+const NO_RULES: MethodRules = new Map()
 const PASSING_METHODS: ReadonlySet<string> = new Set(['initialize', 'ping', 'tools/list', 'server/discover'])
 
 /**
@@ -43,11 +47,14 @@ export function readMcp(call: Call, settings: McpSettings): CallRequest {
   const { value, inexactNumber } = parseJsonExact(wholeBody(call))
   const message = readMessage(value)
   checkMirrors(call.headers, message)
-  if (message.method === undefined) return { kind: 'pass', method: 'response' }
-  if (message.method === 'tools/call') return readToolCall(message.params, inexactNumber)
-  if (passes(message.method)) return { kind: 'pass', method: message.method }
-  if (isOpen(message.method, settings.openMethods)) return { kind: 'open', method: message.method }
-  refuse('unknown_method', 'Call tools with tools/call: no other method is opened here.')
+  const { method, params } = message
+  if (method === undefined) return { kind: 'pass', method: 'response' }
+  if (method === 'tools/call') return readToolCall(params, inexactNumber)
+  if (passes(method)) return { kind: 'pass', method }
+  const mapped = readMethod({ ...message, method }, settings.methods ?? NO_RULES, inexactNumber)
+  if (mapped !== undefined) return mapped
+  if (isOpen(method, settings.openMethods)) return { kind: 'open', method }
+  refuse('unknown_method', 'Call tools with tools/call: this method is not opened here.')
 }
 
 /** Transports before 2026-07-28 stream with GET and end sessions with DELETE. */

@@ -50,7 +50,8 @@ export function answer(response: CheckResponse): Buffer {
   )
   if (denied_response) {
     const status = denied_response.status.code
-    assert(Number.isInteger(status) && status >= 400 && status <= 599, 'a denial is 400 to 599')
+    // A JSON-RPC error may come with 200, as `denied` knows: the gateway decides by `code` alone.
+    assert(status === 200 || isDenialStatus(status), 'a denial is 400 to 599')
   }
   for (const { header } of [...(ok_response?.headers ?? []), ...(denied_response?.headers ?? [])]) {
     assert(FIELD_NAME.test(header.key), 'a header name is a lower-case token')
@@ -75,11 +76,12 @@ function allowed(outcome: Allowed, received: HeaderLines): CheckResponse {
 }
 
 function denied(outcome: Denied): CheckResponse {
+  assert(isDenialStatus(outcome.status), 'a denial is 400 to 599, whatever status its JSON-RPC error has')
   const { status, headers, body } = denialMessage(outcome)
   const { error } = outcome.body as { error?: unknown }
   return {
     status: {
-      code: RPC_CODES.get(status) ?? PERMISSION_DENIED,
+      code: RPC_CODES.get(outcome.status) ?? PERMISSION_DENIED,
       message: typeof error === 'string' ? error : 'denied',
     },
     denied_response: {
@@ -89,6 +91,10 @@ function denied(outcome: Denied): CheckResponse {
     },
     dynamic_metadata: struct(outcome.metadata),
   }
+}
+
+function isDenialStatus(status: number): boolean {
+  return Number.isInteger(status) && status >= 400 && status <= 599
 }
 
 /**

@@ -39,7 +39,7 @@ export function httpAnswers(options: HttpAnswerOptions): AnswerWriter<RawAnswer>
 
 function denied(outcome: Extract<Outcome, { kind: 'deny' }>, options: HttpAnswerOptions): RawAnswer {
   const { outageStatus, bodyHeader } = options
-  const { status, headers, body } = denialMessage(outcome)
+  const { status, headers, body } = denialMessage(outcome, { forGateway: true })
   return {
     status: status >= 500 ? outageStatus : status,
     headers: bodyHeader === undefined ? headers : [...headers, [bodyHeader, asciiJson(body)]],

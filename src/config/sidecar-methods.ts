@@ -1,0 +1,88 @@
+/**
+ * Owns what the sidecar's file says about MCP methods other than `tools/call`: which tool's grant each
+ * needs. Contract: "Authorized call" (the tool maps to a resource): configured, never taken from a request.
+ */
+import { z } from 'zod'
+
+/** By method: `free`, or the tool whose grant it needs. */
+export const methods = z.record(
+  z.string(),
+  z.union(
+    [
+      z.literal('free'),
+      z.strictObject({
+        tool: z.string(),
+        uris: z.record(z.string(), z.string()).optional(),
+        names: z.record(z.string(), z.string()).optional(),
+      }),
+    ],
+    { error: 'give free, or {tool: …}, with uris or names if some of its objects have tools of their own' },
+  ),
+)
+
+const METHOD = /^[a-z][A-Za-z0-9]{0,63}(?:\/[A-Za-z0-9]{1,64}){1,3}$/
+/** These always pass, or are judged by the tool that they name. */
+const SETTLED: ReadonlySet<string> = new Set(['server/discover', 'tools/list', 'tools/call'])
+/** A scheme in lower case, then plain text and placeholders: an escape is a second spelling. */
+const TEMPLATE =
+  /^[a-z][a-z0-9+.-]*:(?:[\x21-\x24\x26-\x5b\x5d-\x7a\x7c\x7e]|\{\+?[A-Za-z0-9_]{1,64}\}){1,1000}$/
+const SEGMENT_READ_TWO_WAYS = /\/\.{1,2}(?:[/?#]|$)|[^:/]\/\/|\/{4}/
+
+/** The part of a resource's entry that its methods must agree with. */
+interface Entry {
+  at: string
+  api?: unknown
+  tools: readonly { tool: string }[]
+  methods?: z.output<typeof methods> | undefined
+}
+
+/** A sentence for each method that contradicts the rest of the file. */
+export function methodFaults(
+  { at, api, tools, methods: mapped = {} }: Entry,
+  openMethods: readonly string[],
+): string[] {
+  const names = new Set(tools.map(({ tool }) => tool))
+  const entries = Object.entries(mapped)
+  if (entries.length > 0 && api !== undefined)
+    return [`methods of ${at}: leave them out, a plain API has none.`]
+  return entries.flatMap(([method, rule]) => {
+    const faults = nameFaults(method, openMethods).map(fault => `methods of ${at}: ${method} ${fault}`)
+    if (rule === 'free') return faults
+    const { tool, uris = {}, names: prompts = {} } = rule
+    const named = [tool, ...Object.values(uris), ...Object.values(prompts)]
+    return [
+      ...faults,
+      ...Object.keys(uris).flatMap(uri =>
+        isTemplate(uri)
+          ? []
+          : [
+              `methods of ${at}: give ${JSON.stringify(uri)} as an absolute URI template, such as file:///reports/{name}, without escapes, dot segments and empty segments.`,
+            ],
+      ),
+      ...[...new Set(named)]
+        .filter(name => !names.has(name))
+        .map(name => `methods of ${at}: ${method} names ${name}, which is none of tools.`),
+      ...(Object.keys(uris).length > 0 && !takesUris(method)
+        ? [`methods of ${at}: ${method} is not about a resource: leave uris out.`]
+        : []),
+      ...(Object.keys(prompts).length > 0 && !takesNames(method)
+        ? [`methods of ${at}: ${method} is not about a prompt: leave names out.`]
+        : []),
+    ]
+  })
+}
+
+const COMPLETION = 'completion/complete'
+const takesUris = (method: string): boolean => method.startsWith('resources/') || method === COMPLETION
+const takesNames = (method: string): boolean => method.startsWith('prompts/') || method === COMPLETION
+
+function nameFaults(method: string, openMethods: readonly string[]): string[] {
+  if (SETTLED.has(method) || method.startsWith('notifications/'))
+    return ['passes, or is judged by the tool that it names, whatever is said here: leave it out.']
+  if (!METHOD.test(method)) return ['is no JSON-RPC method of MCP, such as resources/read.']
+  return openMethods.includes(method) ? ['is in open_methods, too; keep one of the two.'] : []
+}
+
+function isTemplate(text: string): boolean {
+  return TEMPLATE.test(text) && !SEGMENT_READ_TWO_WAYS.test(text)
+}
