@@ -2,12 +2,12 @@
  * Owns calls over HTTP that a foreign MCP client makes: a `fetch` for the transports of the official SDK.
  * Contract: "Authorized call": the original call is retried with the grant and a signature over it.
  */
-import { inexactNumberIn, inexactSentence, isJsonObject } from '../wire/json.ts'
+import { inexactNumberIn, inexactSentence } from '../wire/json.ts'
 import { CHALLENGE_ERROR } from '../wire/names.ts'
 import { fail, type AgentError } from './agent-error.ts'
 import { challengeIn, refusalIn, type CallAnswer } from './answer.ts'
 import { heed, performCall, standingGrants } from './authorized-call.ts'
-import { toolCallOf, type ToolCall } from './mcp.ts'
+import { callIn } from './mcp.ts'
 import { readMessage } from './message.ts'
 import type { Directory } from './metadata.ts'
 import type { Profile } from './profile.ts'
@@ -21,9 +21,9 @@ import { bodyChunks, DOCUMENT_BYTES_MAX } from './transport.ts'
 const OF_SESSIONS: readonly string[] = ['GET', 'DELETE']
 
 /**
- * A `fetch` that performs each `tools/call` POSTed to `url`, and signs requests of a session under a kept
- * standing grant. Refusals are answers, as usual for `fetch`; a failed negotiation rejects with `AgentError`.
- * Redirects are not followed.
+ * A `fetch` that performs each request POSTed to `url` that a tool's grant may be needed for, and signs
+ * requests of a session under a kept standing grant. Refusals are answers, as usual for `fetch`; a failed
+ * negotiation rejects with `AgentError`. Redirects are not followed.
  */
 export function authorizeFetch(
   url: URL,
@@ -43,7 +43,7 @@ export function authorizeFetch(
       for (const [name, value] of Object.entries(proof)) headers.set(name, value)
       return fetch(url, { ...init, headers, redirect: 'manual' })
     }
-    const call = method === 'POST' && typeof body === 'string' ? toolCallIn(body) : undefined
+    const call = method === 'POST' && typeof body === 'string' ? callIn(readMessage(body)) : undefined
     if (call !== undefined) {
       const inexact = inexactNumberIn(body as string)
       if (inexact !== undefined) fail('request_invalid', inexactSentence(inexact))
@@ -83,10 +83,4 @@ async function refusalOf(profile: Profile, response: Response, url: URL): Promis
     return undefined
   }
   return refusalIn(profile, response, readMessage(Buffer.concat(chunks).toString('utf8')))
-}
-
-/** The call that a body asks for; undefined for any other message. */
-function toolCallIn(body: string): ToolCall | undefined {
-  const message = readMessage(body)
-  return isJsonObject(message) && message.method === 'tools/call' ? toolCallOf(message.params) : undefined
 }

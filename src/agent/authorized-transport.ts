@@ -8,7 +8,7 @@ import { RPC_ERROR } from '../wire/names.ts'
 import { AgentError, fail } from './agent-error.ts'
 import { interpretRpc, type CallAnswer } from './answer.ts'
 import { performCall } from './authorized-call.ts'
-import { plainJson, rpcAnswer, toolCallOf } from './mcp.ts'
+import { callIn, plainJson, rpcAnswer } from './mcp.ts'
 import { proveMessage } from './message.ts'
 import type { Directory } from './metadata.ts'
 import type { Profile } from './profile.ts'
@@ -31,9 +31,9 @@ interface Underway {
 }
 
 /**
- * The transport, with every `tools/call` that is sent performed as a call of `resource`. Everything else
- * passes unchanged, both ways. A call is given up if the client cancels it, and all calls are given up if the
- * transport closes, even while they wait for the owner.
+ * The transport, with every request that a tool's grant may be needed for performed as a call of `resource`.
+ * Everything else passes unchanged, both ways. A call is given up if the client cancels it, and all calls are
+ * given up if the transport closes, even while they wait for the owner.
  */
 export function authorizeTransport<T extends MessageTransport>(
   transport: T,
@@ -73,7 +73,7 @@ export function authorizeTransport<T extends MessageTransport>(
 
   const send = async (message: object, options?: unknown): Promise<void> => {
     const { method, id } = message as { method?: unknown; id?: unknown }
-    if (method === 'tools/call' && (typeof id === 'string' || typeof id === 'number')) {
+    if ((typeof id === 'string' || typeof id === 'number') && isCall(message)) {
       void perform(plainMessage(message), id, options)
       return
     }
@@ -134,9 +134,15 @@ async function authorized(
     if (rpc.kind === 'result') return { kind: 'result', result: received }
     return interpretRpc(profile, rpc.error)
   }
-  const call = toolCallOf(message.params)
+  const call = callIn(message)
   if (call === undefined) fail('request_invalid', 'Name the tool, and give its arguments as a JSON object.')
   return (await performCall(profile, directory, { resource, call, signal, send })).outcome
+}
+
+/** A tools/call that cannot be read is one, too: it is refused here. */
+function isCall(message: object): boolean {
+  const { method } = message as { method?: unknown }
+  return method === 'tools/call' || callIn(message as JsonObject) !== undefined
 }
 
 /** Sends exactly what is hashed. */

@@ -2,11 +2,11 @@
  * Owns one request to a tool, with or without a grant. Contract: "Authorized call": the original call is
  * retried with `Authorization: PoP <RPT>` and a signature over it.
  */
-import { isJsonObject } from '../wire/json.ts'
+import { isJsonObject, type JsonObject } from '../wire/json.ts'
 import { AgentError, fail, unsent } from './agent-error.ts'
 import { interpret, interpretApi, type CallAnswer } from './answer.ts'
 import { apiRequest, readApiAnswer, type HttpCall } from './api.ts'
-import { readRpcAnswer, rpcHeaders, rpcRequest, toolCallParams, type ToolCall } from './mcp.ts'
+import { readRpcAnswer, rpcHeaders, rpcRequest, requestOf, type ToolCall } from './mcp.ts'
 import type { Sessions } from './mcp-session.ts'
 import type { Profile } from './profile.ts'
 import { signedHeaders } from './proof.ts'
@@ -63,8 +63,9 @@ async function sendToolCall(profile: Profile, sessions: Sessions, request: CallR
   })
   const version = sessions.versionOf(url)
   const id = crypto.randomUUID()
-  const body = JSON.stringify(rpcRequest(id, 'tools/call', toolCallParams(call), version))
-  const headers = { ...rpcHeaders(version, 'tools/call', call.tool), ...session }
+  const { method, params } = requestOf(call)
+  const body = JSON.stringify(rpcRequest(id, method, params, version))
+  const headers = { ...rpcHeaders(version, method, nameIn(params)), ...session }
   if (accessToken !== undefined) {
     Object.assign(headers, signedHeaders({ method: 'POST', url, body, accessToken }, profile))
   }
@@ -79,7 +80,7 @@ async function sendToolCall(profile: Profile, sessions: Sessions, request: CallR
   } = await readRpcAnswer(response, id, { url, signal, parse: profile.parseAnswer })
   const isTaken = response.ok && rpc === undefined
   if (isTaken && broken !== undefined) {
-    const rest = { ...rpcHeaders(version, 'tools/call', call.tool), ...session }
+    const rest = { ...rpcHeaders(version, method, nameIn(params)), ...session }
     const answer = await resumedAnswer(profile, { url, id, headers: rest, accessToken, signal }, broken)
     return interpret(profile, response, { rpc: answer, body: undefined })
   }
@@ -88,4 +89,9 @@ async function sendToolCall(profile: Profile, sessions: Sessions, request: CallR
       status: response.status,
     })
   return interpret(profile, response, { rpc, body: plain, text })
+}
+
+/** What MCP 2026-07-28 repeats in `Mcp-Name`, if the method is about something that has a name. */
+function nameIn({ name, uri, taskId }: JsonObject): string | undefined {
+  return [name, uri, taskId].find(one => typeof one === 'string')
 }

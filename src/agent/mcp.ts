@@ -3,8 +3,10 @@
  * that is sent and the JSON-RPC answer that is read. Contract: "Authorized call": the agent retries the
  * original call, so both are formed here.
  */
+import type { Challenge } from '../wire/challenge.ts'
 import { EventStreamReader } from '../wire/event-stream.ts'
 import { inexactSentence, isJsonObject, JSON_DEPTH_MAX, type Json, type JsonObject } from '../wire/json.ts'
+import { methodParameters, toolParameters } from '../wire/tool-parameters.ts'
 import { AgentError, fail, reading } from './agent-error.ts'
 import { bodyChunks, type OutgoingRequest } from './transport.ts'
 
@@ -23,6 +25,13 @@ export interface ToolCall {
    */
   inputResponses?: Json | undefined
   requestState?: Json | undefined
+  /**
+   * Another method than `tools/call`, and its `params`. `tool` is then the name by which the agent knows the
+   * request, until a challenge has named the tool whose grant it needs: `approvedAs`.
+   */
+  method?: string | undefined
+  params?: JsonObject | undefined
+  approvedAs?: string | undefined
 }
 
 /** Why a JSON-RPC peer answered without a result. */
@@ -58,14 +67,78 @@ export function rpcRequest(id: string, method: string, params: JsonObject, versi
   }
 }
 
-/** The `params` of a tools/call. */
-export function toolCallParams({ tool, ...call }: ToolCall): JsonObject {
+/** The `params` of a tools/call; of another method, everything that distinguishes the request. */
+export function toolCallParams({ tool, approvedAs: _approvedAs, ...call }: ToolCall): JsonObject {
   const given = Object.entries(call).filter((one): one is [string, Json] => one[1] !== undefined)
   return { name: tool, ...Object.fromEntries(given) }
 }
 
+/** The JSON-RPC request of a call. */
+export function requestOf(call: ToolCall): { method: string; params: JsonObject } {
+  return call.method === undefined
+    ? { method: 'tools/call', params: toolCallParams(call) }
+    : { method: call.method, params: call.params ?? {} }
+}
+
+/** The tool and the parameters that the owner of the resource approves. */
+export function operationOf(call: ToolCall): { tool: string; params: JsonObject } {
+  const params =
+    call.method === undefined
+      ? toolParameters(toolCallParams(call))
+      : methodParameters(call.method, call.params ?? {})
+  return { tool: toolOf(call), params }
+}
+
+/** The tool whose grant a call needs, as far as that is known. */
+export function toolOf({ tool, approvedAs }: ToolCall): string {
+  return approvedAs ?? tool
+}
+
+/**
+ * The call as its challenge names it: for another method than `tools/call`, only the resource knows the tool
+ * (`<owner>/<tool>`) whose grant it needs.
+ */
+export function namedBy(call: ToolCall, { authorization_remediation }: Challenge): ToolCall {
+  if (call.method === undefined) return call
+  const [detail] = authorization_remediation.authorization_details
+  const named = detail?.identifier.replace(/^[^/]*\//, '')
+  return named === undefined || named === '' ? call : { ...call, approvedAs: named }
+}
+
+/** These need no grant anywhere. */
+const OPEN_METHODS: ReadonlySet<string> = new Set(['initialize', 'ping', 'tools/list', 'server/discover'])
+const KEPT_NAME_LENGTH_MAX = 512
+
+/**
+ * The call that a JSON-RPC message asks for: a tools/call, or a request of another method that a resource may
+ * map to a tool. Undefined for a message that asks for nothing, and for what no server could accept.
+ */
+export function callIn(message: Json | undefined): ToolCall | undefined {
+  if (!isJsonObject(message)) return undefined
+  const { method, params, id } = message
+  if (typeof method !== 'string') return undefined
+  if (method === 'tools/call') return toolCallOf(params)
+  const isRequest = id !== undefined && id !== null
+  if (!isRequest || OPEN_METHODS.has(method) || method.startsWith('notifications/')) return undefined
+  if (params !== undefined && !isJsonObject(params)) return undefined
+  return methodCall(method, params ?? {})
+}
+
+/** A request of a method other than `tools/call`, named by the method and by what it is about. */
+function methodCall(method: string, params: JsonObject): ToolCall {
+  const ref = isJsonObject(params['ref']) ? params['ref'] : params
+  const object = [ref['uri'], ref['name']].find(one => typeof one === 'string')
+  const name = object === undefined ? method : `${method} ${object}`
+  return { tool: name.slice(0, KEPT_NAME_LENGTH_MAX), method, params: withoutMeta(params) }
+}
+
+/** What a client says about the sending alone is neither approved nor kept. */
+function withoutMeta({ _meta: _said, ...params }: JsonObject): JsonObject {
+  return params
+}
+
 /** The call in the `params` of a tools/call; undefined if no server could accept them. */
-export function toolCallOf(params: Json | undefined): ToolCall | undefined {
+function toolCallOf(params: Json | undefined): ToolCall | undefined {
   if (!isJsonObject(params)) return undefined
   const { name, arguments: args, inputResponses, requestState } = params
   if (typeof name !== 'string' || name === '' || (args !== undefined && !isJsonObject(args))) return undefined

@@ -8,10 +8,9 @@ import { offeredTerms, type Challenge, type NeedInfo, type RequestSubmitted } fr
 import type { JsonObject } from '../wire/json.ts'
 import { ID_JAG } from '../wire/names.ts'
 import type { TermsTemplate } from '../wire/terms.ts'
-import { toolParameters } from '../wire/tool-parameters.ts'
 import { AgentError, fail, reading } from './agent-error.ts'
 import { identityToken } from './identity.ts'
-import { toolCallParams, type ToolCall } from './mcp.ts'
+import { namedBy, operationOf, toolOf, type ToolCall } from './mcp.ts'
 import type { Authority, Directory } from './metadata.ts'
 import type { Profile } from './profile.ts'
 import { acceptGrant, type Accepted, type SignedAgreement } from './receipt.ts'
@@ -185,7 +184,8 @@ async function begin(
     as_uri: authority.issuer,
     metadata: challenge.resource_metadata,
   })
-  return negotiationWith(profile, directory, { request, authority })
+  const named = { ...request, call: namedBy(request.call, challenge) }
+  return negotiationWith(profile, directory, { request: named, authority })
 }
 
 /** A negotiation continues at the authority where it began, which the resource must still name. */
@@ -231,7 +231,7 @@ async function firstAnswer(negotiation: Negotiation, ticket: string): Promise<To
   const presented = await identityToken(profile.identity, answer.needed, {
     authority: authority.issuer,
     resource: request.resource,
-    tool: request.call.tool,
+    tool: toolOf(request.call),
     jkt: profile.key.thumbprint,
     client_id: profile.client_id,
     allowLoopback: profile.allowLoopback,
@@ -310,7 +310,7 @@ function checkOwner({ template_id, resource_id }: TermsTemplate, owner: string):
 
 async function sign(negotiation: Negotiation, template: TermsTemplate): Promise<SignedAgreement> {
   const { profile, authority, request } = negotiation
-  const operation = template.per_operation ? operationOf(request.call) : undefined
+  const operation = template.per_operation ? approvedOperation(request.call) : undefined
   const agent_token = await profile.agentToken()
   const claimToken = reading('request_invalid', 'The agreement cannot be signed', () =>
     signAgreement(
@@ -336,11 +336,8 @@ async function sign(negotiation: Negotiation, template: TermsTemplate): Promise<
   return { claimToken, compact: openClaimToken(claimToken).compact, contract, template, operation }
 }
 
-function operationOf(call: ToolCall): { tool: string; params: JsonObject } {
-  const params = reading('request_invalid', 'The call cannot be approved', () =>
-    toolParameters(toolCallParams(call)),
-  )
-  return { tool: call.tool, params }
+function approvedOperation(call: ToolCall): { tool: string; params: JsonObject } {
+  return reading('request_invalid', 'The call cannot be approved', () => operationOf(call))
 }
 
 /** A declined negotiation ends with `request_denied`, which is then the expected answer. */

@@ -12,7 +12,7 @@ import { Refusal } from '../wire/refusal.ts'
 import type { TermsTemplate } from '../wire/terms.ts'
 import { verifyRpt, type RptClaims } from '../wire/tokens.ts'
 import { fail, reading } from './agent-error.ts'
-import type { ToolCall } from './mcp.ts'
+import { toolOf, type ToolCall } from './mcp.ts'
 import type { Authority, Directory } from './metadata.ts'
 import type { Profile } from './profile.ts'
 import type { Grant, KeptReceipt } from './store.ts'
@@ -178,7 +178,7 @@ function toKeep(
       owner,
       as_uri,
       resource,
-      tool: call.tool,
+      tool: toolOf(call),
       template_id: receipt.claims.template_id,
       terms_uri: receipt.claims.terms_uri,
       rpt: jti,

@@ -78,8 +78,9 @@ function wellFormed(bytes: Buffer): Answer {
 
 function wellFormedDenial(answer: Answer): void {
   const status = answer.denied_response!.status!.code!
-  hold(status >= 400 && status < 600, 'a denial is no success', status)
-  const body = deniedBody(answer) as { error?: string | { data?: { error?: string } } }
+  const body = deniedBody(answer) as { error?: string | { code?: number; data?: { error?: string } } }
+  const isNotFound = typeof body.error === 'object' && body.error.code === -32_601
+  hold(status >= (isNotFound ? 200 : 400) && status < 600, 'a denial is no success', status)
   const word = typeof body.error === 'string' ? body.error : body.error?.data?.error
   hold(isRefusalCode(word), 'a denial has a word that we know', body)
   const names = answer.denied_response!.headers!.map(({ header }) => header!.key)
