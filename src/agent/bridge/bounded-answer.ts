@@ -54,7 +54,7 @@ export function bounded(response: Response, bounds: Bounds): Response {
   }
   const reader = response.body.getReader()
   const refuse = async (code: RefusalCode): Promise<AgentError> => {
-    const error = refused(code, url, exchange?.method === 'tools/call' && response.ok)
+    const error = refused(code, url, exchange?.isCall === true && response.ok)
     if (exchange !== undefined) exchange.failure = error
     exchange?.ending.abort()
     await reader.cancel().catch(() => undefined)
@@ -110,7 +110,7 @@ function mediaTypeOf({ headers }: Response): string | undefined {
 
 /** Keeps what came in the place of the answer to a call, as far as anybody would read it. */
 function noteUnread(response: Response, { exchange, request }: Bounds, text: string): void {
-  if (exchange === undefined || request?.method !== 'tools/call') return
+  if (exchange?.isCall !== true || request?.method !== exchange.method) return
   exchange.unread = { status: response.status, type: mediaTypeOf(response), text: text.slice(0, UNREAD_MAX) }
 }
 

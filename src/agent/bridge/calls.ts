@@ -304,7 +304,7 @@ async function callDirectly(parts: DirectParts, asked: Asked, note: Note): Promi
   const answer = await sendUnder(parts, asked, undefined)
   if (answer.kind === 'result') {
     // The call was made, so the client gets the answer even if nothing can be written to disk.
-    await note(resource, call.tool, 'free').catch(() => undefined)
+    if (call.method === undefined) await note(resource, call.tool, 'free').catch(() => undefined)
     return answer
   }
   if (held === undefined) return answer

@@ -9,6 +9,7 @@ import { createDirectory } from '../metadata.ts'
 import { readProfile, type AgentOptions, type Profile } from '../profile.ts'
 import { createCalls, type Calls } from './calls.ts'
 import { openCatalogue, type CatalogueOptions } from './catalogue.ts'
+import { methodDefinition, openObjects, type Objects } from './objects.ts'
 import { openPrefixes } from './prefixes.ts'
 import { bridgeState, type BridgeState, type Owner } from './state.ts'
 import type { AcceptedBeforehand } from './terms.ts'
@@ -32,6 +33,8 @@ export interface Bridge {
   /** The tools, and how long the list may be kept, milliseconds. */
   tools(): Promise<{ tools: JsonObject[]; ttlMs: number }>
   find(name: string): Promise<ListedTool | undefined>
+  /** Resources, templates and prompts. */
+  objects: Objects
   onChanged(listener: () => void): () => void
   close(): Promise<void>
 }
@@ -70,7 +73,7 @@ export function openBridge(
     profileOf: profilesOf(state, common),
     bare: readProfile({ ...common, key: generatePrivateJwk() }),
     upstreamOf: catalogue.upstreamOf,
-    definitionOf: catalogue.definitionOf,
+    definitionOf: (resource, tool) => methodDefinition(tool) ?? catalogue.definitionOf(resource, tool),
     listed: catalogue.listed,
     onKnown: changed,
     onGranted: catalogue.renew,
@@ -93,6 +96,12 @@ export function openBridge(
       return { tools: await Promise.all(tools.map(described)), ttlMs }
     },
     find: catalogue.find,
+    objects: openObjects({
+      resources: options.resources,
+      upstreamOf: catalogue.upstreamOf,
+      prefixOf: prefixes.of,
+      say: options.say,
+    }),
     onChanged: listener => {
       listeners.add(listener)
       return () => void listeners.delete(listener)

@@ -19,7 +19,9 @@ export interface Proof {
 /** What the `fetch` of one call, or of a list, has seen. */
 export interface Exchange {
   /** The request; `connect` is any request of the SDK that precedes it, or checks that a session lives. */
-  method: 'tools/call' | 'tools/list' | 'connect'
+  method: string
+  /** It may need a grant, so whether it was made is never guessed; otherwise it lists, or connects. */
+  isCall: boolean
   /** Left out, it goes bare. */
   proof: Proof | undefined
   /** Of the JSON-RPC request that was sent last; left out while connecting. */
@@ -50,8 +52,18 @@ export interface Unread {
   text: string
 }
 
-/** An exchange that has not been sent yet. */
-export function newExchange(method: Exchange['method'], proof: Proof | undefined): Exchange {
+/** An exchange that has not been sent yet; `call` are the parts of one that may need a grant. */
+export function newExchange(method: string, call?: { proof: Proof | undefined }): Exchange {
   const ending = new AbortController()
-  return { method, proof, sent: false, answered: false, spoilt: [], failedResumptions: 0, ending }
+  const isCall = call !== undefined
+  return {
+    method,
+    isCall,
+    proof: call?.proof,
+    sent: false,
+    answered: false,
+    spoilt: [],
+    failedResumptions: 0,
+    ending,
+  }
 }

@@ -72,6 +72,6 @@ export function heedMessage(message: Json, exchange: Exchange | undefined, url: 
   const isAnswer = message['result'] !== undefined || message['error'] !== undefined
   // The SDK takes an id for ours that is written as a string, too.
   if (!isAnswer || isSame(message['id'], exchange.id)) return
-  if (exchange.method === 'tools/call') exchange.failure ??= new ForeignAnswer(url, message)
+  if (exchange.isCall) exchange.failure ??= new ForeignAnswer(url, message)
   completed(exchange)
 }

@@ -43,7 +43,7 @@ export function guardedFetch(options: GuardedOptions, underway: AsyncLocalStorag
     const message = sentIn(init)
     const isOurs =
       exchange !== undefined && (exchange.method === 'connect' || message?.method === exchange.method)
-    const isCall = isOurs && exchange.method === 'tools/call'
+    const isCall = isOurs && exchange.isCall
     if (isOurs && exchange.method !== 'connect') exchange.id = message?.id
     const headers = new Headers(init.headers)
     if (isCall && exchange.proof !== undefined) {
@@ -110,7 +110,7 @@ async function resume(
     for (const [name, value] of Object.entries(proof)) headers.set(name, value)
   }
   const over = (): Response => {
-    if (exchange.method === 'tools/call') exchange.failure ??= new BrokenOffAnswer(options.url)
+    if (exchange.isCall) exchange.failure ??= new BrokenOffAnswer(options.url)
     exchange.ending.abort()
     return noStream()
   }

@@ -9,7 +9,7 @@ import type { Challenge } from '../../wire/negotiation.ts'
 import type { TermsTemplate } from '../../wire/terms.ts'
 import { AgentError } from '../agent-error.ts'
 import type { CallAnswer } from '../answer.ts'
-import type { ToolCall } from '../mcp.ts'
+import { namedBy, type ToolCall } from '../mcp.ts'
 import type { Directory } from '../metadata.ts'
 import { negotiate, resumeNegotiation, withdrawRequest, type WaitingRequest } from '../negotiate.ts'
 import type { Profile } from '../profile.ts'
@@ -203,6 +203,7 @@ export class Negotiation {
     const { challenge } = found
     const owner = ownerIn(challenge)
     this.record.owner = owner
+    this.record.call = namedBy(this.record.call, challenge)
     const profile = await this.#parts.profileOf(owner)
     const answerLost = this.#waitedBefore()
     try {

@@ -75,7 +75,7 @@ function resultFor(result: Json, { method, isModern, isContent, onSpoilt }: Read
     case 'tools/call':
       return isModern ? modernResult(result, isContent) : readableResult(result, isContent)
     default:
-      return result ?? {}
+      return complete(result ?? {}, isModern)
   }
 }
 

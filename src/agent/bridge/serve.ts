@@ -26,7 +26,9 @@ import type { Led, Leg } from './conversations.ts'
 import { askNow, passQuestion, showNow } from './client-questions.ts'
 import { openClients, type Clients, type OpenedClient } from './clients.ts'
 import type { Bridge, BridgeOptions } from './core.ts'
+import { ANY_OBJECT } from './entries.ts'
 import { foreignLine } from './foreign-text.ts'
+import { addMethods, METHOD_CAPABILITIES, type MethodParts } from './methods.ts'
 import type { Ask } from './questions.ts'
 import { roundIn, type ToolsOwn } from './round-state.ts'
 import { unusable } from './state.ts'
@@ -84,6 +86,7 @@ export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
     {
       capabilities: {
         tools: { listChanged: true },
+        ...METHOD_CAPABILITIES,
         ...(modern ? { extensions: { [TASKS_EXTENSION]: {} } } : {}),
       },
       instructions:
@@ -120,8 +123,59 @@ export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
       ...of(context),
     }),
   )
+  addMethods(
+    server,
+    modern,
+    context => methodParts(shared, { server, context, ...of(context) }, modern),
+    told,
+  )
   if (modern) addTaskMethods(server, shared, context => of(context).tasks)
   return server
+}
+
+/** How a request that is no tool call is asked about, and until when it is waited for. */
+function methodParts(
+  shared: Shared,
+  calling: Served & Pick<Calling, 'server' | 'context'>,
+  modern: boolean,
+): MethodParts {
+  const { server, context, capabilities, bridge } = calling
+  const { holdSeconds, ownerConsole } = shared.options
+  const client = modern ? {} : askingNow(server, context, capabilities)
+  return {
+    bridge,
+    holdSeconds,
+    ownerConsole,
+    client,
+    leg: { ...legOf(shared, context), ...progressTo(context) },
+  }
+}
+
+/** Until when the client waits, and what is done once it has its answer. */
+function legOf(shared: Shared, { mcpReq }: ServerContext): Pick<Leg, 'signal' | 'onDelivered'> {
+  const gone = shared.gone?.()
+  const signal = gone === undefined ? mcpReq.signal : AbortSignal.any([mcpReq.signal, gone])
+  return { signal, onDelivered: act => void (signal.aborted || shared.whenSent(mcpReq.id, act)) }
+}
+
+/** How a person is asked in the middle of a request (2025-11-25). */
+function askingNow(
+  server: Server,
+  context: ServerContext,
+  capabilities: ClientCapabilities,
+): Pick<Client, 'askNow' | 'showNow'> {
+  const { form, url } = abilitiesOf(capabilities)
+  return {
+    ...(form ? { askNow: (message, signal) => askNow(server, message, signal) } : {}),
+    ...(url
+      ? { showNow: (message, link, signal) => showNow(server, context, { message, link, signal }) }
+      : {}),
+  }
+}
+
+function abilitiesOf({ elicitation }: ClientCapabilities): { form: boolean; url: boolean } {
+  const form = elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined)
+  return { form, url: elicitation?.url !== undefined }
 }
 
 interface Served extends OpenedClient {
@@ -153,12 +207,7 @@ async function callTool(shared: Shared, calling: Calling): Promise<never> {
   const args = request['arguments']
   const about = { resource: listed.resource, tool: listed.tool, arguments: isJsonObject(args) ? args : {} }
   const { client, passed, ask, goOn } = await clientSide(calling, about)
-  const { id } = context.mcpReq
-  const gone = shared.gone?.()
-  const signal = gone === undefined ? context.mcpReq.signal : AbortSignal.any([context.mcpReq.signal, gone])
-  const onDelivered = (act: () => Promise<void>): void => {
-    if (!signal.aborted) shared.whenSent(id, act)
-  }
+  const { signal, onDelivered } = legOf(shared, context)
   const call = { tool: listed.tool, ...(isJsonObject(args) ? { arguments: args } : {}), ...passed }
   const run = (led: Omit<Led, 'ask'> & { ask: Ask | undefined }): Promise<Answer> =>
     answerCall(bridge.calls, {
@@ -207,9 +256,8 @@ async function answered(answer: Promise<Answer>): Promise<Answer> {
 /** The client's abilities for this call, and which of its words belong to the tool. */
 async function clientSide(calling: Calling, call: Json): Promise<ClientSide> {
   const { server, context, modern, capabilities, tasks, bridge, conversations } = calling
-  const { elicitation, extensions } = capabilities
-  const form = elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined)
-  const url = elicitation?.url !== undefined
+  const { extensions } = capabilities
+  const { form, url } = abilitiesOf(capabilities)
   const { about, own, seal } = await roundIn({ secret: await bridge.secret(), call }, context)
   const { inputResponses } = context.mcpReq
   const words = about === undefined ? {} : { ...wordsIn(inputResponses), about }
@@ -221,10 +269,7 @@ async function clientSide(calling: Calling, call: Json): Promise<ClientSide> {
     ...(modern && extensions?.[TASKS_EXTENSION] !== undefined
       ? { toTask: (request, call, name) => tasks.create(request, call, name) }
       : {}),
-    ...(!modern && form ? { askNow: (message, signal) => askNow(server, message, signal) } : {}),
-    ...(!modern && url
-      ? { showNow: (message, link, signal) => showNow(server, context, { message, link, signal }) }
-      : {}),
+    ...(modern ? {} : askingNow(server, context, capabilities)),
   }
   return {
     client,
@@ -290,15 +335,6 @@ function addTaskMethods(server: Server, shared: Shared, tasksOf: (context: Serve
     const { inputResponses } = given as { inputResponses?: Json }
     return (await told(tasksOf(context).update(idIn(given), inputResponses))) ? {} : unknown()
   })
-}
-
-/** The handler checks the input of an extension. */
-const ANY_OBJECT = {
-  '~standard': {
-    version: 1 as const,
-    vendor: 'usher',
-    validate: (value: unknown) => ({ value: (value ?? {}) as JsonObject }),
-  },
 }
 
 function clientOf(

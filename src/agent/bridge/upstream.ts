@@ -12,16 +12,17 @@ import type {
   Tool,
 } from '@modelcontextprotocol/client'
 import { connectionWords } from '../../terminal/connection-words.ts'
-import type { Json } from '../../wire/json.ts'
+import type { Json, JsonObject } from '../../wire/json.ts'
 import { AgentError, fail, unsent } from '../agent-error.ts'
 import { interpretRpc, type CallAnswer } from '../answer.ts'
-import { toolCallParams, type ToolCall } from '../mcp.ts'
+import { requestOf, type ToolCall } from '../mcp.ts'
 import { readMessage } from '../message.ts'
 import { withoutOurMarks } from './answers.ts'
 import { withPlainQuestions } from './asked-back.ts'
 import { newExchange, type Exchange, type Proof } from './exchange.ts'
 import { heedMessage, UnreadAnswer } from './foreign-answer.ts'
 import { guardedFetch } from './guarded-fetch.ts'
+import { ANY_OBJECT, entriesOf, type ListMethod } from './entries.ts'
 import { keepConnected, type Connection, type Connections } from './connections.ts'
 import type { SpoiltTool } from './readable-tool.ts'
 import { openQuestions, type Ask } from './questions.ts'
@@ -53,6 +54,11 @@ export interface Upstream {
    * milliseconds.
    */
   listTools(): Promise<{ tools: Tool[]; spoilt: SpoiltTool[]; ttlMs: number }>
+  /**
+   * Everything that it lists by a method of the protocol, such as `prompts/list`, in the member of that name;
+   * nothing if it has no such method.
+   */
+  listAll(method: ListMethod): Promise<JsonObject[]>
   /**
    * Sends a call once. Fails with `unreachable` and `unspent` if it was never sent, and with
    * `outcome_unknown` if its outcome cannot be known.
@@ -108,7 +114,7 @@ export function openUpstream(options: UpstreamOptions): Upstream {
     listTools: async () => {
       const { list, spoilt } = await attempted(() =>
         connections.repeatable(async ({ client }) => {
-          const exchange = newExchange('tools/list', undefined)
+          const exchange = newExchange('tools/list')
           const list = await underway.run(exchange, () => listAll(client, exchange))
           return { list, spoilt: exchange.spoilt.slice(0, TOOLS_MAX) }
         }),
@@ -119,11 +125,13 @@ export function openUpstream(options: UpstreamOptions): Upstream {
       const over = tools.slice(TOOLS_MAX).map(({ name }) => ({ name, why }))
       return { tools: tools.slice(0, TOOLS_MAX), spoilt: [...spoilt, ...over], ttlMs: given }
     },
+    listAll: method =>
+      attempted(() => connections.repeatable(({ client }) => entriesOf(client, method, underway))),
     send: async sending => {
       if (sending.once === true)
         await attempted(() => connections.repeatable(one => askForSession(one, underway)))
       const sendNow = async (): Promise<{ connection: Connection; exchange: Exchange; answer: Answered }> => {
-        const exchange = newExchange('tools/call', sending.proof)
+        const exchange = newExchange(requestOf(sending.call).method, { proof: sending.proof })
         const connection = await attempted(connections.current)
         const { call, end } = connection.questions.begin(sending.call.tool, sending.ask)
         exchange.asking = call
@@ -219,7 +227,7 @@ async function overseen(
   underway: AsyncLocalStorage<Exchange>,
   step: (signal: AbortSignal) => Promise<unknown>,
 ): Promise<void> {
-  const exchange = newExchange('connect', undefined)
+  const exchange = newExchange('connect')
   try {
     await underway.run(exchange, () => step(exchange.ending.signal))
   } catch (error) {
@@ -260,22 +268,27 @@ async function sendCall(
   { call, signal, onProgress }: Sending,
   { exchange, options }: { exchange: Exchange; options: UpstreamOptions },
 ): Promise<CallAnswer> {
-  const request = { method: 'tools/call' as const, params: toolCallParams(call) }
+  const request = requestOf(call)
   const { ProtocolError, specTypeSchemas, withInputRequired } = await loadSdk()
+  const schema = call.method === undefined ? specTypeSchemas.CallToolResult : ANY_OBJECT
   // The SDK's own bound of the whole is looked at only when the server tells something.
   const late = setTimeout(() => {
     exchange.failure ??= tooLong(options.url)
     exchange.ending.abort()
   }, options.callMillisecondsMax ?? CALL_MILLISECONDS_MAX).unref()
   try {
-    const result = await client.request(request, withInputRequired(specTypeSchemas.CallToolResult), {
-      allowInputRequired: true,
-      timeout: SILENCE_MILLISECONDS_MAX,
-      resetTimeoutOnProgress: true,
-      signal:
-        signal === undefined ? exchange.ending.signal : AbortSignal.any([signal, exchange.ending.signal]),
-      ...(onProgress && { onprogress: boundedProgress(onProgress) }),
-    })
+    const result = await client.request(
+      request as { method: 'tools/call'; params: { name: string } },
+      withInputRequired(schema as typeof specTypeSchemas.CallToolResult),
+      {
+        allowInputRequired: true,
+        timeout: SILENCE_MILLISECONDS_MAX,
+        resetTimeoutOnProgress: true,
+        signal:
+          signal === undefined ? exchange.ending.signal : AbortSignal.any([signal, exchange.ending.signal]),
+        ...(onProgress && { onprogress: boundedProgress(onProgress) }),
+      },
+    )
     return {
       kind: 'result',
       result: withPlainQuestions(withoutOurMarks(result as Json), {
