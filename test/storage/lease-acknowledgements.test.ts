@@ -1,5 +1,12 @@
 /** What sidecars acknowledge in the process that waits for them. docs/decisions/0021-leases.md. */
-import { describe, expect, it } from 'vitest'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Database } from '../../src/storage/authority/database.ts'
+import { insertHolder, letGo, renewHolder } from '../../src/storage/authority/leases.ts'
+import { inTransaction, STATEMENTS_CHANNEL, type SentStatement } from '../../src/storage/core/database.ts'
+import { freshDatabase } from '../support/postgres.ts'
+import * as seed from '../support/seed.ts'
 import { acknowledge, acknowledgementsOf } from '../../src/storage/authority/lease-acknowledgements.ts'
 import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
 
@@ -50,5 +57,43 @@ describe('acknowledgements', () => {
     end()
     acknowledge(holder('one'), 1)
     expect(await isResolved(all)).toBe(false)
+  })
+})
+
+describe('an act that ends a grant', () => {
+  let database: Database
+  beforeAll(async () => {
+    database = await freshDatabase()
+  })
+  afterAll(() => database.close())
+
+  /** Resolves when Postgres is asked who still holds a lease: by then acknowledgements here are heard. */
+  async function firstLook(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const heed = (message: unknown): void => {
+      if ((message as SentStatement).text.includes('h.acknowledged < a.asked')) resolve()
+    }
+    subscribe(STATEMENTS_CHANNEL, heed)
+    await promise.finally(() => unsubscribe(STATEMENTS_CHANNEL, heed))
+  }
+
+  it('returns once each holder acknowledged here, though Postgres does not have it yet', async () => {
+    const hers = await seed.seedOwner(database.db)
+    const server = { owner: hers, client_id: seed.CLIENT_ID, generation: 1 }
+    const lease = await inTransaction(database.db, tx => insertHolder(tx, server))
+    if (typeof lease === 'string') throw new Error(`no lease: ${lease}`)
+    const looking = firstLook()
+    const done = letGo(database.db, hers, performance.now())
+    await looking
+    let renewal: Promise<number | undefined> | undefined
+    await inTransaction(database.db, async tx => {
+      await sql`SELECT FROM lease_holders WHERE owner = ${hers} FOR UPDATE`.execute(tx)
+      renewal = renewHolder(database.calls, { ...server, id: lease.id }, 1)
+      expect(await done).toMatchObject({ holders: 1, acknowledged: 1, silent: [] })
+      const { rows } = await sql<{ acknowledged: number }>`
+        SELECT acknowledged FROM lease_holders WHERE owner = ${hers}`.execute(database.db)
+      expect(rows).toEqual([{ acknowledged: 0 }])
+    })
+    expect(await renewal).toBe(1)
   })
 })

@@ -262,22 +262,6 @@ describe('the wait', () => {
     await stop()
   })
 
-  it('ends once each holder acknowledged here, though Postgres does not have it yet', async () => {
-    const owner = await seed.seedOwner(database.db)
-    const id = await hold(owner)
-    const listening = twoMoreLooks()
-    const done = letGo(database.db, owner, performance.now())
-    await listening
-    let renewal: Promise<number | undefined> | undefined
-    await inTransaction(database.db, async tx => {
-      await sql`SELECT FROM lease_holders WHERE owner = ${owner} FOR UPDATE`.execute(tx)
-      renewal = renewHolder(database.calls, { owner, ...CLIENT, id }, 1)
-      expect(await done).toMatchObject({ holders: 1, acknowledged: 1, silent: [] })
-      expect(await stillHolding(owner)).toEqual([id])
-    })
-    expect(await renewal).toBe(1)
-  })
-
   it('takes no acknowledgement but that of the holder itself', async () => {
     const owner = await seed.seedOwner(database.db)
     const holder = { owner, ...CLIENT, client_id: asClientId('another'), id: await hold(owner) }
