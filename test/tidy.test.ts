@@ -101,18 +101,6 @@ describe('comments', () => {
   })
 })
 
-describe('the lock file', () => {
-  it('has the digest of every package, so that nobody can put another in its place', () => {
-    const { packages } = JSON.parse(textOf('package-lock.json')) as {
-      packages: Record<string, { integrity?: string; link?: boolean }>
-    }
-    const without = Object.entries(packages).filter(
-      ([path, one]) => path !== '' && one.link !== true && one.integrity === undefined,
-    )
-    expect(without.map(([path]) => path)).toEqual([])
-  })
-})
-
 describe('the endpoints of the contract', () => {
   const ofAuthority = [ENDPOINTS, JOINT_ENDPOINTS].flatMap(each => Object.values(each).flat())
   const ofOrganization = Object.values(ORGANIZATION_ENDPOINTS)
