@@ -114,8 +114,8 @@ export function knownGrants(resource = RESOURCE): KnownGrants {
     },
     client: {
       prove: async () => undefined,
-    proveAnew: async () => undefined,
-    recordFault: () => undefined,
+      proveAnew: async () => undefined,
+      recordFault: () => undefined,
       requestTicket: async () => {
         if (grants.down) throw outage('The authority is away.')
         return { ticket: 'tag~tkt_0123456789', family: undefined }
