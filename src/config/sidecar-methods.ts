@@ -56,7 +56,7 @@ export function methodFaults(
         isTemplate(uri)
           ? []
           : [
-              `methods of ${at}: give ${JSON.stringify(uri)} as an absolute URI template, such as file:///reports/{name}, without escapes, dot segments and empty segments.`,
+              `methods of ${at}: give ${JSON.stringify(uri)} as an absolute URI template, such as file:///reports/{name}, without escapes, dot segments and empty segments, with at most one placeholder in a segment and one {+path}.`,
             ],
       ),
       ...[...new Set(named)]
@@ -83,6 +83,12 @@ function nameFaults(method: string, openMethods: readonly string[]): string[] {
   return openMethods.includes(method) ? ['is in open_methods, too; keep one of the two.'] : []
 }
 
+/**
+ * One placeholder in a segment, and one path in the whole: otherwise there would be two ways to read a URI,
+ * and the time to try them all would grow with a power of its length.
+ */
 function isTemplate(text: string): boolean {
-  return TEMPLATE.test(text) && !SEGMENT_READ_TWO_WAYS.test(text)
+  const placeholders = (part: string): number => part.split('{').length - 1
+  const isClear = text.split('/').every(part => placeholders(part) <= 1) && text.split('{+').length <= 2
+  return TEMPLATE.test(text) && !SEGMENT_READ_TWO_WAYS.test(text) && isClear
 }

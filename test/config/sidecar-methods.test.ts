@@ -97,6 +97,16 @@ describe('It is a fault, with a sentence that says what to do,', () => {
       /without escapes, dot segments and empty segments/,
     ],
     [
+      'to give a segment two placeholders',
+      { 'resources/read': { tool: 'read_file', uris: { 'file:///{year}-{month}': 'read_file' } } },
+      /with at most one placeholder in a segment and one \{\+path\}/,
+    ],
+    [
+      'to give a template two paths',
+      { 'resources/read': { tool: 'read_file', uris: { 'file:///{+from}/to/{+to}': 'read_file' } } },
+      /with at most one placeholder in a segment and one \{\+path\}/,
+    ],
+    [
       'to give a prompt templates',
       { 'prompts/get': { tool: 'use_prompt', uris: { 'file:///{+path}': 'read_file' } } },
       /prompts\/get is not about a resource: leave uris out/,

@@ -189,6 +189,12 @@ describe('A resource template or a prompt can name a tool of its own', () => {
     },
   )
 
+  test('a URI that takes long to compare is refused, and a long one is not', () => {
+    const uri = 'file:///'.padEnd(2_048, 'x')
+    expect(readOf(uri)).toBe('read_file')
+    expect(refused('resources/read', { uri: `${uri}x` })).toBe('invalid_request')
+  })
+
   test('a request without a URI is refused', () => {
     expect(refused('resources/read', {})).toBe('invalid_request')
   })

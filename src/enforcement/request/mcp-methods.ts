@@ -109,11 +109,15 @@ function toolOfName({ names, tool }: MappedRule, name: string): string {
   return tool
 }
 
+/** A text that is no longer is matched in a moment, whatever it is. */
+const URI_CHARACTERS_MAX = 2_048
 /** Absolute, without escapes, dot segments and empty segments: every server reads it alike. */
 const PLAIN_URI = /^[a-z][a-z0-9+.-]*:(?:\/\/)?(?!\/\/)[\x21-\x7e]*$/
 const TWO_WAYS = /[%\\]|\/\.{1,2}(?:[/?#]|$)|[^:/]\/\/|\/{4}/
 
 function toolOfUri({ uris, tool }: MappedRule, uri: string): string {
+  if (uri.length > URI_CHARACTERS_MAX)
+    refuse('invalid_request', `Send the URI of the resource with at most ${URI_CHARACTERS_MAX} characters.`)
   if (!PLAIN_URI.test(uri) || TWO_WAYS.test(uri))
     refuse(
       'invalid_request',
