@@ -14,6 +14,8 @@ const WRITES = new RegExp(
 
 /** Functions that end and narrow nothing, by file. */
 const HARMLESS: Record<string, string> = {
+  'blocked-agents.ts recordWaiting': 'a connection that was never in force',
+  'blocked-agents.ts unblockAgent': 'gives back',
   'connections.ts admitConnection': 'lets in, and changes how far what is asked later reaches',
   'connections.ts labelConnection': 'a name',
   'connections.ts lockOperator': 'a new operator, of whom nothing is known',

@@ -153,7 +153,7 @@ export async function checkSecret(
     const recorded = isJsonObject(json) ? json['resource_uri'] : undefined
     if (typeof recorded === 'string' && recorded !== resource)
       throw new Unwell(
-        `the authority has ${recorded} on record for ${client_id} (resource_uri in the file of UMA_AS_PROVISION), and this sidecar serves ${resource} (public_url, and path of the owner). Make the two equal.`,
+        `the authority has ${recorded} on record for ${client_id} (resource_uri in the file of UMA_AS_PROVISION, for a joint account of UMA_TALLY_PROVISION), and this sidecar serves ${resource} (public_url, and path of the owner). Make the two equal.`,
       )
     return `the authority takes it for ${client_id}`
   }

@@ -35,7 +35,7 @@ describeWith(installedBrowser(), 'A card that changes while she looks', path => 
     )
   }
 
-  describe.each(WAYS)('by $name', ({ device: options, press }) => {
+  describe.each(WAYS)('looked at by $name', ({ device: options, press }) => {
     it('says so as soon as it is told, and is approved only after she has looked again', async () => {
       await statementsAsk(true)
       const { ticket, family, agent } = await waiting()

@@ -88,7 +88,7 @@ afterAll(async () => {
 /** What is said about the sidecar with these members of its file, by check. */
 async function looked(changes: object): Promise<Map<string, string>> {
   const whole = {
-    public_url: 'https://tools.invalid',
+    public_url: 'https://tools.example',
     listen: { check: '127.0.0.1:1', http: '127.0.0.1:1' },
     keys_file: join(folder, 'keys.json'),
     realm: 'tools',

@@ -6,6 +6,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { createLeaseSweep } from '../../src/authority/protection/lease-sweep.ts'
+import { blockAgent } from '../../src/storage/authority/blocked-agents.ts'
 import {
   blockOperator,
   endEveryConnection,
@@ -114,6 +115,7 @@ const under = (owner: Owner) => ({
 /** Each as it finds nothing to end, or little: even then it asks. */
 const ACTS: Record<string, (tx: Tx, owner: Owner) => Promise<unknown>> = {
   'revoking a connection': (tx, owner) => revokeConnection(tx, owner, HANDLE, seed.ACTOR),
+  'blocking an agent': (tx, owner) => blockAgent(tx, owner, HANDLE, seed.ACTOR),
   'ending every connection after a restore': endEveryConnection,
   'blocking an operator': (tx, owner) => blockOperator(tx, owner, 'https://op.example', seed.ACTOR),
   'suspending an owner': suspendOwner,

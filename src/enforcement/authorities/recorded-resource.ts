@@ -58,7 +58,7 @@ function faultOf(
   recorded: string | undefined,
 ): string | undefined {
   if (recorded === undefined || recorded === resource) return undefined
-  return `${owner}: this sidecar serves ${resource} (public_url, and path of this owner), but ${authority} has ${recorded} on record for the client_id ${client_id} (resource_uri in the file of UMA_AS_PROVISION). No call can be let through: make the two equal.`
+  return `${owner}: this sidecar serves ${resource} (public_url, and path of this owner), but ${authority} has ${recorded} on record for the client_id ${client_id} (resource_uri in the file of UMA_AS_PROVISION, for a joint account of UMA_TALLY_PROVISION). No call can be let through: make the two equal.`
 }
 
 /** A client of an authority that may find a fault in what is on record there. */

@@ -6,6 +6,7 @@ import { sql } from 'kysely'
 import type { Actor } from '../../wire/actor.ts'
 import { thumbprintIn } from '../../wire/handles.ts'
 import type { Handle, Owner } from '../../wire/identifiers.ts'
+import { endsLeases } from '../core/after-commit.ts'
 import { endConnections, type Ended } from './connections.ts'
 import type { Db, Tx } from './database.ts'
 import { takeBack } from './joint-withdrawals.ts'
@@ -42,6 +43,7 @@ export async function blockAgent(
   actor: Actor,
 ): Promise<(Ended & { newly: boolean }) | undefined> {
   await lockQueue(tx, owner)
+  endsLeases(tx, owner)
   const own = (await lockOwn(tx, owner, handle)) ?? (await recordWaiting(tx, owner, handle))
   if (own === undefined) return undefined
   const isOf = sql`(handle = ${handle} OR jkt = ${own.jkt})`
