@@ -235,10 +235,11 @@ export async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<P
         ? undefined
         : 'a resource of this id is registered'
     })
-  done.push(...(await takeOperatorValues(tx, given)))
   // Her organization may govern what is new.
   await settle(tx, owner, { by: 'organization' })
   for (const tier of given.tiers) await once('tier', tier.id, () => makeTier(tx, owner, tier))
+  // Last, because this locks servers, and a new tier may lock her membership, which comes before them.
+  done.push(...(await takeOperatorValues(tx, given)))
   const { kind, item } = markOf(given)
   await claimProvisioned(tx, owner, kind, item)
   return done
