@@ -2,11 +2,16 @@
 import { expect, test } from 'vitest'
 import { JOINT_STORY } from '../../src/dev/joint-story.ts'
 import { ORGANIZATION_STORY } from '../../src/dev/organization-story.ts'
+import { installedBrowser } from '../support/browser.ts'
+import { DESK, pageStand } from '../support/console-stand.ts'
 import { dev, startDev } from '../support/dev-command.ts'
 import { envoy } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'
 
-describeWith(await envoy(), 'usher dev', () => {
+const proxy = await envoy()
+const LINK = /^ {2}(http:\/\/127\.0\.0\.1:\d+)\/#token=(\S+)$/m
+
+describeWith(proxy, 'usher dev', () => {
   test.each([
     ['organization', 'of an organization above her', ORGANIZATION_STORY],
     ['joint', 'of what she holds with others', JOINT_STORY],
@@ -22,7 +27,7 @@ describeWith(await envoy(), 'usher dev', () => {
     const demo = startDev([])
     try {
       await expect.poll(() => demo.printed()).toContain('It all stays up until you press Ctrl-C.')
-      const [, origin, token] = /^ {2}(http:\/\/127\.0\.0\.1:\d+)\/#token=(\S+)$/m.exec(demo.printed())!
+      const [, origin, token] = LINK.exec(demo.printed())!
       const page = await fetch(origin!)
       expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
       const waiting = async (): Promise<unknown> => {
@@ -30,6 +35,29 @@ describeWith(await envoy(), 'usher dev', () => {
         return (await fetch(`${origin}/owner/pending`, { headers })).json()
       }
       await expect.poll(waiting).toMatchObject([{ kind: 'connection', resource_id: 'alice/portfolio' }])
+    } finally {
+      expect(await demo.end()).toBe(0)
+    }
+  })
+})
+
+describeWith('found' in proxy ? installedBrowser() : proxy, 'The page that usher dev leaves', path => {
+  const browser = pageStand(path)
+
+  test('is alice’s, where an agent waits that she has not met, and is let in by one press', async () => {
+    const demo = startDev([])
+    try {
+      await expect.poll(() => demo.printed()).toContain('It all stays up until you press Ctrl-C.')
+      const [link] = LINK.exec(demo.printed())!
+      const { page, ...device } = await browser.open(link.trim(), DESK)
+      const card = page.locator('article[data-family]')
+      await card.getByText('A new agent asks to be let in').waitFor()
+      await card.getByText('alice/portfolio').first().waitFor()
+      await card.getByRole('button', { name: 'Approve', exact: true }).click()
+      await card.getByText('Approved by you, on this device').waitFor()
+      await page.getByRole('link', { name: 'Ledger' }).click()
+      await page.locator('li.line[data-kind=approved]').getByText('signed').first().waitFor()
+      await device.close()
     } finally {
       expect(await demo.end()).toBe(0)
     }

@@ -177,6 +177,21 @@ for (const { title, envoy: required } of await envoys()) {
         })
       })
 
+      test('a denial that is a JSON-RPC answer of status 200 reaches the caller, and never the tool', async () => {
+        decide = async () => ({
+          kind: 'deny',
+          status: 403,
+          headers: [],
+          body: { error: 'unknown_method', error_description: 'No such method.' },
+          metadata: {},
+          rpc: { id: 7, status: 200 },
+        })
+        const reply = await ask(listener)
+        expect(reply.status).toBe(200)
+        expect(JSON.parse(reply.body)).toMatchObject({ jsonrpc: '2.0', id: 7, error: { code: -32601 } })
+        expect(reached).toEqual([])
+      })
+
       test.each<[string, ProxyQuestion]>([
         ['longer than the cap', { body: Buffer.alloc(BODY_BYTES_MAX + 1, 0x20) }],
         [
