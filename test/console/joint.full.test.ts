@@ -111,6 +111,7 @@ describeWith(installedBrowser(), 'The page about joint accounts', path => {
       await item(page()).getByText('read', { exact: true }).waitFor()
       expect(stand.server.to(`/joint/accesses/${ACCOUNT}`).at(-1)!.query).toContain('before=2')
       await press(item(page()).getByRole('button', { name: 'Leave', exact: true }))
+      await expectSound(page(), 'joint-leaving')
       await press(item(page()).getByRole('button', { name: 'Leave now' }))
       await page().getByText('You hold family-1 no more.').waitFor()
       expect(await accounts()).toEqual([])

@@ -55,6 +55,7 @@ describeWith(installedBrowser(), 'The page about notifications', path => {
       const secret = (await page()
         .getByText(/^whsec_/)
         .textContent())!
+      await expectSound(page(), 'notifications-secret')
       await press(page().getByRole('button', { name: 'Send a test' }))
       await page().getByText('The test was taken.').waitFor()
       const [test] = receiver.to(`/${name}`)

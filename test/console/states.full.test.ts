@@ -127,6 +127,27 @@ describeWith(installedBrowser(), 'Between two presses', path => {
       await device.close()
     })
 
+    it('a tier that is made, saved untried and deleted, and a server that is withdrawn, are sound', async () => {
+      const { page, ...device } = await stand.deviceOf(options)
+      await page.goto(`${authority.ownerUrl}/#/rules`)
+      await button(page, 'New tier').click()
+      const form = page.getByRole('form', { name: 'A new tier' })
+      await form.getByLabel('Short name').fill('unsaved')
+      await form.getByLabel('Name', { exact: true }).fill('Unsaved')
+      await form.getByLabel('Purpose').fill('None')
+      await expectSound(page, 'state-new-tier')
+      await button(form, 'Save').click()
+      await expectSound(page, 'state-untried')
+      await button(form, 'Back').click()
+      await button(page.locator('li[data-tier="reading"]'), 'Delete').click()
+      await expectSound(page, 'state-deleting')
+      await page.goto(`${authority.ownerUrl}/#/resources`)
+      const server = page.locator('li[data-server]').first()
+      await button(server, 'Withdraw').click()
+      await expectSound(page, 'state-withdrawing')
+      await device.close()
+    })
+
     it('a ledger that is read closely, and lists that cannot be read, are sound', async () => {
       const agent = testAgent(authority)
       await stand.waits(agent, 'place_trade', trade)

@@ -169,9 +169,9 @@ function Listed({ one, onChanged }: { one: Subscription; onChanged: () => void }
   return (
     <li class="item" data-id={id}>
       <div class="item-head">
-        <h3>
+        <h2>
           <Shown text={name} />
-        </h3>
+        </h2>
         <span class="tag">{W.kinds[kind]}</span>
         {failing_since === null ? null : (
           <span class="tag bad">

@@ -42,7 +42,7 @@ export function TierEditor({ tier, resources, vocabulary, reload, onSaved, onLea
   const [draft, setDraft] = useState<Draft>(before)
   const [trial, setTrial] = useState<Trial>()
   const form = useRef<HTMLFormElement>(null)
-  useLayoutEffect(() => form.current?.querySelector<HTMLElement>('h3')?.focus(), [])
+  useLayoutEffect(() => form.current?.querySelector<HTMLElement>('h2, h3')?.focus(), [])
   const isTried = trial !== undefined && isSame(trial.draft, draft)
   const isStale = base !== undefined && tier?.terms.template_id !== base.terms.template_id
   const hasChanges = isNew || differences(before, draft).length > 0
@@ -83,7 +83,7 @@ export function TierEditor({ tier, resources, vocabulary, reload, onSaved, onLea
         attempt()
       }}
     >
-      <h3 tabIndex={-1}>{isNew ? W.newTier : W.editOf(before.name)}</h3>
+      {isNew ? <h2 tabIndex={-1}>{W.newTier}</h2> : <h3 tabIndex={-1}>{W.editOf(before.name)}</h3>}
       {isStale ? (
         <Meanwhile
           base={base}
