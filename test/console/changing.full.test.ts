@@ -97,11 +97,19 @@ describeWith(installedBrowser(), 'A card that changes while she looks', path => 
       const { family } = await waiting()
       const cards = [card(one.page, family), card(other.page, family)] as const
       await cards[1].getByRole('button', { name: 'Deny', exact: true }).click()
-      await approve(cards[0]).waitFor()
-      await Promise.all([
-        approve(cards[0]).click(),
-        cards[1].getByRole('button', { name: 'Deny it' }).click(),
+      // Each button is found first and pressed where it is: a click that waits for its moment may come so
+      // late that the other device's decision has already taken the button away.
+      const buttons = await Promise.all([
+        approve(cards[0]).elementHandle(),
+        cards[1].getByRole('button', { name: 'Deny it' }).elementHandle(),
       ])
+      await Promise.all(
+        buttons.map(button =>
+          button!.evaluate(node => {
+            ;(node as unknown as { click: () => void }).click()
+          }),
+        ),
+      )
       for (const each of cards) await each.locator('.outcome').waitFor()
       const [decision] = await decisionsOn(family)
       const words = decision === 'approved' ? 'Approved by you' : 'Denied by you'
