@@ -11,6 +11,7 @@ import { introductionStand, nowSeconds } from '../support/introductions.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'
 import { newKey, startIssuer, startOperator } from '../support/operators.ts'
 import { decide, pendingAt, protectionCall, testAgent, type TestAgent } from '../support/test-agent.ts'
+import { once } from '../support/refused-once.ts'
 import { until } from '../support/until.ts'
 
 const TRADE = { operation: { tool: 'place_trade', params: { symbol: 'VTI', qty: 2 } } }
@@ -88,16 +89,18 @@ describe('An agent introduced by an active connection', () => {
     const { database } = authority
     const { owner } = authority.alice
     // In a transaction that the agent's waits for, when all that speaks for it was read.
-    const { agreeing, before } = await inTransaction(database.db, async tx => {
-      await lockQueue(tx, owner)
-      const agreeing = child.agree(offer, { introduction: introduction(parent.key, child.key) })
-      await until(async () => (await lockWaiters(database)) === 1)
-      const { terms, ...before } = (await readTier(tx, owner, 'statements'))!
-      const { version: _, published_at: __, ...same } = terms
-      const refusing = [{ when: ['standing.introduced'], then: 'refuse' as const }]
-      await updateTier(tx, { ...before, terms: same, rules: refusing }, undefined)
-      return { agreeing, before: { ...before, terms: same } }
-    })
+    const { agreeing, before } = await once(() =>
+      inTransaction(database.db, async tx => {
+        await lockQueue(tx, owner)
+        const agreeing = child.agree(offer, { introduction: introduction(parent.key, child.key) })
+        await until(async () => (await lockWaiters(database)) === 1)
+        const { terms, ...before } = (await readTier(tx, owner, 'statements'))!
+        const { version: _, published_at: __, ...same } = terms
+        const refusing = [{ when: ['standing.introduced'], then: 'refuse' as const }]
+        await updateTier(tx, { ...before, terms: same, rules: refusing }, undefined)
+        return { agreeing, before: { ...before, terms: same } }
+      }),
+    )
     const { status } = await agreeing
     await inTransaction(database.db, tx => updateTier(tx, before, undefined))
     expect(status).toBe(403)

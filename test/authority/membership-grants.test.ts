@@ -9,6 +9,7 @@ import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Reply } from '../support/authority.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'
+import { once } from '../support/refused-once.ts'
 import { until } from '../support/until.ts'
 import { startMembershipStand } from '../support/membership.ts'
 import { startedOnce } from '../support/started.ts'
@@ -106,14 +107,16 @@ describe('A membership', () => {
     const ticket = await agent.ticket('portfolio_read')
     const { database } = stand.authority
     let presented: Promise<Reply> | undefined
-    await inTransaction(database.db, async tx => {
-      await lockQueue(tx, stand.alice.owner)
-      // The request has read how the resource stands, and waits to read her membership.
-      await sql`LOCK TABLE memberships IN ACCESS EXCLUSIVE MODE`.execute(tx)
-      presented = agent.present(ticket)
-      await until(async () => (await lockWaiters(database)) === 1)
-      await end(tx, stand.alice.owner, { by: 'organization' })
-    })
+    await once(() =>
+      inTransaction(database.db, async tx => {
+        await lockQueue(tx, stand.alice.owner)
+        // The request has read how the resource stands, and waits to read her membership.
+        await sql`LOCK TABLE memberships IN ACCESS EXCLUSIVE MODE`.execute(tx)
+        presented = agent.present(ticket)
+        await until(async () => (await lockWaiters(database)) === 1)
+        await end(tx, stand.alice.owner, { by: 'organization' })
+      }),
+    )
     expect((await presented!).body.error).toBe('need_info')
   })
 

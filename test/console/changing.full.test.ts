@@ -105,7 +105,7 @@ describeWith(installedBrowser(), 'A card that changes while she looks', path => 
       ])
       await Promise.all(
         buttons.map(button =>
-          button!.evaluate(node => {
+          button.evaluate(node => {
             ;(node as unknown as { click: () => void }).click()
           }),
         ),

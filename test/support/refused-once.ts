@@ -4,6 +4,7 @@
  * the servers so. What they answer must be what they answer without it. With `REFUSED_ONCE=<file>`, to which
  * it writes what was taken back.
  */
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { appendFileSync } from 'node:fs'
 import { Client } from 'pg'
 
@@ -15,6 +16,18 @@ const PAUSE_MS = 500
 /** What prepares a connection, or ends a transaction that was given up, is no statement of the product. */
 const SETTING = /^(?:begin|start transaction|rollback|set |select set_config|select \(pg_is_in_recovery)/i
 const TAKE_BACK = `DO $$ BEGIN RAISE EXCEPTION 'could not serialize access' USING ERRCODE = '40001'; END $$`
+
+const marked = Client as typeof Client & { refusesOnce?: boolean; byTest?: AsyncLocalStorage<true> }
+/** Of the worker, because a worker runs many test files and each loads this one anew. */
+const byTest = (marked.byTest ??= new AsyncLocalStorage<true>())
+
+/**
+ * Does a test's own transaction, whose statements are never taken back: one that holds a lock while it waits
+ * for a request cannot be done a second time.
+ */
+export function once<T>(work: () => Promise<T>): Promise<T> {
+  return byTest.run(true, work)
+}
 
 const takenBack = new Set<string>()
 const lastOf = new WeakMap<Client, string>()
@@ -45,7 +58,8 @@ function install(file: string): void {
     ).connectionParameters
     const text = textOf(given[0])
     const isAnswered = !given.some(one => typeof one === 'function') && text !== undefined
-    const what = name === 'usher' && isAnswered ? toBeTakenBack(this, text) : undefined
+    const isOurs = name === 'usher' && isAnswered && byTest.getStore() === undefined
+    const what = isOurs ? toBeTakenBack(this, text) : undefined
     if (what === undefined) return send.apply(this, given)
     appendFileSync(file, `${JSON.stringify(what)}\n`)
     // A commit that is taken back leaves nothing of its transaction.
@@ -55,7 +69,6 @@ function install(file: string): void {
 }
 
 const file = process.env['REFUSED_ONCE'] ?? ''
-const marked = Client as typeof Client & { refusesOnce?: boolean }
 if (file !== '' && marked.refusesOnce !== true) {
   marked.refusesOnce = true
   install(file)
