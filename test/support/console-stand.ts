@@ -158,7 +158,10 @@ export async function pictured(page: Page, name: string): Promise<void> {
   await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true })
 }
 
-/** In light and in dark: nothing that axe finds, nothing beyond the screen's edge, at 320 px either. */
+/**
+ * In light and in dark: nothing that axe finds, nothing beyond the screen's edge, at 320 px either, whether it
+ * is read from left to right or from right to left.
+ */
 export async function expectSound(page: Page, name: string): Promise<void> {
   const size = page.viewportSize()!
   for (const colorScheme of ['light', 'dark'] as const) {
@@ -166,9 +169,21 @@ export async function expectSound(page: Page, name: string): Promise<void> {
     expect(await findings(page)).toEqual([])
     await pictured(page, `${name}-${size.width}-${colorScheme}`)
   }
-  await page.setViewportSize({ width: 320, height: 640 })
-  expect(await overhang(page)).toBe(0)
+  for (const viewport of [size, { width: 320, height: 640 }]) {
+    await page.setViewportSize(viewport)
+    for (const direction of ['rtl', 'ltr'] as const) {
+      await writeDirection(page, direction)
+      expect(await overhang(page), `${direction} at ${viewport.width} px`).toBe(0)
+    }
+  }
   await page.setViewportSize(size)
+}
+
+/** Lays the page out for a language that is read in this direction. */
+export async function writeDirection(page: Page, direction: 'ltr' | 'rtl'): Promise<void> {
+  await page.locator('html').evaluate((node, dir) => {
+    node.dir = dir
+  }, direction)
 }
 
 /** By how many pixels a page is wider than its window. */
