@@ -159,8 +159,8 @@ export async function pictured(page: Page, name: string): Promise<void> {
 }
 
 /**
- * In light and in dark: nothing that axe finds, nothing beyond the screen's edge, at 320 px either, whether it
- * is read from left to right or from right to left.
+ * In light and in dark: nothing that axe finds, nothing beyond the screen's edge, at 320 px either, whether
+ * the page is read from left to right or from right to left.
  */
 export async function expectSound(page: Page, name: string): Promise<void> {
   const size = page.viewportSize()!
