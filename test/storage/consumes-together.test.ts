@@ -41,12 +41,9 @@ const inTx = <T>(owner: Owner, work: (tx: Tx) => Promise<T>) =>
     await lockQueue(tx, owner)
     return work(tx)
   })
-const consume = (
-  owner: Owner,
-  rpt: Buffer,
-  by: { client_id: ClientId; generation?: number } = { client_id: seed.CLIENT_ID },
-  at = database,
-) => consumeGrant(at.calls, owner, by, rpt)
+type Spender = { client_id: ClientId; generation?: number }
+const consume = (owner: Owner, rpt: Buffer, by: Spender = { client_id: seed.CLIENT_ID }, at = database) =>
+  consumeGrant(at.calls, owner, by, rpt)
 
 interface Granted {
   handle: Handle

@@ -1,6 +1,5 @@
 /**
- * Leased liveness on a real Postgres: who is waited for, how long, and that no act forgets it.
- * docs/choices.md, ADR 0021.
+ * Leased liveness on a real Postgres: who is waited for, how long, and that no act forgets it (ADR 0021).
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { sql } from 'kysely'
