@@ -225,7 +225,7 @@ export function jsonRpcBodies(door: FuzzDoor): FuzzTarget<BodyInput> {
       })
     return outcomeOf(answer)
   }
-  return { name: 'json-rpc', inputs, check, shares: { allow: 0.1, '400': 0.1, '403': 0.005 } }
+  return { name: 'json-rpc', inputs, check, shares: { allow: 0.1, '200': 0.005, '400': 0.1, '403': 0.003 } }
 }
 
 function treeOf(bytes: Buffer): Node | undefined {
