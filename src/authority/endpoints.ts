@@ -12,7 +12,9 @@ import type { Administered } from './organization/administrator.ts'
 import { QUOTE_ENDPOINT } from './joint/quote.ts'
 import { VERDICT_ENDPOINT } from './joint/verdict.ts'
 import { NOTICE } from './organization/notices.ts'
-import { ACTIVITY } from './owner/activity.ts'
+import { LEDGER } from './owner/ledger.ts'
+import { PENDING } from './owner/pending.ts'
+import { RECEIPTS } from './owner/receipts.ts'
 import type { OwnerApi } from './owner/api.ts'
 import { BANNED_ORIGINS } from './owner/banned-origins.ts'
 import { BLOCKED_AGENTS } from './owner/blocked-agents.ts'
@@ -38,7 +40,9 @@ export type Listener = 'public' | 'owner'
 
 /** The owner API. */
 export const OWNER_ENDPOINTS: readonly Endpoint<OwnerApi>[] = [
-  ...ACTIVITY,
+  ...PENDING,
+  ...LEDGER,
+  ...RECEIPTS,
   EVENTS,
   ...TIERS,
   ...POLICIES,

@@ -1,0 +1,75 @@
+/**
+ * What happened to the owner's resources, as she reads it. Contract: "Owner API" (`/owner/ledger`).
+ */
+import { z } from 'zod'
+import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { NUMBERED_PAGE, plainText } from '../../http/pages.ts'
+import { wordsOf } from '../../rules/ledger-words.ts'
+import { searchLedger } from '../../storage/authority/ledger-search.ts'
+import { LEDGER_KINDS, readLedger, type LedgerEntry as LedgerRow } from '../../storage/authority/ledger.ts'
+import { asHandle } from '../../wire/identifiers.ts'
+import type { LedgerEntry } from '../../wire/owner-api.ts'
+import type { OwnerApi } from './api.ts'
+import { OWNER } from './guard.ts'
+import { numberedPage } from './lists.ts'
+
+const text = z.string()
+const count = z.int().min(0)
+const UNIX_SECONDS = z
+  .string()
+  .regex(/^\d{1,12}$/, 'give a Unix time in seconds')
+  .meta({ examples: ['1772443800'] })
+  .transform(Number)
+const LEDGER_ENTRY: z.ZodType<LedgerEntry> = z
+  .looseObject({ seq: count, ts: text, kind: text })
+  .meta({ id: 'LedgerEntry' })
+
+/** The ledger. */
+export const LEDGER: readonly Endpoint<OwnerApi>[] = [
+  endpoint({
+    method: 'get',
+    path: '/owner/ledger',
+    rows: ['owner-ledger'],
+    summary: 'The activity ledger, oldest first unless `first` says otherwise',
+    credential: OWNER,
+    query: NUMBERED_PAGE.extend({
+      handle: plainText(2_048).transform(asHandle).optional(),
+      kind: z.enum(LEDGER_KINDS).optional(),
+      before: NUMBERED_PAGE.shape.after.unwrap().optional(),
+      first: z.enum(['oldest', 'newest']).optional(),
+      since: UNIX_SECONDS.optional(),
+      until: UNIX_SECONDS.optional(),
+      q: plainText(200).optional(),
+    }),
+    answers: {
+      200: {
+        says: 'A page; `next` is the `after` of the following one, or its `before` if the newest come first. A page that is searched by `q`, or from `since` on and before `until` (Unix time in seconds), may be short or empty and still have a next one.',
+        schema: z.object({ entries: z.array(LEDGER_ENTRY), next: count.nullable() }),
+      },
+    },
+    handle: async (api: OwnerApi, request) => {
+      const { since, until, q } = request.query
+      const isSearched = [since, until, q].some(one => one !== undefined)
+      const { items, next } = isSearched
+        ? await searchLedger(api.database.db, request.caller.owner, {
+            ...request.query,
+            words: wordsOf(q ?? ''),
+          })
+        : await numberedPage(api, request, readLedger)
+      return request.answer(200, { entries: items.map(ledgerAnswer), next })
+    },
+  }),
+]
+
+/** Named members come first, so that a member of the same name in the entry's own data never hides them. */
+function ledgerAnswer({ seq, ts, kind, family, handle, data, count }: LedgerRow): LedgerEntry {
+  const named = {
+    seq,
+    ts,
+    kind,
+    ...(family === null ? {} : { family }),
+    ...(handle === null ? {} : { handle }),
+    ...(count === 1 ? {} : { count }),
+  }
+  return { ...named, ...data, ...named }
+}

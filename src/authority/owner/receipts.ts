@@ -1,0 +1,48 @@
+/**
+ * The receipts of the owner's grants, as she reads them. Contract: "Grant answer (beat 4)", "Owner API".
+ */
+import { z } from 'zod'
+import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { NUMBERED_PAGE, plainText } from '../../http/pages.ts'
+import { readReceipts } from '../../storage/authority/receipts.ts'
+import { FAMILY, HANDLE } from '../../wire/documents/names.ts'
+import { asFamily } from '../../wire/identifiers.ts'
+import type { ReceiptRecord } from '../../wire/owner-api.ts'
+import type { OwnerApi } from './api.ts'
+import { OWNER } from './guard.ts'
+import { numberedPage } from './lists.ts'
+
+const text = z.string()
+const count = z.int().min(0)
+const RECEIPT: z.ZodType<ReceiptRecord> = z
+  .object({
+    seq: count,
+    family: FAMILY,
+    jti: text,
+    handle: HANDLE,
+    issued_at: text,
+    receipt: text,
+  })
+  .meta({ id: 'Receipt' })
+
+/** The receipts. */
+export const RECEIPTS: readonly Endpoint<OwnerApi>[] = [
+  endpoint({
+    method: 'get',
+    path: '/owner/receipts',
+    rows: { addedUnder: 'Owner API' },
+    summary: 'What agents signed and what they were granted for it, counter-signed, oldest first',
+    credential: OWNER,
+    query: NUMBERED_PAGE.extend({ family: plainText(200).transform(asFamily).optional() }),
+    answers: {
+      200: {
+        says: 'A page; `next` is the `after` of the following one. `jti` is of the grant.',
+        schema: z.object({ receipts: z.array(RECEIPT), next: count.nullable() }),
+      },
+    },
+    handle: async (api: OwnerApi, request) => {
+      const { items, next } = await numberedPage(api, request, readReceipts)
+      return request.answer(200, { receipts: items, next })
+    },
+  }),
+]
