@@ -45,10 +45,7 @@ type Spender = { client_id: ClientId; generation?: number }
 const consume = (owner: Owner, rpt: Buffer, by: Spender = { client_id: seed.CLIENT_ID }, at = database) =>
   consumeGrant(at.calls, owner, by, rpt)
 
-interface Granted {
-  handle: Handle
-  rpt: Buffer
-}
+type Granted = { handle: Handle; rpt: Buffer }
 
 /** A single-use grant on a connection of its own; on another resource where one is named. */
 async function granted(
