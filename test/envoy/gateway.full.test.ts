@@ -145,17 +145,19 @@ describeWith(await envoy(), 'Envoy and the sidecar', found => {
         { path: '/mcp/alice', headers: json, body: rpc('tools/call', { name: 'nothing' }) },
         403,
       ],
-      ['an unknown method', { path: '/mcp/alice', headers: json, body: rpc('tools/install') }, 403],
+      // An MCP client reads the JSON-RPC error -32601 and goes on.
+      ['an unknown method', { path: '/mcp/alice', headers: json, body: rpc('tools/install') }, 200, -32601],
       [
         'a member named twice',
         { path: '/mcp/alice', headers: json, body: call.replace('"id":1', '"id":1,"id":2') },
         400,
       ],
       ['no body', { path: '/mcp/alice', headers: json }, 400],
-    ] satisfies [string, Sent, number][])('%s', async (_, sent, status) => {
+    ] satisfies [string, Sent, number, number?][])('%s', async (_, sent, status, ...codes) => {
       const before = arrivals().length
       const answer = await send(sent)
       expect({ status: answer.status, body: answer.body }).toMatchObject({ status })
+      for (const code of codes) expect(JSON.parse(answer.body)).toMatchObject({ error: { code } })
       expect(answer.headers).not.toHaveProperty('www-authenticate')
       expect(arrivals().length).toBe(before)
     })
