@@ -127,6 +127,24 @@ export class KeptFamily {
     return this.#written(() => this.#state.keepFamily(this.record.id, this.record))
   }
 
+  /** Writes it in the phase before the phase counts: if that fails, it stays in the phase that it was in. */
+  async keepPhase(phase: Family['phase']): Promise<void> {
+    const before = this.record.phase
+    this.record.phase = phase
+    try {
+      await this.keep()
+    } catch (error) {
+      this.record.phase = before
+      throw error
+    }
+  }
+
+  /** It is in the phase from now on. If that cannot be written to disk, only this process knows of it. */
+  async enterPhase(phase: Family['phase']): Promise<void> {
+    await this.keepPhase(phase).catch(() => undefined)
+    this.record.phase = phase
+  }
+
   /** Removes it for good. */
   drop(): Promise<void> {
     this.#closed = true

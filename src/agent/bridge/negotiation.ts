@@ -4,7 +4,7 @@
  * "Permission ticket", "Agreement (claim_token, beat 3)", "Single-use grant".
  */
 import type { Progress } from '@modelcontextprotocol/client'
-import type { Json, JsonObject } from '../../wire/json.ts'
+import type { Json } from '../../wire/json.ts'
 import type { Challenge } from '../../wire/negotiation.ts'
 import type { TermsTemplate } from '../../wire/terms.ts'
 import { AgentError } from '../agent-error.ts'
@@ -17,7 +17,7 @@ import type { Accepted } from '../receipt.ts'
 import type { Grant } from '../store.ts'
 import { familyId, familyName, isOfOneCall, outcomeUnknown, ownerIn, thrown, type Family } from './family.ts'
 import type { KeptFamily } from './kept-family.ts'
-import type { Ask, Reply } from './questions.ts'
+import type { Ask } from './questions.ts'
 import type { Settled, Stages } from './stage.ts'
 import type { BridgeState, Owner } from './state.ts'
 import type { Offer } from './terms.ts'
@@ -326,8 +326,7 @@ export class Negotiation {
     if (!grant.single_use) return { kind: 'grant', grant, owner }
     // If this is not written to disk, it is only lost with this process: nothing is sent under it before it
     // is written.
-    await this.#note({ name: 'granted', grant }).catch(() => undefined)
-    this.record.phase = { name: 'granted', grant }
+    await this.#kept.enterPhase({ name: 'granted', grant })
     return this.#use(grant, owner)
   }
 
@@ -347,61 +346,27 @@ export class Negotiation {
     if (this.#ending.signal.aborted) throw ended()
     // Under a grant that ended while nobody waited, the call would be refused.
     if (wasLive && !this.#isLive(grant)) return this.#begin(undefined, 1)
-    await this.#note({ name: 'sending', family })
+    await this.#kept.keepPhase({ name: 'sending', family })
     this.#at.move({ ...approved, sent: true })
     const heard: Heard = {
       onProgress: progress => this.#about.onProgress(progress),
-      ask: (params, signal) => this.#ask(params, signal),
+      ask: (params, signal) => this.#at.ask(params, signal),
     }
     const sent = this.#parts.sendOnce(this.record, { grant, profile }, heard)
     const result = await sent.catch(async (error: unknown) => {
-      if (error instanceof AgentError && error.unspent) await this.#takeBack(grant)
+      // The call was not made, and her approval holds: the next caller uses it. If that cannot be written to
+      // disk, a later process still reports the call as sent.
+      if (error instanceof AgentError && error.unspent)
+        await this.#kept.enterPhase({ name: 'granted', grant })
       throw error
     })
     return this.#answered(result, family)
   }
 
-  /** The tool's server asks before it answers: a waiting caller puts the question to a person. */
-  async #ask(params: JsonObject, signal: AbortSignal): Promise<Reply> {
-    const before = this.#at.stage
-    const { promise, resolve } = Promise.withResolvers<Reply>()
-    const given = (): void => resolve({ action: 'cancel' })
-    signal.addEventListener('abort', given, { once: true })
-    this.#at.move({ name: 'asked', question: { id: crypto.randomUUID(), params, signal, answer: resolve } })
-    try {
-      return await promise
-    } finally {
-      signal.removeEventListener('abort', given)
-      this.#at.move(before)
-    }
-  }
-
   /** The answer came: waiting callers get it even if it cannot be written to disk. */
   async #answered(result: Json, family: string): Promise<Extract<Settled, { kind: 'answer' }>> {
-    await this.#note({ name: 'answered', result, family }).catch(() => undefined)
-    this.record.phase = { name: 'answered', result, family }
+    await this.#kept.enterPhase({ name: 'answered', result, family })
     return { kind: 'answer', result, family }
-  }
-
-  /**
-   * The call was not made, and her approval holds: the next caller uses it. If that cannot be written to
-   * disk, a later process still reports the call as sent.
-   */
-  async #takeBack(grant: Grant): Promise<void> {
-    await this.#note({ name: 'granted', grant }).catch(() => undefined)
-    this.record.phase = { name: 'granted', grant }
-  }
-
-  /** Writes the phase to disk before it counts: if that fails, nothing was begun. */
-  async #note(phase: Family['phase']): Promise<void> {
-    const before = this.record.phase
-    this.record.phase = phase
-    try {
-      await this.#kept.keep()
-    } catch (error) {
-      this.record.phase = before
-      throw error
-    }
   }
 
   #tellWaiting({ kind, signed }: WaitingRequest, { owner }: Owner): void {

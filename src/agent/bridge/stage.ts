@@ -2,11 +2,11 @@
  * Owns the stage of a negotiation, and who is notified when it changes. Contract: "Permission ticket" (its
  * states, as a client of the bridge meets them).
  */
-import type { Json } from '../../wire/json.ts'
+import type { Json, JsonObject } from '../../wire/json.ts'
 import type { AgentError } from '../agent-error.ts'
 import type { WaitingRequest } from '../negotiate.ts'
 import type { Grant } from '../store.ts'
-import type { Question } from './questions.ts'
+import type { Question, Reply } from './questions.ts'
 import type { Owner } from './state.ts'
 import type { Offer } from './terms.ts'
 
@@ -44,6 +44,24 @@ export class Stages {
   move(stage: Stage): void {
     this.#stage = stage
     this.changed()
+  }
+
+  /**
+   * The tool's server asks before it answers: a waiting caller puts the question to a person. Afterwards the
+   * stage is what it was before. Resolves with `cancel` when the signal says so; never rejects.
+   */
+  async ask(params: JsonObject, signal: AbortSignal): Promise<Reply> {
+    const before = this.#stage
+    const { promise, resolve } = Promise.withResolvers<Reply>()
+    const cancel = (): void => resolve({ action: 'cancel' })
+    signal.addEventListener('abort', cancel, { once: true })
+    this.move({ name: 'asked', question: { id: crypto.randomUUID(), params, signal, answer: resolve } })
+    try {
+      return await promise
+    } finally {
+      signal.removeEventListener('abort', cancel)
+      this.move(before)
+    }
   }
 
   /** Something else that somebody waits for may have changed. */
