@@ -19,6 +19,7 @@ import { asOwner, type Owner } from '../../wire/identifiers.ts'
 import { NAME_PATTERN } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { FAMILY, HANDLE } from '../../wire/documents/names.ts'
+import { ADMINISTERED_ITEM, type AdministeredItem } from '../../wire/documents/pending-item.ts'
 import { ORGANIZATION_ADMINISTRATOR, type Administered } from './administrator.ts'
 
 export const ADMINISTERED_ROWS = {
@@ -33,36 +34,6 @@ export const ONE_OWNER = {
 const text = z.string()
 const maybe = text.nullable()
 const count = z.int().min(0)
-const record = z.looseObject({})
-
-/** Leaves out what is hers alone: her rules, what she knows about the agent, her names for her tiers. */
-const ITEM = z
-  .strictObject({
-    family: FAMILY,
-    kind: z.enum(['connection', 'operation']),
-    tier: text,
-    resource_id: text,
-    purpose: text,
-    operation: z.object({ tool: text, params: record }).nullable(),
-    reason: maybe,
-    mission: z.object({ approver: text, s256: text }).nullable(),
-    prohibited: text.array(),
-    enforced: record,
-    expires_in: count,
-    identity: z.strictObject({
-      kind: z.enum(['pseudonymous', 'identified']),
-      client_id: maybe,
-      signature_agent: maybe,
-      operator: maybe,
-      operator_name: maybe,
-      introduced_by: HANDLE.nullable(),
-    }),
-    handle: HANDLE,
-    assurance: z.strictObject({ binding: count, provenance: count, accountability: count }),
-    organization: z.unknown(),
-    requested_at: text,
-  })
-  .meta({ id: 'AdministeredItem' })
 
 const CONNECTION = z
   .strictObject({
@@ -111,7 +82,7 @@ export const ADMINISTERED: readonly Endpoint<Administered>[] = [
     path: '/org/admin/{owner}/pending',
     summary: 'Requests for what the organization governs that wait for the member',
     says: 'Oldest first, without how she judges; Link rel=next if there are more.',
-    item: ITEM,
+    item: ADMINISTERED_ITEM,
     list: async (db, owner, page) =>
       (await listGovernedPending(db, owner, page)) ??
       refuse('invalid_request', 'Give as `after` the family of an item of your list, or leave it out.'),
@@ -192,7 +163,7 @@ function administeredList<Key extends string, Row extends Record<Key, string>, I
 }
 
 /** Lists each member, so that a member that is added to her item does not appear here automatically. */
-function shownItem({ family, kind, handle, requested_at, item }: PendingRow): z.output<typeof ITEM> {
+function shownItem({ family, kind, handle, requested_at, item }: PendingRow): AdministeredItem {
   const { tier, resource_id, purpose, operation, reason, mission, prohibited, enforced, expires_in } = item
   const { client_id, signature_agent, operator, operator_name, introduced_by, kind: known } = item.identity
   const { binding, provenance, accountability } = item.assurance
@@ -202,7 +173,7 @@ function shownItem({ family, kind, handle, requested_at, item }: PendingRow): z.
     tier,
     resource_id,
     purpose,
-    operation: operation as z.output<typeof ITEM>['operation'],
+    operation,
     reason,
     mission,
     prohibited,

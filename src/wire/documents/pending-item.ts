@@ -1,7 +1,8 @@
 /**
  * Owns a request that waits for the owner as she is shown it, for the authority that answers and describes it
- * and for her clients. Contract: "Permission ticket" (awaiting-owner), "Owner API" (`/owner/pending`). A
- * reader keeps unknown members. Times are ISO 8601.
+ * and for her clients, and what an administrator of her organization is shown of it. Contract: "Permission
+ * ticket" (awaiting-owner), "Owner API" (`/owner/pending`), "Organization membership, on the member's
+ * authorization server" (`/org/admin/{owner}/pending`). A reader keeps unknown members. Times are ISO 8601.
  */
 import { z } from 'zod'
 import type { DecisionItem } from '../decision-item.ts'
@@ -18,18 +19,10 @@ const parameters: z.ZodType = record
 /** In the form of src/wire/decision-item.ts. What is hashed is never rebuilt from a description. */
 const DECISION_ITEM = z.custom<DecisionItem>(isJsonObject).meta({ type: 'object' })
 
-/** A first contact (`connection`), one operation, or a request for something that she holds jointly. */
-const PENDING = z.object({
+/** What both are shown of a request. */
+const REQUEST = {
   family: FAMILY,
-  kind: z.enum(['connection', 'operation', 'joint']),
-  /** Only for `joint`: the account, how many must agree, and who else is asked. */
-  account: text.optional(),
-  rule: z
-    .object({ kind: z.enum(['all', 'any', 'threshold']), threshold: count, total_weight: count })
-    .optional(),
-  holders: z.array(z.object({ owner: text, issuer: text, weight: count })).optional(),
   tier: text,
-  tier_name: text,
   resource_id: text,
   purpose: text,
   operation: z.object({ tool: text, params: parameters }).nullable(),
@@ -43,17 +36,34 @@ const PENDING = z.object({
   enforced: record,
   /** Seconds that a grant would live. */
   expires_in: count,
-  /** The caller, as far as it is known; `operator` is an origin, which attests it. */
-  identity: z.object({
-    kind: z.enum(['pseudonymous', 'identified']),
-    client_id: maybe,
-    signature_agent: maybe,
-    operator: maybe,
-    operator_name: maybe,
-    introduced_by: HANDLE.nullable(),
-  }),
   handle: HANDLE,
-  assurance: z.object({ binding: count, provenance: count, accountability: count }),
+  requested_at: text,
+}
+
+/** The caller, as far as it is known; `operator` is an origin, which attests it. */
+const IDENTITY = z.object({
+  kind: z.enum(['pseudonymous', 'identified']),
+  client_id: maybe,
+  signature_agent: maybe,
+  operator: maybe,
+  operator_name: maybe,
+  introduced_by: HANDLE.nullable(),
+})
+const ASSURANCE = z.object({ binding: count, provenance: count, accountability: count })
+
+/** A first contact (`connection`), one operation, or a request for something that she holds jointly. */
+const PENDING = z.object({
+  ...REQUEST,
+  kind: z.enum(['connection', 'operation', 'joint']),
+  /** Only for `joint`: the account, how many must agree, and who else is asked. */
+  account: text.optional(),
+  rule: z
+    .object({ kind: z.enum(['all', 'any', 'threshold']), threshold: count, total_weight: count })
+    .optional(),
+  holders: z.array(z.object({ owner: text, issuer: text, weight: count })).optional(),
+  tier_name: text,
+  identity: IDENTITY,
+  assurance: ASSURANCE,
   assurance_notes: z.array(text),
   because: z.array(text),
   /** Only for `connection`: tiers that could let the agent through unasked once she has let it in. */
@@ -62,7 +72,6 @@ const PENDING = z.object({
   organization: z
     .object({ issuer: text, org: text, name: text, effect: text, because: z.array(text) })
     .nullable(),
-  requested_at: text,
   /** The record that a decision is bound to, and its hash. */
   item: DECISION_ITEM,
   item_s256: text,
@@ -95,3 +104,18 @@ export type WholePendingItem = z.output<typeof WHOLE_PENDING>
 /** As they are described: with members that are not named here. */
 export const PENDING_ITEM: z.ZodType<PendingItem> = PENDING.loose().meta({ id: 'PendingItem' })
 export const WHOLE_PENDING_ITEM: z.ZodType<WholePendingItem> = WHOLE_PENDING.loose()
+
+/**
+ * As an administrator of the organization is shown it, and nothing else: what is hers alone is left out, such
+ * as her rules, what she knows about the agent, and her names for her tiers.
+ */
+export const ADMINISTERED_ITEM = z
+  .strictObject({
+    ...REQUEST,
+    kind: z.enum(['connection', 'operation']),
+    identity: IDENTITY.strict(),
+    assurance: ASSURANCE.strict(),
+    organization: z.unknown(),
+  })
+  .meta({ id: 'AdministeredItem' })
+export type AdministeredItem = z.output<typeof ADMINISTERED_ITEM>
