@@ -77,3 +77,14 @@ export interface SignedGrant {
   /** Seconds since the epoch. */
   expiresAt: number
 }
+
+/** What every issuer keeps of a grant. */
+export interface GrantRecord {
+  /** The RPT's claims, and whatever else introspection is to tell. */
+  claims: GrantClaims
+  client_id: ClientId
+  aud: string
+  single_use: boolean
+  consumed: boolean
+  expired: boolean
+}

@@ -6,7 +6,7 @@
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'
-import type { GrantClaims } from '../rules/grant-content.ts'
+import type { GrantRecord } from '../rules/grant-content.ts'
 import { consumeError, livenessReason, type GrantEnd, type LivenessFacts } from '../rules/liveness.ts'
 import { sha256 } from '../wire/encoding.ts'
 import { LEASE_ID, LEASE_MS } from '../wire/leases.ts'
@@ -16,7 +16,6 @@ import { verifyRpt } from '../wire/tokens.ts'
 import type { Issuer } from './issuer.ts'
 import { invalidPat, PAT, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
 import type { OnBehalfOf, ResourceServer } from './resource-servers.ts'
-import type { ClientId } from '../wire/identifiers.ts'
 
 /** What is asked about (RFC 7662 §2.1). */
 export const TOKEN_QUERY = z.object({
@@ -45,14 +44,7 @@ export interface GrantReading {
   /** Who asks, as recorded now. */
   server: Pick<ResourceServer, 'status' | 'generation' | 'resource_uri'>
   /** The grant of the asked owner; for which resource server it is, is looked at here. */
-  grant?: {
-    /** The RPT's claims, and whatever else introspection is to tell. */
-    claims: GrantClaims
-    client_id: ClientId
-    aud: string
-    single_use: boolean
-    consumed: boolean
-    expired: boolean
+  grant?: GrantRecord & {
     /** The reason why it ended before its time; null: none. */
     ended: GrantEnd | null
     /** Whoever ends it asks the sidecar that asked; left out: he does not. */

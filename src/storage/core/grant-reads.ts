@@ -2,7 +2,7 @@
  * Batches reads of grants that resource servers ask about: those of one owner that are asked for at the same
  * time go to Postgres as one statement. Contract: "Grant (RPT) liveness".
  */
-import type { GrantClaims } from '../../rules/grant-content.ts'
+import type { GrantClaims, GrantRecord } from '../../rules/grant-content.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
 import { gatheringOf, READS_AT_ONCE, TOGETHER_MAX } from './batch.ts'
 import { TAKES_NO_WRITES, takesNoWrites } from './connection.ts'
@@ -16,16 +16,6 @@ export interface GrantQuestion {
   rptSha256: Buffer
   /** The lease that the asking sidecar names; only if `read` takes it. */
   lease?: string
-}
-
-/** What every party keeps of a grant. */
-export interface GrantRecord {
-  claims: GrantClaims
-  client_id: ClientId
-  aud: string
-  single_use: boolean
-  consumed: boolean
-  expired: boolean
 }
 
 /** The asking server as recorded now, and the grant, if there is one. */

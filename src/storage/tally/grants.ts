@@ -3,14 +3,13 @@
  * (RPT) liveness", "Single-use grant".
  */
 import { sql } from 'kysely'
-import type { GrantContent, SignedGrant } from '../../rules/grant-content.ts'
+import type { GrantContent, GrantRecord, SignedGrant } from '../../rules/grant-content.ts'
 import type { ClientId, Family, Owner } from '../../wire/identifiers.ts'
 import { ASKED_FEW, ownedBy } from '../core/batch.ts'
 import {
   GRANT_COLUMNS,
   grantReads,
   recordsOf,
-  type GrantRecord,
   type GrantRecords,
   type GrantRow,
 } from '../core/grant-reads.ts'

@@ -3,6 +3,7 @@
  * "Grant (RPT) liveness".
  */
 import { sql } from 'kysely'
+import type { GrantRecord } from '../../../rules/grant-content.ts'
 import type { ClientId, Family, Handle, Owner } from '../../../wire/identifiers.ts'
 import { ownedBy } from '../../core/batch.ts'
 import { prepared, type Runner } from '../../core/database.ts'
@@ -11,7 +12,6 @@ import {
   grantReads,
   recordsOf,
   type GrantQuestion,
-  type GrantRecord,
   type GrantRecords,
   type GrantRow,
 } from '../../core/grant-reads.ts'
