@@ -4,15 +4,13 @@
  */
 import { readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { freePorts } from '../../src/dev/ports.ts'
 import { signClearance, type ClearanceClaims } from '../../src/wire/clearance.ts'
 import { s256 } from '../../src/wire/encoding.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateJwk } from '../../src/wire/keys.ts'
 import { row } from '../support/contract-row.ts'
+import { startDoorStand } from '../support/door-stand.ts'
 import { dueAtOnce, lastAnsweredEarlier } from '../support/due.ts'
-import { startMembershipStand } from '../support/membership.ts'
 import { askAdmin } from '../support/organization-admin.ts'
-import { startOrganizationDoor } from '../support/organization-door.ts'
 import { startedOnce } from '../support/started.ts'
 import {
   decide,
@@ -29,18 +27,9 @@ const DECISION = '/decision'
 const UNMET = [403, 'request_denied', 'clearance_unmet']
 
 const stand = startedOnce(async () => {
-  const [port] = await freePorts(1)
-  const started = await startMembershipStand({ listen: `127.0.0.1:${port}` })
-  const door = await startOrganizationDoor(
-    Number(new URL(started.issuer).port),
-    () => `http://127.0.0.1:${port}`,
-  )
+  const started = await startDoorStand()
   await started.joined()
-  const close = async (): Promise<void> => {
-    door.close()
-    await started.close()
-  }
-  return { ...started, door, close }
+  return started
 })
 
 interface Known {

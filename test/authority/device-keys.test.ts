@@ -1,25 +1,12 @@
 /** An owner's device keys: contract, "Authentication" (each sufficient, each revocable on its own). */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { describe, expect, it } from 'vitest'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
 import { parsePinnedKeys } from '../../src/wire/pinned-keys.ts'
-import type { OwnerCall, TestOwner } from '../support/authority.ts'
-import { addKey, newcomer, PENDING, removeKey } from '../support/owner-credentials.ts'
-import { startRealmAuthority, type RealmAuthority } from '../support/realm-authority.ts'
+import type { OwnerCall } from '../support/authority.ts'
+import { addKey, newcomer, newcomerStand, PENDING, removeKey } from '../support/owner-credentials.ts'
 
-let both: RealmAuthority
-/** Alice, as each test finds her: with the device key of the provisioning file and no other credential. */
-let alice: TestOwner
-beforeAll(async () => {
-  both = await startRealmAuthority({ owners: ['alice', 'bea'] })
-})
-afterAll(() => both.close())
-beforeEach(async () => {
-  alice = await newcomer(both)
-})
-
+const { both, alice, as, call } = newcomerStand()
 const newKey = () => importPrivateJwk(generatePrivateJwk())
-const as = (key: PrivateKey): TestOwner => ({ ...alice, key })
-const call = (owner: TestOwner, request: OwnerCall) => both.authority.call(owner, request)
 
 describe('Device keys', () => {
   it('are many, each named; a key added by another one suffices at once', async () => {

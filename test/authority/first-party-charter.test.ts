@@ -5,10 +5,8 @@
  */
 import { sql } from 'kysely'
 import { afterEach, describe, expect, it } from 'vitest'
-import { freePorts } from '../../src/dev/ports.ts'
-import { startMembershipStand } from '../support/membership.ts'
+import { startDoorStand } from '../support/door-stand.ts'
 import { newKey, startIssuer } from '../support/operators.ts'
-import { startOrganizationDoor } from '../support/organization-door.ts'
 import { startedOnce } from '../support/started.ts'
 import { decide, denyAll, testAgent, type TestAgent } from '../support/test-agent.ts'
 
@@ -17,22 +15,15 @@ const REFUSED = [403, 'request_denied', 'not_delegated']
 
 const stand = startedOnce(async () => {
   const issuer = await startIssuer()
-  const [port] = await freePorts(1)
-  const started = await startMembershipStand({
-    listen: `127.0.0.1:${port}`,
+  const started = await startDoorStand({
     charter: {
       roles: { staff: { name: 'Staff', grants: ['alice/portfolio'], delegation: 'first-party-only' } },
     },
     authority: { environment: { UMA_AS_AGENT_ISSUERS: issuer.iss } },
   })
-  const door = await startOrganizationDoor(
-    Number(new URL(started.issuer).port),
-    () => `http://127.0.0.1:${port}`,
-  )
   await started.joined()
-  door.instead('/decision', () => ({ status: 200, body: ALLOWED }))
+  started.door.instead('/decision', () => ({ status: 200, body: ALLOWED }))
   const close = async (): Promise<void> => {
-    door.close()
     await Promise.all([started.close(), issuer.close()])
   }
   return { ...started, subjects: issuer, close }

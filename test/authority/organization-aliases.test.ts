@@ -5,38 +5,21 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
-import { freePorts } from '../../src/dev/ports.ts'
 import { signJws } from '../../src/wire/jws.ts'
 import { importPrivateJwk, type PrivateJwk } from '../../src/wire/keys.ts'
 import { ALIAS, TYP, WELL_KNOWN } from '../../src/wire/names.ts'
 import { exchange, startTestAuthority } from '../support/authority.ts'
+import { startDoorStand, type DoorStand } from '../support/door-stand.ts'
 import { discoveryOf, startHostile, type HostileOrganization } from '../support/hostile-organization.ts'
-import { startMembershipStand, type MembershipStand } from '../support/membership.ts'
-import { startOrganizationDoor, type OrganizationDoor } from '../support/organization-door.ts'
+import type { MembershipStand } from '../support/membership.ts'
 import { startedOnce } from '../support/started.ts'
 import { testAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 
-/** With a door in front of the organization, which can say of a member what a test makes it say. */
-async function start(
+const start = (
   environment: Record<string, string>,
   organization: Record<string, string> = {},
-): Promise<AliasStand> {
-  const [port] = await freePorts(1)
-  const stand = await startMembershipStand({
-    listen: `127.0.0.1:${port}`,
-    organization,
-    authority: { environment },
-  })
-  const at = Number(new URL(stand.issuer).port)
-  const door = await startOrganizationDoor(at, () => `http://127.0.0.1:${port}`)
-  const close = async (): Promise<void> => {
-    door.close()
-    await stand.close()
-  }
-  return { ...stand, door, close }
-}
-type AliasStand = MembershipStand & { door: OrganizationDoor }
+): Promise<DoorStand> => startDoorStand({ organization, authority: { environment } })
 
 const { noticeTyp, organizationAdminTyp, clearanceTyp } = ALIAS
 const plain = startedOnce(() => start({}))
@@ -82,7 +65,7 @@ async function administering(stand: MembershipStand, typ: string): Promise<numbe
 }
 
 /** What an agent is told of her own resource that asks for a clearance, attested under this `typ`. */
-async function cleared(stand: AliasStand, typ: string): Promise<string> {
+async function cleared(stand: DoorStand, typ: string): Promise<string> {
   const json = { clearance: { level: ['high'] } }
   await stand.authority.call(stand.alice, { method: 'PUT', target: '/owner/policies/statements', json })
   const clearance = await signed(stand, typ, { org: 'acme', clearance: { level: 'high' } })

@@ -4,10 +4,9 @@
  * widen).
  */
 import { afterEach, describe, expect, it } from 'vitest'
-import { freePorts } from '../../src/dev/ports.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
-import { startMembershipStand } from '../support/membership.ts'
-import { startOrganizationDoor, type Instead } from '../support/organization-door.ts'
+import { startDoorStand } from '../support/door-stand.ts'
+import type { Instead } from '../support/organization-door.ts'
 import { startedOnce } from '../support/started.ts'
 import {
   decide,
@@ -22,18 +21,9 @@ const DECISION = '/decision'
 const CLEARANCE = '/member/clearance'
 
 const stand = startedOnce(async () => {
-  const [port] = await freePorts(1)
-  const started = await startMembershipStand({ listen: `127.0.0.1:${port}` })
-  const door = await startOrganizationDoor(
-    Number(new URL(started.issuer).port),
-    () => `http://127.0.0.1:${port}`,
-  )
+  const started = await startDoorStand()
   await started.joined()
-  const close = async (): Promise<void> => {
-    door.close()
-    await started.close()
-  }
-  return { ...started, door, close }
+  return started
 })
 
 const says = (changes: object): Instead => {

@@ -3,7 +3,7 @@
  * its own), "Events".
  */
 import { sql } from 'kysely'
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { changeAs, type OwnerCredential } from '../../src/authority/owner/guard.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
@@ -12,28 +12,24 @@ import { deleteLogin, loginId } from '../../src/storage/authority/logins.ts'
 import { revokeDeviceKey } from '../../src/storage/authority/device-keys.ts'
 import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { EventStreamReader, type ServerSentEvent } from '../../src/wire/event-stream.ts'
-import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
-import { startTestAuthority, type OwnerCall, type Reply, type TestOwner } from '../support/authority.ts'
-import { addKey, addLogin, newcomer, PENDING, removeKey, removeLogin } from '../support/owner-credentials.ts'
-import { realmEnvironment, startRealmAuthority, type RealmAuthority } from '../support/realm-authority.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { startTestAuthority, type OwnerCall, type Reply } from '../support/authority.ts'
+import {
+  addKey,
+  addLogin,
+  newcomer,
+  newcomerStand,
+  PENDING,
+  removeKey,
+  removeLogin,
+} from '../support/owner-credentials.ts'
+import { realmEnvironment } from '../support/realm-authority.ts'
 import * as seed from '../support/seed.ts'
 
 const WAIT = { timeout: 60_000, interval: 10 }
 
-let both: RealmAuthority
-/** Alice, as each test finds her: with the device key of the provisioning file and no other credential. */
-let alice: TestOwner
-beforeAll(async () => {
-  both = await startRealmAuthority({ owners: ['alice', 'bea'] })
-})
-afterAll(() => both.close())
-beforeEach(async () => {
-  alice = await newcomer(both)
-})
-
+const { both, alice, as, call } = newcomerStand()
 const newKey = () => importPrivateJwk(generatePrivateJwk())
-const as = (key: PrivateKey): TestOwner => ({ ...alice, key })
-const call = (owner: TestOwner, request: OwnerCall) => both.authority.call(owner, request)
 const accessToken = async (subject: string) => (await both.realm.login(subject)).access_token
 
 describe('Logins', () => {
@@ -143,12 +139,12 @@ describe('The last credential', () => {
 
   it('is one of two that remove each other at once: one stays', async () => {
     for (let round = 0; round < 5; round++) {
-      alice = await newcomer(both)
+      const laptop = await newcomer(both)
       const phone = newKey()
-      await call(alice, addKey(phone))
+      await call(laptop, addKey(phone))
       const replies = await Promise.all([
-        call(alice, removeKey(phone)),
-        call(as(phone), removeKey(alice.key)),
+        call(laptop, removeKey(phone)),
+        call({ ...laptop, key: phone }, removeKey(laptop.key)),
       ])
       expect(replies.map(({ status }) => status).sort()).toEqual([200, 401])
     }

@@ -1,13 +1,15 @@
 /**
- * Owns what tests of an owner's device keys and logins ask: the requests that add and remove them, and an
- * owner with one key.
+ * Owns what tests of an owner's device keys and logins ask: the requests that add and remove them, and
+ * owners with one key.
  */
+import { beforeEach } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { insertDeviceKey } from '../../src/storage/authority/device-keys.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import type { OwnerCall, TestOwner } from './authority.ts'
-import type { RealmAuthority } from './realm-authority.ts'
+import { startRealmAuthority, type RealmAuthority } from './realm-authority.ts'
 import { seedOwner } from './seed.ts'
+import { nowIn, startedOnce } from './started.ts'
 
 /** A request that any credential of the owner suffices for. */
 export const PENDING: OwnerCall = { target: '/owner/pending' }
@@ -35,4 +37,20 @@ export async function newcomer({ authority }: RealmAuthority): Promise<TestOwner
   const row = { owner, kid: key.thumbprint, jwk: publicJwk(key), name: 'laptop' }
   await inTransaction(authority.database.db, tx => insertDeviceKey(tx, row))
   return { ...authority.alice, owner, key }
+}
+
+/**
+ * Registers the hooks of a suite. `alice` is another owner for each test: with one device key, called laptop,
+ * and no other credential.
+ */
+export function newcomerStand() {
+  const both = startedOnce(() => startRealmAuthority({ owners: ['alice', 'bea'] }))
+  const holder: { current?: TestOwner } = {}
+  beforeEach(async () => {
+    holder.current = await newcomer(both)
+  })
+  const alice = nowIn(holder)
+  const as = (key: PrivateKey): TestOwner => ({ ...alice, key })
+  const call = (owner: TestOwner, request: OwnerCall) => both.authority.call(owner, request)
+  return { both, alice, as, call }
 }
