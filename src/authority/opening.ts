@@ -106,6 +106,14 @@ export async function openCells(config: AuthorityConfig, opening: Opening): Prom
   })
 }
 
+/** The value of something in each cell. */
+export function each<T>(
+  { all }: Cells<AuthorityCell>,
+  of: (cell: AuthorityCell) => T,
+): ReadonlyMap<AuthorityCell, T> {
+  return new Map(all.map(cell => [cell, of(cell)]))
+}
+
 /** The owners of the provisioning file who are in another cell than the directory's. */
 async function readElsewhere(
   { cells = [], owners }: AuthorityConfig,

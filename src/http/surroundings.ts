@@ -19,18 +19,17 @@ export interface SurroundingsOptions {
   closers: (() => Promise<void>)[]
 }
 
-/** Opens them as configured; undefined members of the configuration are switched off. */
+/** Undefined members are switched off. */
+export interface SurroundingsConfig {
+  tls: (Pick<CertificateOptions, 'files'> & { initial: ServerTls }) | undefined
+  traces: TraceExport | undefined
+  /** How long a connection may be idle between two requests. */
+  idleSeconds: number
+}
+
+/** Opens them as configured. */
 export async function openSurroundings(
-  {
-    tls,
-    traces,
-    idleSeconds,
-  }: {
-    tls: (Pick<CertificateOptions, 'files'> & { initial: ServerTls }) | undefined
-    traces: TraceExport | undefined
-    /** How long a connection may be idle between two requests. */
-    idleSeconds: number
-  },
+  { tls, traces, idleSeconds }: SurroundingsConfig,
   { said, metrics, closers }: SurroundingsOptions,
 ): Promise<HttpServerOptions> {
   const tracing = traces === undefined ? undefined : await openTracing(traces, countFailures(metrics))
@@ -60,14 +59,13 @@ export function warnOfExposure(
   {
     devLoopback,
     tls,
-    listen,
-    secondListen,
+    exposed,
     prefix,
   }: {
     devLoopback: boolean
     tls: object | undefined
-    listen: ListenAddress
-    secondListen: ListenAddress
+    /** The addresses of the listeners that others may reach. */
+    exposed: readonly ListenAddress[]
     /** Takes the names of the settings, one of which would name a certificate. */
     prefix: string
   },
@@ -77,7 +75,7 @@ export function warnOfExposure(
       'UMA_DEV_LOOPBACK IS ON: http and loopback addresses are admitted. Never run like this where others can reach it.',
     )
   if (tls !== undefined) return
-  for (const address of [listen, secondListen]) {
+  for (const address of exposed) {
     if (!isLocalAddress(address))
       log.warn(
         { address: formatListenAddress(address) },

@@ -1,0 +1,92 @@
+/**
+ * Owns the background work of an authority: what it does without being asked. Contract: "Parties" (owner's
+ * authorization server), "Limits", "Registry materialization".
+ */
+import type { AuthorityConfig } from '../config.ts'
+import type { RequestObserver } from '../http/metrics.ts'
+import { createOutbound } from '../http/outbound.ts'
+import { warnOfDifferences } from './administration/differences.ts'
+import type { Cells } from './cells/cells.ts'
+import type { Authority } from './context.ts'
+import { startWithdrawals } from './joint/withdrawals.ts'
+import { startDelivery, type CountNotification } from './notifications/delivery.ts'
+import type { Notifier } from './notifications/sending.ts'
+import { each, type AuthorityCell } from './opening.ts'
+import { startCalls } from './organization/calls.ts'
+import { startCompliance } from './organization/compliance.ts'
+import { startDocuments } from './organization/documents.ts'
+import { startViews } from './organization/views.ts'
+import { reportLeases, type ReportOptions } from './protection/lease-reports.ts'
+import { createLeaseStreams, type LeaseStreams } from './protection/lease-streams.ts'
+import { startLeaseSweep } from './protection/lease-sweep.ts'
+import { startSecurityLog, type SecurityLogOptions } from './security-log.ts'
+import { startSweeper } from './sweeper.ts'
+
+/** What is swept, and what is sent to organizations and tallies, for the owners of one authority. */
+export function dutiesOf(
+  authority: Authority,
+  { config, localClock }: { config: AuthorityConfig; localClock: () => number },
+) {
+  const { sweepSeconds: pauseSeconds, retentionSeconds: retention } = config
+  const messages = [startDocuments, startCalls, startViews, startCompliance, startWithdrawals]
+  return [
+    () => startSweeper(authority, { pauseSeconds, localClock, retention }),
+    ...messages.map(start => () => start(authority)),
+  ]
+}
+
+/**
+ * Notifies owners, if there is a key for it. It uses connections of its own, so a silent endpoint holds no
+ * connection that others need.
+ */
+export function startNotifying(
+  { notificationKey: key, issuer, devLoopback }: AuthorityConfig,
+  authority: Authority,
+  of: Pick<Notifier, 'page'> & { count: CountNotification; closers: (() => Promise<void>)[] },
+): Notifier | undefined {
+  if (key === undefined) return undefined
+  const { page, count, closers } = of
+  const outbound = createOutbound({ devLoopback, publicOnly: true })
+  closers.push(() => outbound.close())
+  const notifier = { key, issuer, outbound, now: () => authority.now(), page }
+  const delivery = startDelivery({ ...authority, notifier, count })
+  closers.push(() => delivery.stop())
+  return notifier
+}
+
+/** Lets sidecars listen for the end of leases, also if this replica gives none, because others may. */
+export function startLeases(
+  cells: Cells<AuthorityCell>,
+  of: Omit<ReportOptions, 'streams'> & { config: AuthorityConfig; closers: (() => Promise<void>)[] },
+): ReadonlyMap<AuthorityCell, LeaseStreams> {
+  const { config, closers, ...told } = of
+  const all = each(cells, ({ authority }) => {
+    const streams = createLeaseStreams(authority, { streamsMax: config.leaseStreamsMax })
+    const sweep = startLeaseSweep(authority, streams)
+    closers.push(() => sweep.stop())
+    return streams
+  })
+  const databases = cells.all.map(({ database }) => database.db)
+  reportLeases(databases, { ...told, streams: [...all.values()] })
+  return all
+}
+
+/** Logs security events of every cell. @returns what observes the answers of all listeners. */
+export function startSecurityLogs(
+  { all }: Cells<AuthorityCell>,
+  options: SecurityLogOptions,
+): RequestObserver {
+  const [answered] = all.map(({ database }) => startSecurityLog(database.db, options))
+  return answered!
+}
+
+/**
+ * Pulls what resource servers publish, and compares the owners with the provisioning file. Nobody waits for
+ * either.
+ */
+export function startRegistries({ all }: Cells<AuthorityCell>, closers: (() => Promise<void>)[]): void {
+  for (const { authority, owners } of all) {
+    authority.registry.start()
+    closers.push(warnOfDifferences(authority, owners))
+  }
+}
