@@ -10,6 +10,7 @@ import { signatureBase } from '../http/signed-request.ts'
 import { onBehalfOf } from '../storage/core/shares.ts'
 import { createPatGuard } from '../surface/pat-guard.ts'
 import { SURFACE } from '../surface/surface.ts'
+import { PollPlaces } from '../surface/token/poll-places.ts'
 import type { Cells } from './cells/cells.ts'
 import type { Authority } from './context.ts'
 import {
@@ -82,10 +83,12 @@ export function publicRoutes(
   const { authority } = cells.home
   const authorities = each(cells, cell => cell.authority)
   const base = signatureBase(authority.issuer)
+  const leases = streams !== undefined
+  const pollPlaces = new PollPlaces()
   const owners = cells.all.length === 1 ? undefined : ownersOf(cells.home.database)
   cells.serve(
     app,
-    each(cells, cell => surfaceOf(cell.authority, { ownerUrl, owners, leases: streams !== undefined })),
+    each(cells, cell => surfaceOf(cell.authority, { ownerUrl, owners, leases, pollPlaces })),
     SURFACE,
   )
   if (streams !== undefined) leaseRoutes(app, cells, streams)

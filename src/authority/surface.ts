@@ -7,6 +7,7 @@ import { createPatGuard } from '../surface/pat-guard.ts'
 import type { Surface } from '../surface/surface.ts'
 import type { TermsSource } from '../surface/terms.ts'
 import { issuePat } from '../surface/token/client-credentials.ts'
+import type { PollPlaces } from '../surface/token/poll-places.ts'
 import { negotiate } from '../surface/token/ticket-grant.ts'
 import { authorizationServerMetadata } from '../wire/authorization-server-metadata.ts'
 import { AUTHORITY_PATH } from '../wire/names.ts'
@@ -19,7 +20,7 @@ import { termsSource } from './terms-source.ts'
 
 /**
  * The surface of an authority; `ownerUrl` is where its owners reach theirs, `owners` lists those of all
- * cells if there are several, `leases` says whether it gives any.
+ * cells if there are several, `leases` says whether it gives any, `pollPlaces` are those of all cells.
  */
 export function surfaceOf(
   authority: Authority,
@@ -27,7 +28,13 @@ export function surfaceOf(
     ownerUrl,
     owners,
     leases = false,
-  }: { ownerUrl: string; owners?: TermsSource['owners'] | undefined; leases?: boolean },
+    pollPlaces,
+  }: {
+    ownerUrl: string
+    owners?: TermsSource['owners'] | undefined
+    leases?: boolean
+    pollPlaces: PollPlaces
+  },
 ): Surface {
   const { issuer, specNs, aliases, database, limits, clock } = authority
   const { pollSeconds, reasonBytesMax, patSeconds, ticketSeconds } = limits
@@ -40,6 +47,7 @@ export function surfaceOf(
     decisions: decisionsOf(authority),
     identities: identitiesOf(authority),
     pollSeconds,
+    pollPlaces,
     reasonBytesMax,
   }
   const pats = { signer: authority, onBehalfOf, servers, proofs: signatureProofs(authority), patSeconds }

@@ -17,6 +17,7 @@ import type { ResourceServers, ResourceServersByOrigin } from '../surface/resour
 import type { Surface } from '../surface/surface.ts'
 import type { TermsSource } from '../surface/terms.ts'
 import { issuePat } from '../surface/token/client-credentials.ts'
+import { PollPlaces } from '../surface/token/poll-places.ts'
 import { negotiate } from '../surface/token/ticket-grant.ts'
 import { authorizationServerMetadata } from '../wire/authorization-server-metadata.ts'
 import { newJti } from '../wire/ticket.ts'
@@ -38,6 +39,7 @@ export function surfaceOf(tally: Tally & Negotiating & Deciding & { agentIssuers
     // A tally vouches for nobody, and requires nobody to vouch.
     identities: { wanted: async () => undefined, take: async () => ({ kind: 'gone' as const }) },
     pollSeconds,
+    pollPlaces: new PollPlaces(),
     reasonBytesMax,
   }
   // Each resource server has a secret in the file.

@@ -11,6 +11,7 @@ import type { AgentIssuers } from '../agents/agent-issuers.ts'
 import type { Identified, Signed } from '../agents/identity.ts'
 import type { Issuer } from '../issuer.ts'
 import type { OnBehalfOf } from '../resource-servers.ts'
+import type { PollPlaces } from './poll-places.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 /** The subject of a negotiation. */
@@ -192,6 +193,8 @@ export interface TicketGrant<Row extends Negotiation, Governed> {
   identities: Identities<Row, Governed>
   /** The pause that polling agents are asked for; 0 means that no poll is held. */
   pollSeconds: number
+  /** Where early polls are held. */
+  pollPlaces: PollPlaces
   reasonBytesMax: number
 }
 

@@ -9,12 +9,8 @@ import { pauseOf, type Negotiation, type TicketGrant } from './negotiation.ts'
 
 type Polled<Row extends Negotiation, Governed> = Pick<
   TicketGrant<Row, Governed>,
-  'negotiations' | 'decisions' | 'pollSeconds'
+  'negotiations' | 'decisions' | 'pollSeconds' | 'pollPlaces'
 >
-
-/** How many polls this process holds at a time; above that, an early poll is answered at once. */
-const HELD_POLLS_MAX = 1_000
-let heldPolls = 0
 
 /** Answers a poll. `next` is the rotated ticket, already valid. */
 export async function collectOrWait<Row extends Negotiation, Governed>(
@@ -50,16 +46,14 @@ export async function collectOrWait<Row extends Negotiation, Governed>(
 }
 
 async function decisionAfterInterval<Row extends Negotiation, Governed>(
-  { negotiations, decisions, pollSeconds }: Polled<Row, Governed>,
+  { negotiations, decisions, pollSeconds, pollPlaces }: Polled<Row, Governed>,
   family: Row,
 ): Promise<Row> {
   const { owner } = family
   const since =
     Date.parse(family.ticket_issued_at) - Date.parse(family.ticket_previous_at ?? family.ticket_issued_at)
   const deadline = performance.now() + pollSeconds * 1_000 - since
-  if (heldPolls >= HELD_POLLS_MAX) return family
-  heldPolls += 1
-  try {
+  const wait = async (): Promise<Row> => {
     let seen = family
     for (;;) {
       const left = deadline - performance.now()
@@ -67,7 +61,6 @@ async function decisionAfterInterval<Row extends Negotiation, Governed>(
       await decisions.happened(owner, left)
       seen = (await negotiations.read(owner, family.family)) ?? family
     }
-  } finally {
-    heldPolls -= 1
   }
+  return pollPlaces.hold(wait, family)
 }
