@@ -98,9 +98,6 @@ function impatientSocket(silenceMs: number): Socket {
   return socket
 }
 
-/** Names of prepared statements, by text. */
-const PREPARED = new Map<string, string>()
-
 /**
  * Runs one statement; `affected` are the rows written, undefined for a statement that answers rows without
  * being an INSERT or the like.
@@ -113,15 +110,20 @@ export type Prepared<Row> = (
 /**
  * Declares a statement that Postgres plans once per connection and not at every use. It is for statements of
  * the call path and of negotiations, which find rows by the whole key, so that one plan suits all values.
- * Names are unique.
+ * Names are unique: Postgres would refuse a second text under the name of another. The name stands at the end
+ * of the text, where whoever sends it finds it.
  */
 export function prepared<Row = never>(name: string, text: string): Prepared<Row> {
-  if ([...PREPARED.values()].includes(name)) throw new Error(`two statements are prepared as ${name}`)
-  PREPARED.set(text, name)
+  const named = `${text}\n/* prepared as ${name} */`
   return async (db, values) => {
-    const { rows, numAffectedRows } = await db.executeQuery<Row>(CompiledQuery.raw(text, [...values]))
+    const { rows, numAffectedRows } = await db.executeQuery<Row>(CompiledQuery.raw(named, [...values]))
     return { rows, affected: numAffectedRows }
   }
+}
+
+/** The name that the statement was declared `prepared` under; undefined if it was not. */
+function nameIn(text: string): string | undefined {
+  return text.endsWith(' */') ? /\/\* prepared as ([a-z-]+) \*\/$/.exec(text)?.[1] : undefined
 }
 
 /**
@@ -151,7 +153,7 @@ class PreparingClient extends Client {
   override query(...given: unknown[]): never {
     if (statements.hasSubscribers) tell(given)
     const [text, values, ...rest] = given
-    const name = typeof text === 'string' ? PREPARED.get(text) : undefined
+    const name = typeof text === 'string' ? nameIn(text) : undefined
     // oxlint-disable-next-line typescript/unbound-method -- called on this client
     const query = super.query as unknown as (this: Client, ...given: unknown[]) => unknown
     const send = (): unknown =>
@@ -192,7 +194,7 @@ function runnerOf(pool: SharedPool): Runner {
   return {
     isTransaction: false,
     executeQuery: async <Row>({ sql: text, parameters }: CompiledQuery<Row>) => {
-      const name = PREPARED.get(text)
+      const name = nameIn(text)
       const named = name === undefined ? {} : { name }
       const { rows } = await pool.query<Row & object>({ ...named, text, values: [...parameters] })
       return { rows }
