@@ -4,6 +4,7 @@
  * come from the transport"): a Call has no host and no scheme, so nobody can read them; the route's
  * configured values are used instead.
  */
+import type { CheckDeadline } from './deadline.ts'
 
 /** One call as it was received at the proxy. */
 export interface Call {
@@ -31,8 +32,8 @@ export interface Call {
    * say.
    */
   peer: string
-  /** When the proxy stops waiting, in milliseconds since the epoch; left out if it waits for ever. */
-  deadlineAt?: number
+  /** When the proxy stops waiting; left out if it waits for ever. */
+  deadline?: CheckDeadline
   /** Whether the proxy has stopped waiting. */
   isCancelled: () => boolean
   /** `x-request-id` and `traceparent` as received, for logs. */

@@ -8,7 +8,7 @@ import type { Tracing } from '../http/tracing.ts'
 import { Refusal } from '../wire/refusal.ts'
 import type { AccessReports } from './authorities/access-reports.ts'
 import type { Call, Denied, Outcome } from './call.ts'
-import { answerTimeMs, deadlineOf, outage, tooLate, UnspentOutage } from './deadline.ts'
+import { checkDeadline, outage, tooLate, UnspentOutage, type CheckDeadline } from './deadline.ts'
 import { denialOf } from './denial.ts'
 import { judge, type Judged, type OrderOptions } from './order.ts'
 import { createBodyBudget, type BodyBudget } from './request/body-budget.ts'
@@ -25,7 +25,7 @@ export interface CheckOptions extends OrderOptions {
   bodiesBytesMax: number
   /** The time limit of a check whose caller names no deadline. */
   deadlineMs: number
-  /** How long before the caller's deadline every wait ends. */
+  /** How long before that every wait ends. */
   deadlineMarginMs: number
   /** Called with every call before it is judged. */
   onBegin?: () => void
@@ -38,26 +38,32 @@ export interface CheckOptions extends OrderOptions {
 export function createCheck(options: CheckOptions): (call: Call) => Promise<Outcome> {
   const { clock, logger, tracing } = options
   const bodies = createBodyBudget(options.bodiesBytesMax)
-  const begin = (): Trace => ({ step: 'route', startedAt: clock(), waitedMs: 0 })
+  const begin = (): Trace => ({ step: 'route', startedAt: clock() })
   const check = async (call: Call, trace: Trace = begin()): Promise<Outcome> => {
     options.onBegin?.()
+    const deadline = call.deadline ?? ownDeadline(options)
     let judgement: Judgement
     try {
-      judgement = await judgeWithin(bodies, { call, trace }, options)
+      judgement = await judgeWithin(bodies, { call, trace, deadline }, options)
     } catch (thrown) {
       judgement = { outcome: denial(thrown, trace, logger) }
     }
     // After this time the door has answered for us. A later decision reached nobody, and is not the one that
     // is logged.
-    const isLate = answerTimeMs(call, options.deadlineMarginMs, clock()) <= 0
+    const isLate = call.deadline !== undefined && call.deadline.answerMs() <= 0
     const judged = isLate ? denial(tooLate(), trace, logger) : reported(judgement, trace, logger)
     const outcome = asSpoken(judged, call, options)
     recordDecision(logger, call, outcome, { ...trace, ms: clock() - trace.startedAt })
     options.onDecision?.(outcome, trace)
-    return { ...outcome, waitedMs: trace.waitedMs }
+    return { ...outcome, waitedMs: deadline.waitedMs }
   }
   if (tracing === undefined) return call => check(call)
   return call => traceCheck(call, { trace: begin(), check, tracing })
+}
+
+/** The deadline of a call whose caller waits for ever. */
+function ownDeadline({ clock, deadlineMs, deadlineMarginMs: marginMs }: CheckOptions): CheckDeadline {
+  return checkDeadline(clock() + deadlineMs, { clock, marginMs })
 }
 
 /**
@@ -103,14 +109,14 @@ function reported({ outcome, report }: Judgement, trace: Trace, logger: Logger):
  */
 async function judgeWithin(
   bodies: BodyBudget,
-  { call, trace }: { call: Call; trace: Trace },
+  { call, trace, deadline }: { call: Call; trace: Trace; deadline: CheckDeadline },
   options: CheckOptions,
 ): Promise<Judgement> {
   if (!bodies.take(call)) throw outage('Too many large bodies are being judged at the same time: try again.')
   try {
     const route = options.routes.find(call)
     trace.owner = route.owner
-    const judged: Judged = { call, route, trace, deadline: deadlineOf(call, trace, options) }
+    const judged: Judged = { call, route, trace, deadline }
     const { outcome, report } = await judge(judged, options)
     if (report === undefined) return { outcome }
     return { outcome, report: () => options.reports.add(route.client, report) }

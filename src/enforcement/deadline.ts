@@ -4,7 +4,6 @@
  */
 import { LATE, waitAtMost } from '../limits/patience.ts'
 import { Refusal } from '../wire/refusal.ts'
-import type { Call } from './call.ts'
 
 export interface Deadline {
   /** Milliseconds left before every wait ends; zero or less when none is left. */
@@ -13,14 +12,14 @@ export interface Deadline {
   waited(ms: number): void
 }
 
-/** The time limits of a check. */
-export interface Timing {
-  /** Milliseconds since the epoch. */
-  clock: () => number
-  /** The time limit of a check whose caller names no deadline. */
-  deadlineMs: number
-  /** How long before the caller's deadline every wait ends; the door answers half of that time before it. */
-  deadlineMarginMs: number
+/** The deadline of one check. The door makes it, by one clock, and the call carries it. */
+export interface CheckDeadline extends Deadline {
+  /** Until when the caller waits, in milliseconds since the epoch. */
+  readonly at: number
+  /** Milliseconds until the door must have answered: half a margin before the caller's deadline. */
+  answerMs(): number
+  /** How many milliseconds were spent waiting for the authority so far. */
+  readonly waitedMs: number
 }
 
 /** A deadline at a time in milliseconds since the epoch, for work that no caller waits for. */
@@ -28,22 +27,24 @@ export function deadlineAt(at: number, clock: () => number, onWaited?: (ms: numb
   return { remainingMs: () => at - clock(), waited: ms => onWaited?.(ms) }
 }
 
-/** The deadline of one check. The time that it waits is added to `tally.waitedMs`. */
-export function deadlineOf(
-  call: Pick<Call, 'deadlineAt'>,
-  tally: { waitedMs: number },
-  { clock, deadlineMs, deadlineMarginMs }: Timing,
-): Deadline {
-  const at = (call.deadlineAt ?? clock() + deadlineMs) - deadlineMarginMs
-  return deadlineAt(at, clock, ms => void (tally.waitedMs += ms))
-}
-
 /**
- * Milliseconds until the door must have answered: half a margin before the caller's deadline; without one,
- * Infinity.
+ * The deadline of a check whose caller waits until `at`, in milliseconds since the epoch by `clock`. Every
+ * wait ends `marginMs` before that.
  */
-export function answerTimeMs(call: Pick<Call, 'deadlineAt'>, marginMs: number, now: number): number {
-  return call.deadlineAt === undefined ? Infinity : call.deadlineAt - marginMs / 2 - now
+export function checkDeadline(
+  at: number,
+  { clock, marginMs }: { clock: () => number; marginMs: number },
+): CheckDeadline {
+  let waitedMs = 0
+  return {
+    at,
+    remainingMs: () => at - marginMs - clock(),
+    answerMs: () => at - marginMs / 2 - clock(),
+    waited: ms => void (waitedMs += ms),
+    get waitedMs() {
+      return waitedMs
+    },
+  }
 }
 
 /**

@@ -91,6 +91,7 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
       health,
       bodyBytesMax: config.body_bytes_max,
       deadlineMarginMs: config.deadline_margin_ms,
+      clock,
       decide: core.decide,
       onAnswered: ownMs => metrics.answered(ownMs),
       report: fault => logger.error({ err: fault }, 'a check could not be read or written'),

@@ -25,7 +25,7 @@ export interface RawRequest {
   body: Buffer | 'too_large'
   /** The address of the client, or `unix`. */
   peer: string
-  /** When its head was there, in milliseconds since the epoch. */
+  /** When its head was there, in milliseconds since the epoch by the server's clock. */
   receivedAt: number
   /** Whether the client has disconnected. */
   isGone: () => boolean
@@ -49,6 +49,8 @@ export interface RawServerOptions {
   keepConnections: () => boolean
   /** How long one connection may be kept, so that replicas share the load; 300 s by default. */
   connectionAgeSeconds?: number | undefined
+  /** Milliseconds since the epoch; the clock of this machine if left out. */
+  clock?: (() => number) | undefined
   /** The limits of every listener if left out. */
   bounds?: ConnectionBounds | undefined
 }
@@ -123,10 +125,10 @@ function createListener(
 async function serve(
   request: IncomingMessage,
   response: ServerResponse,
-  { bodyBytesMax, handle, bounds = CONNECTION_BOUNDS }: RawServerOptions,
+  { bodyBytesMax, handle, clock = Date.now, bounds = CONNECTION_BOUNDS }: RawServerOptions,
   mayStay: () => boolean,
 ): Promise<void> {
-  const receivedAt = Date.now()
+  const receivedAt = clock()
   try {
     const body = await readWholeBody(request, bodyBytesMax)
     if (body === 'gone' || body === 'taken') return void request.socket.destroy()

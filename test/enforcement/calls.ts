@@ -16,6 +16,7 @@ import {
 import type { Call, CallBody, Outcome } from '../../src/enforcement/call.ts'
 import { createChallengeLimit } from '../../src/enforcement/challenge-limit.ts'
 import { createCheck, type CheckOptions } from '../../src/enforcement/check.ts'
+import { checkDeadline } from '../../src/enforcement/deadline.ts'
 import { readerOf } from '../../src/enforcement/request/readers.ts'
 import { routeTable, type Route, type Tool } from '../../src/enforcement/request/routes.ts'
 import { createLogger } from '../../src/http/log.ts'
@@ -63,12 +64,18 @@ export interface CallParts {
   context?: Record<string, string>
   peer?: string
   deadlineAt?: number
+  /** How long before that every wait ends; 50 if left out. */
+  marginMs?: number
+  /** Judges the deadline; `Date.now` if left out. */
+  clock?: () => number
   isCancelled?: () => boolean
   /** What the signer believes the authority to be. */
   signedAuthority?: string
   signedPath?: string
   digest?: boolean
 }
+
+const MARGIN_MS = 50
 
 /** A `tools/call` request body. */
 export function toolCallBody(tool: string, args?: unknown): string {
@@ -129,7 +136,14 @@ export function callOf(parts: CallParts = {}): Call {
     body,
     context: parts.context ?? {},
     peer: parts.peer ?? '203.0.113.7',
-    ...(parts.deadlineAt === undefined ? {} : { deadlineAt: parts.deadlineAt }),
+    ...(parts.deadlineAt === undefined
+      ? {}
+      : {
+          deadline: checkDeadline(parts.deadlineAt, {
+            clock: parts.clock ?? Date.now,
+            marginMs: parts.marginMs ?? MARGIN_MS,
+          }),
+        }),
     isCancelled: parts.isCancelled ?? (() => false),
   }
 }
@@ -258,7 +272,7 @@ export function startCore(authority: string, overrides: CoreOverrides = {}): Cor
     reportArguments: false,
     bodiesBytesMax: 8_388_608,
     deadlineMs: 2_000,
-    deadlineMarginMs: 50,
+    deadlineMarginMs: MARGIN_MS,
     ...overrides,
   })
   const close = async () => {

@@ -77,14 +77,14 @@ describe('time', () => {
     const { client } = await stand({ decide: async each => ((call = each), ALLOW) })
     const deadline = Date.now() + 60_000
     await client.check(checkBytes(), { deadline })
-    expect(Math.abs(call!.deadlineAt! - deadline)).toBeLessThan(5_000)
+    expect(Math.abs(call!.deadline!.at - deadline)).toBeLessThan(5_000)
   })
 
   test('without a deadline it has none', async () => {
     let call: Call | undefined
     const { client } = await stand({ decide: async each => ((call = each), ALLOW) })
     await client.check(checkBytes())
-    expect(call).not.toHaveProperty('deadlineAt')
+    expect(call).not.toHaveProperty('deadline')
   })
 
   test('an undecided call is denied with 503 before the deadline, not ended with an error after it', async () => {

@@ -177,10 +177,10 @@ describe('What may be sent again', () => {
 
 describe("Every wait ends at the caller's deadline minus a margin", () => {
   test.each(['/introspect', '/consume', '/token'])('a slow %s', async path => {
-    await restart({ deadlineMarginMs: 500 })
     authority.script(path, 'hang')
     const deadlineAt = Date.now() + 1_000
-    expect(verdict(await core.decide(trade({}, { deadlineAt })))).toBe('503 temporarily_unavailable')
+    const call = trade({}, { deadlineAt, marginMs: 500 })
+    expect(verdict(await core.decide(call))).toBe('503 temporarily_unavailable')
     expect(Date.now()).toBeLessThan(deadlineAt)
   })
 
@@ -238,8 +238,9 @@ describe("Every wait ends at the caller's deadline minus a margin", () => {
 describe('Access reports never stand in the way', () => {
   test('and tell of allowed calls alone: not of one whose caller was told 503, as it was judged too late', async () => {
     let jumped = 0
-    await restart({ clock: () => Date.now() + jumped })
-    const call = trade({}, { deadlineAt: Date.now() + 2_000 })
+    const clock = () => Date.now() + jumped
+    await restart({ clock })
+    const call = trade({}, { deadlineAt: Date.now() + 2_000, clock })
     authority.script('/consume', () => {
       jumped = 10_000
       return { status: 200, body: { consumed: true } }

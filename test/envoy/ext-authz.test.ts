@@ -137,7 +137,7 @@ for (const { title, envoy: required } of await envoys()) {
           context: { owner: 'alice' },
           peer: '127.0.0.1',
         })
-        expect(calls[0]!.deadlineAt).toBeGreaterThan(Date.now() - 2_000)
+        expect(calls[0]!.deadline!.at).toBeGreaterThan(Date.now() - 2_000)
         expect(calls[0]!.body).toEqual({ state: 'complete', bytes: Buffer.from('{}'), lossyText: false })
       })
 

@@ -6,7 +6,7 @@
 import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { Call, Denied, Outcome } from '../call.ts'
-import { answerTimeMs, tooLate } from '../deadline.ts'
+import { checkDeadline, tooLate, type CheckDeadline } from '../deadline.ts'
 import { denialOf } from '../denial.ts'
 import type { HeaderLines } from '../request/header-lines.ts'
 
@@ -16,8 +16,13 @@ export interface CheckDoor {
   decide: (call: Call) => Promise<Outcome>
   /** The cap on a body, in bytes: equal to the proxy's max_request_bytes. */
   bodyBytesMax: number
-  /** How long before the proxy's deadline an answer must be sent, in milliseconds. */
+  /**
+   * How long before the proxy's deadline every wait ends, in milliseconds. An answer is sent half of that
+   * before it.
+   */
   deadlineMarginMs: number
+  /** Judges deadlines, in milliseconds since the epoch; that of this machine if left out. */
+  clock?: (() => number) | undefined
   /** Called with every fault that is no Refusal, and with the part of the call that was read. */
   report?: ((fault: unknown, call: Call | undefined) => void) | undefined
   /**
@@ -53,12 +58,12 @@ export async function answerCall<Answer>(
   let call: Call | undefined
   try {
     call = read()
-    if (timeLeftMs(call, door) <= 0) throw tooLate()
+    if (timeLeftMs(call) <= 0) throw tooLate()
   } catch (thrown) {
     return denyUnjudged(thrown, { door, writer }, call)
   }
   try {
-    const decided = await waitAtMost(timeLeftMs(call, door), door.decide(call))
+    const decided = await waitAtMost(timeLeftMs(call), door.decide(call))
     const outcome = decided === LATE ? denialOf(tooLate()) : decided
     const answer = writer.write(outcome, call.headers)
     const { waitedMs } = outcome
@@ -95,8 +100,15 @@ function writeDenial<Answer>(denied: Denied, door: CheckDoor, writer: AnswerWrit
   }
 }
 
-const timeLeftMs = (call: Call, { deadlineMarginMs }: CheckDoor): number =>
-  answerTimeMs(call, deadlineMarginMs, Date.now())
+/** The one deadline of a call whose proxy waits until `at`, in milliseconds since the epoch. */
+export function deadlineOf(
+  at: number,
+  { clock = Date.now, deadlineMarginMs: marginMs }: Pick<CheckDoor, 'clock' | 'deadlineMarginMs'>,
+): CheckDeadline {
+  return checkDeadline(at, { clock, marginMs })
+}
+
+const timeLeftMs = ({ deadline }: Call): number => deadline?.answerMs() ?? Infinity
 
 /** A listener that fails must not turn a denial into a gRPC error. */
 function tell(listener: () => void): void {

@@ -13,8 +13,6 @@ export interface Trace {
   onStep?: ((step: Trace['step']) => void) | undefined
   /** Milliseconds since the epoch. */
   startedAt: number
-  /** Milliseconds, so far, of waiting for the authority. */
-  waitedMs: number
   owner?: Owner
   tool?: string
   family?: Family

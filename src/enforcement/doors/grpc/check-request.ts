@@ -11,13 +11,9 @@ import { fieldText, readHeaderLines, type HeaderLines } from '../../request/head
 import { splitTarget } from '../../request/request-target.ts'
 
 /**
- * What the transport, not the message, knows about a check. `deadlineAt` is in milliseconds since the epoch;
- * if left out, there is none.
+ * What the transport, not the message, knows about a check. If `deadline` is left out, there is none.
  */
-export interface CheckTransport {
-  deadlineAt?: number
-  isCancelled: () => boolean
-}
+export type CheckTransport = Pick<Call, 'deadline' | 'isCancelled'>
 
 type HeaderMap = NonNullable<HttpRequest['header_map']>
 type Source = NonNullable<CheckRequest['attributes']>['source']

@@ -20,7 +20,7 @@ import type { Certificates } from '../../../http/certificates.ts'
 import { startHttp2Listener, type MutualTls } from '../../../http/http2-listener.ts'
 import { parseListenAddress, type ListenAddress } from '../../../http/listen-address.ts'
 import { Refusal } from '../../../wire/refusal.ts'
-import type { CheckDoor } from '../check-door.ts'
+import { deadlineOf, type CheckDoor } from '../check-door.ts'
 import { CHECK_PATH, HEALTH_SERVICE } from './check-messages.ts'
 import { answerCheck, denyUnjudged } from './ext-authz.ts'
 import { healthHandlers } from './grpc-health.ts'
@@ -138,10 +138,10 @@ function checkHandler(door: CheckDoor): handleUnaryCall<Buffer, Buffer> {
     call: ServerUnaryCall<Buffer, Buffer>,
     callback: sendUnaryData<Buffer>,
   ): Promise<void> => {
-    const deadlineAt = Number(call.getDeadline())
+    const at = Number(call.getDeadline())
     const transport = {
       isCancelled: () => call.cancelled,
-      ...(Number.isFinite(deadlineAt) ? { deadlineAt } : {}),
+      ...(Number.isFinite(at) ? { deadline: deadlineOf(at, door) } : {}),
     }
     callback(null, await answerCheck(call.request, transport, door))
   }

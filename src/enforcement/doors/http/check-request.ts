@@ -7,6 +7,7 @@ import type { RawRequest } from '../../../http/raw-server.ts'
 import { UPSTREAM_HEADER_PREFIX } from '../../../wire/names.ts'
 import { refuse } from '../../../wire/refusal.ts'
 import type { Call, CallBody } from '../../call.ts'
+import type { CheckDeadline } from '../../deadline.ts'
 import { readCallBody } from '../../request/call-body.ts'
 import { fieldText, readHeaderLines, type HeaderLines } from '../../request/header-lines.ts'
 import { foldedName } from '../../identity-headers.ts'
@@ -37,8 +38,8 @@ export interface HttpCheckOptions {
   gateway: GatewayHeaders
   /** The cap of `readCallBody`. */
   bodyBytesMax: number
-  /** How long the gateway waits from the moment it asks, in milliseconds. */
-  deadlineMs: number
+  /** When the gateway stops waiting, if it asked at that time, in milliseconds since the epoch. */
+  deadlineOf: (askedAt: number) => CheckDeadline
 }
 
 /**
@@ -48,7 +49,7 @@ export interface HttpCheckOptions {
  * and for everything that is refused at every door.
  */
 export function readHttpCheck(request: RawRequest, options: HttpCheckOptions): Call {
-  const { gateway, bodyBytesMax, deadlineMs } = options
+  const { gateway, bodyBytesMax, deadlineOf } = options
   refuseCodedBody(request)
   const { written, sent } = separate(request, gateway)
   const { method, target } = originalOf(request, gateway, written)
@@ -67,7 +68,7 @@ export function readHttpCheck(request: RawRequest, options: HttpCheckOptions): C
     body: readBody(request, headers, bodyBytesMax),
     context: {},
     peer: readPeer(request, gateway, written),
-    deadlineAt: request.receivedAt + deadlineMs,
+    deadline: deadlineOf(request.receivedAt),
     isCancelled: request.isGone,
     ...(requestId === undefined ? {} : { requestId }),
     ...(traceparent === undefined ? {} : { traceparent }),

@@ -10,7 +10,7 @@ import {
   type RawRequest,
   type RawServerOptions,
 } from '../../../http/raw-server.ts'
-import { answerCall, type CheckDoor } from '../check-door.ts'
+import { answerCall, deadlineOf, type CheckDoor } from '../check-door.ts'
 import type { Health } from '../../telemetry/health.ts'
 import { readHttpCheck, type GatewayHeaders } from './check-request.ts'
 import { httpAnswers, type HttpAnswerOptions } from './check-response.ts'
@@ -48,9 +48,13 @@ const STOP_GRACE_MS = 5_000
 export async function startHttpCheckServer(options: HttpCheckServerOptions): Promise<HttpCheckServer> {
   const { health, bodyBytesMax } = options
   const writer = httpAnswers(options)
+  const reading = {
+    ...options,
+    deadlineOf: (askedAt: number) => deadlineOf(askedAt + options.deadlineMs, options),
+  }
   const handle = async (request: RawRequest): Promise<RawAnswer> => {
     if (request.target === '/health') return healthAnswer(health)
-    return answerCall(() => readHttpCheck(request, options), options, writer)
+    return answerCall(() => readHttpCheck(request, reading), options, writer)
   }
   const { address, tls, bounds, connectionAgeSeconds } = options
   const keepConnections = (): boolean => health.serving()
@@ -60,6 +64,7 @@ export async function startHttpCheckServer(options: HttpCheckServerOptions): Pro
     bounds,
     connectionAgeSeconds,
     bodyBytesMax,
+    clock: options.clock,
     handle,
     keepConnections,
   })
