@@ -6,7 +6,7 @@
 import { LATE, waitAtMost } from '../limits/patience.ts'
 import { parseJson, type Json } from '../wire/json.ts'
 import { createFetchGate } from './fetch-gate.ts'
-import { createOriginBudget } from './origin-budget.ts'
+import { createOriginBudget, type OriginBudget } from './origin-budget.ts'
 import { OutboundFault, type Outbound, type OutboundReason } from './outbound.ts'
 
 export interface RemoteDocumentsOptions {
@@ -80,81 +80,98 @@ const BYTES_MAX = 8 * 1024 * 1024
 
 /** A store of documents; the least recently used are forgotten first. */
 export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDocuments {
-  const { outbound, clock } = options
-  const keepMs = (options.keepSeconds ?? 300) * 1_000
-  const refetchMs = (options.refetchSeconds ?? 10) * 1_000
-  const failureMs = (options.failureSeconds ?? 10) * 1_000
-  const entries = new Map<string, Entry>()
-  const gate = createFetchGate(PLACES)
-  const budget = budgetOf(options)
+  return new DocumentStore(options)
+}
 
-  const kept = ({ document }: Entry): { json: Json; age: number } | undefined => {
-    if (document === undefined) return undefined
-    const age = clock() - document.fetchedAt
-    return age < keepMs ? { json: document.json, age } : undefined
+class DocumentStore implements RemoteDocuments {
+  readonly #outbound: Outbound
+  readonly #clock: () => number
+  readonly #keepMs: number
+  readonly #refetchMs: number
+  readonly #failureMs: number
+  readonly #entries = new Map<string, Entry>()
+  readonly #gate = createFetchGate(PLACES)
+  readonly #budget: OriginBudget
+
+  constructor(options: RemoteDocumentsOptions) {
+    const { outbound, clock, newOriginsPerMinute: perMinute = 60 } = options
+    this.#outbound = outbound
+    this.#clock = clock
+    this.#keepMs = (options.keepSeconds ?? 300) * 1_000
+    this.#refetchMs = (options.refetchSeconds ?? 10) * 1_000
+    this.#failureMs = (options.failureSeconds ?? 10) * 1_000
+    const perSite = Math.min(perMinute, NEW_ORIGINS_PER_SITE)
+    this.#budget = createOriginBudget({ clock, perMinute, perSite })
   }
+
+  async read(url: string, looking: Looking): Promise<RemoteDocument> {
+    const entry = this.#entries.get(url) ?? {}
+    this.#entries.delete(url)
+    this.#entries.set(url, entry)
+    const known = this.#look(entry, looking)
+    if (known !== undefined) return known
+    const leftMs = looking.deadline - this.#clock()
+    const untried = await waitAtMost(leftMs, this.#fetchOnce(entry, url, looking))
+    const kept = this.#kept(entry)
+    if (kept !== undefined) return kept
+    if (untried === LATE) return { missing: WHY.timeout, reason: 'timeout' }
+    if (untried !== undefined) return { missing: untried, reason: 'busy' }
+    return entry.failure ?? { missing: 'could not be read', reason: 'broken' }
+  }
+
   /** The document, if it is known without fetching; undefined if a fetch is due. */
-  const look = (entry: Entry, { holds, signedAt = 0 }: Looking): RemoteDocument | undefined => {
-    const document = kept(entry)
-    const isOlder = document !== undefined && clock() - document.age < signedAt
-    const againMs = isOlder ? Math.min(REFETCH_SIGNED_MS, refetchMs) : refetchMs
+  #look(entry: Entry, { holds, signedAt = 0 }: Looking): RemoteDocument | undefined {
+    const document = this.#kept(entry)
+    const isOlder = document !== undefined && this.#clock() - document.age < signedAt
+    const againMs = isOlder ? Math.min(REFETCH_SIGNED_MS, this.#refetchMs) : this.#refetchMs
     if (document !== undefined && (document.age < againMs || (holds?.(document.json) ?? true)))
       return document
-    if (entry.failure === undefined || clock() >= entry.failure.until) return undefined
+    if (entry.failure === undefined || this.#clock() >= entry.failure.until) return undefined
     return document ?? entry.failure
   }
+
+  #kept({ document }: Entry): { json: Json; age: number } | undefined {
+    if (document === undefined) return undefined
+    const age = this.#clock() - document.fetchedAt
+    return age < this.#keepMs ? { json: document.json, age } : undefined
+  }
+
+  #fetchOnce(entry: Entry, url: string, of: Fetching): Promise<string | undefined> {
+    entry.running ??= this.#fetchInto(entry, url, favouring(of, entry)).finally(() => {
+      delete entry.running
+      if (entry.document === undefined && entry.failure === undefined) this.#entries.delete(url)
+      forgetOldest(this.#entries)
+    })
+    return entry.running
+  }
+
   /** Fetches into the entry. @returns why nothing was tried, if so. */
-  const fetchInto = async (entry: Entry, url: string, of: Fetching): Promise<string | undefined> => {
+  async #fetchInto(entry: Entry, url: string, of: Fetching): Promise<string | undefined> {
     const { favoured, bytesMax, ahead } = of
     const { origin } = URL.parse(url) ?? {}
     if (origin === undefined) {
-      entry.failure = { missing: 'stands at no address', reason: 'forbidden_url', until: clock() + failureMs }
+      const until = this.#clock() + this.#failureMs
+      entry.failure = { missing: 'stands at no address', reason: 'forbidden_url', until }
       return
     }
-    if (!favoured && !budget.admits(origin)) return 'was not read: too many new operators are named now'
-    const leave = await gate.enter(origin, { favoured, waitMs: FETCH_MS_MAX })
+    if (!favoured && !this.#budget.admits(origin)) return 'was not read: too many new operators are named now'
+    const leave = await this.#gate.enter(origin, { favoured, waitMs: FETCH_MS_MAX })
     if (leave === undefined) return 'was not read: too many documents are being read now'
     try {
-      entry.document = { ...(await fetchJson(outbound, url, bytesMax)), fetchedAt: clock() }
+      entry.document = { ...(await fetchJson(this.#outbound, url, bytesMax)), fetchedAt: this.#clock() }
       delete entry.failure
-      budget.served(origin)
+      this.#budget.served(origin)
     } catch (error) {
       if (!(error instanceof Missing)) throw error
       const { message: missing, reason, absent } = error
-      entry.failure = { missing, reason, absent, until: ahead === true ? 0 : clock() + failureMs }
-      if (!error.answered) budget.failed(origin)
+      const until = ahead === true ? 0 : this.#clock() + this.#failureMs
+      entry.failure = { missing, reason, absent, until }
+      if (!error.answered) this.#budget.failed(origin)
     } finally {
       leave()
     }
     return undefined
   }
-  const fetchOnce = (entry: Entry, url: string, of: Fetching): Promise<string | undefined> => {
-    entry.running ??= fetchInto(entry, url, favouring(of, entry)).finally(() => {
-      delete entry.running
-      if (entry.document === undefined && entry.failure === undefined) entries.delete(url)
-      forgetOldest(entries)
-    })
-    return entry.running
-  }
-  return {
-    read: async (url, looking) => {
-      const entry = entries.get(url) ?? {}
-      entries.delete(url)
-      entries.set(url, entry)
-      const known = look(entry, looking)
-      if (known !== undefined) return known
-      const untried = await waitAtMost(looking.deadline - clock(), fetchOnce(entry, url, looking))
-      const held = kept(entry)
-      if (held !== undefined) return held
-      if (untried === LATE) return { missing: WHY.timeout, reason: 'timeout' }
-      if (untried !== undefined) return { missing: untried, reason: 'busy' }
-      return entry.failure ?? { missing: 'could not be read', reason: 'broken' }
-    },
-  }
-}
-
-function budgetOf({ clock, newOriginsPerMinute: perMinute = 60 }: RemoteDocumentsOptions) {
-  return createOriginBudget({ clock, perMinute, perSite: Math.min(perMinute, NEW_ORIGINS_PER_SITE) })
 }
 
 /** A document that was fetched once belongs to a known party. */
