@@ -53,75 +53,89 @@ const POLL_MS = 1_000
  * listened to.
  */
 export async function listen(options: ListenOptions): Promise<Listener> {
-  const { url, onError, polls = false, beatMs = polls ? POLL_MS : BEAT_MS } = options
-  const { answerMs } = options
-  const waits = answerMs === undefined ? {} : { connectMs: answerMs, statementMs: answerMs }
-  let current: DedicatedConnection | undefined
-  let timer: NodeJS.Timeout | undefined
-  let beating: NodeJS.Timeout | undefined
-  let closed = false
-  let retryMs = RETRY_MS_MIN
+  const listener = new DatabaseListener(options)
+  await listener.connect()
+  return listener
+}
 
-  async function connect(): Promise<void> {
+/** Listens on one connection at a time. */
+class DatabaseListener implements Listener {
+  readonly #options: ListenOptions
+  readonly #polls: boolean
+  readonly #beatMs: number
+  #current: DedicatedConnection | undefined
+  #retry: NodeJS.Timeout | undefined
+  #beat: NodeJS.Timeout | undefined
+  #closed = false
+  #retryMs = RETRY_MS_MIN
+
+  constructor(options: ListenOptions) {
+    const { polls = false, beatMs = polls ? POLL_MS : BEAT_MS } = options
+    this.#options = options
+    this.#polls = polls
+    this.#beatMs = beatMs
+  }
+
+  async connect(): Promise<void> {
+    const { url, onError, answerMs } = this.#options
+    const waits = answerMs === undefined ? {} : { connectMs: answerMs, statementMs: answerMs }
     const next = await openConnection({ url, name: 'usher-listen', onError, ...waits })
     try {
-      await follow(next, options)
-      options.onClock?.(await readClock(next, true))
+      await follow(next, this.#options)
+      this.#options.onClock?.(await readClock(next, true))
     } catch (error) {
       next.drop()
       throw error
     }
-    if (closed) return next.drop()
-    current = next
+    if (this.#closed) return next.drop()
+    this.#current = next
     void next.ended.then(() => {
-      if (current === next) again()
+      if (this.#current === next) this.#connectAgain()
     })
-    retryMs = RETRY_MS_MIN
-    options.onConnect?.()
-    beatLater(next)
+    this.#retryMs = RETRY_MS_MIN
+    this.#options.onConnect?.()
+    this.#beatLater(next)
   }
 
-  function beatLater(connection: DedicatedConnection): void {
-    beating = setTimeout(() => {
+  async close(): Promise<void> {
+    this.#closed = true
+    clearTimeout(this.#retry)
+    clearTimeout(this.#beat)
+    const last = this.#current
+    this.#current = undefined
+    await last?.close()
+  }
+
+  #beatLater(connection: DedicatedConnection): void {
+    const { onClock, onConnect, onError } = this.#options
+    this.#beat = setTimeout(() => {
       readClock(connection, false).then(
         reading => {
-          options.onClock?.(reading)
-          if (connection !== current) return
-          if (polls) options.onConnect?.()
-          beatLater(connection)
+          onClock?.(reading)
+          if (connection !== this.#current) return
+          if (this.#polls) onConnect?.()
+          this.#beatLater(connection)
         },
         (error: Error) => {
-          if (connection !== current) return
+          if (connection !== this.#current) return
           onError?.(error)
           connection.drop()
         },
       )
-    }, beatMs).unref()
+    }, this.#beatMs).unref()
   }
 
-  function again(): void {
-    current = undefined
-    clearTimeout(beating)
-    if (closed) return
-    timer = setTimeout(() => {
-      connect().catch((error: Error) => {
-        onError?.(error)
-        retryMs = Math.min(retryMs * 2, RETRY_MS_MAX)
-        again()
+  #connectAgain(): void {
+    this.#current = undefined
+    clearTimeout(this.#beat)
+    if (this.#closed) return
+    this.#retry = setTimeout(() => {
+      this.connect().catch((error: Error) => {
+        this.#options.onError?.(error)
+        this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX)
+        this.#connectAgain()
       })
-    }, retryMs)
-  }
-
-  await connect()
-  return {
-    async close() {
-      closed = true
-      clearTimeout(timer)
-      clearTimeout(beating)
-      const last = current
-      current = undefined
-      await last?.close()
-    },
+    }, this.#retryMs)
   }
 }
 
