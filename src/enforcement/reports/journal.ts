@@ -83,43 +83,75 @@ function recordsIn(lines: readonly string[]): Sized[] {
   })
 }
 
-/** Sends from the first file of a journal onwards. `files` is shared with the appending side. */
-function reading(directory: string, instance: string, files: Files, last: () => number): LeftJournal {
+/** Sends from the first file of a journal onwards. */
+class JournalReader implements LeftJournal {
+  readonly instance: string
+  /** With what is appended, if the journal is that of the present run. */
+  protected readonly files: Files
+  readonly #directory: string
+  /** The highest number that was used. */
+  protected number: number
   /** What was read from the first file with waiting reports, and is not finished yet. */
-  let read: Sized[] = []
-  const first = () => files.segments.find(({ waiting }) => waiting > 0)!
-  const settle = (count: number, bytes: number): void => {
+  #read: Sized[] = []
+
+  constructor(directory: string, instance: string, of: { files: Files; last: number }) {
+    this.#directory = directory
+    this.instance = instance
+    this.files = of.files
+    this.number = of.last
+  }
+
+  last(): number {
+    return this.number
+  }
+
+  waiting(): number {
+    return this.files.waiting
+  }
+
+  bytes(): number {
+    return this.files.bytes
+  }
+
+  peek(max: number): AccessEntry[] {
+    while (this.#read.length === 0 && this.files.waiting > 0) this.#readOn()
+    return this.#read
+      .slice(0, max)
+      .map(([{ n, ...report }]): AccessEntry => entryOf(report, this.instance, n))
+  }
+
+  done(count: number): void {
+    const done = this.#read.splice(0, count)
+    this.#settle(
+      done.length,
+      done.reduce((sum, [, bytes]) => sum + bytes, 0),
+    )
+  }
+
+  remove(): void {
+    rmSync(this.#directory, { recursive: true, force: true })
+  }
+
+  #readOn(): void {
+    const { name, waiting } = this.#first()
+    const lines = linesOf(join(this.#directory, name)).slice(-waiting)
+    this.#read = recordsIn(lines)
+    // A report that can no longer be read is lost; the gap in the numbers shows that.
+    if (this.#read.length < waiting) this.#settle(waiting - this.#read.length, 0)
+  }
+
+  #settle(count: number, bytes: number): void {
     if (count === 0) return
-    first().waiting -= count
+    const { files } = this
+    this.#first().waiting -= count
     files.waiting -= count
     files.bytes -= bytes
     while (files.segments.length > 1 && files.segments[0]!.waiting === 0)
-      removeFile(join(directory, files.segments.shift()!.name))
+      removeFile(join(this.#directory, files.segments.shift()!.name))
   }
-  const readOn = (): void => {
-    const { name, waiting } = first()
-    const lines = linesOf(join(directory, name)).slice(-waiting)
-    read = recordsIn(lines)
-    // A report that can no longer be read is lost; the gap in the numbers shows that.
-    if (read.length < waiting) settle(waiting - read.length, 0)
-  }
-  return {
-    instance,
-    last,
-    waiting: () => files.waiting,
-    bytes: () => files.bytes,
-    peek: max => {
-      while (read.length === 0 && files.waiting > 0) readOn()
-      return read.slice(0, max).map(([{ n, ...report }]): AccessEntry => entryOf(report, instance, n))
-    },
-    done: count => {
-      const done = read.splice(0, count)
-      settle(
-        done.length,
-        done.reduce((sum, [, bytes]) => sum + bytes, 0),
-      )
-    },
-    remove: () => rmSync(directory, { recursive: true, force: true }),
+
+  #first(): Segment {
+    return this.files.segments.find(({ waiting }) => waiting > 0)!
   }
 }
 
@@ -146,118 +178,139 @@ export interface JournalOptions {
  * The end of a journal: lines are written one at a time, each completely or not at all, because a partial
  * line would spoil the next one.
  */
-interface Appender {
+class Appender {
+  readonly #options: Pick<JournalOptions, 'directory' | 'clock'>
+  readonly #of: { head: () => string; onBegun: (name: string) => void }
+  #name: string | undefined
+  #count = 0
+  #fd: number | undefined
+  #size = 0
+  #failedAt = -Infinity
+  #failure: unknown
+  #mayStand = false
+
+  /** @param of the first line of each file, and who hears of each file that is begun. */
+  constructor(
+    options: Pick<JournalOptions, 'directory' | 'clock'>,
+    of: { head: () => string; onBegun: (name: string) => void },
+  ) {
+    this.#options = options
+    this.#of = of
+  }
+
   /** Ensures that there is a file to write to. Throws if there is none now. */
-  ready(): void
+  ready(): void {
+    this.#file()
+  }
+
   /**
    * Returns the bytes of the line. Throws if it was not written; `mayStand` says whether it may be in the
    * file all the same.
    */
-  append(line: string): number
-  mayStand(): boolean
-  close(): void
-}
-
-function createAppender(
-  { directory, clock }: JournalOptions,
-  { head, onBegun }: { head: () => string; onBegun: (name: string) => void },
-): Appender {
-  let current: string | undefined
-  let count = 0
-  let fd: number | undefined
-  let size = 0
-  let failedAt = -Infinity
-  let failure: unknown
-  let mayStand = false
-
-  const close = (): void => {
-    if (fd !== undefined) closeSync(fd)
-    fd = undefined
+  append(line: string): number {
+    this.#mayStand = false
+    const to = this.#file()
+    try {
+      const bytes = writeLine(to, line)
+      this.#size += bytes
+      return bytes
+    } catch (error) {
+      this.#mayStand = !truncate(to, this.#size)
+      return this.#fail(error)
+    }
   }
-  /** Nothing is written after a line that may be incomplete. */
-  const fail = (error: unknown): never => {
-    close()
-    current = undefined
-    failedAt = clock()
-    failure = error
-    throw error
+
+  get mayStand(): boolean {
+    return this.#mayStand
   }
-  const begin = (): number => {
-    close()
-    if (Math.abs(clock() - failedAt) < RETRY_MS) throw failure
-    const name = nameOf(++count)
+
+  close(): void {
+    if (this.#fd !== undefined) closeSync(this.#fd)
+    this.#fd = undefined
+  }
+
+  #file(): number {
+    if (this.#name === undefined || this.#size >= SEGMENT_BYTES) return this.#begin()
+    try {
+      const path = join(this.#options.directory, this.#name)
+      return (this.#fd ??= openSync(path, constants.O_WRONLY | constants.O_APPEND))
+    } catch (error) {
+      return this.#fail(error)
+    }
+  }
+
+  #begin(): number {
+    const { directory, clock } = this.#options
+    this.close()
+    if (Math.abs(clock() - this.#failedAt) < RETRY_MS) throw this.#failure
+    const name = nameOf(++this.#count)
     try {
       mkdirSync(directory, { recursive: true, mode: 0o700 })
-      fd = openSync(join(directory, name), APPEND, 0o600)
-      size = writeLine(fd, head())
+      this.#fd = openSync(join(directory, name), APPEND, 0o600)
+      this.#size = writeLine(this.#fd, this.#of.head())
     } catch (error) {
-      if (fd !== undefined) removeFile(join(directory, name))
-      return fail(error)
+      if (this.#fd !== undefined) removeFile(join(directory, name))
+      return this.#fail(error)
     }
-    current = name
-    failedAt = -Infinity
-    onBegun(name)
-    return fd
+    this.#name = name
+    this.#failedAt = -Infinity
+    this.#of.onBegun(name)
+    return this.#fd
   }
-  const file = (): number => {
-    if (current === undefined || size >= SEGMENT_BYTES) return begin()
-    try {
-      return (fd ??= openSync(join(directory, current), constants.O_WRONLY | constants.O_APPEND))
-    } catch (error) {
-      return fail(error)
-    }
-  }
-  return {
-    ready: () => void file(),
-    append: line => {
-      mayStand = false
-      const to = file()
-      try {
-        const bytes = writeLine(to, line)
-        size += bytes
-        return bytes
-      } catch (error) {
-        mayStand = !truncate(to, size)
-        return fail(error)
-      }
-    },
-    mayStand: () => mayStand,
-    close,
+
+  /** Nothing is written after a line that may be incomplete. */
+  #fail(error: unknown): never {
+    this.close()
+    this.#name = undefined
+    this.#failedAt = this.#options.clock()
+    this.#failure = error
+    throw error
   }
 }
 
 /** Begins the journal of this run for one owner. Makes nothing until the first report. */
 export function createJournal(options: JournalOptions): Journal {
-  const { directory, head } = options
-  const files: Files = { segments: [], waiting: 0, bytes: 0 }
-  let last = 0
-  const appender = createAppender(options, {
-    head: () => headLine({ ...head, n: last }),
-    onBegun: name => void files.segments.push({ name, waiting: 0 }),
-  })
-  const sending = reading(directory, head.instance, files, () => last)
-  return {
-    ...sending,
-    done: count => {
-      sending.done(count)
-      // Files are open only for owners with waiting reports, however many owners there are.
-      if (files.waiting === 0) appender.close()
-    },
-    ready: () => appender.ready(),
-    put: (report: AccessReport) => {
-      try {
-        const bytes = appender.append(recordLine({ n: last + 1, ...report }))
-        files.segments.at(-1)!.waiting++
-        files.waiting++
-        files.bytes += bytes
-      } catch (error) {
-        // The number counts as used if its line may be in the file.
-        if (appender.mayStand()) last++
-        throw error
-      }
-      last++
-    },
-    close: () => appender.close(),
+  return new RunJournal(options)
+}
+
+class RunJournal extends JournalReader implements Journal {
+  readonly #appender: Appender
+
+  constructor(options: JournalOptions) {
+    const { directory, head } = options
+    super(directory, head.instance, { files: { segments: [], waiting: 0, bytes: 0 }, last: 0 })
+    this.#appender = new Appender(options, {
+      head: () => headLine({ ...head, n: this.number }),
+      onBegun: name => void this.files.segments.push({ name, waiting: 0 }),
+    })
+  }
+
+  override done(count: number): void {
+    super.done(count)
+    // Files are open only for owners with waiting reports, however many owners there are.
+    if (this.files.waiting === 0) this.#appender.close()
+  }
+
+  ready(): void {
+    this.#appender.ready()
+  }
+
+  put(report: AccessReport): void {
+    try {
+      const bytes = this.#appender.append(recordLine({ n: this.number + 1, ...report }))
+      this.files.segments.at(-1)!.waiting++
+      this.files.waiting++
+      this.files.bytes += bytes
+    } catch (error) {
+      // The number counts as used if its line may be in the file.
+      if (this.#appender.mayStand) this.number++
+      throw error
+    }
+    this.number++
+  }
+
+  close(): void {
+    this.#appender.close()
   }
 }
 
@@ -318,6 +371,6 @@ export function readJournal(directory: string): FoundJournal | 'empty' | 'other'
   return {
     head,
     damaged: files.waiting - records.length,
-    open: at => reading(at, head.instance, files, () => last),
+    open: at => new JournalReader(at, head.instance, { files, last }),
   }
 }
