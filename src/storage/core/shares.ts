@@ -13,6 +13,14 @@ export function onBehalfOf<T>(owner: string, work: () => T): T {
   return acting.run(owner, work)
 }
 
+/**
+ * The owner on whose behalf this runs; undefined if on nobody's.
+ * @internal
+ */
+export function actingOwner(): string | undefined {
+  return acting.getStore()
+}
+
 /** A pool in which nobody has more than a share. Work on behalf of no owner is not counted. */
 export interface SharedPool {
   /** Of the pool. */
