@@ -6,6 +6,7 @@
 import { startRepeating, type Repetition } from '../limits/repetition.ts'
 import { isOutage } from '../storage/core/database.ts'
 import { takeDue, type Taken } from '../storage/authority/due.ts'
+import { completeTree } from '../storage/authority/ledger-tree.ts'
 import { number } from '../storage/authority/positions.ts'
 import { SILENT_SECONDS, tellSilent } from '../storage/authority/report-instances.ts'
 import { sweepAgain, sweepOwner, type Retention } from '../storage/authority/sweep.ts'
@@ -99,6 +100,7 @@ async function sweepOne(
   const { owner } = taken
   let more = true
   let whole = true
+  let lacksLeaves = false
   const attempt = async (what: string, work: () => Promise<unknown>): Promise<void> => {
     await work().catch((error: unknown) => {
       whole = false
@@ -110,6 +112,9 @@ async function sweepOne(
   // Numbers what a replica committed but did not number before it ended, and closes the counts of past
   // minutes.
   await attempt('entries wait for their positions', () => number(db, owner))
+  await attempt('older entries wait for their leaves', async () => {
+    lacksLeaves = await completeTree(db, owner)
+  })
   await attempt('expired items were not announced', () => withdrawExpired(db, owner, ROWS_PER_BATCH))
   await attempt('registrations that lapsed were not told', () => sweepLapsed(db, owner))
   await attempt('emergencies were not compared', () => tellUnmetEmergencies(db, owner, ROWS_PER_BATCH))
@@ -123,7 +128,7 @@ async function sweepOne(
   }
   const pauses = { retention, pauseSeconds, idleSeconds: IDLE_PAUSES * pauseSeconds }
   // If something failed, she is not due again at once, however much is left.
-  await sweepAgain(db, taken, { more: more && whole, ...pauses })
+  await sweepAgain(db, taken, { more: (more || lacksLeaves) && whole, ...pauses })
 }
 
 function say(

@@ -62,4 +62,32 @@ describe('Without a reader', () => {
     await dueNow(db, owner, 'sweep')
     await expect.poll(() => stored(owner)).toMatchObject({ entries: [1, 2, 3], counts: [1, 1, 2] })
   })
+
+  /** So many entries as a program from before the tree of the ledger numbered them. */
+  async function numberedWithoutTree(count: number): Promise<Owner> {
+    const { db } = authority.database
+    const owner = await seed.seedOwner(db)
+    await sql`INSERT INTO ledger (owner, seq, kind, data, salt)
+      SELECT ${owner}, n, 'touched', '{}', NULL FROM generate_series(1, ${count}::int) n`.execute(db)
+    await sql`INSERT INTO heads (owner, ledger) VALUES (${owner}, ${count})`.execute(db)
+    return owner
+  }
+  const leaves = async (owner: Owner) => {
+    const { rows } = await sql<{ leaves: number; size: number }>`
+      SELECT count(leaf) AS leaves, max(tree_size) AS size FROM ledger JOIN heads USING (owner)
+      WHERE owner = ${owner}`.execute(authority.database.db)
+    return rows[0]!
+  }
+
+  it('what an older program numbered gets its leaves after the next commit of its owner', async () => {
+    const owner = await numberedWithoutTree(2_100)
+    await appendLedger(authority.database.db, owner, { kind: 'approved' })
+    await expect.poll(() => leaves(owner)).toEqual({ leaves: 2_101, size: 2_101 })
+  })
+
+  it('what an older program numbered gets its leaves when the due-queue comes to its owner', async () => {
+    const owner = await numberedWithoutTree(300)
+    await dueNow(authority.database.db, owner, 'sweep')
+    await expect.poll(() => leaves(owner)).toEqual({ leaves: 300, size: 300 })
+  })
 })

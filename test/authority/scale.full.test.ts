@@ -104,10 +104,10 @@ function read(node: PlanNode): Cost {
 }
 
 /**
- * Background work during a call: waking others, and the sequencer, which numbers what was committed before, a
- * thousand at a time. Whether its statement falls into the time of a call is chance.
+ * Background work during a call: waking others, and the sequencer, which reads and numbers what was committed
+ * before, some hundreds at a time. Whether its statements fall into the time of a call is chance.
  */
-const BESIDE = /pg_notify|new_entries AS MATERIALIZED/
+const BESIDE = /pg_notify|new_entries AS MATERIALIZED|seq IS NULL ORDER BY id LIMIT/
 const PLANNED = /^\s*(?:SELECT|WITH|INSERT|UPDATE|DELETE)\b/i
 /** Tables of a few rows, of which the planner rightly reads all; and queues, with a row or two an owner. */
 const SMALL = new Set([

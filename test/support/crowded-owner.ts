@@ -4,6 +4,7 @@
  */
 import { sql, type RawBuilder } from 'kysely'
 import type { RequestFacts } from '../../src/rules/conditions.ts'
+import { HASH_BYTES } from '../../src/rules/merkle.ts'
 import type { Db } from '../../src/storage/authority/database.ts'
 import { basisOf, templateOf, waitingItem } from './seed.ts'
 import { asFamily, asHandle, type Owner } from '../../src/wire/identifiers.ts'
@@ -147,7 +148,11 @@ async function crowdLedger(
       db,
     )
   const last = FIRST_SEQ + ledgerRows
+  // Her tree covers all of it, though it was never made: nobody is to make up for it meanwhile.
+  const subtrees = last.toString(2).replaceAll('0', '').length
   await sql`
-    INSERT INTO heads (owner, ledger) VALUES (${owner}, ${last})
-    ON CONFLICT (owner) DO UPDATE SET ledger = excluded.ledger`.execute(db)
+    INSERT INTO heads (owner, ledger, tree_size, frontier)
+    VALUES (${owner}, ${last}, ${last}, ${Buffer.alloc(subtrees * HASH_BYTES)})
+    ON CONFLICT (owner) DO UPDATE
+    SET ledger = excluded.ledger, tree_size = excluded.tree_size, frontier = excluded.frontier`.execute(db)
 }

@@ -9,6 +9,7 @@ import { afterCommit } from '../../storage/core/after-commit.ts'
 import { isOutage } from '../../storage/core/database.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import { sweepWithin } from '../../storage/authority/due.ts'
+import { completeTree } from '../../storage/authority/ledger-tree.ts'
 import { number } from '../../storage/authority/positions.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
@@ -41,6 +42,7 @@ export function startSequencer(
 
   const follow = async (owner: Owner): Promise<void> => {
     await number(db, owner)
+    if (await completeTree(db, owner)) due.add(owner)
     const now = performance.now()
     if (now < (lookedAt.get(owner) ?? 0)) return
     // An owner who is due sooner may be swept before her next commit.

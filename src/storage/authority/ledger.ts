@@ -72,7 +72,7 @@ export interface NewLedgerEntry {
 /** `seq` is its position: from 1, without gaps. */
 export type LedgerEntry = { seq: number } & Omit<
   Selectable<LedgerTable>,
-  'owner' | 'id' | 'seq' | 'once_key' | 'resource_id'
+  'owner' | 'id' | 'seq' | 'once_key' | 'resource_id' | 'salt' | 'leaf' | 'prev'
 >
 
 /** Appends one entry. */

@@ -6,12 +6,14 @@
  * One sequencer runs at a time for each owner: it locks her head, and then reads what it numbers by a second
  * statement, so that it sees everything that was committed before it had the lock. A reader that continues
  * from the last position finds everything that is numbered later after it. So nothing is missed, however late
- * a transaction commits, and no transaction waits for another. Only the sequencer takes that lock.
+ * a transaction commits, and no transaction waits for another. Only the sequencer takes that lock. With its
+ * position an entry gets its leaf in the owner's Merkle tree (ledger-tree.ts).
  */
 import { sql } from 'kysely'
 import { gatheringOf } from '../core/batch.ts'
 import { inTransaction, prepared } from '../core/database.ts'
 import type { Db, Tx } from './database.ts'
+import { ENTRIES_MAX, lockHead, placeEntries } from './ledger-tree.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 /** The facts of an entry for a security log, once it has its position; nothing that an agent wrote. */
@@ -44,7 +46,7 @@ export function onNumbered(db: Db, listener: NumberedListener): void {
 }
 
 /** How many entries of each list one transaction numbers at most. */
-const NUMBERED_MAX = 1_000
+const NUMBERED_MAX = ENTRIES_MAX
 /** How many owners one process numbers at once at most. */
 const AT_ONCE = 4
 
@@ -85,29 +87,22 @@ async function numberAll(db: Db, owner: Owner): Promise<void> {
   }
 }
 
-const LOCK_HEAD = prepared<{ owner: Owner }>(
-  'lock-head',
-  'SELECT owner FROM heads WHERE owner = $1 FOR UPDATE',
-)
-const NEW_HEAD = prepared('new-head', 'INSERT INTO heads (owner) VALUES ($1) ON CONFLICT DO NOTHING')
-
 /** @returns how many of the longest list were numbered, and what to report about them. */
 async function numberSome(
   tx: Tx,
   owner: Owner,
 ): Promise<{ most: number; told: readonly Omit<Numbered, 'owner'>[] }> {
-  if ((await LOCK_HEAD(tx, [owner])).rows.length === 0) {
-    await NEW_HEAD(tx, [owner])
-    await LOCK_HEAD(tx, [owner])
-  }
+  const head = await lockHead(tx, owner)
   await closeMinutes(tx, owner)
-  // This is not a prepared statement: it is planned for the present data, which costs little compared with a
-  // thousand rows.
+  const { entries, tree } = await placeEntries(tx, owner, head)
+  const { ids, seqs, salts, prevs, leaves } = entries
+  // This is not a prepared statement: it is planned for the present data, which costs little compared with
+  // hundreds of rows.
   const { rows } = await sql<{ most: number; told: Omit<Numbered, 'owner'>[] | null }>`
-    WITH head AS MATERIALIZED (SELECT ledger, events, receipts FROM heads WHERE owner = ${owner}),
+    WITH head AS MATERIALIZED (SELECT events, receipts FROM heads WHERE owner = ${owner}),
     new_entries AS MATERIALIZED (
-      SELECT id, row_number() OVER (ORDER BY id) AS nth FROM (
-        SELECT id FROM ledger WHERE owner = ${owner} AND seq IS NULL ORDER BY id LIMIT ${NUMBERED_MAX}) found),
+      SELECT * FROM unnest(${ids}::bigint[], ${seqs}::bigint[], ${salts}::bytea[], ${prevs}::bigint[], ${leaves}::bytea[])
+        AS n(id, seq, salt, prev, leaf)),
     new_events AS MATERIALIZED (
       SELECT id, row_number() OVER (ORDER BY id) AS nth FROM (
         SELECT id FROM events WHERE owner = ${owner} AND seq IS NULL ORDER BY id LIMIT ${NUMBERED_MAX}) found),
@@ -115,8 +110,8 @@ async function numberSome(
       SELECT id, jti, row_number() OVER (ORDER BY id) AS nth FROM (
         SELECT id, jti FROM receipt_positions WHERE owner = ${owner} AND seq IS NULL ORDER BY id LIMIT ${NUMBERED_MAX}) found),
     numbered_entries AS (
-      UPDATE ledger SET seq = head.ledger + nth FROM new_entries, head
-      WHERE ledger.owner = ${owner} AND ledger.id = new_entries.id
+      UPDATE ledger SET seq = n.seq, salt = coalesce(n.salt, ledger.salt), prev = n.prev, leaf = n.leaf FROM new_entries n
+      WHERE ledger.owner = ${owner} AND ledger.id = n.id
       RETURNING ledger.kind, ledger.seq, ledger.handle, ledger.family, NULL::text AS jti),
     numbered_events AS (
       UPDATE events SET seq = head.events + nth FROM new_events, head
@@ -131,7 +126,9 @@ async function numberSome(
       SELECT (SELECT count(*) FROM new_entries) AS ledger, (SELECT count(*) FROM new_events) AS events,
         (SELECT count(*) FROM new_receipts) AS receipts)
     UPDATE heads SET ledger = heads.ledger + counted.ledger, events = heads.events + counted.events,
-      receipts = heads.receipts + counted.receipts FROM counted
+      receipts = heads.receipts + counted.receipts, tree_size = coalesce(${tree?.size}::bigint, heads.tree_size),
+      tree_root = coalesce(${tree?.root}::bytea, heads.tree_root),
+      frontier = coalesce(${tree?.frontier}::bytea, heads.frontier) FROM counted
     WHERE owner = ${owner} RETURNING greatest(counted.ledger, counted.events, counted.receipts)::int AS most,
       (SELECT json_agg(one) FROM (SELECT * FROM numbered_entries WHERE kind <> 'touched' UNION ALL TABLE numbered_receipts
         UNION ALL SELECT * FROM numbered_events WHERE kind = 'resource_server_pending') one) AS told`.execute(

@@ -14,6 +14,24 @@ export interface HeadsTable {
   ledger: Generated<number>
   events: Generated<number>
   receipts: Generated<number>
+  /** How many positions of the ledger the tree covers. */
+  tree_size: Generated<number>
+  tree_root: Buffer | null
+  frontier: Generated<Buffer>
+}
+
+/** One level of the tree over a ledger has tiles from 0 on, each of 256 hashes at most. */
+export interface LedgerTilesTable {
+  owner: Owner
+  level: number
+  index: number
+  hashes: Buffer
+}
+
+export interface LedgerTailsTable {
+  owner: Owner
+  handle: Handle
+  seq: number
 }
 
 export interface ReceiptsTable {
@@ -46,6 +64,12 @@ export interface LedgerTable {
   once_key: string | null
   /** Set if an organization governed it then. */
   resource_id: string | null
+  /** Null in rows from before there were salts, until they get their leaf. */
+  salt: Generated<Buffer | null>
+  /** The hash of the entry in the tree. */
+  leaf: Buffer | null
+  /** With a handle: the position of that handle's entry before, or 0. */
+  prev: number | null
 }
 
 export interface ReportInstancesTable {

@@ -9,6 +9,7 @@ import { dueAgain, type Taken } from './due.ts'
 import { COMPARED_SECONDS } from './emergencies.ts'
 import { SILENT_SECONDS } from './report-instances.ts'
 import { LAPSES_AT } from './resources.ts'
+import { HASH_BYTES, TILE_HASHES } from '../../rules/merkle.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
 /**
@@ -154,12 +155,14 @@ const SWEPT: Record<
     batch: (owner, limit, retention) =>
       retention === undefined
         ? undefined
-        : sql`
-      DELETE FROM ledger WHERE owner = ${owner} AND seq = ANY(ARRAY(
+        : deleteEntries(
+            owner,
+            sql`
         SELECT seq FROM (
           SELECT seq, bool_and(ts < now() - ${seconds(retention)}) OVER (ORDER BY seq) AS goes FROM (
             SELECT seq, ts FROM ledger WHERE owner = ${owner} AND seq IS NOT NULL ORDER BY seq LIMIT ${limit}
-          ) oldest) judged WHERE goes))`,
+          ) oldest) judged WHERE goes`,
+          ),
     next: (owner, retention) =>
       retention === undefined
         ? sql`NULL::timestamptz`
@@ -167,6 +170,28 @@ const SWEPT: Record<
       SELECT ts + ${seconds(retention)} FROM ledger WHERE owner = ${owner} AND seq IS NOT NULL
       ORDER BY seq LIMIT 1`,
   },
+}
+
+/**
+ * Deletes entries at these positions, which are her oldest, and keeps what her tree needs of them: the leaves
+ * of those whose tile is not full yet, and for the next entry of each handle where the last one was.
+ */
+function deleteEntries(owner: Owner, positions: RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`
+    WITH gone AS MATERIALIZED (
+      SELECT seq, handle, leaf FROM ledger WHERE owner = ${owner} AND seq = ANY(ARRAY(${positions}))
+      ORDER BY seq FOR UPDATE),
+    leaves AS (
+      INSERT INTO ledger_tiles AS t (owner, level, index, hashes)
+      SELECT ${owner}, 0, (seq - 1) / ${TILE_HASHES}::bigint, string_agg(leaf, ''::bytea ORDER BY seq)
+      FROM gone WHERE leaf IS NOT NULL GROUP BY 3
+      ON CONFLICT (owner, level, index) DO UPDATE SET hashes = t.hashes || excluded.hashes
+      WHERE octet_length(t.hashes) < ${TILE_HASHES * HASH_BYTES}),
+    tails AS (
+      INSERT INTO ledger_tails AS l (owner, handle, seq)
+      SELECT ${owner}, handle, max(seq) FROM gone WHERE handle IS NOT NULL GROUP BY handle
+      ON CONFLICT (owner, handle) DO UPDATE SET seq = excluded.seq)
+    DELETE FROM ledger USING gone WHERE ledger.owner = ${owner} AND ledger.seq = gone.seq`
 }
 
 /** One bounded sweep of one owner's rows: a batch of each table. */

@@ -19,6 +19,8 @@ import type {
   EventsTable,
   HeadsTable,
   LedgerTable,
+  LedgerTailsTable,
+  LedgerTilesTable,
   ReceiptPositionsTable,
   ReceiptsTable,
   RefusalCountsTable,
@@ -302,6 +304,8 @@ export interface Tables {
   receipts: ReceiptsTable
   receipt_positions: ReceiptPositionsTable
   ledger: LedgerTable
+  ledger_tiles: LedgerTilesTable
+  ledger_tails: LedgerTailsTable
   refusal_counts: RefusalCountsTable
   report_instances: ReportInstancesTable
   events: EventsTable
