@@ -24,6 +24,7 @@ const LOCAL_CODES = [
   'request_invalid',
   'rpc_error',
   'state_unusable',
+  'task_required',
   'terms_declined',
   'terms_unanswered',
   'terms_untrusted',

@@ -21,6 +21,8 @@ export interface Asked<T> {
   send(accessToken: string | undefined): Promise<CallAnswer<T>>
   /** Finds out everything that must be known before a grant is requested or used. */
   beforeGrant?: (() => Promise<void>) | undefined
+  /** Fails if the call could not be made under any grant, so that nobody is asked about it. */
+  beforeAsking?: (() => Promise<void>) | undefined
 }
 
 /** The result. */
@@ -53,6 +55,7 @@ export async function performCall<T>(
   if (kept) await profile.store.dropGrant(kept)
   const { challenge } = first
   await asked.beforeGrant?.()
+  await asked.beforeAsking?.()
   const { grant, receipt } = await negotiate(profile, directory, { resource, call, challenge, signal })
   const second = await attempt(profile, asked, { grant, name: 'fresh' })
   if (second.kind === 'result') return answered(profile, asked, { outcome: second.result, grant, receipt })

@@ -19,6 +19,7 @@ import { createDirectory, type Directory } from './metadata.ts'
 import { declineTerms } from './negotiate.ts'
 import { introduce, readProfile, type AgentOptions, type Profile } from './profile.ts'
 import type { Grant, KeptReceipt } from './store.ts'
+import { refuseTaskOnly } from './task-tools.ts'
 import { checkAddress } from './transport.ts'
 
 export { AgentError, type LocalErrorCode } from './agent-error.ts'
@@ -129,6 +130,7 @@ export function createAgent(options: AgentOptions): Agent {
     breakGlass: async (call, emergency) => {
       const asked = await resolveHttp(parts, read(call))
       await asked.beforeGrant?.()
+      await asked.beforeAsking?.()
       const grant = await redeemEmergency(profile, emergency, asked)
       const answer = await attempt(profile, asked, { grant, name: 'fresh' })
       if (answer.kind !== 'result')
@@ -158,7 +160,7 @@ interface Parts {
 }
 
 /** A call whose options are valid; for an API, it may not yet be known how it is called. */
-interface Read extends Omit<Asked<Json>, 'send' | 'beforeGrant'> {
+interface Read extends Omit<Asked<Json>, 'send' | 'beforeGrant' | 'beforeAsking'> {
   url: URL
   http: HttpCall | 'published' | undefined
 }
@@ -195,7 +197,9 @@ async function resolveHttp({ profile, directory, sessions }: Parts, read: Read):
   const send = (accessToken: string | undefined) =>
     sendCall(profile, sessions, { url, call, http, accessToken, signal })
   const beforeGrant = http === undefined ? () => sessions.learnVersion(url, signal) : undefined
-  return { resource, call, signal, send, beforeGrant }
+  const beforeAsking =
+    http === undefined ? () => refuseTaskOnly(profile, sessions, { url, call, signal }) : undefined
+  return { resource, call, signal, send, beforeGrant, beforeAsking }
 }
 
 async function decline(parts: Parts, asked: Asked<Json>): Promise<TermsTemplate> {

@@ -70,14 +70,20 @@ describe('a server of the 2025-11-25 revision', () => {
   it('is greeted before the first call, so that no grant is spent on a call without a session', async () => {
     keepSessions()
     await agent().call({ resource: peers.resource, ...call })
-    expect(methods()).toEqual(['initialize', 'notifications/initialized', 'tools/call', 'tools/call'])
+    expect(methods()).toEqual([
+      'initialize',
+      'notifications/initialized',
+      'tools/call',
+      'tools/list',
+      'tools/call',
+    ])
     const [greeting, initialized, ...calls] = peers.tools.to('/mcp/alice')
     expect(message(greeting!).params).toMatchObject({ protocolVersion: '2025-11-25' })
     for (const { headers } of [initialized!, ...calls]) {
       expect(headers).toMatchObject({ 'mcp-session-id': 'session-1', 'mcp-protocol-version': '2025-06-18' })
       expect(headers).not.toHaveProperty('mcp-method')
     }
-    expect(calls.map(one => JSON.stringify(message(one)).includes('_meta'))).toEqual([false, false])
+    expect(calls.map(one => JSON.stringify(message(one)).includes('_meta'))).toEqual([false, false, false])
   })
 
   it.each([
@@ -115,8 +121,9 @@ describe('a server of the 2025-11-25 revision', () => {
     keepSessions()
     peers.twists.discovery = discovery
     await createAgent({ key: newKey(), allowLoopback: true }).call({ resource: peers.resource, ...call })
-    expect(methods()).toEqual(['tools/call', 'initialize', 'notifications/initialized', 'tools/call'])
-    const [bare, greeting, , granted] = peers.tools.to('/mcp/alice')
+    const asked = ['initialize', 'notifications/initialized', 'tools/list']
+    expect(methods()).toEqual(['tools/call', ...asked, 'tools/call'])
+    const [bare, greeting, , , granted] = peers.tools.to('/mcp/alice')
     expect(bare!.headers).toMatchObject({ 'mcp-protocol-version': '2026-07-28' })
     expect(granted!.headers).toMatchObject({ 'mcp-session-id': 'session-1' })
     expect(greeting!.at).toBeLessThan(peers.authority.to('/token')[0]!.at)

@@ -11,7 +11,7 @@ import { openLentNames } from './lent-names.ts'
 import type { SpoiltTool } from './readable-tool.ts'
 import { spaced } from './spaced.ts'
 import type { Prefixes } from './prefixes.ts'
-import { listedTools, withChange, type ListedTool } from './tools.ts'
+import { listedTools, TASK_ONLY_WHY, withChange, type ListedTool } from './tools.ts'
 import { openUpstream, type Upstream } from './upstream.ts'
 
 export interface CatalogueOptions {
@@ -115,6 +115,7 @@ export function openCatalogue(
     const shown = listedTools(resource, prefix, tools, tool => void hidden.push(tool))
     await names.note(resource, prefix, shown)
     sayHidden(resource, hidden, say)
+    sayTaskOnly(resource, shown, say)
     lists.read(resource, shown)
     return { tools: shown, until: keptUntil(ttlMs) }
   }
@@ -231,6 +232,11 @@ function sayHidden(resource: string, hidden: readonly SpoiltTool[], say: (line: 
   say(`${hidden.length} tools of ${resource} cannot be shown as they are; they are left out.`)
   for (const { name, why } of hidden.slice(0, NAMED_MAX))
     say(`${resource}: the tool "${foreignLine(name)}" is left out: ${foreignLine(why)}.`)
+}
+
+function sayTaskOnly(resource: string, tools: readonly ListedTool[], say: (line: string) => void): void {
+  for (const { tool } of tools.filter(({ isTaskOnly }) => isTaskOnly).slice(0, NAMED_MAX))
+    say(`${resource}: the tool "${foreignLine(tool)}" is listed as closed: ${TASK_ONLY_WHY}.`)
 }
 
 function keptUntil(ttlMs: number): number {

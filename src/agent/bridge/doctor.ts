@@ -21,7 +21,7 @@ import {
 } from '../transport.ts'
 import { sentence } from './answers.ts'
 import { bridgeState } from './state.ts'
-import { listedTools } from './tools.ts'
+import { listedTools, TASK_ONLY_WHY } from './tools.ts'
 import { openUpstream } from './upstream.ts'
 
 export interface DiagnoseOptions {
@@ -30,6 +30,9 @@ export interface DiagnoseOptions {
   stateRoot: string
   config: ClientConfig
 }
+
+/** Says how a step went; its value, undefined if it failed. */
+type Check = <T>(what: string, step: () => Promise<{ said: string; value: T }>) => Promise<T | undefined>
 
 /** How many seconds a clock may be wrong. */
 const CLOCK_SECONDS_MAX = 60
@@ -40,10 +43,7 @@ export async function diagnose(options: DiagnoseOptions, terminal: Terminal): Pr
   const allowLoopback = config.devLoopback
   const now = (): number => Math.floor(Date.now() / 1000)
   let faults = 0
-  const check = async <T>(
-    what: string,
-    step: () => Promise<{ said: string; value: T }>,
-  ): Promise<T | undefined> => {
+  const check: Check = async (what, step) => {
     try {
       const { said, value } = await step()
       terminal.out(`ok    ${what}: ${printable(said)}\n`)
@@ -73,26 +73,37 @@ export async function diagnose(options: DiagnoseOptions, terminal: Terminal): Pr
     })
   }
   await check('key', () => readKey(options))
+  await checkTools(options, url, check)
+  if (faults > 0) throw new Exit(EXIT.refused)
+}
+
+/** Names the tools that no call reaches, each with the reason. */
+async function checkTools({ resource, config }: DiagnoseOptions, url: URL, check: Check): Promise<void> {
   const upstream = openUpstream({
     resource,
     url,
     specNs: config.specNs,
-    now,
+    now: () => Math.floor(Date.now() / 1000),
     capabilities: () => ({}),
     onToolsChanged: () => undefined,
   })
-  const hidden = await check('tools', async () => {
+  const unusable = await check('tools', async () => {
     const { tools, spoilt } = await upstream.listTools().catch(withStatus)
     const value = [...spoilt]
     const shown = listedTools(resource, '', tools, tool => void value.push(tool))
-    return { said: `${shown.length}`, value }
+    const closed = shown.filter(({ isTaskOnly }) => isTaskOnly).map(({ tool }) => tool)
+    return { said: `${shown.length}`, value: { left: value, closed } }
   })
-  for (const { name, why } of hidden ?? [])
+  const quoted = (name: string): string => `"${name.replaceAll('"', "'")}"`
+  for (const { name, why } of unusable?.left ?? [])
     await check('tool', async () =>
-      fail('answer_malformed', `"${name.replaceAll('"', "'")}" is left out of the list: ${why}.`),
+      fail('answer_malformed', `${quoted(name)} is left out of the list: ${why}.`),
+    )
+  for (const name of unusable?.closed ?? [])
+    await check('tool', async () =>
+      fail('task_required', `${quoted(name)} is listed as closed: ${TASK_ONLY_WHY}.`),
     )
   await upstream.close()
-  if (faults > 0) throw new Exit(EXIT.refused)
 }
 
 /** Names the status that the resource answered with, if the SDK's client was told one. */

@@ -5,6 +5,7 @@
  */
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { present } from '../../wire/members.ts'
+import { isTaskOnly } from '../task-tools.ts'
 import { isPastDoubles, isText } from './as-written.ts'
 
 /** A tool that cannot be shown. Both members quote a stranger: escape them. */
@@ -46,6 +47,7 @@ function read(given: Json, isModern: boolean): JsonObject {
     inputSchema: inputIn(inputSchema),
     ...(outputSchema === undefined ? {} : outputIn(outputSchema, isModern)),
     ...(annotations === undefined ? {} : { annotations: annotationsIn(annotations) }),
+    ...(isTaskOnly(given) ? { execution: { taskSupport: 'required' } } : {}),
   }
 }
 

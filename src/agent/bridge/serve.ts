@@ -19,6 +19,7 @@ import {
 import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio'
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
+import { taskRequired } from '../task-tools.ts'
 import { errorResult, marksOf, sentence } from './answers.ts'
 import { asWritten, messageAsWritten } from './as-written.ts'
 import { answerCall, wordsIn, type Answer, type Client } from './completion.ts'
@@ -204,6 +205,7 @@ async function callTool(shared: Shared, calling: Calling): Promise<never> {
   })
   if (listed instanceof AgentError) return errorResult(listed, undefined) as never
   if (listed === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'There is no such tool.')
+  if (listed.isTaskOnly) return errorResult(taskRequired(name), undefined) as never
   const args = request['arguments']
   const about = { resource: listed.resource, tool: listed.tool, arguments: isJsonObject(args) ? args : {} }
   const { client, passed, ask, goOn } = await clientSide(calling, about)

@@ -8,6 +8,7 @@ import { printable } from '../../terminal/printable.ts'
 import { s256Json, sha256 } from '../../wire/encoding.ts'
 import { isJsonObject, JSON_DEPTH_MAX, type Json, type JsonObject } from '../../wire/json.ts'
 import { markTool, type ToolAccess } from '../../wire/tool-access.ts'
+import { isTaskOnly } from '../task-tools.ts'
 import { foreignLine, foreignText, isPlain } from './foreign-text.ts'
 import type { SpoiltTool } from './readable-tool.ts'
 import type { KnownTool } from './state.ts'
@@ -20,6 +21,8 @@ export interface ListedTool {
   /** Hash of its definition as the resource gave it. */
   definition: string
   listed: JsonObject
+  /** Its server runs it as a task alone: no call of it is made, so nobody is asked about one. */
+  isTaskOnly: boolean
 }
 
 /**
@@ -68,7 +71,8 @@ export function listedTools(
     if (lengthLeft < 0)
       return hide(tool.name, `the list has more than ${LIST_LENGTH_MAX} characters without it`)
     names.add(name)
-    return [{ name, resource, tool: tool.name, definition: s256Json(listed), listed }]
+    const about = { definition: s256Json(listed), isTaskOnly: isTaskOnly(tool as unknown as JsonObject) }
+    return [{ name, resource, tool: tool.name, listed, ...about }]
   })
 
   function hide(name: string, why: string): [] {
@@ -98,11 +102,12 @@ function isDeeper(json: Json, max: number): boolean {
 
 /** The tool with its mark, and a line that says in words what it needs. */
 export function describeTool(
-  { listed }: ListedTool,
+  { listed, isTaskOnly }: ListedTool,
   known: KnownTool | undefined,
   held: boolean,
 ): JsonObject {
   const description = typeof listed['description'] === 'string' ? `${listed['description']}\n` : ''
+  if (isTaskOnly) return markTool({ ...listed, description: description + TASK_ONLY }, 'closed')
   const line = held && known?.access === 'terms' ? LINES.held : LINES[known?.access ?? 'unknown']
   return markTool({ ...listed, description: description + line }, accessOf(known, held))
 }
@@ -112,6 +117,10 @@ function accessOf(known: KnownTool | undefined, held: boolean): ToolAccess {
   if (known.access === 'terms') return held ? 'free' : 'asks'
   return known.access
 }
+
+/** Why no call of such a tool is made. */
+export const TASK_ONLY_WHY = 'its server runs it as a task alone, and no call of it is made'
+const TASK_ONLY = 'Cannot be called here: its server runs it as a task alone.'
 
 const LINES = {
   free: 'Needs no permission of the owner.',
