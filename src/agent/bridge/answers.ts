@@ -19,9 +19,16 @@ const OURS = /^usher\//
 /** A resource's answer, without marks that a program could attribute to the bridge. */
 export function withoutOurMarks(result: Json): Json {
   if (!isJsonObject(result) || !isJsonObject(result['_meta'])) return result
-  const marks = Object.entries(result['_meta'])
-  const theirs = marks.filter(([name]) => !OURS.test(nameAsWritten(name)))
-  return theirs.length === marks.length ? result : { ...result, _meta: Object.fromEntries(theirs) }
+  const theirs = withoutOurNames(result['_meta'])
+  return theirs === result['_meta'] ? result : { ...result, _meta: theirs }
+}
+
+/** A value without members that have our names; the same value if it has none. */
+export function withoutOurNames<T>(value: T): T {
+  if (!isJsonObject(value)) return value
+  const members = Object.entries(value)
+  const theirs = members.filter(([name]) => !OURS.test(nameAsWritten(name)))
+  return theirs.length === members.length ? value : (Object.fromEntries(theirs) as T)
 }
 
 /** The call waits for another party: the owner, or the resource that was sent what she approved. */

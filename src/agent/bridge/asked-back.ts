@@ -6,7 +6,7 @@
  */
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { present } from '../../wire/members.ts'
-import { fail } from '../agent-error.ts'
+import { AgentError, fail } from '../agent-error.ts'
 import { sendable } from './answer-field.ts'
 import { isMarkedNumber } from './as-written.ts'
 import { foreignLine, foreignText, isPlain } from './foreign-text.ts'
@@ -40,6 +40,25 @@ export function withPlainQuestions(result: Json, asker: Asker): Json {
  */
 export function plainElicitation(params: Json, asker: Asker): JsonObject {
   return isJsonObject(params) ? plainQuestion(params, asker) : refuseQuestion()
+}
+
+/** MCP 2025-11-25: a call fails because its server wants a page to be visited first. */
+const PAGE_REQUIRED = -32_042
+
+/**
+ * The `data` of an error of a tool: as it came, except for pages that a person is asked to visit, which are
+ * escaped, with the name of the asking server. Undefined if one of them may not be shown.
+ */
+export function withPlainPages(code: number, data: Json | undefined, asker: Asker): Json | undefined {
+  if (code !== PAGE_REQUIRED) return data
+  const { elicitations } = isJsonObject(data) ? data : {}
+  if (!Array.isArray(elicitations) || elicitations.length > QUESTIONS_MAX) return undefined
+  try {
+    return { elicitations: elicitations.map(one => plainElicitation(one, asker)) }
+  } catch (error) {
+    if (error instanceof AgentError) return undefined
+    throw error
+  }
 }
 
 const QUESTIONS_MAX = 16

@@ -4,7 +4,7 @@
  * grant is dropped when it ends).
  */
 import type { Progress } from '@modelcontextprotocol/client'
-import type { Json } from '../../wire/json.ts'
+import type { Json, JsonObject } from '../../wire/json.ts'
 import { AgentError, fail } from '../agent-error.ts'
 import { attempt, standingGrants, covers } from '../authorized-call.ts'
 import type { CallAnswer } from '../answer.ts'
@@ -51,6 +51,8 @@ export interface Asked {
   /** Hash of the tool as it is when the call comes, and as the client was shown it. */
   definition?: string | undefined
   signal: AbortSignal
+  /** What the client says about the sending alone; neither approved nor kept. */
+  meta?: JsonObject | undefined
   onProgress?: ((progress: Progress) => void) | undefined
   /** Puts the question of the tool's server to the person at the client; left out if she cannot be asked. */
   ask?: Ask | undefined
@@ -227,8 +229,9 @@ function partsOfRequests(
     },
     onAgreed: ({ template, definition }, { resource, call }) =>
       note(resource, call.tool, accessOf(template), definition),
-    sendOnce: async ({ resource, call }, held, heard) => {
-      const answer = await sendUnder(parts, { resource, call, signal: undefined, ...heard }, held)
+    sendOnce: async ({ id, resource, call }, held, heard) => {
+      const meta = pending.get(id)?.metaOf(call)
+      const answer = await sendUnder(parts, { resource, call, meta, signal: undefined, ...heard }, held)
       if (answer.kind === 'result') return answer.result
       return fail(
         'challenged_again',
@@ -340,7 +343,14 @@ async function heldGrant(
 /** Sends the call, under a grant if there is one. Retries only if it was refused temporarily. */
 async function sendUnder(
   parts: CallParts,
-  { resource, call, signal, onProgress, ask }: Omit<Asked, 'signal'> & { signal: AbortSignal | undefined },
+  {
+    resource,
+    call,
+    meta,
+    signal,
+    onProgress,
+    ask,
+  }: Omit<Asked, 'signal'> & { signal: AbortSignal | undefined },
   held: Held | undefined,
 ): Promise<CallAnswer> {
   const upstream = parts.upstreamOf(resource)
@@ -348,6 +358,7 @@ async function sendUnder(
   const send = (accessToken: string | undefined): Promise<CallAnswer> =>
     upstream.send({
       call,
+      meta,
       signal,
       onProgress,
       ask,

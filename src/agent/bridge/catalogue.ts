@@ -229,9 +229,11 @@ const NAMED_MAX = 20
 
 function sayHidden(resource: string, hidden: readonly SpoiltTool[], say: (line: string) => void): void {
   if (hidden.length === 0) return
-  say(`${hidden.length} tools of ${resource} cannot be shown as they are; they are left out.`)
-  for (const { name, why } of hidden.slice(0, NAMED_MAX))
-    say(`${resource}: the tool "${foreignLine(name)}" is left out: ${foreignLine(why)}.`)
+  const tools = hidden.filter(({ part }) => part === undefined)
+  if (tools.length > 0)
+    say(`${tools.length} tools of ${resource} cannot be shown as they are; they are left out.`)
+  for (const { name, why, part = 'the tool' } of hidden.slice(0, NAMED_MAX))
+    say(`${resource}: ${part} "${foreignLine(name)}" is left out: ${foreignLine(why)}.`)
 }
 
 function sayTaskOnly(resource: string, tools: readonly ListedTool[], say: (line: string) => void): void {

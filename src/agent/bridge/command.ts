@@ -194,7 +194,7 @@ async function runBridge(
   for (const resource of options.resources) checkAddress(resource, config.devLoopback, 'resource')
   let serving: Serving
   if (given.listen === undefined) {
-    const { serveOnStdio } = await import('./serve.ts')
+    const { serveOnStdio } = await import('./stdio.ts')
     serving = serveOnStdio(options)
   } else {
     const at = loopback(given.listen)

@@ -3,12 +3,14 @@
  * tools. Contract: "What the service does", from the requesting side.
  */
 import type { ClientCapabilities } from '@modelcontextprotocol/client'
+import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { generatePrivateJwk } from '../../wire/keys.ts'
 import type { JsonObject } from '../../wire/json.ts'
 import { createDirectory } from '../metadata.ts'
 import { readProfile, type AgentOptions, type Profile } from '../profile.ts'
 import { createCalls, type Calls } from './calls.ts'
 import { openCatalogue, type CatalogueOptions } from './catalogue.ts'
+import type { Introduction } from './greeting.ts'
 import { methodDefinition, openObjects, type Objects } from './objects.ts'
 import { openPrefixes } from './prefixes.ts'
 import { bridgeState, type BridgeState, type Owner } from './state.ts'
@@ -35,6 +37,8 @@ export interface Bridge {
   find(name: string): Promise<ListedTool | undefined>
   /** Resources, templates and prompts. */
   objects: Objects
+  /** What each server says of itself; one that does not answer within a second says nothing. */
+  introductions(): Promise<Introduction[]>
   onChanged(listener: () => void): () => void
   close(): Promise<void>
 }
@@ -102,6 +106,17 @@ export function openBridge(
       prefixOf: prefixes.of,
       say: options.say,
     }),
+    introductions: async () => {
+      const asked = options.resources.map(resource =>
+        waitAtMost(INTRODUCTION_MILLISECONDS, catalogue.upstreamOf(resource).introduction()),
+      )
+      const heard = await Promise.allSettled(asked)
+      return options.resources.map((resource, at) => {
+        const one = heard[at]!
+        const said = one.status === 'fulfilled' && one.value !== LATE ? one.value : undefined
+        return { resource, serverInfo: said?.serverInfo, instructions: said?.instructions }
+      })
+    },
     onChanged: listener => {
       listeners.add(listener)
       return () => void listeners.delete(listener)
@@ -112,6 +127,9 @@ export function openBridge(
     },
   }
 }
+
+/** A client waits for its first answer meanwhile. */
+const INTRODUCTION_MILLISECONDS = 1000
 
 /** As much of a client's name as an owner needs to know it by; undefined if nothing of it can be shown. */
 function nameToOwner(client: string): string | undefined {

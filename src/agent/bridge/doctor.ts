@@ -95,9 +95,12 @@ async function checkTools({ resource, config }: DiagnoseOptions, url: URL, check
     return { said: `${shown.length}`, value: { left: value, closed } }
   })
   const quoted = (name: string): string => `"${name.replaceAll('"', "'")}"`
-  for (const { name, why } of unusable?.left ?? [])
+  for (const { name, why, part } of unusable?.left ?? [])
     await check('tool', async () =>
-      fail('answer_malformed', `${quoted(name)} is left out of the list: ${why}.`),
+      fail(
+        'answer_malformed',
+        `${part === undefined ? '' : `${part} `}${quoted(name)} is left out of the list: ${why}.`,
+      ),
     )
   for (const name of unusable?.closed ?? [])
     await check('tool', async () =>

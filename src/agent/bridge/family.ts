@@ -58,6 +58,8 @@ export interface KeptError {
   terminal: boolean
   local?: boolean | undefined
   by?: string | undefined
+  /** The tool's own JSON-RPC error. */
+  rpc?: AgentError['rpc']
 }
 
 /** The name of a negotiation: the tool, and, if each call is approved, the exact call. */
@@ -92,8 +94,8 @@ export function familyName({ phase, joined }: Family): string | undefined {
 }
 
 export function keptError(error: AgentError): KeptError {
-  const { code, detail, status, terminal, local, by } = error
-  return { code, detail, status, terminal, local, by }
+  const { code, detail, status, terminal, local, by, rpc } = error
+  return { code, detail, status, terminal, local, by, rpc }
 }
 
 export function thrown({ code, ...kept }: KeptError): AgentError {

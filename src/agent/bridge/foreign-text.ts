@@ -18,16 +18,29 @@ export function foreignWhole(text: string): string {
   return withoutMarkup(printable(text))
 }
 
-/** Several lines, at most 4000 characters. */
-export function foreignText(text: string): string {
-  return withoutMarkup(printableLines(bounded(text, TEXT_MAX)))
+/** Several lines, at most so many characters, 4000 if left out. */
+export function foreignText(text: string, max = TEXT_MAX): string {
+  return withoutMarkup(printableLines(bounded(text, max)))
 }
 
 /**
  * Whether `foreignLine` shows the text as it is: a name that it would have to change is not used as a name.
  */
 export function isPlain(text: string): boolean {
-  return foreignLine(text) === text
+  const plain = withoutEmoji(text)
+  return foreignLine(plain) === plain
+}
+
+/** Whether a name of a program's, which markup does nothing to, has no character that is hidden or obeyed. */
+export function isSeen(name: string): boolean {
+  const plain = withoutEmoji(name)
+  return printable(plain) === plain
+}
+
+/** Emoji are one picture each, whatever joins their parts. */
+const EMOJI = /\p{RGI_Emoji}/gv
+function withoutEmoji(text: string): string {
+  return text.replaceAll(EMOJI, '')
 }
 
 /**

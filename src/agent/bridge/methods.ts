@@ -28,6 +28,8 @@ export interface MethodParts {
   /** How a person at the client can be asked now, and told of the wait. */
   client: Pick<Client, 'askNow' | 'showNow'>
   leg: Pick<Leg, 'signal' | 'onDelivered' | 'onProgress' | 'waited'>
+  /** What the client says about the sending alone. */
+  meta: JsonObject | undefined
 }
 
 /** The capabilities of a server that has such methods; what its resources lack is empty. */
@@ -102,7 +104,7 @@ function unknown(what: string): never {
  * are an error here: only a tool's result can carry them.
  */
 async function ask(
-  { bridge, holdSeconds, ownerConsole, client, leg }: MethodParts,
+  { bridge, holdSeconds, ownerConsole, client, leg, meta }: MethodParts,
   resource: string,
   method: string,
   given: JsonObject,
@@ -115,6 +117,7 @@ async function ask(
     resource,
     call,
     definition: methodDefinition(method),
+    meta,
     structured: false,
     signal,
     holdSeconds,

@@ -5,8 +5,10 @@
  */
 import { s256Json } from '../../wire/encoding.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
+import { withoutOurMarks } from './answers.ts'
 import type { ListMethod } from './entries.ts'
 import { foreignLine, foreignText, isPlain } from './foreign-text.ts'
+import { safeIcons } from './icons.ts'
 import type { Upstream } from './upstream.ts'
 
 export interface Objects {
@@ -99,7 +101,9 @@ const beginning = (template: string): string => template.split('{', 1)[0]!
 function shownEntry(entry: JsonObject, by: string, prefix: string): JsonObject | undefined {
   const called = entry[by]
   if (typeof called !== 'string' || called === '' || !isPlain(called)) return undefined
-  return { ...withPlainTexts(entry), [by]: prefix + called }
+  const icons = safeIcons(entry['icons'])
+  const { icons: _all, ...rest } = withoutOurMarks(entry) as JsonObject
+  return { ...withPlainTexts(rest), ...(icons.length === 0 ? {} : { icons }), [by]: prefix + called }
 }
 
 /** Every title, name and description, also of arguments, as it may be shown. */

@@ -7,11 +7,14 @@ import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { present } from '../../wire/members.ts'
 import { isTaskOnly } from '../task-tools.ts'
 import { isPastDoubles, isText } from './as-written.ts'
+import { safeIcons } from './icons.ts'
 
 /** A tool that cannot be shown. Both members quote a stranger: escape them. */
 export interface SpoiltTool {
   name: string
   why: string
+  /** What of it is left out, in words of ours; the whole tool if left out. */
+  part?: string
 }
 
 const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const
@@ -40,6 +43,7 @@ export function readableTool(
 function read(given: Json, isModern: boolean): JsonObject {
   if (!isJsonObject(given)) return spoilt('it is no object')
   const { name, inputSchema, outputSchema, annotations, ...tool } = present(given)
+  const icons = safeIcons(given['icons'])
   if (!isText(name) || name === '') return spoilt('its name is no text')
   return {
     name,
@@ -48,6 +52,8 @@ function read(given: Json, isModern: boolean): JsonObject {
     ...(outputSchema === undefined ? {} : outputIn(outputSchema, isModern)),
     ...(annotations === undefined ? {} : { annotations: annotationsIn(annotations) }),
     ...(isTaskOnly(given) ? { execution: { taskSupport: 'required' } } : {}),
+    ...(isJsonObject(given['_meta']) ? { _meta: given['_meta'] } : {}),
+    ...(icons.length === 0 ? {} : { icons }),
   }
 }
 

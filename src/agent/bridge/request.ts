@@ -4,6 +4,7 @@
  * asked once, and what she approved once is sent once, when somebody waits for it.
  */
 import type { Progress } from '@modelcontextprotocol/client'
+import type { JsonObject } from '../../wire/json.ts'
 import type { Challenge } from '../../wire/negotiation.ts'
 import { AgentError } from '../agent-error.ts'
 import type { ToolCall } from '../mcp.ts'
@@ -43,6 +44,8 @@ const LOOK_SECONDS_MAX = 86_400
 /** A call that waits, and who is told of the tool's progress meanwhile. */
 export interface Waiter {
   call?: ToolCall | undefined
+  /** What its client says about the sending alone. */
+  meta?: JsonObject | undefined
   onProgress?: ((progress: Progress) => void) | undefined
 }
 
@@ -91,6 +94,12 @@ export class PendingRequest {
   #awaitedCall(): ToolCall | undefined {
     const calls = [...this.#waiting, ...(this.record.tasks ?? [])].map(({ call }) => call)
     return calls.find(call => call !== undefined)
+  }
+
+  /** What the client of a waiting caller of that call says about the sending alone. */
+  metaOf(call: ToolCall): JsonObject | undefined {
+    const waiting = [...this.#waiting].filter(one => one.call !== undefined && isSameCall(one.call, call))
+    return waiting.find(({ meta }) => meta !== undefined)?.meta
   }
 
   /** Registers a waiting caller, until the returned function is called. */

@@ -8,33 +8,33 @@ import {
   CLIENT_INFO_META_KEY,
   ProtocolError,
   ProtocolErrorCode,
-  Server,
+  type Server,
   type CallToolResult,
   type ClientCapabilities,
-  type JSONRPCMessage,
   type McpRequestContext,
   type Progress,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio'
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
 import { taskRequired } from '../task-tools.ts'
-import { errorResult, marksOf, sentence } from './answers.ts'
-import { asWritten, messageAsWritten } from './as-written.ts'
+import { errorResult, marksOf, sentence, withoutOurNames } from './answers.ts'
+import { asWritten } from './as-written.ts'
 import { answerCall, wordsIn, type Answer, type Client } from './completion.ts'
 import type { Led, Leg } from './conversations.ts'
 import { askNow, passQuestion, showNow } from './client-questions.ts'
-import { openClients, type Clients, type OpenedClient } from './clients.ts'
+import type { Clients, OpenedClient } from './clients.ts'
 import type { Bridge, BridgeOptions } from './core.ts'
 import { ANY_OBJECT } from './entries.ts'
 import { foreignLine } from './foreign-text.ts'
+import { BRIDGE_INFO, BRIDGE_INSTRUCTIONS, IntroducingServer } from './greeting.ts'
+import { passedMeta } from './message-meta.ts'
 import { addMethods, METHOD_CAPABILITIES, type MethodParts } from './methods.ts'
 import type { Ask } from './questions.ts'
 import { roundIn, type ToolsOwn } from './round-state.ts'
 import { unusable } from './state.ts'
 import { TASKS_EXTENSION, type Tasks } from './tasks.ts'
-import { markingLines, whyChanged } from './unchanged.ts'
+import { whyChanged } from './unchanged.ts'
 
 /** Something that runs until it is closed. */
 export interface Serving {
@@ -58,40 +58,18 @@ export interface Shared {
   callerName?: () => string | undefined
 }
 
-/** Serves one client over standard input and output. */
-export function serveOnStdio(options: BridgeOptions): Serving {
-  const sent = new Map<string | number, () => Promise<void>>()
-  const clients = openClients(options)
-  const shared: Shared = { options, clients, whenSent: (id, act) => void sent.set(id, act) }
-  const transport = new TellingTransport(sent)
-  let end = (): void => undefined
-  const closed = new Promise<void>(resolve => (end = resolve))
-  const handle = serveStdio(context => serverFor(shared, context), {
-    transport,
-    onerror: error => options.say(sentenceOf(error)),
-  })
-  const inner = transport.onclose
-  transport.onclose = () => {
-    inner?.()
-    end()
-  }
-  clients.prepare()
-  return { address: undefined, closed: closed.then(() => clients.close()), close: () => handle.close() }
-}
-
 /** The server for one client, or for one request of a client if each request says who makes it. */
 export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
   const modern = era === 'modern'
-  const server = new Server(
-    { name: 'usher-bridge', version: '1.0' },
+  const server = new IntroducingServer(
+    { ...BRIDGE_INFO },
     {
       capabilities: {
         tools: { listChanged: true },
         ...METHOD_CAPABILITIES,
         ...(modern ? { extensions: { [TASKS_EXTENSION]: {} } } : {}),
       },
-      instructions:
-        'These tools belong to an owner who decides who may call them. A call may wait for her: repeat it with the same arguments.',
+      instructions: BRIDGE_INSTRUCTIONS,
     },
   )
   const listening = new Set<() => void>()
@@ -99,18 +77,23 @@ export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
     for (const end of listening) end()
   }
   const heard = new WeakSet<Bridge>()
-  const of = (context: ServerContext): Served => {
+  const open = (context: ServerContext): Served => {
     const { name, capabilities } = clientOf(server, context, modern)
     const found = shared.clients.open(
       shared.callerName?.() ?? shared.options.clientName ?? name,
       capabilities,
     )
+    return { ...found, capabilities }
+  }
+  const of = (context: ServerContext): Served => {
+    const found = open(context)
     if (!(modern && shared.listening === true) && !heard.has(found.bridge)) {
       heard.add(found.bridge)
       listening.add(found.bridge.onChanged(() => void server.sendToolListChanged().catch(() => undefined)))
     }
-    return { ...found, capabilities }
+    return found
   }
+  server.introduce(async context => open(context).bridge.introductions())
   server.setRequestHandler('tools/list', async (_request, context) => {
     const { tools, ttlMs } = await told(of(context).bridge.tools())
     return { tools: tools as never, ...(modern ? { ttlMs, cacheScope: 'private' as const } : {}) }
@@ -149,6 +132,7 @@ function methodParts(
     ownerConsole,
     client,
     leg: { ...legOf(shared, context), ...progressTo(context) },
+    meta: passedMeta(context.mcpReq._meta),
   }
 }
 
@@ -217,6 +201,7 @@ async function callTool(shared: Shared, calling: Calling): Promise<never> {
       resource: listed.resource,
       call,
       definition: listed.definition,
+      meta: passedMeta(context.mcpReq._meta),
       structured: listed.listed['outputSchema'] !== undefined,
       signal: led.signal,
       holdSeconds: shared.options.holdSeconds,
@@ -362,35 +347,7 @@ async function told<T>(outcome: Promise<T>): Promise<T> {
     const error = unusable(thrown)
     if (!(error instanceof AgentError)) throw thrown
     const { rpc } = error
-    if (rpc !== undefined) throw new ProtocolError(rpc.code, sentence(error))
+    if (rpc !== undefined) throw new ProtocolError(rpc.code, sentence(error), withoutOurNames(rpc.data))
     throw new ProtocolError(ProtocolErrorCode.InternalError, sentence(error), marksOf(error, undefined))
-  }
-}
-
-function sentenceOf(error: Error): string {
-  return sentence(new AgentError('client_error', { detail: error.message, local: true }))
-}
-
-/** Standard output, which also reports what has been written. */
-class TellingTransport extends StdioServerTransport {
-  readonly #sent: Map<string | number, () => Promise<void>>
-
-  constructor(sent: Map<string | number, () => Promise<void>>) {
-    super(process.stdin.pipe(markingLines()))
-    this.#sent = sent
-  }
-
-  override async close(): Promise<void> {
-    await super.close()
-    // A piped stream would continue to flow and keep the process alive.
-    process.stdin.unpipe().pause()
-  }
-
-  override async send(message: JSONRPCMessage): Promise<void> {
-    await super.send(messageAsWritten(message as unknown as JsonObject) as unknown as JSONRPCMessage)
-    if (!('id' in message) || 'method' in message || message.id === undefined) return
-    const act = this.#sent.get(message.id)
-    this.#sent.delete(message.id)
-    await act?.().catch(() => undefined)
   }
 }

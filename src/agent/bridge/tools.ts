@@ -4,12 +4,13 @@
  * "What the service does".
  */
 import type { Tool } from '@modelcontextprotocol/client'
-import { printable } from '../../terminal/printable.ts'
 import { s256Json, sha256 } from '../../wire/encoding.ts'
 import { isJsonObject, JSON_DEPTH_MAX, type Json, type JsonObject } from '../../wire/json.ts'
 import { markTool, type ToolAccess } from '../../wire/tool-access.ts'
 import { isTaskOnly } from '../task-tools.ts'
-import { foreignLine, foreignText, isPlain } from './foreign-text.ts'
+import { withoutOurMarks } from './answers.ts'
+import { foreignLine, foreignText, isSeen } from './foreign-text.ts'
+import { safeIcons } from './icons.ts'
 import type { SpoiltTool } from './readable-tool.ts'
 import type { KnownTool } from './state.ts'
 
@@ -71,8 +72,16 @@ export function listedTools(
     if (lengthLeft < 0)
       return hide(tool.name, `the list has more than ${LIST_LENGTH_MAX} characters without it`)
     names.add(name)
-    const about = { definition: s256Json(listed), isTaskOnly: isTaskOnly(tool as unknown as JsonObject) }
-    return [{ name, resource, tool: tool.name, listed, ...about }]
+    return [
+      {
+        name,
+        resource,
+        tool: tool.name,
+        definition: s256Json(listed),
+        listed: { ...listed, ...decorations(tool as unknown as JsonObject, onHidden) },
+        isTaskOnly: isTaskOnly(tool as unknown as JsonObject),
+      },
+    ]
   })
 
   function hide(name: string, why: string): [] {
@@ -89,9 +98,27 @@ function readListed(tool: JsonObject, name: string): JsonObject | string {
     return `its schemas are nested more than ${SCHEMA_DEPTH_MAX} deep`
   if (JSON.stringify(schemas).length > SCHEMAS_LENGTH_MAX)
     return `its schemas have more than ${SCHEMAS_LENGTH_MAX} characters`
-  if (!schemas.every(namesArePlain))
-    return 'its schemas have names or values that cannot be shown as they are'
+  if (!schemas.every(namesArePlain)) return 'its schemas have names that cannot be shown as they are'
   return shown(tool, name)
+}
+
+/**
+ * Its icons and its `_meta`, which are for programs: nobody agrees to them, so they are no part of its
+ * definition. Too long together, they are left out, and that is named.
+ */
+function decorations(tool: JsonObject, onHidden: (tool: SpoiltTool) => void): JsonObject {
+  const icons = safeIcons(tool['icons'])
+  const { _meta } = withoutOurMarks({ _meta: tool['_meta'] ?? {} }) as JsonObject
+  const has = isJsonObject(_meta) && Object.keys(_meta).length > 0
+  const read: JsonObject = { ...(icons.length === 0 ? {} : { icons }), ...(has ? { _meta } : {}) }
+  if (JSON.stringify(read).length <= DECORATIONS_LENGTH_MAX) return read
+  const part = 'what is for programs, icons and _meta, of the tool'
+  onHidden({
+    name: tool['name'] as string,
+    part,
+    why: `it has more than ${DECORATIONS_LENGTH_MAX} characters`,
+  })
+  return {}
 }
 
 /** Whether arrays and objects are nested deeper than that; the outermost counts as one. */
@@ -138,6 +165,7 @@ const NAME = /^[A-Za-z0-9_.-]{1,128}$/
  */
 const SCHEMAS_LENGTH_MAX = 65_536
 const LIST_LENGTH_MAX = 1_048_576
+const DECORATIONS_LENGTH_MAX = 16_384
 /**
  * The definition that somebody agrees to who was shown the one and is asked when it is the other: it is
  * neither of them, so that she is asked about it.
@@ -148,10 +176,7 @@ export function withChange(before: string | undefined, now: string): string {
 
 /** The definition that a schema is part of is hashed. */
 const SCHEMA_DEPTH_MAX = JSON_DEPTH_MAX - 1
-/**
- * The parts of a tool that clients need; its own `_meta` and icons are for programs and pictures of the
- * resource.
- */
+/** What a person who agrees to a tool has in mind: its words, its hints and its schemas. */
 const MEMBERS = ['inputSchema', 'outputSchema'] as const
 const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const
 
@@ -187,13 +212,12 @@ export function withPlainWords(schema: Json): Json {
   return Object.fromEntries(members)
 }
 
-/** Whether everything that is compared with a value, or called by its name, can be shown unchanged. */
+/**
+ * Whether every name in it can be shown unchanged: a person who is asked about a call is shown its arguments
+ * by their names. Values are data, and are passed on as they are.
+ */
 export function namesArePlain(schema: Json): boolean {
   if (Array.isArray(schema)) return schema.every(namesArePlain)
-  if (typeof schema === 'string') return printable(schema) === schema
   if (!isJsonObject(schema)) return true
-  return Object.entries(schema).every(
-    ([name, value]) =>
-      isPlain(name) && ((WORDS.has(name) && typeof value === 'string') || namesArePlain(value)),
-  )
+  return Object.entries(schema).every(([name, value]) => isSeen(name) && namesArePlain(value))
 }

@@ -18,7 +18,7 @@ import { interpretRpc, type CallAnswer } from '../answer.ts'
 import { requestOf, type ToolCall } from '../mcp.ts'
 import { readMessage } from '../message.ts'
 import { withoutOurMarks } from './answers.ts'
-import { withPlainQuestions } from './asked-back.ts'
+import { withPlainPages, withPlainQuestions } from './asked-back.ts'
 import { newExchange, type Exchange, type Proof } from './exchange.ts'
 import { heedMessage, UnreadAnswer } from './foreign-answer.ts'
 import { guardedFetch } from './guarded-fetch.ts'
@@ -33,6 +33,8 @@ import { sessionWord } from './session.ts'
 /** One call as it is sent. */
 export interface Sending {
   call: ToolCall
+  /** What the client says about the sending alone, such as `traceparent`. */
+  meta?: JsonObject | undefined
   /** If left out, the call goes without a grant. */
   proof?: Proof | undefined
   /**
@@ -59,6 +61,8 @@ export interface Upstream {
    * nothing if it has no such method.
    */
   listAll(method: ListMethod): Promise<JsonObject[]>
+  /** What its server said of itself when the connection was made. */
+  introduction(): Promise<{ serverInfo: JsonObject | undefined; instructions: string | undefined }>
   /**
    * Sends a call once. Fails with `unreachable` and `unspent` if it was never sent, and with
    * `outcome_unknown` if its outcome cannot be known.
@@ -127,6 +131,11 @@ export function openUpstream(options: UpstreamOptions): Upstream {
     },
     listAll: method =>
       attempted(() => connections.repeatable(({ client }) => entriesOf(client, method, underway))),
+    introduction: async () => {
+      const { client } = await attempted(connections.current)
+      const serverInfo = client.getServerVersion() as unknown as JsonObject | undefined
+      return { serverInfo, instructions: client.getInstructions() }
+    },
     send: async sending => {
       if (sending.once === true)
         await attempted(() => connections.repeatable(one => askForSession(one, underway)))
@@ -265,11 +274,13 @@ async function isForgotten(connection: Connection, underway: AsyncLocalStorage<E
 
 async function sendCall(
   client: Client,
-  { call, signal, onProgress }: Sending,
+  { call, meta, signal, onProgress }: Sending,
   { exchange, options }: { exchange: Exchange; options: UpstreamOptions },
 ): Promise<CallAnswer> {
-  const request = requestOf(call)
+  const { method, params } = requestOf(call)
+  const request = { method, params: meta === undefined ? params : { ...params, _meta: meta } }
   const { ProtocolError, specTypeSchemas, withInputRequired } = await loadSdk()
+  const asker = { resource: options.resource, tool: call.tool }
   const schema = call.method === undefined ? specTypeSchemas.CallToolResult : ANY_OBJECT
   // The SDK's own bound of the whole is looked at only when the server tells something.
   const late = setTimeout(() => {
@@ -291,18 +302,16 @@ async function sendCall(
     )
     return {
       kind: 'result',
-      result: withPlainQuestions(withoutOurMarks(result as Json), {
-        resource: options.resource,
-        tool: call.tool,
-      }),
+      result: withPlainQuestions(withoutOurMarks(result as Json), asker),
     }
   } catch (error) {
     if (error instanceof AgentError) throw error
     if (exchange.answer !== undefined) return exchange.answer
     if (exchange.failure !== undefined) throw exchange.failure
     if (error instanceof ProtocolError && exchange.answered) {
-      const { code, message, data } = error
-      return interpretRpc(options, { code, message, ...(data === undefined ? {} : { data: data as Json }) })
+      const { code, message } = error
+      const data = withPlainPages(code, error.data as Json | undefined, asker)
+      return interpretRpc(options, { code, message, ...(data === undefined ? {} : { data }) })
     }
     if (!exchange.sent)
       return fail('unreachable', unreachableText(options.url.origin, '.', error), {

@@ -55,8 +55,8 @@ describe('A list of tools', () => {
     ['title', { title: HOSTILE }],
     ['annotations', { annotations: { title: HOSTILE, readOnlyHint: true, x: HOSTILE } }],
     [
-      '_meta and icons',
-      { _meta: { 'usher/access': 'free', x: HOSTILE }, icons: [{ src: 'https://evil.example' }] },
+      'marks of ours, and icons that nobody may fetch',
+      { _meta: { 'usher/access': 'free' }, icons: [{ src: 'http://evil.example' }, { src: 'javascript:x' }] },
     ],
     ['a schema’s words', { inputSchema: { type: 'object', properties: { a: { description: HOSTILE } } } }],
   ])('shows nothing that is obeyed: %s', (_what, changes) => {
@@ -72,7 +72,6 @@ describe('A list of tools', () => {
     ['an argument', { inputSchema: { type: 'object', properties: { 'a\u200b': {} } } }],
     ['schemas nested deeper than anybody hashes', { inputSchema: nested(64) }],
     ['schemas that no parser outlives', { outputSchema: nested(20_000) }],
-    ['a choice', { inputSchema: { type: 'object', properties: { a: { enum: ['x\u001b[2J'] } } } }],
   ])('leaves out a tool that cannot be shown as it is: %s', (_what, changes) => {
     expect(listedTools(RESOURCE, '', [tool(changes), tool({})])).toHaveLength(1)
   })
