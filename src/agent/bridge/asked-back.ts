@@ -1,21 +1,17 @@
 /**
- * Owns what a tool may ask of the client before it answers: a form or a page for the person, in escaped
- * words, marked as asked by the tool's server, and nothing else. Contract: "Agreement (claim_token, beat 3)"
- * (what strangers write is shown, never obeyed): a server cannot sample the client's model or read its roots
- * through the bridge, and cannot speak for usher or for the owner.
+ * Owns what a tool may ask of the client before it answers: a form or a page for the person, a question to
+ * its model, or its roots, in escaped words, marked as asked by the tool's server. Contract: "Agreement
+ * (claim_token, beat 3)" (what strangers write is shown, never obeyed): a server cannot speak for usher or
+ * for the owner.
  */
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { present } from '../../wire/members.ts'
 import { AgentError, fail } from '../agent-error.ts'
+import { asTheServers, refuseQuestion, type Asker } from './asker.ts'
 import { sendable } from './answer-field.ts'
 import { isMarkedNumber } from './as-written.ts'
 import { foreignLine, foreignText, isPlain } from './foreign-text.ts'
-
-/** The server that asks. */
-export interface Asker {
-  resource: string
-  tool: string
-}
+import { plainSampling } from './model-question.ts'
 
 /**
  * The tool's answer: unchanged; or, if it asks back, with its questions escaped and with the name of the
@@ -30,7 +26,7 @@ export function withPlainQuestions(result: Json, asker: Asker): Json {
   if (!isJsonObject(inputRequests)) return refuseQuestion()
   const asked = Object.entries(inputRequests)
   if (asked.length > QUESTIONS_MAX) return refuseQuestion()
-  const plain = asked.map(([key, one]): [string, Json] => [plainValue(key), question(one, asker)])
+  const plain = asked.map(([key, one]): [string, Json] => [plainValue(key), plainQuestion(one, asker)])
   return { resultType: resultType!, inputRequests: Object.fromEntries(plain), ...state }
 }
 
@@ -39,7 +35,7 @@ export function withPlainQuestions(result: Json, asker: Asker): Json {
  * cannot be.
  */
 export function plainElicitation(params: Json, asker: Asker): JsonObject {
-  return isJsonObject(params) ? plainQuestion(params, asker) : refuseQuestion()
+  return isJsonObject(params) ? formOrPage(params, asker) : refuseQuestion()
 }
 
 /** MCP 2025-11-25: a call fails because its server wants a page to be visited first. */
@@ -63,20 +59,36 @@ export function withPlainPages(code: number, data: Json | undefined, asker: Aske
 
 const QUESTIONS_MAX = 16
 
-function question(asked: Json, asker: Asker): Json {
-  if (!isJsonObject(asked) || asked['method'] !== 'elicitation/create') return refuseQuestion()
-  return { method: 'elicitation/create', params: plainElicitation(asked['params'] ?? null, asker) }
+/**
+ * One question of a server as it may be passed on: a form or a page for a person, a question to the model, or
+ * the one for the client's roots. Fails with `unexpected_answer` for any other.
+ */
+export function plainQuestion(asked: Json, asker: Asker): { method: QuestionMethod; params: JsonObject } {
+  const { method, params = null } = isJsonObject(asked) ? asked : {}
+  switch (method) {
+    case 'elicitation/create':
+      return { method, params: plainElicitation(params, asker) }
+    case 'sampling/createMessage':
+      return { method, params: plainSampling(params, asker) }
+    case 'roots/list':
+      return { method, params: {} }
+    default:
+      return refuseQuestion()
+  }
 }
 
+/** What a server may ask of a client that declares the capability. */
+export type QuestionMethod = 'elicitation/create' | 'sampling/createMessage' | 'roots/list'
+
 /** The parameters of one `elicitation/create`; only known members are passed on. */
-function plainQuestion(params: JsonObject, asker: Asker): JsonObject {
+function formOrPage(params: JsonObject, asker: Asker): JsonObject {
   const { mode, message, elicitationId, url, requestedSchema } = present(params)
   if (typeof message !== 'string') return refuseQuestion()
   if (mode === 'url') {
     const page = pageIn(url)
     return {
       mode,
-      message: told(asker, `${foreignText(message)}\nThe page is at ${foreignLine(page.origin)}.`),
+      message: asTheServers(asker, `${foreignText(message)}\nThe page is at ${foreignLine(page.origin)}.`),
       url: page.href,
       ...(elicitationId === undefined ? {} : { elicitationId: plainValue(elicitationId) }),
     }
@@ -84,17 +96,9 @@ function plainQuestion(params: JsonObject, asker: Asker): JsonObject {
   if (mode !== undefined && mode !== 'form') return refuseQuestion()
   return {
     ...(mode === undefined ? {} : { mode }),
-    message: told(asker, foreignText(message)),
+    message: asTheServers(asker, foreignText(message)),
     requestedSchema: formIn(requestedSchema),
   }
-}
-
-/** A person must not take a stranger's question for one of the bridge's own. */
-function told({ resource, tool }: Asker, words: string): string {
-  return (
-    `The tool's server asks this (${foreignLine(tool)} at ${foreignLine(resource)}), ` +
-    `not usher and not the owner. Its words:\n${words}`
-  )
 }
 
 /** A web page, but none whose address contains another address in front. */
@@ -216,11 +220,4 @@ function listOf<T extends Json>(list: Json, of: (one: Json) => T): T[] {
 /** Text that comes back as it is shown, so it must be what it looks like. */
 function plainValue(value: Json): string {
   return typeof value === 'string' && !isMarkedNumber(value) && isPlain(value) ? value : refuseQuestion()
-}
-
-function refuseQuestion(): never {
-  return fail(
-    'unexpected_answer',
-    'The tool asks for something that it may not ask: the bridge passes forms and pages for a person.',
-  )
 }

@@ -10,12 +10,18 @@ import { QUESTION_MILLISECONDS, type Word } from './completion.ts'
 import { REPLY_MILLISECONDS, replyIn, type Reply } from './questions.ts'
 
 /** A question of the tool's server, in words that may be shown. */
-export async function passQuestion(server: Server, params: JsonObject, signal: AbortSignal): Promise<Reply> {
-  const asked = params as unknown as Elicited
+export async function passQuestion(
+  server: Server,
+  question: JsonObject,
+  signal: AbortSignal,
+): Promise<Reply> {
   const options = { timeout: REPLY_MILLISECONDS, signal }
-  return replyIn(
-    await (asksForAnswer(params) ? elicit(server, asked, options) : server.elicitInput(asked, options)),
-  )
+  const { method, params } = question
+  if (method !== 'elicitation/create')
+    return (await server.request(question as never, options)) as unknown as JsonObject
+  const asked = params as unknown as Elicited
+  const isOurs = asksForAnswer(params as JsonObject)
+  return replyIn(await (isOurs ? elicit(server, asked, options) : server.elicitInput(asked, options)))
 }
 
 type Elicited = Parameters<Server['elicitInput']>[0]

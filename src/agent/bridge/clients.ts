@@ -81,16 +81,21 @@ export function openClients(options: BridgeOptions): Clients {
 
 /** The part of its capabilities that a resource gets to know. */
 function passedOf(capabilities: ClientCapabilities | undefined): ClientCapabilities {
-  const { elicitation } = capabilities ?? {}
-  return elicitation === undefined ? {} : { elicitation }
+  const { elicitation, sampling, roots } = capabilities ?? {}
+  return {
+    ...(elicitation === undefined ? {} : { elicitation }),
+    // Neither with tools nor with what other servers said.
+    ...(sampling === undefined ? {} : { sampling: {} }),
+    ...(roots === undefined ? {} : { roots: {} }),
+  }
 }
 
 /**
  * Two windows of one client that can do different things share keys and grants on disk; resources learn the
  * abilities of each.
  */
-function kindOf({ elicitation }: ClientCapabilities): string {
-  if (elicitation === undefined) return 'asked nothing'
-  const { form, url } = elicitation
-  return JSON.stringify([form !== undefined || url === undefined, url !== undefined])
+function kindOf({ elicitation, sampling, roots }: ClientCapabilities): string {
+  const { form, url } = elicitation ?? {}
+  const shows = elicitation && [form !== undefined || url === undefined, url !== undefined]
+  return JSON.stringify([shows ?? 'no', sampling !== undefined, roots !== undefined])
 }

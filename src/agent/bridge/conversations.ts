@@ -9,7 +9,7 @@ import { s256Json } from '../../wire/encoding.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { AgentError, fail } from '../agent-error.ts'
 import type { Answer } from './completion.ts'
-import { REPLY_MILLISECONDS, replyIn, type Ask, type Reply } from './questions.ts'
+import { REPLY_MILLISECONDS, replyTo, type Ask, type Reply } from './questions.ts'
 
 /** One request of the client. */
 export interface Leg {
@@ -101,7 +101,7 @@ export function createConversations(): Conversations {
       if (one === undefined || one.about !== s256Json(leg.about)) return Promise.reject(forgotten())
       const { question } = one
       const given = question === undefined ? undefined : responses?.[question.id]
-      if (isJsonObject(given)) question!.answer(replyIn(given))
+      if (isJsonObject(given)) question!.answer(replyTo(question!.params, given))
       return follow(one, leg, drop)
     },
   }
@@ -165,8 +165,7 @@ async function follow(one: Conversation, leg: Leg, drop: (one: Conversation) => 
       if (question !== undefined) {
         const { id, params } = question
         const requestState = await leg.sealed({ about: `${QUESTION}${one.id}` })
-        const request = { method: 'elicitation/create', params } as never
-        return inputRequired({ inputRequests: { [id]: request }, requestState })
+        return inputRequired({ inputRequests: { [id]: params as never }, requestState })
       }
       await new Promise<void>(resolve => one.looking.add(resolve))
     }

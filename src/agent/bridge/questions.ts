@@ -8,20 +8,23 @@ import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { fail } from '../agent-error.ts'
 import { withoutAnswer } from './answer-field.ts'
-import { plainElicitation } from './asked-back.ts'
+import { plainQuestion } from './asked-back.ts'
 
 /** A person's answer, with the fields that she filled in. */
-export interface Reply {
-  action: 'accept' | 'decline' | 'cancel'
-  content?: JsonObject
-}
+export type PersonsReply = { action: 'accept' | 'decline' | 'cancel'; content?: JsonObject }
+/** The answer to a question: a person's, a model's message, or the client's roots. */
+export type Reply = JsonObject
 
-/** Puts a question, in words that may be shown, to a caller that waits for the call. */
-export type Ask = (params: JsonObject, signal: AbortSignal) => Promise<Reply>
+/**
+ * Puts a question, in words that may be shown, to a caller that waits for the call: the request, with its
+ * `method` and `params`.
+ */
+export type Ask = (question: JsonObject, signal: AbortSignal) => Promise<Reply>
 
 /** A question that waits for its answer. */
 export interface Question {
   id: string
+  /** The request, with its `method` and its own `params`. */
   params: JsonObject
   /** The server no longer wants an answer. */
   signal: AbortSignal
@@ -44,7 +47,7 @@ export interface Questions {
    * The answer to one question. `about`: the call on whose own stream it came, if on one. Fails with
    * `AgentError` if nobody can be asked, or not in this form.
    */
-  answer(params: Json, about: AskingCall | undefined, signal: AbortSignal): Promise<Reply>
+  answer(asked: Json, about: AskingCall | undefined, signal: AbortSignal): Promise<Reply>
 }
 
 /** How long a person has for one question of a server. The call has its own time, which continues to run. */
@@ -65,7 +68,7 @@ export function openQuestions(resource: string): Questions {
       }
       return { call, end }
     },
-    answer: async (params, about, signal) => {
+    answer: async (asked, about, signal) => {
       // On its own stream a server names no call, so the question belongs to the only call that there is.
       const call = about ?? (calls.size === 1 ? [...calls][0] : undefined)
       if (call?.ask === undefined || !calls.has(call))
@@ -78,14 +81,14 @@ export function openQuestions(resource: string): Questions {
           'unexpected_answer',
           `One question at a time is put to a person, ${QUESTIONS_MAX} in a call.`,
         )
-      const plain = plainElicitation(params, { resource, tool: call.tool })
+      const plain = plainQuestion(asked, { resource, tool: call.tool })
       call.asked++
       call.isAsking = true
       const late = new AbortController()
       try {
         const over = AbortSignal.any([signal, call.ended.signal, late.signal])
         const reply = await waitAtMost(REPLY_MILLISECONDS, call.ask(plain, over))
-        return reply === LATE ? { action: 'cancel' } : reply
+        return answerTo(plain, reply === LATE ? NOBODY : reply)
       } finally {
         late.abort()
         call.isAsking = false
@@ -94,10 +97,24 @@ export function openQuestions(resource: string): Questions {
   }
 }
 
+const NOBODY: PersonsReply = { action: 'cancel' }
+
+/** A question to a person may be cancelled; of another that nobody answered, the server gets an error. */
+function answerTo({ method }: JsonObject, reply: Reply): Reply {
+  const isCancelled = method !== 'elicitation/create' && reply['action'] === NOBODY.action
+  return isCancelled ? fail('unexpected_answer', 'The client did not answer.') : reply
+}
+
+/** A client's answer to that question, in the form that may go to a server. */
+export function replyTo({ method }: JsonObject, given: unknown): Reply {
+  if (method === 'elicitation/create') return replyIn(given)
+  return isJsonObject(given) ? given : NOBODY
+}
+
 /**
  * A client's answer in the form that may go to a server: an action, and with `accept` the filled-in fields.
  */
-export function replyIn(given: unknown): Reply {
+export function replyIn(given: unknown): PersonsReply {
   const reply = withoutAnswer(isJsonObject(given) ? given : {})
   const { action, content } = reply as { action?: Json; content?: Json }
   if (action !== 'accept') return { action: action === 'decline' ? action : 'cancel' }
@@ -125,6 +142,6 @@ export async function putQuestion(
     question.answer(await ask(question.params, AbortSignal.any([signal, question.signal])))
   } catch {
     if (signal.aborted) taken.delete(question)
-    else question.answer({ action: 'cancel' })
+    else question.answer(NOBODY)
   }
 }

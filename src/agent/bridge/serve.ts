@@ -163,6 +163,11 @@ function abilitiesOf({ elicitation }: ClientCapabilities): { form: boolean; url:
   return { form, url: elicitation?.url !== undefined }
 }
 
+/** Whether a tool's server may ask the client anything. */
+function isAskable({ elicitation, sampling, roots }: ClientCapabilities): boolean {
+  return [elicitation, sampling, roots].some(capability => capability !== undefined)
+}
+
 interface Served extends OpenedClient {
   capabilities: ClientCapabilities
 }
@@ -217,7 +222,7 @@ async function callTool(shared: Shared, calling: Calling): Promise<never> {
   // Structured content that is no object is shown as text too, and is an object for clients of 2025-11-25.
   const shown = (answer: Answer): never =>
     calling.server.projectCallToolResult(asText(answer) as CallToolResult, schema) as never
-  if (!calling.modern || !(client.form || client.url)) return shown(await told(run({ ...leg, ask })))
+  if (!calling.modern || !isAskable(calling.capabilities)) return shown(await told(run({ ...leg, ask })))
   const whole: Leg = { ...leg, about, sealed: client.sealed }
   const answer = goOn?.(whole) ?? calling.conversations.begin(whole, run)
   return shown(await told(answered(answer)))
@@ -261,7 +266,9 @@ async function clientSide(calling: Calling, call: Json): Promise<ClientSide> {
   return {
     client,
     passed: own,
-    ...(!modern && (form || url) ? { ask: (params, signal) => passQuestion(server, params, signal) } : {}),
+    ...(!modern && isAskable(capabilities)
+      ? { ask: (question, signal) => passQuestion(server, question, signal) }
+      : {}),
     ...(about === undefined ? {} : { goOn: leg => conversations.goOn(about, inputResponses, leg) }),
   }
 }

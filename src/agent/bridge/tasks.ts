@@ -10,7 +10,7 @@ import { errorResult, waitingText } from './answers.ts'
 import type { Calls } from './calls.ts'
 import { isOfOneCall, type KeptTask } from './family.ts'
 import type { PendingRequest } from './request.ts'
-import { replyIn, type Question } from './questions.ts'
+import { replyTo, type Question } from './questions.ts'
 import { unusable } from './state.ts'
 
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
@@ -214,7 +214,8 @@ function answerQuestion(task: Task | undefined, responses: Json | undefined): bo
   if (task === undefined) return false
   const { stage } = task.request
   const given = stage.name === 'asked' && isJsonObject(responses) ? responses[stage.question.id] : undefined
-  if (stage.name === 'asked' && isJsonObject(given)) stage.question.answer(replyIn(given))
+  if (stage.name === 'asked' && isJsonObject(given))
+    stage.question.answer(replyTo(stage.question.params, given))
   return true
 }
 
@@ -288,7 +289,7 @@ function describe({ kept, result, cancelled, request }: Task): JsonObject {
 
 /** The question of the tool's server, which a client answers by `tasks/update`. */
 function asking({ id, params }: Question): JsonObject {
-  return { inputRequests: { [id]: { method: 'elicitation/create', params } } }
+  return { inputRequests: { [id]: params } }
 }
 
 function asObject(value: Json): JsonObject {

@@ -6,7 +6,6 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type {
   Client,
   ClientCapabilities,
-  ElicitResult,
   ListToolsResult,
   Progress,
   Tool,
@@ -18,7 +17,7 @@ import { interpretRpc, type CallAnswer } from '../answer.ts'
 import { requestOf, type ToolCall } from '../mcp.ts'
 import { readMessage } from '../message.ts'
 import { withoutOurMarks } from './answers.ts'
-import { withPlainPages, withPlainQuestions } from './asked-back.ts'
+import { withPlainPages, withPlainQuestions, type QuestionMethod } from './asked-back.ts'
 import { newExchange, type Exchange, type Proof } from './exchange.ts'
 import { heedMessage, UnreadAnswer } from './foreign-answer.ts'
 import { guardedFetch } from './guarded-fetch.ts'
@@ -86,6 +85,12 @@ export interface UpstreamOptions {
   probeMillisecondsMax?: number | undefined
 }
 
+/** What a server may ask of a client, and what the client declares that it can be asked. */
+const CAPABILITY_OF: Record<QuestionMethod, 'elicitation' | 'sampling' | 'roots'> = {
+  'elicitation/create': 'elicitation',
+  'sampling/createMessage': 'sampling',
+  'roots/list': 'roots',
+}
 /** A call that tells nothing of its progress for this long ends. */
 const SILENCE_MILLISECONDS_MAX = 600_000
 const CALL_MILLISECONDS_MAX = 3_600_000
@@ -188,16 +193,22 @@ async function connect(options: UpstreamOptions, underway: AsyncLocalStorage<Exc
     },
   )
   const questions = openQuestions(resource)
-  if (capabilities.elicitation !== undefined)
-    client.setRequestHandler('elicitation/create', async ({ params }, { mcpReq }) => {
+  for (const [method, capability] of Object.entries(CAPABILITY_OF)) {
+    if (capabilities[capability] === undefined) continue
+    const answer = async (
+      { params }: { params?: unknown },
+      { mcpReq }: { mcpReq: { signal: AbortSignal } },
+    ) => {
       try {
-        const asked = params as unknown as Json
-        return (await questions.answer(asked, underway.getStore()?.asking, mcpReq.signal)) as ElicitResult
+        const asked = { method, params: (params ?? {}) as Json }
+        return await questions.answer(asked, underway.getStore()?.asking, mcpReq.signal)
       } catch (error) {
         const said = error instanceof AgentError ? error.detail : 'The client left.'
         throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidRequest, said)
       }
-    })
+    }
+    client.setRequestHandler(method as 'roots/list', answer as never)
+  }
   const transport = new sdk.StreamableHTTPClientTransport(url, {
     fetch: guardedFetch(options, underway),
     reconnectionOptions: RECONNECTION,

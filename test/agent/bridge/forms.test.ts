@@ -181,8 +181,9 @@ describe('A form', () => {
     })
     const asked: unknown[] = []
     const upstream = server.upstream({ capabilities: () => ({ elicitation: { form: {} } }) })
-    const ask = async (params: object) => {
-      asked.push((params as { requestedSchema: unknown }).requestedSchema)
+    const ask = async (question: object) => {
+      const { params } = question as { params: { requestedSchema: unknown } }
+      asked.push(params.requestedSchema)
       return { action: 'accept' as const, content: { a: 'x' } }
     }
     try {

@@ -209,7 +209,7 @@ describe('A hostile resource', () => {
     expect(JSON.stringify(told.meta)).not.toContain(error)
   })
 
-  it('asks nothing of the client but a form or a page for its person, in escaped words', async () => {
+  it('asks the person by a form or a page, in escaped words', async () => {
     const asked: unknown[] = []
     const inputs = {
       a: {
@@ -256,8 +256,13 @@ describe('A hostile resource', () => {
   const formOf = (field: object) => ({ message: 'm', requestedSchema: { properties: { a: field } } })
   const page = (changes: object) => ({ mode: 'url', message: 'm', url: 'https://x.example/', ...changes })
   it.each([
-    ['samples the model', 'sampling/createMessage', { messages: [], maxTokens: 10 }],
-    ['reads the roots', 'roots/list', {}],
+    ['samples the model with tools', 'sampling/createMessage', { messages: [], maxTokens: 10, tools: [] }],
+    [
+      'samples the model by a part of no kind',
+      'sampling/createMessage',
+      { messages: [{ role: 'user', content: { type: 'resource' } }], maxTokens: 10 },
+    ],
+    ['reads what is not asked for', 'tools/list', {}],
     ['a page that is a script', 'elicitation/create', page({ url: 'javascript:alert(1)' })],
     ['a page behind another name', 'elicitation/create', page({ url: 'https://bank.example@evil.example/' })],
     ['a page with a password', 'elicitation/create', page({ url: 'https://:p@evil.example/' })],

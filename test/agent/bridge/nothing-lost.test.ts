@@ -101,7 +101,7 @@ beforeEach(async () => {
     if (request.url === '/mcp/later')
       return void serveModern(request as Parameters<typeof serveModern>[0], response)
     if (request.method !== 'POST') return void response.writeHead(405).end()
-    const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined })
+    const transport = new StreamableHTTPServerTransport({})
     await earlier().connect(transport)
     await transport.handleRequest(request, response, JSON.parse(await text(request)))
   })
