@@ -179,7 +179,10 @@ async function startTools(plan: Plan, started: { stop(): Promise<void> }[]): Pro
     started.unshift(behind)
     return behind
   }
-  const point = await embed(await writeSidecarFile(plan.household, embeddedPlace(plan)), {
+  const file = await writeSidecarFile(plan.household, embeddedPlace(plan))
+  const changed = await plan.changeSidecar?.(await readFile(file, 'utf8'), plan.household)
+  if (changed !== undefined) await writeFile(file, changed)
+  const point = await embed(file, {
     environment: { ...sharedEnvironment(plan), UMA_PEP_LOG_LEVEL: 'error' },
   })
   started.push({ stop: () => point.close() })

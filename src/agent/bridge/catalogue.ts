@@ -6,6 +6,7 @@ import type { ClientCapabilities } from '@modelcontextprotocol/client'
 import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { AgentError } from '../agent-error.ts'
 import { checkAddress } from '../transport.ts'
+import type { Proof } from './exchange.ts'
 import { foreignLine } from './foreign-text.ts'
 import { openLentNames } from './lent-names.ts'
 import type { SpoiltTool } from './readable-tool.ts'
@@ -27,6 +28,8 @@ interface CatalogueParts {
   /** What the client can do for a tool that asks back. */
   capabilities: () => ClientCapabilities
   prefixes: Prefixes
+  /** A standing grant for the resource, if one is held. */
+  standingProof: (resource: string) => Promise<Proof | undefined>
   /** Seconds since the epoch. */
   now: () => number
   /** Notifies the client that the list is another one. */
@@ -89,7 +92,7 @@ const RETRY_MILLISECONDS_MAX = 300_000
 
 export function openCatalogue(
   { resources, allowLoopback, specNs, say }: CatalogueOptions,
-  { capabilities, prefixes, now, changed }: CatalogueParts,
+  { capabilities, prefixes, standingProof, now, changed }: CatalogueParts,
 ): Catalogue {
   const listings = new Map<string, Promise<Kept>>()
   const lists = openLists()
@@ -105,7 +108,9 @@ export function openCatalogue(
       seldom.get(resource)!.act()
     }
     const url = checkAddress(resource, allowLoopback, 'resource')
-    return openUpstream({ resource, url, specNs, now, capabilities, onToolsChanged })
+    const proof = (): Promise<Proof | undefined> => standingProof(resource)
+    const of = { resource, url, specNs, now, capabilities, onToolsChanged, standingProof: proof }
+    return openUpstream(of)
   }
   const upstreams = new Map(resources.map(resource => [resource, upstreamFor(resource)]))
   const read = async (resource: string): Promise<Kept> => {

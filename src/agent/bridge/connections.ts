@@ -4,12 +4,14 @@
  */
 import type { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { AgentError } from '../agent-error.ts'
+import type { OwnStream } from './own-stream.ts'
 import type { Questions } from './questions.ts'
 
 export interface Connection {
   client: Client
   transport: StreamableHTTPClientTransport
   questions: Questions
+  stream: OwnStream
   /** Whether the server proves that it forgot the session: asked, or being asked. */
   forgotten?: Promise<boolean> | undefined
 }

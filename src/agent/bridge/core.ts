@@ -6,8 +6,10 @@ import type { ClientCapabilities } from '@modelcontextprotocol/client'
 import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { generatePrivateJwk } from '../../wire/keys.ts'
 import type { JsonObject } from '../../wire/json.ts'
+import { standingGrants } from '../authorized-call.ts'
 import { createDirectory } from '../metadata.ts'
 import { readProfile, type AgentOptions, type Profile } from '../profile.ts'
+import type { Proof } from './exchange.ts'
 import { createCalls, type Calls } from './calls.ts'
 import { openCatalogue, type CatalogueOptions } from './catalogue.ts'
 import type { Introduction } from './greeting.ts'
@@ -67,14 +69,23 @@ export function openBridge(
     folder: state.folder,
     ownerNameOf: resource => directory.ownerNameOf(resource),
   })
-  const catalogue = openCatalogue(options, { capabilities, prefixes, now, changed })
+  const profileOf = profilesOf(state, common)
+  const standingProof = async (resource: string): Promise<Proof | undefined> => {
+    const owner = await state.ownerOf(resource)
+    if (owner === undefined) return undefined
+    const profile = await profileOf(owner)
+    const grants = await standingGrants(profile, resource)
+    const [newest] = grants.toSorted((one, other) => other.exp - one.exp)
+    return newest && { accessToken: newest.access_token, key: profile.key }
+  }
+  const catalogue = openCatalogue(options, { capabilities, prefixes, standingProof, now, changed })
   const calls = createCalls({
     state,
     directory,
     beforehand: options.accepted,
     lingerSeconds: options.lingerSeconds,
     now,
-    profileOf: profilesOf(state, common),
+    profileOf,
     bare: readProfile({ ...common, key: generatePrivateJwk() }),
     upstreamOf: catalogue.upstreamOf,
     definitionOf: (resource, tool) => methodDefinition(tool) ?? catalogue.definitionOf(resource, tool),

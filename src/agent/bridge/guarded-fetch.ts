@@ -11,7 +11,8 @@ import { readMessage } from '../message.ts'
 import { signedHeaders } from '../proof.ts'
 import { bodyChunks, DOCUMENT_BYTES_MAX, neverLeft } from '../transport.ts'
 import { idAsWritten } from './as-written.ts'
-import type { Exchange } from './exchange.ts'
+import type { Exchange, Proof } from './exchange.ts'
+import { noStream, signedFor, type OwnStream } from './own-stream.ts'
 import { BrokenOffAnswer } from './foreign-answer.ts'
 import { askedForRevision, PROBE_MILLISECONDS_MAX, readAnswer, sentIn } from './read-answer.ts'
 import { sessionWord } from './session.ts'
@@ -23,10 +24,16 @@ export interface GuardedOptions {
   now: () => number
   /** How long the answer to `server/discover` is waited for; ten seconds if left out. */
   probeMillisecondsMax?: number | undefined
+  /** A standing grant for the resource, if one is held: what no call asks for is asked for under it. */
+  standingProof?: (() => Promise<Proof | undefined>) | undefined
 }
 
 /** Follows no redirect, accepts no endless answer, and sends our credentials to no other address. */
-export function guardedFetch(options: GuardedOptions, underway: AsyncLocalStorage<Exchange>): typeof fetch {
+export function guardedFetch(
+  options: GuardedOptions,
+  underway: AsyncLocalStorage<Exchange>,
+  stream: OwnStream,
+): typeof fetch {
   const { url, probeMillisecondsMax = PROBE_MILLISECONDS_MAX } = options
   const send: typeof fetch = async (input, init = {}) => {
     const at = new URL(input instanceof Request ? input.url : input)
@@ -51,6 +58,7 @@ export function guardedFetch(options: GuardedOptions, underway: AsyncLocalStorag
       const proof = signedHeaders({ method: 'POST', url, body: text, accessToken }, { key, now: options.now })
       for (const [name, value] of Object.entries(proof)) headers.set(name, value)
     }
+    if (init.method === 'GET') await signedFor(headers, { at, stream, options })
     const sentBefore = exchange?.sent === true
     if (isCall) exchange.sent = true
     const signals = [init.signal, isOurs ? ending : undefined].filter(one => one instanceof AbortSignal)
@@ -65,6 +73,7 @@ export function guardedFetch(options: GuardedOptions, underway: AsyncLocalStorag
       await response.body?.cancel()
       fail('redirect_refused', `${url.origin} answered with a redirect, which is not followed.`)
     }
+    if (init.method === 'GET') stream.isOpen = response.ok
     const refused = isCall ? await readRefusal(response, exchange, options) : undefined
     if (refused !== undefined && headers.has('mcp-session-id'))
       exchange!.session = sessionWord(refused, exchange!.id)
@@ -82,11 +91,6 @@ export function guardedFetch(options: GuardedOptions, underway: AsyncLocalStorag
 
 /** How often in a row a stream may fail to be opened again: its server may be starting again. */
 const RESUMPTIONS_MAX = 3
-
-/** By this status the SDK hears that there is no stream to go on with, and asks no more. */
-function noStream(): Response {
-  return new Response(null, { status: 405 })
-}
 
 /** Whether the SDK asks for the rest of an answer whose stream ended before it. */
 function isResumption(init: RequestInit, exchange: Exchange | undefined): exchange is Exchange {

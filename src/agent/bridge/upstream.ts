@@ -24,6 +24,7 @@ import { guardedFetch } from './guarded-fetch.ts'
 import { ANY_OBJECT, entriesOf, type ListMethod } from './entries.ts'
 import { keepConnected, type Connection, type Connections } from './connections.ts'
 import type { SpoiltTool } from './readable-tool.ts'
+import { openOwnStream } from './own-stream.ts'
 import { openQuestions, type Ask } from './questions.ts'
 import { boundedProgress } from './progress.ts'
 import { loadSdk } from './read-answer.ts'
@@ -79,6 +80,8 @@ export interface UpstreamOptions {
   /** The abilities of the bridge's client for a tool that asks back. */
   capabilities: () => ClientCapabilities
   onToolsChanged: () => void
+  /** A standing grant for the resource, if one is held. */
+  standingProof?: (() => Promise<Proof | undefined>) | undefined
   /** A call ends after this long, whatever it tells of its progress; an hour if left out. */
   callMillisecondsMax?: number | undefined
   /** How long the answer to `server/discover` is waited for; ten seconds if left out. */
@@ -147,6 +150,7 @@ export function openUpstream(options: UpstreamOptions): Upstream {
       const sendNow = async (): Promise<{ connection: Connection; exchange: Exchange; answer: Answered }> => {
         const exchange = newExchange(requestOf(sending.call).method, { proof: sending.proof })
         const connection = await attempted(connections.current)
+        await openOwnStream(connection, sending, options)
         const { call, end } = connection.questions.begin(sending.call.tool, sending.ask)
         exchange.asking = call
         const answer: Answered = await connections
@@ -193,6 +197,7 @@ async function connect(options: UpstreamOptions, underway: AsyncLocalStorage<Exc
     },
   )
   const questions = openQuestions(resource)
+  const stream = { isOpen: false }
   for (const [method, capability] of Object.entries(CAPABILITY_OF)) {
     if (capabilities[capability] === undefined) continue
     const answer = async (
@@ -210,13 +215,13 @@ async function connect(options: UpstreamOptions, underway: AsyncLocalStorage<Exc
     client.setRequestHandler(method as 'roots/list', answer as never)
   }
   const transport = new sdk.StreamableHTTPClientTransport(url, {
-    fetch: guardedFetch(options, underway),
+    fetch: guardedFetch(options, underway, stream),
     reconnectionOptions: RECONNECTION,
     reconnectionScheduler: reconnectLater,
   })
   transport.onmessage = message => heedMessage(message as unknown as Json, underway.getStore(), url)
   await overseen(underway, signal => client.connect(transport, { signal }))
-  return { client, transport, questions }
+  return { client, transport, questions, stream }
 }
 
 /**

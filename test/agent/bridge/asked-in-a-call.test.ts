@@ -145,6 +145,31 @@ describe('A server that asks what it may not', () => {
   })
 })
 
+describe('A server behind an enforcement point that lets its stream pass (open_methods: GET)', () => {
+  const opened = useBridges({
+    stack: {
+      toolServer: tools.start,
+      authorityEnvironment: { UMA_AS_POLL_SECONDS: '1' },
+      changeSidecar: async yaml => `open_methods: [GET]\n${yaml}`,
+    },
+    args: ['--hold', '20'],
+  })
+
+  it.each(KINDS)('asks there once a grant is held, and its question reaches the client %s', async kind => {
+    Object.assign(tools, { stream: 'session', questions: [question()] })
+    const { call, elicited } = await opened.bridge({ kind, capabilities: FORM })
+    const answer = call('portfolio_read')
+    answer.catch(() => undefined)
+    await opened.owner.decide((await opened.waiting()).family, 'approved')
+    expect((await answer).text).toBe('did portfolio_read')
+    expect(elicited.map(({ message }) => message.split('\n', 1)[0])).toEqual([
+      expect.stringContaining('may be used on these terms'),
+      expect.stringContaining("The tool's server asks this (portfolio_read"),
+    ])
+    expect(tools.answers).toMatchObject([{ action: 'accept' }])
+  })
+})
+
 describe('Progress of a call that the owner approved', () => {
   it('reaches the client that waits for it, bounded, and never goes back', async () => {
     tools.progress = 1000
