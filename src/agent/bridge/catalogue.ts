@@ -32,6 +32,8 @@ interface CatalogueParts {
   standingProof: (resource: string) => Promise<Proof | undefined>
   /** Seconds since the epoch. */
   now: () => number
+  /** Called when a resource has given its list. */
+  onListed: (resource: string) => void
   /** Notifies the client that the list is another one. */
   changed: () => void
 }
@@ -92,7 +94,7 @@ const RETRY_MILLISECONDS_MAX = 300_000
 
 export function openCatalogue(
   { resources, allowLoopback, specNs, say }: CatalogueOptions,
-  { capabilities, prefixes, standingProof, now, changed }: CatalogueParts,
+  { capabilities, prefixes, standingProof, now, changed, onListed }: CatalogueParts,
 ): Catalogue {
   const listings = new Map<string, Promise<Kept>>()
   const lists = openLists()
@@ -108,19 +110,18 @@ export function openCatalogue(
       seldom.get(resource)!.act()
     }
     const url = checkAddress(resource, allowLoopback, 'resource')
-    const proof = (): Promise<Proof | undefined> => standingProof(resource)
-    const of = { resource, url, specNs, now, capabilities, onToolsChanged, standingProof: proof }
-    return openUpstream(of)
+    const of = { resource, url, specNs, now, capabilities, onToolsChanged }
+    return openUpstream({ ...of, standingProof: () => standingProof(resource) })
   }
   const upstreams = new Map(resources.map(resource => [resource, upstreamFor(resource)]))
   const read = async (resource: string): Promise<Kept> => {
     const { tools, spoilt, ttlMs } = await upstreams.get(resource)!.listTools()
+    onListed(resource)
     const hidden = [...spoilt]
     const prefix = await prefixes.of(resource)
     const shown = listedTools(resource, prefix, tools, tool => void hidden.push(tool))
     await names.note(resource, prefix, shown)
-    sayHidden(resource, hidden, say)
-    sayTaskOnly(resource, shown, say)
+    sayUnusable(resource, { hidden, shown }, say)
     lists.read(resource, shown)
     return { tools: shown, until: keptUntil(ttlMs) }
   }
@@ -232,17 +233,18 @@ async function listAll(
 /** As many of the tools that are left out are named; a hostile list must not fill the log. */
 const NAMED_MAX = 20
 
-function sayHidden(resource: string, hidden: readonly SpoiltTool[], say: (line: string) => void): void {
-  if (hidden.length === 0) return
+/** Names the tools that no call reaches. */
+function sayUnusable(
+  resource: string,
+  { hidden, shown }: { hidden: readonly SpoiltTool[]; shown: readonly ListedTool[] },
+  say: (line: string) => void,
+): void {
   const tools = hidden.filter(({ part }) => part === undefined)
   if (tools.length > 0)
     say(`${tools.length} tools of ${resource} cannot be shown as they are; they are left out.`)
   for (const { name, why, part = 'the tool' } of hidden.slice(0, NAMED_MAX))
     say(`${resource}: ${part} "${foreignLine(name)}" is left out: ${foreignLine(why)}.`)
-}
-
-function sayTaskOnly(resource: string, tools: readonly ListedTool[], say: (line: string) => void): void {
-  for (const { tool } of tools.filter(({ isTaskOnly }) => isTaskOnly).slice(0, NAMED_MAX))
+  for (const { tool } of shown.filter(({ isTaskOnly }) => isTaskOnly).slice(0, NAMED_MAX))
     say(`${resource}: the tool "${foreignLine(tool)}" is listed as closed: ${TASK_ONLY_WHY}.`)
 }
 

@@ -16,8 +16,11 @@ export interface OpenedClient {
 }
 
 export interface Clients {
-  /** Fails with `ProtocolError` without a name, and for one client too many. */
-  open(name: string | undefined, capabilities: ClientCapabilities): OpenedClient
+  /**
+   * Fails with `ProtocolError` without a name, and for one client too many. Requests of earlier processes are
+   * taken care of from then on, unless the client only `greets`: its first call comes before that.
+   */
+  open(name: string | undefined, capabilities: ClientCapabilities, greets?: boolean): OpenedClient
   /** If a name is given, requests of earlier processes are taken care of before the client says anything. */
   prepare(): void
   /** Called when the list of tools of any of them changed. */
@@ -29,6 +32,7 @@ interface Known extends OpenedClient {
   name: string
   /** Undefined until it has said so. */
   capabilities: ClientCapabilities | undefined
+  isSwept: boolean
 }
 
 /** How many clients there may be, because each has a folder, connections and a list of tools. */
@@ -45,16 +49,21 @@ export function openClients(options: BridgeOptions): Clients {
       )
     const bridge = openBridge(options, name, () => passedOf(known.capabilities))
     const tasks = createTasks(bridge.calls, () => Math.floor(Date.now() / 1000))
-    const known: Known = { name, capabilities, bridge, tasks, conversations: createConversations() }
+    const conversations = createConversations()
+    const known: Known = { name, capabilities, bridge, tasks, conversations, isSwept: false }
     opened.push(known)
     bridge.onChanged(() => {
       for (const listener of listeners) listener()
     })
-    void bridge.calls.sweep().catch(() => undefined)
     return known
   }
+  const sweep = (known: Known): void => {
+    if (known.isSwept) return
+    known.isSwept = true
+    void known.bridge.calls.sweep().catch(() => undefined)
+  }
   return {
-    open: (name, capabilities) => {
+    open: (name, capabilities, greets = false) => {
       if (name === undefined || name === '')
         throw new ProtocolError(
           ProtocolErrorCode.InvalidParams,
@@ -67,10 +76,11 @@ export function openClients(options: BridgeOptions): Clients {
         named.find(one => one.capabilities === undefined) ??
         add(name, capabilities)
       known.capabilities ??= capabilities
+      if (!greets) sweep(known)
       return known
     },
     prepare: () => {
-      if (options.clientName !== undefined) add(options.clientName, undefined)
+      if (options.clientName !== undefined) sweep(add(options.clientName, undefined))
     },
     onChanged: listener => void listeners.push(listener),
     close: async () => {

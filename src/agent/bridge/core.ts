@@ -3,7 +3,6 @@
  * tools. Contract: "What the service does", from the requesting side.
  */
 import type { ClientCapabilities } from '@modelcontextprotocol/client'
-import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { generatePrivateJwk } from '../../wire/keys.ts'
 import type { JsonObject } from '../../wire/json.ts'
 import { standingGrants } from '../authorized-call.ts'
@@ -13,6 +12,7 @@ import type { Proof } from './exchange.ts'
 import { createCalls, type Calls } from './calls.ts'
 import { openCatalogue, type CatalogueOptions } from './catalogue.ts'
 import type { Introduction } from './greeting.ts'
+import { openIntroductions } from './introductions.ts'
 import { methodDefinition, openObjects, type Objects } from './objects.ts'
 import { openPrefixes } from './prefixes.ts'
 import { bridgeState, type BridgeState, type Owner } from './state.ts'
@@ -39,7 +39,7 @@ export interface Bridge {
   find(name: string): Promise<ListedTool | undefined>
   /** Resources, templates and prompts. */
   objects: Objects
-  /** What each server says of itself; one that does not answer within a second says nothing. */
+  /** What each server says of itself. */
   introductions(): Promise<Introduction[]>
   onChanged(listener: () => void): () => void
   close(): Promise<void>
@@ -54,7 +54,7 @@ export function openBridge(
   client: string,
   capabilities: () => ClientCapabilities,
 ): Bridge {
-  const { allowLoopback, specNs, clientId } = options
+  const { allowLoopback, specNs, clientId, resources, say } = options
   const state = bridgeState(options.stateRoot, client)
   const now = (): number => Math.floor(Date.now() / 1000)
   const listeners = new Set<() => void>()
@@ -64,21 +64,15 @@ export function openBridge(
   let secret: Promise<Buffer> | undefined
   const common = { client_id: clientId, client_name: nameToOwner(client), allowLoopback, specNs }
   const directory = createDirectory({ allowLoopback, now })
-  const prefixes = openPrefixes({
-    resources: options.resources,
-    folder: state.folder,
-    ownerNameOf: resource => directory.ownerNameOf(resource),
-  })
+  const { folder } = state
+  const ownerNameOf = (resource: string) => directory.ownerNameOf(resource)
+  const prefixes = openPrefixes({ resources, folder, ownerNameOf })
   const profileOf = profilesOf(state, common)
-  const standingProof = async (resource: string): Promise<Proof | undefined> => {
-    const owner = await state.ownerOf(resource)
-    if (owner === undefined) return undefined
-    const profile = await profileOf(owner)
-    const grants = await standingGrants(profile, resource)
-    const [newest] = grants.toSorted((one, other) => other.exp - one.exp)
-    return newest && { accessToken: newest.access_token, key: profile.key }
-  }
-  const catalogue = openCatalogue(options, { capabilities, prefixes, standingProof, now, changed })
+  const standingProof = standingProofs(state, profileOf)
+  const onListed = (resource: string): void => void introductions.note(resource)
+  const catalogue = openCatalogue(options, { capabilities, prefixes, standingProof, now, changed, onListed })
+  const { upstreamOf } = catalogue
+  const introductions = openIntroductions({ resources, folder, upstreamOf })
   const calls = createCalls({
     state,
     directory,
@@ -87,7 +81,7 @@ export function openBridge(
     now,
     profileOf,
     bare: readProfile({ ...common, key: generatePrivateJwk() }),
-    upstreamOf: catalogue.upstreamOf,
+    upstreamOf,
     definitionOf: (resource, tool) => methodDefinition(tool) ?? catalogue.definitionOf(resource, tool),
     listed: catalogue.listed,
     onKnown: changed,
@@ -111,23 +105,8 @@ export function openBridge(
       return { tools: await Promise.all(tools.map(described)), ttlMs }
     },
     find: catalogue.find,
-    objects: openObjects({
-      resources: options.resources,
-      upstreamOf: catalogue.upstreamOf,
-      prefixOf: prefixes.of,
-      say: options.say,
-    }),
-    introductions: async () => {
-      const asked = options.resources.map(resource =>
-        waitAtMost(INTRODUCTION_MILLISECONDS, catalogue.upstreamOf(resource).introduction()),
-      )
-      const heard = await Promise.allSettled(asked)
-      return options.resources.map((resource, at) => {
-        const one = heard[at]!
-        const said = one.status === 'fulfilled' && one.value !== LATE ? one.value : undefined
-        return { resource, serverInfo: said?.serverInfo, instructions: said?.instructions }
-      })
-    },
+    objects: openObjects({ resources, upstreamOf, prefixOf: prefixes.of, say }),
+    introductions: introductions.all,
     onChanged: listener => {
       listeners.add(listener)
       return () => void listeners.delete(listener)
@@ -139,9 +118,6 @@ export function openBridge(
   }
 }
 
-/** A client waits for its first answer meanwhile. */
-const INTRODUCTION_MILLISECONDS = 1000
-
 /** As much of a client's name as an owner needs to know it by; undefined if nothing of it can be shown. */
 function nameToOwner(client: string): string | undefined {
   const shown = client.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, '').trim()
@@ -149,6 +125,21 @@ function nameToOwner(client: string): string | undefined {
 }
 
 const CLIENT_NAME_CHARACTERS_MAX = 60
+
+/** The newest standing grant that is held for a resource, with its key; undefined if there is none. */
+function standingProofs(
+  state: BridgeState,
+  profileOf: (owner: Owner) => Promise<Profile>,
+): (resource: string) => Promise<Proof | undefined> {
+  return async resource => {
+    const owner = await state.ownerOf(resource)
+    if (owner === undefined) return undefined
+    const profile = await profileOf(owner)
+    const grants = await standingGrants(profile, resource)
+    const [newest] = grants.toSorted((one, other) => other.exp - one.exp)
+    return newest && { accessToken: newest.access_token, key: profile.key }
+  }
+}
 
 /** The agent's identity for each owner, read once. */
 function profilesOf(

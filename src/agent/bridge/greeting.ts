@@ -44,10 +44,14 @@ export class IntroducingServer extends Server {
     if (method !== 'initialize' && method !== 'server/discover') return wrapped
     return async (request, context) => {
       const answer = await wrapped(request, context)
-      const introductions = await this.#introduced?.(context).catch(() => [])
+      const introductions = await this.#ask(context).catch(() => [])
       const isModern = method === 'server/discover'
-      return withIntroductions(answer as JsonObject, introductions ?? [], isModern) as Result
+      return withIntroductions(answer as JsonObject, introductions, isModern)
     }
+  }
+
+  async #ask(context: ServerContext): Promise<Introduction[]> {
+    return (await this.#introduced?.(context)) ?? []
   }
 }
 

@@ -52,6 +52,8 @@ export interface Shared {
   listening?: boolean
   /** Acts once the answer to a request has been written, and never if it was not. */
   whenSent(id: string | number, act: () => Promise<void>): void
+  /** Called with the wait for the servers behind the bridge, which comes before the first answer. */
+  onIntroducing?: (asked: Promise<unknown>) => void
   /** Aborted when nobody is left to be answered. */
   gone?: () => AbortSignal | undefined
   /** The name under which the client of this request was let in, which goes before what it calls itself. */
@@ -77,11 +79,12 @@ export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
     for (const end of listening) end()
   }
   const heard = new WeakSet<Bridge>()
-  const open = (context: ServerContext): Served => {
+  const open = (context: ServerContext, greets = false): Served => {
     const { name, capabilities } = clientOf(server, context, modern)
     const found = shared.clients.open(
       shared.callerName?.() ?? shared.options.clientName ?? name,
       capabilities,
+      greets,
     )
     return { ...found, capabilities }
   }
@@ -93,7 +96,11 @@ export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
     }
     return found
   }
-  server.introduce(async context => open(context).bridge.introductions())
+  server.introduce(context => {
+    const asked = open(context, true).bridge.introductions()
+    shared.onIntroducing?.(asked)
+    return asked
+  })
   server.setRequestHandler('tools/list', async (_request, context) => {
     const { tools, ttlMs } = await told(of(context).bridge.tools())
     return { tools: tools as never, ...(modern ? { ttlMs, cacheScope: 'private' as const } : {}) }

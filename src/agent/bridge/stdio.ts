@@ -17,8 +17,14 @@ import { markingLines } from './unchanged.ts'
 export function serveOnStdio(options: BridgeOptions): Serving {
   const sent = new Map<string | number, () => Promise<void>>()
   const clients = openClients(options)
-  const shared: Shared = { options, clients, whenSent: (id, act) => void sent.set(id, act) }
-  const transport = new TellingTransport(sent)
+  let introduced: Promise<unknown> = Promise.resolve()
+  const shared: Shared = {
+    options,
+    clients,
+    whenSent: (id, act) => void sent.set(id, act),
+    onIntroducing: asked => void (introduced = asked),
+  }
+  const transport = new TellingTransport(sent, () => introduced)
   let end = (): void => undefined
   const closed = new Promise<void>(resolve => (end = resolve))
   const handle = serveStdio(context => serverFor(shared, context), {
@@ -42,8 +48,8 @@ function sentenceOf(error: Error): string {
 class TellingTransport extends StdioServerTransport {
   readonly #sent: Map<string | number, () => Promise<void>>
 
-  constructor(sent: Map<string | number, () => Promise<void>>) {
-    super(process.stdin.pipe(markingLines()))
+  constructor(sent: Map<string | number, () => Promise<void>>, beforeEnd: () => Promise<unknown>) {
+    super(process.stdin.pipe(markingLines(beforeEnd)))
     this.#sent = sent
   }
 

@@ -119,8 +119,11 @@ function hasProto(marked: Json): boolean {
 const LINE_BYTES_MAX = 16 * 1024 * 1024
 const LINE_FEED = 0x0a
 
-/** A stream of messages, one on each line, each marked. */
-export function markingLines(): Transform {
+/**
+ * A stream of messages, one on each line, each marked. Its end is passed on after `beforeEnd`, so that what
+ * is being answered then is still answered.
+ */
+export function markingLines(beforeEnd?: () => Promise<unknown>): Transform {
   let pieces: Buffer[] = []
   let bytes = 0
   let isTooLong = false
@@ -147,7 +150,9 @@ export function markingLines(): Transform {
       done()
     },
     flush(done) {
-      done(null, Buffer.concat(pieces))
+      const end = (): void => done(null, Buffer.concat(pieces))
+      if (beforeEnd === undefined) return end()
+      void beforeEnd().finally(() => setImmediate(end))
     },
   })
 }

@@ -49,13 +49,15 @@ beforeEach(async () => {
   )
   await new Promise<void>(resolve => http.listen(0, '127.0.0.1', resolve))
   folder = await bridgeFolder()
-  started = await startBridge({
+  started = await startedBridge()
+})
+const startedBridge = (): Promise<BridgedClient> =>
+  startBridge({
     kind: '2.x 2025-11-25',
     name: 'client',
     resources: [`http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp/alice`],
     state: folder.folder,
   })
-})
 afterEach(async () => {
   await started.close()
   http.closeAllConnections()
@@ -88,6 +90,9 @@ describe.each([
 
   it('is told soon that how it introduces itself is nested too deep, and is reached again by the next call', async () => {
     initialized = INITIALIZED.replace('"tools":{}', `"tools":{},"experimental":${nested(20_000)}`)
+    // The one that runs has reached it already.
+    await started.close()
+    started = await startedBridge()
     expect(await started.call('read')).toMatchObject({ isError: true, reason: 'answer_too_deep' })
     expect(calls).toBe(0)
     initialized = INITIALIZED

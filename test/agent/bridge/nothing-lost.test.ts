@@ -3,7 +3,8 @@
  * clients of the official SDKs in both revisions: what a server says reaches the client whole, escaped where
  * it is shown and unchanged where it is data, and so does what a client says about its request.
  */
-import { createServer, type Server as HttpServer } from 'node:http'
+import { spawn } from 'node:child_process'
+import { createServer, type IncomingMessage, type Server as HttpServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { toNodeHandler } from '@modelcontextprotocol/node'
@@ -19,6 +20,7 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { bridgeFolder, startBridge, type BridgedClient, type ClientKind } from '../../support/bridge.ts'
 import { TOOL, useScriptedBridge } from '../../support/scripted-bridge.ts'
+import { usherProgram } from '../../support/usher-program.ts'
 
 const FAMILY = '\u{1f468}\u200d\u{1f469}\u200d\u{1f467}'
 const SCHEMA = {
@@ -80,7 +82,7 @@ function earlier(): Server1 {
 /** The same of 2026-07-28. */
 function later(): Server2 {
   const server = new Server2(INFO, { capabilities: { tools: {} }, instructions: SAID })
-  server.setRequestHandler('tools/list', () => ({ tools: TOOLS, ttlMs: 0, cacheScope: 'private' }) as never)
+  server.setRequestHandler('tools/list', () => ({ tools: TOOLS, ttlMs: 0, cacheScope: 'private' }))
   server.setRequestHandler('tools/call', (_request, { mcpReq }) => {
     if (thrown === 'fault') throw new ProtocolError(FAULT.code, FAULT.message, FAULT.data)
     return called(mcpReq._meta)
@@ -90,6 +92,14 @@ function later(): Server2 {
 
 const modern = createMcpHandler(later)
 const serveModern = toNodeHandler(modern)
+async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  if (request.url === '/mcp/later')
+    return void serveModern(request as Parameters<typeof serveModern>[0], response)
+  if (request.method !== 'POST') return void response.writeHead(405).end()
+  const transport = new StreamableHTTPServerTransport({})
+  await earlier().connect(transport)
+  await transport.handleRequest(request, response, JSON.parse(await text(request)))
+}
 let http: HttpServer
 let origin: string
 let folder: Awaited<ReturnType<typeof bridgeFolder>>
@@ -97,14 +107,7 @@ const open: BridgedClient[] = []
 beforeEach(async () => {
   thrown = undefined
   metas.splice(0)
-  http = createServer(async (request, response) => {
-    if (request.url === '/mcp/later')
-      return void serveModern(request as Parameters<typeof serveModern>[0], response)
-    if (request.method !== 'POST') return void response.writeHead(405).end()
-    const transport = new StreamableHTTPServerTransport({})
-    await earlier().connect(transport)
-    await transport.handleRequest(request, response, JSON.parse(await text(request)))
-  })
+  http = createServer((request, response) => void serve(request, response))
   await new Promise<void>(resolve => http.listen(0, '127.0.0.1', resolve))
   origin = `http://127.0.0.1:${(http.address() as AddressInfo).port}`
   folder = await bridgeFolder()
@@ -184,6 +187,26 @@ describe.each<[ClientKind, string]>([
   })
 })
 
+it('A client that ends its standard input after its first request is told of the server all the same', async () => {
+  const env = { PATH: process.env['PATH'], UMA_DEV_LOOPBACK: 'true', UMA_BRIDGE_STATE: folder.folder }
+  const command = [usherProgram(), 'agent', 'bridge', `${origin}/mcp/earlier`]
+  const child = spawn(process.execPath, command, { env, stdio: ['pipe', 'pipe', 'ignore'] })
+  const clientInfo = { name: 'c', version: '1' }
+  const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo }
+  child.stdin.end(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params })}\n`)
+  const answer = JSON.parse(await text(child.stdout)) as object
+  expect(answer).toMatchObject({ id: 1, result: { serverInfo: { name: 'portfolio' } } })
+})
+
+it('What a server said of itself is told by the next start, too, while the server is down', async () => {
+  await clientOf('1.x 2025-11-25', 'earlier')
+  http.closeAllConnections()
+  await new Promise(resolve => http.close(resolve))
+  const { sdk } = await clientOf('1.x 2025-11-25', 'earlier')
+  expect(sdk.getServerVersion()).toMatchObject({ name: 'portfolio' })
+  expect(sdk.getInstructions()).toContain('Call read first.')
+})
+
 it('A page that a tool of 2025-11-25 wants to be visited first is named in its error, as its own question', async () => {
   thrown = 'page'
   const { sdk } = await clientOf('1.x 2025-11-25', 'earlier')
@@ -205,8 +228,8 @@ describe('A call that is made under a grant', () => {
       stand.terms(perOperation)
       await stand.start({ capabilities: { elicitation: { form: {} } }, args: ['--hold', '20'] })
       const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
-      const { callTool } = stand.client.client as unknown as Sdk
-      await callTool.call(stand.client.client, { name: TOOL, arguments: { qty: 1 }, _meta: { traceparent } })
+      const sdk = stand.client.client as unknown as Sdk
+      await sdk.callTool({ name: TOOL, arguments: { qty: 1 }, _meta: { traceparent } })
       expect(stand.sent).toMatchObject([{ name: TOOL, _meta: { traceparent } }])
       expect(JSON.stringify(stand.client.elicited)).not.toContain(traceparent)
     },
