@@ -46,6 +46,7 @@ export type { TallyConfig } from './config/tally.ts'
 export type { ProvisionedAccount } from './config/tally-file.ts'
 export type { ProvisionedOwner } from './config/provision.ts'
 export type { EmbeddedConfig, SidecarConfig, SidecarOwner, PatCredential } from './config/sidecar.ts'
+export type { ToolPart } from './config/sidecar-file.ts'
 export type { SidecarJoint } from './config/sidecar-joint.ts'
 export type { SidecarOrganization } from './config/sidecar-organization.ts'
 

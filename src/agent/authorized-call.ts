@@ -5,7 +5,7 @@
  */
 import { AgentError, fail } from './agent-error.ts'
 import type { CallAnswer } from './answer.ts'
-import type { ToolCall } from './mcp.ts'
+import { namedBy, needName, type ToolCall } from './mcp.ts'
 import type { Directory } from './metadata.ts'
 import { negotiate } from './negotiate.ts'
 import type { Profile } from './profile.ts'
@@ -52,9 +52,16 @@ export async function performCall<T>(
   if (kept) await asked.beforeGrant?.()
   const first = await attempt(profile, asked, { grant: kept, name: kept ? 'kept' : 'none' })
   if (first.kind === 'result') return answered(profile, asked, { outcome: first.result, grant: kept })
-  if (kept) await profile.store.dropGrant(kept)
   const { challenge } = first
   await asked.beforeGrant?.()
+  const part = namedBy(call, challenge)
+  if (needName(part) !== needName(call)) {
+    // The resource splits this tool, and the kept grant is of another part: it lives on.
+    const ofPart = await keptGrant(profile, { resource, call: part })
+    const again = ofPart && (await attempt(profile, asked, { grant: ofPart, name: 'kept' }))
+    if (again?.kind === 'result') return answered(profile, asked, { outcome: again.result, grant: ofPart })
+    if (ofPart) await profile.store.dropGrant(ofPart)
+  } else if (kept) await profile.store.dropGrant(kept)
   await asked.beforeAsking?.()
   const { grant, receipt } = await negotiate(profile, directory, { resource, call, challenge, signal })
   const second = await attempt(profile, asked, { grant, name: 'fresh' })
@@ -165,7 +172,7 @@ async function keptGrant(
   profile: Profile,
   { resource, call }: Pick<Asked<unknown>, 'resource' | 'call'>,
 ): Promise<Grant | undefined> {
-  const need = await profile.store.need(resource, call.tool)
+  const need = await profile.store.need(resource, needName(call))
   if (!need) return undefined
   return (await standingGrants(profile, resource)).find(grant => covers(grant, need))
 }

@@ -27,10 +27,14 @@ export interface ToolCall {
   requestState?: Json | undefined
   /**
    * Another method than `tools/call`, and its `params`. `tool` is then the name by which the agent knows the
-   * request, until a challenge has named the tool whose grant it needs: `approvedAs`.
+   * request.
    */
   method?: string | undefined
   params?: JsonObject | undefined
+  /**
+   * The tool whose grant the request needs, where a challenge has named another one than `tool`: that of such
+   * a method, or the part of a tool that the resource splits by its arguments.
+   */
   approvedAs?: string | undefined
 }
 
@@ -95,14 +99,23 @@ export function toolOf({ tool, approvedAs }: ToolCall): string {
 }
 
 /**
- * The call as its challenge names it: for another method than `tools/call`, only the resource knows the tool
- * (`<owner>/<tool>`) whose grant it needs.
+ * The name under which it is kept what a call needed. A part of a tool has its own, because the next call of
+ * the tool may be one of another part.
+ */
+export function needName(call: ToolCall): string {
+  return call.method === undefined ? toolOf(call) : call.tool
+}
+
+/**
+ * The call as its challenge names it: only the resource knows the tool (`<owner>/<tool>`) whose grant it
+ * needs, because it may map methods to tools, and split a tool by its arguments.
  */
 export function namedBy(call: ToolCall, { authorization_remediation }: Challenge): ToolCall {
-  if (call.method === undefined) return call
   const [detail] = authorization_remediation.authorization_details
   const named = detail?.identifier.replace(/^[^/]*\//, '')
-  return named === undefined || named === '' ? call : { ...call, approvedAs: named }
+  if (named === undefined || named === '') return call
+  const { approvedAs: _before, ...bare } = call
+  return call.method === undefined && named === call.tool ? bare : { ...bare, approvedAs: named }
 }
 
 /** These need no grant anywhere. */

@@ -12,7 +12,7 @@ import { Refusal } from '../wire/refusal.ts'
 import type { TermsTemplate } from '../wire/terms.ts'
 import { verifyRpt, type RptClaims } from '../wire/tokens.ts'
 import { fail, reading } from './agent-error.ts'
-import { toolOf, type ToolCall } from './mcp.ts'
+import { needName, toolOf, type ToolCall } from './mcp.ts'
 import type { Authority, Directory } from './metadata.ts'
 import type { Profile } from './profile.ts'
 import type { Grant, KeptReceipt } from './store.ts'
@@ -70,7 +70,7 @@ export async function acceptGrant(
   await profile.store.keepReceipt(accepted.receipt)
   await profile.store.keepNeed({
     resource: request.resource,
-    tool: request.call.tool,
+    tool: needName(request.call),
     resource_id: granted.signed.template.resource_id,
     scopes: permitted(claims, granted.signed.template.resource_id),
   })

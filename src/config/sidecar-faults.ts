@@ -12,6 +12,7 @@ import { namespaceFaults } from './namespaces.ts'
 import type { SidecarFile, WrittenOwner } from './sidecar-file.ts'
 import { methodFaults } from './sidecar-methods.ts'
 import { organizationFaults } from './sidecar-organization.ts'
+import { partFaults } from './sidecar-parts.ts'
 import { clientFaults } from './sidecar-resources.ts'
 
 /** Every fault of the file as a whole. `written` are its owners as the file has them. */
@@ -117,7 +118,13 @@ export function ownerFaults(given: SidecarFile['owners'][number], publicUrl: str
       )
     }
   }
-  return [...faults, ...organizationFaults(given), ...tableFaults(given), ...publishedFaults(given, resource)]
+  return [
+    ...faults,
+    ...organizationFaults(given),
+    ...tableFaults(given),
+    ...partFaults(given),
+    ...publishedFaults(given, resource),
+  ]
 }
 
 function tableFaults({ at, api = [], tools }: SidecarFile['owners'][number]): string[] {

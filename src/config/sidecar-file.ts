@@ -252,6 +252,13 @@ export type OwnedResource = Omit<WrittenOwner, 'resources' | 'tools' | 'register
   at: string
 }
 export type SidecarResource = z.output<typeof resource>
-export type SidecarTool = z.output<typeof tool>
+export type WrittenTool = z.output<typeof tool>
+/** A tool under the name by which it is judged. `of`: it is a part of the tool that is called. */
+export type SidecarTool = Omit<WrittenTool, 'when' | 'as'> & { of?: ToolPart | undefined }
+/** The tool that is called, and the constants in its arguments that make a call one of this part. */
+export interface ToolPart {
+  tool: string
+  when: Record<string, string | boolean>
+}
 export type SidecarMethods = z.output<typeof methods>
 export type SidecarOperation = z.output<typeof operation>

@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { parsePathTemplate } from '../wire/http-operation.ts'
 import { NAME_PATTERN } from '../wire/names.ts'
 import { methods } from './sidecar-methods.ts'
+import { condition } from './sidecar-condition.ts'
 import { isPlainUrl, plainUrlWords } from './settings.ts'
 
 export const plainUrl = z.string().refine(isPlainUrl, { error: ({ input }) => plainUrlWords(input) })
@@ -24,11 +25,20 @@ const path = z
 export const file = z.string().min(1)
 export const whole = (min: number, max: number) => z.int().min(min).max(max)
 
+const toolName = z.string().regex(/^[\x21-\x7e]{1,128}$/, 'give 1 to 128 visible ASCII characters')
+
 export const tool = z.strictObject({
-  tool: z
-    .string()
-    .regex(/^[\x21-\x7e]{1,128}$/, 'give 1 to 128 visible ASCII characters')
-    .describe('Name of the tool, as `tools/call` names it.'),
+  tool: toolName.describe('Name of the tool, as `tools/call` names it.'),
+  when: condition
+    .optional()
+    .describe(
+      'Makes the entry a part of the tool: the calls whose arguments have exactly these constants, by JSON Pointer, such as `{/dryRun: true}`. All other calls are of the entry without `when`, or are refused `unknown_tool` if there is none. Needs `as`.',
+    ),
+  as: toolName
+    .optional()
+    .describe(
+      'With `when`: the name of the part. Its challenge, the operation that its owner approves, her ledger and the metadata call it so; nobody can call it by this name.',
+    ),
   resource_id: z
     .string()
     .min(1)

@@ -7,10 +7,11 @@ import { duplicates } from './issues.ts'
 import type {
   OwnedResource,
   SidecarResource,
-  SidecarTool,
   WrittenOwner,
   WrittenSidecarFile,
+  WrittenTool,
 } from './sidecar-file.ts'
+import { namedTool, pairFaults } from './sidecar-parts.ts'
 
 const OWNER = '{owner}'
 
@@ -37,7 +38,13 @@ export function placeFaults({ owners, resources: shared }: WrittenSidecarFile): 
       .filter(member => given[member] !== undefined)
       .map(member => `owner ${owner}: with resources, ${member} belongs into one of them.`)
   })
-  return [...pinnedForAll, ...misplaced]
+  const unpaired = [
+    ...(shared ?? []).flatMap(({ tools }) => pairFaults(tools, 'resources')),
+    ...owners.flatMap(({ owner, tools = [], resources = [] }) =>
+      [tools, ...resources.map(one => one.tools)].flatMap(some => pairFaults(some, owner)),
+    ),
+  ]
+  return [...pinnedForAll, ...misplaced, ...unpaired]
 }
 
 /** An entry for each resource of each owner. Call this only if `placeFaults` finds none. */
@@ -94,14 +101,16 @@ function named({ path, name, api, methods, client_id, tools }: SidecarResource, 
     api,
     methods,
     client_id: client_id === undefined ? given.client_id : put(client_id),
-    tools: tools.map(tool => ({ ...tool, ...approvalOf(tool, put), resource_id: put(tool.resource_id) })),
+    tools: tools.map(tool =>
+      namedTool({ ...tool, ...approvalOf(tool, put), resource_id: put(tool.resource_id) }),
+    ),
   }
 }
 
 function approvalOf(
-  { owner_approval: given }: SidecarTool,
+  { owner_approval: given }: WrittenTool,
   put: (text: string) => string,
-): Partial<SidecarTool> {
+): Partial<WrittenTool> {
   if (given === undefined) return {}
   return { owner_approval: { keys_file: put(given.keys_file), state_dir: put(given.state_dir) } }
 }

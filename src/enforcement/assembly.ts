@@ -266,7 +266,7 @@ function routeOf(
     joint: joint && openJoint(joint, owner, { config, pools, jwks, clock }),
     tools: new Map(tools.map(tool => [tool.tool, openTool(tool, { logger, clock })])),
     readRequest: readerOf(
-      { path, api, methods },
+      { path, api, methods, tools },
       { open_methods: config.open_methods, allowedOrigins: originsOf(config) },
     ),
     api,

@@ -174,7 +174,9 @@ export type CoreOverrides = Partial<CheckOptions> & {
   api?: ApiOperation[]
   /** Where reports wait in files. */
   state?: AccessReportsOptions['state']
-  /** Further settings of a tool, in addition to those of `TOOLS`. */
+  /** In place of `TOOLS`. */
+  tools?: Tool[]
+  /** Further settings of a tool, in addition to its own. */
   tool?: (name: string) => Partial<Tool>
   /** In place of the one that asks `authority` over the network. */
   client?: AuthorityClient
@@ -215,7 +217,7 @@ export function startCore(authority: string, overrides: CoreOverrides = {}): Cor
   const resource = `${PUBLIC_URL}${path}`
   const allowedOrigins = new Set([PUBLIC_URL])
   const credential = { kind: 'secret' as const, secret: overrides.secret ?? 'shh' }
-  const { joint } = overrides
+  const { joint, tools = TOOLS } = overrides
   const keys = createJwksCache({ outbound: pools.challenges, clock: joint?.keysClock ?? clock })
   const organization =
     overrides.organization && organizationOf(overrides.organization, { outbound: pools.grants, keys })
@@ -239,9 +241,9 @@ export function startCore(authority: string, overrides: CoreOverrides = {}): Cor
       }),
     organization,
     joint: joint && jointOf(joint, { tally: authority, outbound: pools.grants, keys }),
-    tools: new Map(TOOLS.map(tool => [tool.tool, { ...tool, ...overrides.tool?.(tool.tool) }])),
+    tools: new Map(tools.map(tool => [tool.tool, { ...tool, ...overrides.tool?.(tool.tool) }])),
     readRequest: readerOf(
-      { path, api, methods: overrides.methods },
+      { path, api, methods: overrides.methods, tools },
       { open_methods: overrides.openMethods ?? [], allowedOrigins },
     ),
     api,

@@ -8,7 +8,7 @@ import type { Json, JsonObject } from '../../wire/json.ts'
 import { AgentError, fail } from '../agent-error.ts'
 import { attempt, standingGrants, covers } from '../authorized-call.ts'
 import type { CallAnswer } from '../answer.ts'
-import type { ToolCall } from '../mcp.ts'
+import { namedBy, needName, type ToolCall } from '../mcp.ts'
 import type { Directory } from '../metadata.ts'
 import type { Profile } from '../profile.ts'
 import type { Challenge } from '../../wire/negotiation.ts'
@@ -116,7 +116,7 @@ export function createCalls(parts: CallParts): Calls {
 
   return {
     known,
-    held: async (resource, tool) => (await heldGrant(parts, resource, tool, 0)) !== undefined,
+    held: async (resource, tool) => (await heldGrant(parts, resource, { tool }, 0)) !== undefined,
     enter: async asked => {
       const { resource, call } = asked
       const seen = await known(resource, call.tool)
@@ -287,11 +287,11 @@ interface DirectParts extends CallParts {
 /** Sends it under a held grant, or without one; returns the challenge if there was one. */
 async function callDirectly(parts: DirectParts, asked: Asked, note: Note): Promise<CallAnswer> {
   const { resource, call } = asked
-  const held = await heldGrant(parts, resource, call.tool, 0)
+  const held = await heldGrant(parts, resource, call, 0)
   const isNew = held !== undefined && held.grant.exp - parts.now() > RENEW_SECONDS
   if (held !== undefined && (isNew || parts.renewals.isInVain(held, asked))) {
     const lost = async (): Promise<void> => {
-      const left = await heldGrant(parts, resource, call.tool, 0).catch(() => undefined)
+      const left = await heldGrant(parts, resource, call, 0).catch(() => undefined)
       if (left === undefined) parts.onKnown()
     }
     const answer = await sendUnder(parts, asked, held).catch(async (error: unknown) => {
@@ -299,19 +299,25 @@ async function callDirectly(parts: DirectParts, asked: Asked, note: Note): Promi
       throw error
     })
     if (answer.kind === 'challenge') {
+      const part = await sendAsPart(parts, asked, answer.challenge)
+      if (part !== undefined) return part
       await held.profile.store.dropGrant(held.grant)
       await lost()
     }
     return answer
   }
   const answer = await sendUnder(parts, asked, undefined)
+  if (answer.kind === 'challenge') {
+    const part = await sendAsPart(parts, asked, answer.challenge)
+    if (part !== undefined) return part
+  }
   if (answer.kind === 'result') {
     // The call was made, so the client gets the answer even if nothing can be written to disk.
     if (call.method === undefined) await note(resource, call.tool, 'free').catch(() => undefined)
     return answer
   }
   if (held === undefined) return answer
-  const newest = await heldGrant(parts, resource, call.tool, 0)
+  const newest = await heldGrant(parts, resource, call, 0)
   const next =
     newest !== undefined && newest.grant.jti !== held.grant.jti
       ? newest
@@ -319,11 +325,33 @@ async function callDirectly(parts: DirectParts, asked: Asked, note: Note): Promi
   return sendUnder(parts, asked, next ?? held)
 }
 
-/** A live standing grant for the tool; none if the tool is not, or not listed as, what was agreed to. */
+/**
+ * Sends a call again that its challenge names as a part of its tool, under the grant of that part if one is
+ * held. Undefined if it is none of a part; the grant of another part lives on.
+ */
+async function sendAsPart(
+  parts: CallParts,
+  asked: Asked,
+  challenge: Challenge,
+): Promise<CallAnswer | undefined> {
+  const { resource, call } = asked
+  const name = needName(namedBy(call, challenge))
+  if (name === needName(call)) return undefined
+  const held = await heldGrant(parts, resource, { tool: call.tool, part: name }, 0)
+  if (held === undefined) return { kind: 'challenge', challenge }
+  const answer = await sendUnder(parts, asked, held)
+  if (answer.kind === 'challenge') await held.profile.store.dropGrant(held.grant)
+  return answer
+}
+
+/**
+ * A live standing grant for the tool, or for the part of it that is named; none if the tool is not, or not
+ * listed as, what was agreed to.
+ */
 async function heldGrant(
   parts: CallParts,
   resource: string,
-  tool: string,
+  { tool, part = tool }: { tool: string; part?: string },
   secondsLeft: number,
 ): Promise<Held | undefined> {
   const { state } = parts
@@ -331,7 +359,7 @@ async function heldGrant(
   const definition = parts.definitionOf(resource, tool)
   if (owner === undefined || definition === undefined || known?.definition !== definition) return undefined
   const profile = await parts.profileOf(owner)
-  const need = await profile.store.need(resource, tool)
+  const need = await profile.store.need(resource, part)
   if (need === undefined) return undefined
   const grants = await standingGrants(profile, resource)
   const [grant] = grants

@@ -10,6 +10,7 @@ import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { methodParameters } from '../../wire/tool-parameters.ts'
 import type { CallRequest } from './call-request.ts'
+import { foldedText } from './folded-text.ts'
 import { refuseCaseVariants, type McpMessage } from './mcp-message.ts'
 
 /**
@@ -104,7 +105,7 @@ type MappedRule = Exclude<MethodRule, 'free'>
 function toolOfName({ names, tool }: MappedRule, name: string): string {
   const exact = names.get(name)
   if (exact !== undefined) return exact
-  const other = [...names.keys()].find(one => folded(one) === folded(name))
+  const other = [...names.keys()].find(one => foldedText(one) === foldedText(name))
   if (other !== undefined) refuse('invalid_request', `Spell the name of the prompt as it is listed.`)
   return tool
 }
@@ -139,7 +140,7 @@ function toolOfUri({ uris, tool }: MappedRule, uri: string): string {
 const schemeOf = (uri: string): string => uri.slice(0, uri.indexOf(':')).toLowerCase()
 
 /** Texts that some server reads as the URI: without a last slash, or in another case. */
-const SPELLINGS: readonly ((uri: string) => string)[] = [folded, uri => uri.replace(/\/$/, '')]
+const SPELLINGS: readonly ((uri: string) => string)[] = [foldedText, uri => uri.replace(/\/$/, '')]
 
 function firstFit(
   uris: MappedRule['uris'],
@@ -161,9 +162,4 @@ function fits(template: string, uri: string): boolean {
     })
     .join('')
   return new RegExp(`^${pattern}$`, 's').test(uri)
-}
-
-/** Upper case comes first, because it turns ſ into S, as readers that fold case by Unicode do. */
-function folded(text: string): string {
-  return text.normalize('NFKC').toUpperCase().toLowerCase()
 }

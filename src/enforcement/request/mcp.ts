@@ -16,6 +16,7 @@ import { readMethod, type MethodRules } from './mcp-methods.ts'
 import { checkMirrors } from './mcp-mirrors.ts'
 import { refuseBadOrigin } from './origin.ts'
 import { refuseOverridingHeaders } from './overrides.ts'
+import type { ToolParts } from './tool-parts.ts'
 
 /** What the route's configuration says about MCP. */
 export interface McpSettings {
@@ -26,6 +27,8 @@ export interface McpSettings {
   openMethods: ReadonlySet<string>
   /** What each further method needs; left out if no method is mapped. */
   methods?: MethodRules | undefined
+  /** The tools that are split by constant arguments; left out if none is. */
+  parts?: ToolParts | undefined
   /** Origins whose browsers may call, as serialized in the Origin header (`https://tools.example.com`). */
   allowedOrigins: ReadonlySet<string>
 }
@@ -49,7 +52,7 @@ export function readMcp(call: Call, settings: McpSettings): CallRequest {
   checkMirrors(call.headers, message)
   const { method, params } = message
   if (method === undefined) return { kind: 'pass', method: 'response' }
-  if (method === 'tools/call') return readToolCall(params, inexactNumber)
+  if (method === 'tools/call') return readToolCall(params, inexactNumber, settings)
   if (passes(method)) return { kind: 'pass', method }
   const mapped = readMethod({ ...message, method }, settings.methods ?? NO_RULES, inexactNumber)
   if (mapped !== undefined) return mapped
@@ -87,9 +90,14 @@ function wholeBody({ body }: Call): Buffer {
   return body.bytes
 }
 
-function readToolCall(params: JsonObject | undefined, inexactNumber: string | undefined): CallRequest {
-  const tool = params?.name
-  if (typeof tool !== 'string' || tool === '') refuse('invalid_request', 'Name the tool in params.name.')
+function readToolCall(
+  params: JsonObject | undefined,
+  inexactNumber: string | undefined,
+  { parts }: Pick<McpSettings, 'parts'>,
+): CallRequest {
+  const name = params?.name
+  if (typeof name !== 'string' || name === '') refuse('invalid_request', 'Name the tool in params.name.')
+  const tool = parts?.nameOf(name, params!) ?? name
   const parameters = toolParameters(params!)
   return {
     kind: 'tool',

@@ -1,6 +1,6 @@
 /**
  * Owns which reader a configured resource gets: that of a plain API, or that of MCP with the methods that are
- * opened and mapped. Contract: "Authorized call".
+ * opened and mapped and the tools that are split. Contract: "Authorized call".
  */
 import type { SidecarConfig, SidecarOwner } from '../../config.ts'
 import { apiReader } from './api.ts'
@@ -8,6 +8,8 @@ import type { ApiOperation } from './api-table.ts'
 import type { RequestReader } from './call-request.ts'
 import { readMcp } from './mcp.ts'
 import { methodRules } from './mcp-methods.ts'
+import type { Tool } from './routes.ts'
+import { toolParts } from './tool-parts.ts'
 
 /** `allowedOrigins`: origins whose browsers may call, as serialized in the Origin header. */
 export function readerOf(
@@ -15,13 +17,18 @@ export function readerOf(
     path,
     api,
     methods,
-  }: Pick<SidecarOwner, 'path' | 'methods'> & { api: readonly ApiOperation[] | undefined },
+    tools,
+  }: Pick<SidecarOwner, 'path' | 'methods'> & {
+    api: readonly ApiOperation[] | undefined
+    tools: Iterable<Pick<Tool, 'tool' | 'of'>>
+  },
   {
     open_methods,
     allowedOrigins,
   }: Pick<SidecarConfig, 'open_methods'> & { allowedOrigins: ReadonlySet<string> },
 ): RequestReader {
   if (api !== undefined) return apiReader({ base: path, operations: api, allowedOrigins })
-  const mcp = { openMethods: new Set(open_methods), methods: methodRules(methods), allowedOrigins }
+  const openMethods = new Set(open_methods)
+  const mcp = { openMethods, methods: methodRules(methods), parts: toolParts(tools), allowedOrigins }
   return call => readMcp(call, mcp)
 }

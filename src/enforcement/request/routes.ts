@@ -3,6 +3,7 @@
  * come from configuration. A path that is not configured belongs to nobody, and no owner takes another's
  * place.
  */
+import type { ToolPart } from '../../config.ts'
 import type { SignatureBase } from '../../http/signed-request.ts'
 import { decodeOnce } from '../../wire/http-operation.ts'
 import { refuse } from '../../wire/refusal.ts'
@@ -18,6 +19,8 @@ import type { Owner } from '../../wire/identifiers.ts'
 /** What a call of one tool needs, and the resource's declarations about it. */
 export interface Tool {
   readonly tool: string
+  /** Set for a part of a tool: the tool that is called, and the arguments by which a call is of the part. */
+  readonly of?: ToolPart | undefined
   readonly resource_id: string
   readonly scopes: readonly string[]
   readonly consequence?: string | undefined

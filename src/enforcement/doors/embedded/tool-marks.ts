@@ -35,8 +35,11 @@ export function createToolMarks(
   const lists = new Set<Json>()
   /** The result of the last call of a tool, and until when a grant was held. */
   const met = new Map<string, { access: ToolAccess; until?: number }>()
+  /** Tools with parts: what one call of such a tool needed says nothing of the next. */
+  const split = new Set([...tools.values()].flatMap(({ of }) => (of === undefined ? [] : [of.tool])))
+  const isWhole = (name: string): boolean => tools.has(name) && tools.get(name)!.of === undefined
   const accessOf = (name: Json | undefined): ToolAccess => {
-    if (typeof name !== 'string' || !tools.has(name)) return 'closed'
+    if (typeof name !== 'string' || !(isWhole(name) || split.has(name))) return 'closed'
     const { access, until } = met.get(name) ?? { access: 'asks' }
     return until !== undefined && until <= now() ? 'asks' : access
   }
@@ -55,7 +58,7 @@ export function createToolMarks(
         lists.add(id)
       }
       const name = isJsonObject(params) ? params.name : undefined
-      if (method !== 'tools/call' || typeof name !== 'string' || !tools.has(name)) return
+      if (method !== 'tools/call' || typeof name !== 'string' || !isWhole(name) || split.has(name)) return
       if (outcome.kind === 'allow') note(name, heldUntil(call))
       else {
         const { error } = outcome.body as JsonObject
