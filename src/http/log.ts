@@ -3,6 +3,7 @@
  * ticket, a signature or a secret, and never a raw control or direction mark that could forge a terminal's
  * output.
  */
+import type { Writable } from 'node:stream'
 import type { WriteLines } from '../limits/bounded-lines.ts'
 import { boundedOutput } from './log-output.ts'
 import { pino, type Logger, type LoggerOptions } from 'pino'
@@ -16,7 +17,7 @@ export interface LogOptions {
   name: string
   level: LogLevel
   /** Where lines go; standard output if left out. */
-  write?: (line: string) => void
+  write?: ((line: string) => void) | undefined
 }
 
 const SECRETS: ReadonlySet<string> = new Set([
@@ -35,7 +36,7 @@ const WITHHELD = '[withheld]'
 
 /** A logger of one JSON object per line, secrets blanked by name at the top and one level below. */
 export function createLogger(options: LogOptions): Logger {
-  const write = options.write ?? writeTogether
+  const write = options.write ?? writeToOutput
   const settings: LoggerOptions = {
     level: options.level,
     base: { name: options.name },
@@ -68,30 +69,34 @@ function isPlainObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Error)
 }
 
-let unwritten: string[] = []
-let flushesAtExit = false
-let output: WriteLines | undefined
-
 /**
  * Lines of one turn of the event loop become one write, because each write is a system call that the call
  * path waits for.
  */
-function writeTogether(line: string): void {
-  if (unwritten.push(line) > 1) return
-  setImmediate(flush)
-  if (flushesAtExit) return
-  flushesAtExit = true
-  process.once('exit', flush)
+function togetherTo(stream: () => Writable): (line: string) => void {
+  let unwritten: string[] = []
+  let flushesAtExit = false
+  let output: WriteLines | undefined
+  const flush = (): void => {
+    const lines = unwritten.join('')
+    const { length } = unwritten
+    unwritten = []
+    if (length === 0) return
+    output ??= boundedOutput(stream())
+    output(lines, length)
+  }
+  return line => {
+    if (unwritten.push(line) > 1) return
+    setImmediate(flush)
+    if (flushesAtExit) return
+    flushesAtExit = true
+    process.once('exit', flush)
+  }
 }
 
-function flush(): void {
-  const lines = unwritten.join('')
-  const { length } = unwritten
-  unwritten = []
-  if (length === 0) return
-  output ??= boundedOutput(process.stdout)
-  output(lines, length)
-}
+const writeToOutput = togetherTo(() => process.stdout)
+/** Writes lines to standard error, for a process whose standard output belongs to somebody else. */
+export const writeToError = togetherTo(() => process.stderr)
 
 // JSON escapes the C0 controls; these it leaves as they are: DEL, the C1 controls, and the marks that reorder
 // text.

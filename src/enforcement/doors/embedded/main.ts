@@ -5,7 +5,7 @@
 import type { FastifyPluginCallback } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import { readEmbeddedConfig } from '../../../config.ts'
-import { createLogger, type Logger } from '../../../http/log.ts'
+import { createLogger, writeToError, type Logger } from '../../../http/log.ts'
 import { assembleCore, type Core } from '../../assembly.ts'
 import type { Call, Outcome } from '../../call.ts'
 import { denialOf } from '../../denial.ts'
@@ -69,6 +69,7 @@ export interface EnforcementPoint {
 }
 
 export interface EmbedOptions {
+  /** If left out, lines go to standard error. */
   logger?: Logger
   /** Milliseconds since the epoch. */
   clock?: () => number
@@ -83,7 +84,9 @@ export interface EmbedOptions {
  */
 export async function embed(source?: string | object, options: EmbedOptions = {}): Promise<EnforcementPoint> {
   const config = readEmbeddedConfig(source, options.environment)
-  const logger = options.logger ?? createLogger({ name: 'usher-embedded', level: config.logLevel })
+  // Standard output is the resource's own: over stdio a line of ours there would be no message of MCP.
+  const logger =
+    options.logger ?? createLogger({ name: 'usher-embedded', level: config.logLevel, write: writeToError })
   const core = assembleCore(config, { logger, clock: options.clock ?? Date.now })
   const { decide, close } = untilClosed(core)
   const report = (fault: unknown): void => logger.error({ err: fault }, 'a call could not be read')
