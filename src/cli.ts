@@ -63,6 +63,21 @@ const checkedOr =
     check === true ? checkOf(party) : run()
 const owners = () => import('./authority/administration/main.ts')
 
+interface SurveyOptions {
+  owner?: string
+  header?: string[]
+  diff?: string
+  path?: string
+  check?: boolean
+}
+interface ProvisionOptions {
+  from: string
+  owner?: string
+  resource?: string
+  clientId?: string
+  header?: string[]
+}
+
 /** What stands before a further command is for the command itself, which is not run then. */
 function refuseOptionsBefore(command: Command, next: Command): void {
   const [name] = Object.keys(command.opts())
@@ -93,6 +108,18 @@ authority
   .description('what a start would change by the provisioning file, and what differs from it and stays')
   .option(...JSON_OPTION)
   .action(async (options: { json?: boolean }) => (await owners()).runPlan(options))
+authority
+  .command('provision')
+  .requiredOption('--from <file or url>', "a sidecar's file, or an MCP server without an enforcement point")
+  .option('--owner <name>', 'the owner; of a file every owner when left out')
+  .option('--resource <url>', 'of a server: the URL that agents call')
+  .option('--client-id <name>', 'of a server: the name by which the authority will know it (tools)')
+  .option('--header <name: value...>', 'sent to the server with each request')
+  .description('write resource servers, resources and tiers of the provisioning file, for you to edit')
+  .action(async (options: ProvisionOptions) => {
+    await heedProxy()
+    await (await import('./agent/bridge/survey/main.ts')).runProvisionProposal(options, processTerminal)
+  })
 authority
   .command('after-restore')
   .description('after the database was restored to an earlier time: end every grant, and tell every owner')
@@ -193,10 +220,16 @@ sidecar
   .argument('<url>', 'an MCP server, without an enforcement point in front of it')
   .option('--owner <name>', 'whose resource ids are written; {owner} when left out')
   .option('--header <name: value...>', 'sent with each request, such as "x-uma-owner: alice"')
-  .description("write the `tools:` block of the sidecar's file from what a server lists, for you to edit")
-  .action(async (url: string, options: { owner?: string; header?: string[] }) => {
+  .option('--diff <file>', "say what is new, gone or changed against a sidecar's file, or a block of before")
+  .option('--path <path>', 'the path of the resource in that file, if it has several')
+  .option('--check', 'with --diff: end with 1 if anything differs')
+  .description(
+    "write `tools:` and `methods:` of the sidecar's file from what a server lists, for you to edit",
+  )
+  .action(async (url: string, options: SurveyOptions) => {
     await heedProxy()
-    await (await import('./agent/bridge/survey/main.ts')).runToolsSurvey(url, options, processTerminal)
+    const { runToolsSurvey } = await import('./agent/bridge/survey/main.ts')
+    exitCode = await runToolsSurvey(url, options, processTerminal)
   })
 const verify = program
   .command('verify')

@@ -38,6 +38,7 @@ import { loadOrganization, type SidecarOrganization } from './sidecar-organizati
 import { ownedResources, placeFaults } from './sidecar-resources.ts'
 import {
   SIDECAR_FILE,
+  type OwnedResource,
   type SidecarFile,
   type SidecarMethods,
   type SidecarOperation,
@@ -205,6 +206,19 @@ function judgeFile(
   ]
   // A member of an owner is found again with each of her resources.
   return { given, faults: [...new Set(faults)] }
+}
+
+/** The resources of every owner in a well-formed file, whose faults are not judged, and its public URL. */
+export function readOwnedResources(
+  name: string,
+  file: string,
+): { owned: OwnedResource[]; publicUrl: string } {
+  const result = SIDECAR_FILE.safeParse(readYamlFile(name, file))
+  if (!result.success)
+    throw new ConfigFault(issueSentences(result.error.issues, { schema: SIDECAR_FILE, name }))
+  const misplaced = placeFaults(result.data)
+  if (misplaced.length > 0) throw new ConfigFault(misplaced)
+  return { owned: ownedResources(result.data), publicUrl: result.data.public_url }
 }
 
 /** A well-formed file, and the faults of its content. */

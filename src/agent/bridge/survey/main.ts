@@ -1,49 +1,143 @@
 /**
- * Owns `usher sidecar tools`: what an MCP server lists, as the `tools:` block of the sidecar's file, for a
- * person to edit. Contract: "Authorized call" (the tool maps to a resource) and "Resource metadata": what a
- * server says of its tools is a proposal, and what is configured counts.
+ * Owns `usher sidecar tools` and `usher authority provision`: what an MCP server lists, as entries of the
+ * sidecar's file and of the provisioning file, for a person to edit. Contract: "Authorized call" (the tool
+ * maps to a resource) and "Resource metadata": what a server says of its tools is a proposal, and what is
+ * configured counts.
  */
 import { connectionWords } from '../../../terminal/connection-words.ts'
-import { UsageError, type Terminal } from '../../../terminal/command.ts'
+import {
+  proposedProvision,
+  provisionedFrom,
+  readConfiguredSurface,
+  readOwnedResources,
+} from '../../../config.ts'
+import { EXIT, UsageError, type Terminal } from '../../../terminal/command.ts'
 import { printable } from '../../../terminal/printable.ts'
 import { NAME_PATTERN } from '../../../wire/names.ts'
 import { readAnswer, sentIn } from '../read-answer.ts'
 import type { SpoiltTool } from '../readable-tool.ts'
-import { toolsBlock, type ListedTool } from './block.ts'
+import { proposalFor, toolEntry, toolsBlock, type ListedTool, type Offers } from './block.ts'
+import { differences } from './difference.ts'
 
 export interface SurveyOptions {
   /** The owner whose resource ids are written; `{owner}` if left out, for `resources` of the file. */
   owner?: string | undefined
   /** `name: value`, sent with each request; what a server behind an enforcement point waits for. */
   header?: readonly string[] | undefined
+  /** A sidecar's file, or a block written before: only what differs from it is said. */
+  diff?: string | undefined
+  /** The path of the resource in that file, if it has several. */
+  path?: string | undefined
+  /** Whether a difference is a failure. */
+  check?: boolean | undefined
+}
+
+export interface ProvisionOptions extends Pick<SurveyOptions, 'owner' | 'header'> {
+  /** A sidecar's file, or the URL of an MCP server. */
+  from: string
+  /** Of a server: the URL that agents call, and the name by which the authority will know it. */
+  resource?: string | undefined
+  clientId?: string | undefined
 }
 
 const SECONDS_MAX = 30
 const PAGES_MAX = 100
 const TOOLS_MAX = 2_000
 const HEADER = /^([A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}): *([\x20-\x7e]{0,4000})$/
+const CLIENT_ID = /^[\x21-\x7e]{1,255}$/
 
 /**
- * Writes the block to the terminal. Throws `UsageError` for wrong options, and otherwise an error that says
- * why the tools could not be listed and what to do.
+ * Writes the block to the terminal, or with `diff` what differs. Returns the exit code: 1 if `check` finds a
+ * difference. Throws `UsageError` for wrong options, `ConfigFault` for a file that cannot be read, and
+ * otherwise an error that says why the tools could not be listed and what to do.
  */
 export async function runToolsSurvey(
   given: string,
   options: SurveyOptions,
   terminal: Terminal,
-): Promise<void> {
+): Promise<number> {
+  const url = serverUrl(given)
+  const owner = ownerName(options.owner) ?? '{owner}'
+  const { diff, path, check = false } = options
+  if (diff === undefined && (check || path !== undefined))
+    throw new UsageError(`Give --diff <file>, with which --${check ? 'check' : 'path'} is to be used.`)
+  const configured = diff === undefined ? undefined : readConfiguredSurface(diff, path)
+  const { tools, spoilt, revision, offers } = await survey(url, options, terminal)
+  if (configured === undefined) {
+    terminal.out(toolsBlock(tools, { url: url.href, owner, revision, offers }))
+    return EXIT.done
+  }
+  const proposal = proposalFor(tools, owner, offers)
+  const unreadable = [...spoilt, ...proposal.leftOut].map(({ name }) => name)
+  const found = differences(proposal, configured, unreadable)
+  for (const { kind, what, name, why } of found)
+    terminal.out(`${kind} ${what} ${printable(JSON.stringify(name))}: ${printable(why)}\n`)
+  if (found.length === 0) terminal.out(`${printable(diff!)} says what ${printable(url.href)} lists.\n`)
+  const added = proposal.tools.filter(({ tool }) =>
+    found.some(({ kind, what, name }) => kind === 'new' && what === 'tool' && name === tool),
+  )
+  if (added.length > 0) terminal.out(`\n# To add below tools:\n${added.map(toolEntry).join('')}`)
+  return check && found.length > 0 ? EXIT.refused : EXIT.done
+}
+
+/**
+ * Writes what is proposed for the provisioning file of an authority to the terminal: for each resource of a
+ * sidecar's file, or for the tools that a server lists. Throws as `runToolsSurvey` does.
+ */
+export async function runProvisionProposal(options: ProvisionOptions, terminal: Terminal): Promise<void> {
+  const owner = ownerName(options.owner)
+  if (!/^https?:\/\//i.test(options.from)) {
+    const { owned, publicUrl } = readOwnedResources('--from', options.from)
+    const chosen = owned.filter(one => owner === undefined || one.owner === owner)
+    if (chosen.length === 0) throw new UsageError(`--owner: ${options.from} lists no owner ${owner ?? ''}.`)
+    const { servers, notes } = provisionedFrom(chosen, publicUrl)
+    terminal.out(proposedProvision(servers, notes))
+    return
+  }
+  const url = serverUrl(options.from)
+  const { resource, clientId = 'tools' } = options
+  if (owner === undefined) throw new UsageError('--owner: name the owner of the tools.')
+  if (resource === undefined || URL.parse(resource) === null)
+    throw new UsageError(
+      '--resource: give the URL that agents call, such as https://tools.example.com/mcp/alice.',
+    )
+  if (!CLIENT_ID.test(clientId))
+    throw new UsageError('--client-id: give 1 to 255 visible ASCII characters, no spaces.')
+  const { tools, offers } = await survey(url, options, terminal)
+  const proposed = proposalFor(tools, owner, offers).tools.map(({ scope, ...tool }) => ({
+    ...tool,
+    scopes: [scope],
+  }))
+  const client_secret_file = `/run/secrets/${clientId.replaceAll(/[^\w.-]/g, '-')}`
+  const server = { owner, client_id: clientId, name: clientId, resource_uri: resource, client_secret_file }
+  terminal.out(proposedProvision([{ ...server, tools: proposed }]))
+}
+
+function serverUrl(given: string): URL {
   const url = URL.parse(given)
   if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
     throw new UsageError('Give the URL of an MCP server, such as http://127.0.0.1:9300/mcp.')
-  const { owner = '{owner}' } = options
-  if (options.owner !== undefined && !NAME_PATTERN.test(owner))
+  return url
+}
+
+function ownerName(owner: string | undefined): string | undefined {
+  if (owner !== undefined && !NAME_PATTERN.test(owner))
     throw new UsageError('--owner: give 1 to 64 letters, digits, ".", "_" or "-".')
-  const { tools, spoilt, revision } = await listTools(url, headersOf(options.header ?? []))
-  terminal.out(toolsBlock(tools, { url: url.href, owner, revision }))
-  for (const { name, why } of spoilt.slice(0, TOOLS_MAX))
+  return owner
+}
+
+/** Lists, and says on the terminal what could not be read. */
+async function survey(
+  url: URL,
+  { header = [] }: Pick<SurveyOptions, 'header'>,
+  terminal: Terminal,
+): Promise<Survey> {
+  const found = await listTools(url, headersOf(header))
+  for (const { name, why } of found.spoilt.slice(0, TOOLS_MAX))
     terminal.err(`The tool "${printable(name)}" is left out: ${printable(why)}.\n`)
-  if (tools.length === 0)
+  if (found.tools.length === 0)
     terminal.err(`${printable(url.href)} lists no tool, so there is nothing to configure.\n`)
+  return found
 }
 
 function headersOf(given: readonly string[]): Record<string, string> {
@@ -57,6 +151,13 @@ function headersOf(given: readonly string[]): Record<string, string> {
   )
 }
 
+interface Survey {
+  tools: ListedTool[]
+  spoilt: SpoiltTool[]
+  revision: string | undefined
+  offers: Offers
+}
+
 /** The error of the request, because the SDK does not always report it. */
 interface Way {
   failure?: unknown
@@ -64,10 +165,7 @@ interface Way {
 }
 
 /** Speaks the revision that the server speaks: 2026-07-28, or 2025-11-25 with a session. */
-async function listTools(
-  url: URL,
-  headers: Record<string, string>,
-): Promise<{ tools: ListedTool[]; spoilt: SpoiltTool[]; revision: string | undefined }> {
+async function listTools(url: URL, headers: Record<string, string>): Promise<Survey> {
   const { Client, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client')
   const signal = AbortSignal.timeout(SECONDS_MAX * 1_000)
   const way: Way = {}
@@ -99,6 +197,7 @@ async function listTools(
   try {
     await client.connect(transport, { signal })
     const tools: ListedTool[] = []
+    const offers: Offers = client.getServerCapabilities() ?? {}
     let cursor: string | undefined
     for (let page = 0; page < PAGES_MAX && tools.length < TOOLS_MAX; page++) {
       const answer = await client.listTools(cursor === undefined ? {} : { cursor }, { signal })
@@ -106,7 +205,8 @@ async function listTools(
       cursor = answer.nextCursor
       if (cursor === undefined) break
     }
-    return { tools: tools.slice(0, TOOLS_MAX), spoilt, revision: client.getNegotiatedProtocolVersion() }
+    const revision = client.getNegotiatedProtocolVersion()
+    return { tools: tools.slice(0, TOOLS_MAX), spoilt, revision, offers }
   } catch (error) {
     throw new Error(`The tools of ${url.href} could not be read: ${whyNot(error, way, signal)}`, {
       cause: error,
