@@ -3,7 +3,7 @@
  * API".
  */
 import type { BoundBy } from './signed-approval.ts'
-import type { Json } from '../wire/json.ts'
+import type { Json, JsonObject } from '../wire/json.ts'
 import { parseJwks, publicJwk, type PublishedKey } from '../wire/keys.ts'
 import { ApiError } from '../client/api-error.ts'
 import {
@@ -40,6 +40,7 @@ import type {
   Tier,
   WholePendingItem,
 } from '../wire/owner-api.ts'
+import { termsUri } from '../wire/terms.ts'
 import type { DeviceKey, Login, Passkey } from '../wire/owner-credentials.ts'
 import { apiBase, requestUrl, unreachable, type ApiAccess, type ApiRequest } from '../client/signed-fetch.ts'
 
@@ -102,6 +103,8 @@ export interface OwnerClient {
   receipts(query?: ReceiptsQuery): AsyncGenerator<ReceiptRecord>
   /** The keys that the authority publishes at its issuer, by which its receipts are verified. */
   publishedKeys(): Promise<PublishedKey[]>
+  /** The document of terms that the authority publishes at its issuer, as agents read it. */
+  publishedTerms(templateId: string): Promise<JsonObject>
   deviceKeys(): AsyncGenerator<DeviceKey>
   /** `jwk` is public. */
   addDeviceKey(key: { name: string; jwk: object }): Promise<DeviceKey>
@@ -173,6 +176,10 @@ export function createOwnerClient(access: ApiAccess): OwnerClient {
     ledger: (query = {}) => readNumbered(access, '/owner/ledger', 'entries', query),
     receipts: (query = {}) => readNumbered(access, '/owner/receipts', 'receipts', query),
     publishedKeys: () => publishedKeys(access),
+    publishedTerms: async templateId => {
+      const { url, json } = await published(access, new URL(termsUri(access.issuer, templateId)).pathname)
+      return expectObject(json, url.pathname)
+    },
     deviceKeys: () => list<DeviceKey>(access, '/owner/device-keys'),
     addDeviceKey: key => post('/owner/device-keys', key),
     removeDeviceKey: kid => remove(`/owner/device-keys/${encodeURIComponent(kid)}`),
@@ -215,17 +222,23 @@ async function* archive(access: ApiAccess): AsyncGenerator<ArchiveLine> {
   } while (after !== undefined)
 }
 
-async function publishedKeys({ issuer }: ApiAccess): Promise<PublishedKey[]> {
-  const url = requestUrl({ api: issuer } as ApiAccess, { path: '/jwks' })
+async function publishedKeys(access: ApiAccess): Promise<PublishedKey[]> {
+  const { url, json } = await published(access, '/jwks')
+  try {
+    return parseJwks(json)
+  } catch (cause) {
+    throw new ApiError('answer_malformed', `${url.href} holds no keys.`, { cause })
+  }
+}
+
+/** What anybody may read at the issuer; asked for without a signature. */
+async function published({ issuer }: ApiAccess, path: string): Promise<{ url: URL; json: Json | undefined }> {
+  const url = requestUrl({ api: issuer } as ApiAccess, { path })
   const signal = AbortSignal.timeout(ANSWER_SECONDS_MAX * 1000)
   const response = await fetch(url, { redirect: 'manual', signal }).catch((cause: unknown) => {
     throw unreachable(url, signal, cause)
   })
   const json = await readJson(response, url)
   if (!response.ok) throw refusalOf(response, json)
-  try {
-    return parseJwks(json)
-  } catch (cause) {
-    throw new ApiError('answer_malformed', `${url.href} holds no keys.`, { cause })
-  }
+  return { url, json }
 }

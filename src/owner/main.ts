@@ -31,6 +31,7 @@ import { addNotificationCommands } from './notification-commands.ts'
 import { addOrganizationCommands } from './organization-commands.ts'
 import { addPasskeyCommands } from './passkey-commands.ts'
 import { actOn, addPolicyCommands } from './policy-commands.ts'
+import { addTermsCommand } from './terms-command.ts'
 import { addProfile, readCode } from './profile-command.ts'
 import { addReceipts } from './receipt-commands.ts'
 import { addServerCommands } from './server-commands.ts'
@@ -118,6 +119,7 @@ function ownerCommand(terminal: Terminal): Command {
     .description('what you own here, and which tier governs it')
     .action(action(resources))
   addPolicyCommands(program, action)
+  addTermsCommand(program, action)
   addServerCommands(program, action)
   addOrganizationCommands(program, action)
   addJointCommands(program, action)

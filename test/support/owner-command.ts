@@ -37,7 +37,7 @@ export interface CommandRun {
 
 /**
  * Registers the hooks that give each test an API, a key and the settings that lead to both. If it `publishes`
- * keys, the issuer is a separate server that serves them, and metadata that names the API.
+ * keys, the issuer is a separate server that serves them, metadata that names the API, and what is answered.
  */
 export function ownerCommand(publishes?: () => unknown): OwnerCommand {
   const answers: Record<string, Reply> = {}
@@ -54,7 +54,7 @@ export function ownerCommand(publishes?: () => unknown): OwnerCommand {
           ? { body: publishes() }
           : path === '/.well-known/uma2-configuration'
             ? { body: { issuer: issuer(), owner_endpoint: `${holder.current?.origin}/owner` } }
-            : undefined,
+            : answers[path],
       )
     const key = await writeNewKey(join(directory, 'key.json'))
     holder.current = await startScriptedOwnerApi(
