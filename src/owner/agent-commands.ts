@@ -6,6 +6,7 @@ import type { Command } from 'commander'
 import { readAll } from '../client/exchange.ts'
 import { printable } from '../terminal/printable.ts'
 import { namedAgent } from './labels.ts'
+import { claimedNamesOfAgents, NO_CLAIMED_NAMES } from './own-words.ts'
 import { tell, type Action, type Session } from './session.ts'
 import * as show from './show.ts'
 
@@ -62,7 +63,9 @@ function isOrigin(given: string): boolean {
 }
 
 async function connections(session: Session): Promise<void> {
-  tell(session, await readAll(session.client.connections()), show.connectionTable)
+  const all = await readAll(session.client.connections())
+  const claims = session.json ? NO_CLAIMED_NAMES : await claimedNamesOfAgents(session.client, all)
+  tell(session, all, (agents, columns) => show.connectionTable(agents, columns, claims))
 }
 
 async function label(session: Session, given: string, text?: string): Promise<void> {

@@ -35,7 +35,7 @@ import { addTermsCommand } from './terms-command.ts'
 import { addProfile, readCode } from './profile-command.ts'
 import { addReceipts } from './receipt-commands.ts'
 import { addServerCommands } from './server-commands.ts'
-import { readOwnWords } from './own-words.ts'
+import { claimedNamesOf, NO_CLAIMED_NAMES, readOwnWords } from './own-words.ts'
 import { boundApproval, type BoundBy } from './signed-approval.ts'
 import { tell, type Action, type Session } from './session.ts'
 import { labelsOf, NO_LABELS } from './labels.ts'
@@ -187,7 +187,8 @@ async function pending(session: Session, given?: string): Promise<void> {
   }
   const items = await readAll(session.client.pending())
   const labels = items.length === 0 ? NO_LABELS : await labelsOf(session)
-  tell(session, items, (all, columns) => show.pendingTable(all, columns, labels))
+  const claims = session.json ? NO_CLAIMED_NAMES : await claimedNamesOf(session.client, items)
+  tell(session, items, (all, columns) => show.pendingTable(all, columns, { labels, claims }))
 }
 
 /** What a person is shown of a request beside its record; a script is given that alone. */

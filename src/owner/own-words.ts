@@ -4,10 +4,13 @@
  * beat 3)" (reason, mission), "Owner API" (`/owner/pending/{family}`).
  */
 import { ApiError } from '../client/api-error.ts'
+import { readAll } from '../client/exchange.ts'
 import { record } from '../terminal/printable.ts'
 import type { DecisionItem } from '../wire/decision-item.ts'
 import { isJsonObject, type Json } from '../wire/json.ts'
+import { parseJws } from '../wire/jws.ts'
 import { verifyKnownAgreement } from '../wire/known-agreement.ts'
+import { RECEIPT_BYTES_MAX } from '../wire/receipt.ts'
 import { Refusal } from '../wire/refusal.ts'
 import type { OwnerClient } from './client.ts'
 
@@ -37,6 +40,71 @@ export async function readOwnWords(
     if (!(error instanceof Refusal)) throw error
     return 'forged'
   }
+}
+
+/** What programs call themselves, by the family of a request or by the handle of an agent. */
+export type ClaimedNames = ReadonlyMap<string, string>
+
+export const NO_CLAIMED_NAMES: ClaimedNames = new Map()
+
+/** So many requests of a list are read whole; somebody who has more of them looks at one. */
+const READ_WHOLE_MAX = 20
+/** So many agreements of an agent are looked at for the last one that was granted. */
+const PROMISES_READ_MAX = 3
+
+/** The names that agents signed with the oldest of these requests; a name that cannot be read is left out. */
+export async function claimedNamesOf(
+  client: Pick<OwnerClient, 'pendingRequest'>,
+  items: readonly { item?: DecisionItem | undefined }[],
+): Promise<ClaimedNames> {
+  const read = items.slice(0, READ_WHOLE_MAX).map(async ({ item }) => {
+    const words = await readOwnWords(client, item)
+    if (item === undefined || typeof words === 'string' || words.client === undefined) return []
+    return [[item.family, words.client] as const]
+  })
+  return new Map((await Promise.all(read)).flat())
+}
+
+/**
+ * What the programs behind these agents called themselves when they last agreed to terms, by handle. It is
+ * read from the receipt of that agreement; a name that cannot be read is left out.
+ */
+export async function claimedNamesOfAgents(
+  client: Pick<OwnerClient, 'ledger' | 'receipts'>,
+  agents: readonly { handle: string }[],
+): Promise<ClaimedNames> {
+  const read = agents.slice(0, READ_WHOLE_MAX).map(async ({ handle }) => {
+    const name = await lastClaimedName(client, handle)
+    return name === undefined ? [] : [[handle, name] as const]
+  })
+  return new Map((await Promise.all(read)).flat())
+}
+
+async function lastClaimedName(
+  client: Pick<OwnerClient, 'ledger' | 'receipts'>,
+  handle: string,
+): Promise<string | undefined> {
+  try {
+    const query = { handle, kind: 'promised', first: 'newest', limit: PROMISES_READ_MAX } as const
+    for (const { family } of await readAll(client.ledger(query))) {
+      // Nothing was granted yet for an agreement that waits.
+      const [receipt] = family === undefined ? [] : await readAll(client.receipts({ family, limit: 1 }))
+      if (receipt?.handle === handle) return clientIn(receipt.receipt)
+    }
+    return undefined
+  } catch (error) {
+    if (!(error instanceof Refusal || error instanceof ApiError)) throw error
+    return undefined
+  }
+}
+
+/** The name in the agreement that a receipt embeds, once the key that the receipt names has signed it. */
+function clientIn(receipt: string): string | undefined {
+  const { agreement, agreement_jws, cnf } = parseJws(receipt, RECEIPT_BYTES_MAX).payload
+  const [hash, compact] = [textOf(agreement), textOf(agreement_jws)]
+  const jkt = isJsonObject(cnf) ? textOf(cnf['jkt']) : undefined
+  if (hash === undefined || compact === undefined || jkt === undefined) return undefined
+  return textOf(verifyKnownAgreement(compact, { agreement: hash, jkt })['client_name'])
 }
 
 /** They are printed below the facts, under a line that says whose they are; or a line in their place. */

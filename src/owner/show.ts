@@ -5,6 +5,7 @@
 import { columnsTable, type Column } from './columns.ts'
 import { shortName } from '../client/names.ts'
 import { agentName, NO_LABELS, type Labels } from './labels.ts'
+import { NO_CLAIMED_NAMES, type ClaimedNames } from './own-words.ts'
 import { wasRevoked } from '../rules/rule-words.ts'
 import { printable, printableValue } from '../terminal/printable.ts'
 import type {
@@ -20,7 +21,14 @@ import type {
 } from '../wire/owner-api.ts'
 
 /** The waiting requests, one line each, from the records that decisions are bound to. */
-export function pendingTable(all: PendingItem[], columns?: number, labels: Labels = NO_LABELS): string {
+export function pendingTable(
+  all: PendingItem[],
+  columns?: number,
+  {
+    labels = NO_LABELS,
+    claims = NO_CLAIMED_NAMES,
+  }: { labels?: Labels | undefined; claims?: ClaimedNames | undefined } = {},
+): string {
   if (all.length === 0) return 'Nothing waits for you.\n'
   const items = all.map(asRecorded)
   return columnsTable<PendingItem>(
@@ -35,10 +43,17 @@ export function pendingTable(all: PendingItem[], columns?: number, labels: Label
       { heading: 'wants', of: wantsText },
       { heading: 'agent', of: item => item.handle, as: 'name' },
       ...labelColumns(items, labels),
+      ...claimColumns(items, claims),
       { heading: 'since', of: item => item.requested_at, as: 'time' },
     ],
     columns,
   )
+}
+
+/** A name that nobody has checked: the heading says that it is the agent's own. */
+function claimColumns(items: readonly PendingItem[], claims: ClaimedNames): Column<PendingItem>[] {
+  const has = items.some(({ family }) => claims.has(family))
+  return has ? [{ heading: 'calls itself', of: ({ family }) => claims.get(family) }] : []
 }
 
 /** With the members of its record in place of those that are listed beside it. */
@@ -81,7 +96,11 @@ export function operationText(operation: PendingItem['operation']): string {
 }
 
 /** The agents the owner knows, one line each. */
-export function connectionTable(connections: Connection[], columns?: number): string {
+export function connectionTable(
+  connections: Connection[],
+  columns?: number,
+  claims: ClaimedNames = NO_CLAIMED_NAMES,
+): string {
   if (connections.length === 0) return 'No agent has a connection with you.\n'
   return columnsTable<Connection>(
     connections,
@@ -89,6 +108,9 @@ export function connectionTable(connections: Connection[], columns?: number): st
       { heading: 'handle', of: one => one.handle, as: 'name' },
       { heading: 'status', of: one => (one.blocked_at ? 'blocked' : one.status) },
       { heading: 'label', of: one => one.label, shown: 'filled' },
+      ...(claims.size === 0
+        ? []
+        : [{ heading: 'calls itself', of: (one: Connection) => claims.get(one.handle) }]),
       { heading: 'reaches', of: one => reachText(one.reach) },
       { heading: 'approved', of: one => one.tiers_approved },
       { heading: 'granted', of: one => one.tiers_granted, shown: 'wide' },

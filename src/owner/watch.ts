@@ -49,7 +49,7 @@ async function showWaiting(session: Session): Promise<void> {
   const { client, terminal, columns } = session
   try {
     const items = await readAll(client.pending())
-    if (items.length > 0) terminal.out(pendingTable(items, columns, await labelsOf(session)))
+    if (items.length > 0) terminal.out(pendingTable(items, columns, { labels: await labelsOf(session) }))
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     terminal.err(`What waits already could not be read: ${printable(error.detail)}\n`)

@@ -56,7 +56,7 @@ export interface Receipt {
 }
 
 /** It embeds an agreement of up to 24 KiB, encoded again, and verdicts of up to 16 holders. */
-const RECEIPT_BYTES_MAX = 128 * 1024
+export const RECEIPT_BYTES_MAX = 128 * 1024
 
 /** The compact receipt. */
 export function signReceipt(claims: ReceiptClaims, key: PrivateKey): string {

@@ -2,6 +2,10 @@
 import { describe, expect, it } from 'vitest'
 import { localTime } from '../../src/terminal/printable.ts'
 import { ownerCommand } from '../support/owner-command.ts'
+import { signAgreement, verifyAgreement } from '../../src/wire/agreement.ts'
+import { thumbprintHandle } from '../../src/wire/handles.ts'
+import { signReceipt } from '../../src/wire/receipt.ts'
+import { agreementContent, newKey, receiptClaims } from '../support/wire-samples.ts'
 
 const { answers, api, owner, ownerAt } = ownerCommand()
 
@@ -88,6 +92,25 @@ describe('the agents she knows', () => {
     expect(said).toBe('')
     answers['/owner/connections'] = { body: [{ ...one, label: 'Tax bot' }] }
     expect((await ownerAt(80, 'connections')).printed).toContain('Tax bot')
+  })
+
+  it('have what their client called itself when it last agreed, if the agent signed that', async () => {
+    const key = newKey()
+    const handle = thumbprintHandle(key)
+    const agreement = verifyAgreement(signAgreement(agreementContent({ client_name: 'Claude Code' }), key))
+    const claims = receiptClaims(key, agreement, { sub: handle })
+    const receipt = signReceipt(claims, newKey())
+    const { family } = claims
+    answers['/owner/connections'] = { body: [{ ...one, handle }] }
+    answers['/owner/ledger'] = {
+      body: { entries: [{ seq: 1, ts: one.first_seen, family, handle }], next: null },
+    }
+    answers['/owner/receipts'] = { body: { receipts: [{ seq: 1, family, handle, receipt }], next: null } }
+    expect((await owner('connections')).printed).toMatch(/CALLS ITSELF[^]*Claude Code/)
+    const stranger = { ...claims, cnf: { jkt: newKey().thumbprint } }
+    const forged = { seq: 1, family, handle, receipt: signReceipt(stranger, newKey()) }
+    answers['/owner/receipts'] = { body: { receipts: [forged], next: null } }
+    expect((await owner('connections')).printed).not.toMatch(/CALLS ITSELF|Claude/)
   })
 
   it('are told in full to a file or a program', async () => {

@@ -173,6 +173,17 @@ describe('The own words of an agent', () => {
     expect(words).toMatch(/^ {2}calls itself +Claude Code\\u\{202e\}$/m)
   })
 
+  it('name it in the list of what waits, under a heading that says whose word that is', async () => {
+    waits({}, compactOf({ client_name: 'Claude Code\u202e' }))
+    const { printed } = await owner('pending')
+    expect(printed).toContain('CALLS ITSELF')
+    expect(printed).toContain('Claude Code\\u{202e}')
+    waits({ agreement_s256: s256('another') }, compactOf({ client_name: 'Claude Code' }))
+    expect((await owner('pending')).printed).not.toMatch(/CALLS ITSELF|Claude/)
+    waits({}, compactOf({}))
+    expect((await owner('pending')).printed).not.toContain('CALLS ITSELF')
+  })
+
   it('are said to be none where it gave none', async () => {
     waits({}, compactOf({}))
     expect(await printedOf()).toContain('The agent says nothing in its own words.')
