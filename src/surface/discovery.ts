@@ -1,5 +1,5 @@
 /**
- * What anybody may know of an authorization server: its metadata and its keys.
+ * What anybody may know of an authorization server: its metadata, its keys, and that it signs nobody in.
  * Contract: "Owner's authorization server: public", "Authorization server metadata members".
  */
 import { z } from 'zod'
@@ -29,6 +29,20 @@ export const DISCOVERY: readonly Endpoint<Discovery>[] = [
   metadataAt(WELL_KNOWN.oauthConfiguration, { addedUnder: 'Authorization server metadata members' }),
   metadataAt(ALIAS.configuration, { addedUnder: 'Authorization server metadata members' }, ({ issuer }) => {
     if (!issuer.aliases.includes(ALIAS.configuration)) refuse('not_found', 'Nothing is served at this path.')
+  }),
+  endpoint({
+    method: 'get',
+    path: AUTHORITY_PATH.authorize,
+    rows: { addedUnder: 'Authorization server metadata members' },
+    summary: 'Says to whoever was sent here by a client of OAuth alone what to do',
+    // Whatever such a client asks for, the answer is the same.
+    query: z.looseObject({}),
+    answers: {},
+    handle: async () =>
+      refuse(
+        'invalid_request',
+        'Nobody is let in here by signing in: the owner lets agents in on terms that they sign (UMA 2.0). Connect this client by `usher agent bridge <resource>`, or use a client that speaks UMA 2.0.',
+      ),
   }),
   endpoint({
     method: 'get',

@@ -36,7 +36,7 @@ export const SURFACE_CHAPTERS: AboutListener['chapters'] = [
   {
     name: 'discovery',
     description: 'Metadata, keys and terms, for anybody.',
-    paths: ['/.well-known', '/jwks', '/terms'],
+    paths: ['/.well-known', '/jwks', '/terms', '/authorize'],
   },
   {
     name: 'negotiation',

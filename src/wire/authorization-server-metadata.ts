@@ -103,7 +103,9 @@ export function authorizationServerMetadata(description: AuthorityDescription): 
         }
       : {}),
     grant_types_supported: [GRANT_TYPE_UMA_TICKET, GRANT_TYPE_CLIENT_CREDENTIALS],
-    // RFC 8414 §2 requires the first; nothing is authorized by a redirect here.
+    // RFC 8414 §2 requires the second; nothing is authorized by a redirect here, and the endpoint says so.
+    // Clients of OAuth alone read no document without it, and cannot say why.
+    authorization_endpoint: issuer + AUTHORITY_PATH.authorize,
     response_types_supported: [],
     token_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post'],
     // The scopes of access tokens: that of the PAT.

@@ -184,6 +184,7 @@ export const WELL_KNOWN = {
 export const AUTHORITY_PATH = {
   jwks: '/jwks',
   terms: '/terms',
+  authorize: '/authorize',
   token: '/token',
   permission: '/perm',
   introspect: '/introspect',

@@ -15,10 +15,19 @@ describe('Discovery', () => {
     expect(uma.text).toBe(ours.text)
     expect(oauth.text).toBe(ours.text)
     expect(ours.body).toMatchObject({
+      authorization_endpoint: 'https://as.example/authorize',
       response_types_supported: [],
       introspection_endpoint_auth_methods_supported: ['Bearer'],
     })
     expect(ours.headers.get('cache-control')).toBe('public, max-age=300')
+  })
+
+  it('has an authorization endpoint, which signs nobody in, and says what a client of OAuth alone can do', async () => {
+    const query = '?response_type=code&client_id=x&redirect_uri=http%3A%2F%2F127.0.0.1%2F&state=s'
+    const { status, body, headers } = await authority.request('GET', `/authorize${query}`)
+    expect({ status, error: body.error }).toEqual({ status: 400, error: 'invalid_request' })
+    expect(body.error_description).toContain('usher agent bridge <resource>')
+    expect(headers.get('location')).toBeNull()
   })
 
   it('names issuer, endpoints, jwks_uri, the accepted claim format and the signature algorithms', async () => {

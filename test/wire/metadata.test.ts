@@ -223,6 +223,7 @@ describe('authorization server metadata', () => {
       grant_types_supported: ['urn:ietf:params:oauth:grant-type:uma-ticket', 'client_credentials'],
       token_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post'],
       claim_token_formats_supported: [`${DEFAULT_SPEC_NS}/terms/1.0#myterms-agreement-v1+jws`],
+      authorization_endpoint: `${ISSUER}/authorize`,
       response_types_supported: [],
       introspection_endpoint_auth_methods_supported: ['Bearer'],
       uma_profiles_supported: [`${DEFAULT_SPEC_NS}/core/1.0`, `${DEFAULT_SPEC_NS}/terms/1.0`],

@@ -7,6 +7,7 @@ exact:
   - /.well-known/uma4agents-configuration
   - /jwks
   - /terms
+  - /authorize
   - /token
   - /perm
   - /introspect
