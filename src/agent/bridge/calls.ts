@@ -177,7 +177,8 @@ function knownTools(parts: CallParts): { known: Calls['known']; note: Note } {
       await state.keepTool(now)
       unwritten.delete(name)
     } finally {
-      if (isNews) parts.onKnown()
+      // A person's consent changes nothing that a list shows; the grant after it does.
+      if (before?.access !== access) parts.onKnown()
     }
   }
   let turn: Promise<void> = Promise.resolve()
