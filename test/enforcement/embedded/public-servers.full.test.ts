@@ -1,0 +1,325 @@
+/**
+ * Four servers that nobody here wrote, each behind `guard` over stdio: every tool, resource and prompt
+ * answers as it does without. contract, "Authorized call" (what is let through is executed as it was sent)
+ * and "Challenge (beat 1)" ("Where there is no status line").
+ */
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
+import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
+import {
+  CreateMessageRequestSchema,
+  ElicitRequestSchema,
+  ListRootsRequestSchema,
+} from '@modelcontextprotocol/sdk/types.js'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { proposalFor } from '../../../src/agent/bridge/survey/block.ts'
+import { proveMessage } from '../../../src/agent/index.ts'
+import type { Json, JsonObject } from '../../../src/wire/json.ts'
+import { standEmbedded, standingGrant, type EmbeddedStand } from '../../support/embedded.ts'
+import { startScriptedAuthority } from '../../support/scripted-authority.ts'
+import { startedOnce } from '../../support/started.ts'
+import { until } from '../../support/until.ts'
+import { newKey, PUBLIC_URL } from '../calls.ts'
+
+const agent = newKey()
+const authority = startedOnce(startScriptedAuthority)
+const open: (() => Promise<unknown>)[] = []
+let stand: EmbeddedStand | undefined
+
+beforeEach(() => authority.reset())
+afterEach(async () => {
+  for (const close of open.splice(0).reverse()) await close()
+  await stand?.close()
+})
+
+/** One of the servers, and what its tools are called with in a folder of its own. */
+interface Sample {
+  name: string
+  args?: (folder: string) => string[]
+  calls: (folder: string) => [tool: string, args: JsonObject][]
+}
+
+const SAMPLES: Sample[] = [
+  {
+    name: 'server-everything',
+    calls: () => [
+      ['get-sum', { a: 2, b: 3 }],
+      ['trigger-long-running-operation', { duration: 1, steps: 2 }],
+      ['gzip-file-as-resource', { name: 'x.gz', data: 'data:text/plain,x', outputType: 'resource' }],
+    ],
+  },
+  {
+    name: 'server-filesystem',
+    args: folder => [folder],
+    calls: folder => {
+      const at = (name: string): string => join(folder, name)
+      return [
+        ['list_allowed_directories', {}],
+        ['write_file', { path: at('new.txt'), content: 'one\ntwo\n' }],
+        ['create_directory', { path: at('sub') }],
+        ['read_file', { path: at('new.txt') }],
+        ['read_text_file', { path: at('new.txt'), head: 1 }],
+        ['read_media_file', { path: at('new.txt') }],
+        ['read_multiple_files', { paths: [at('new.txt'), at('none.txt')] }],
+        ['edit_file', { path: at('new.txt'), edits: [{ oldText: 'two', newText: '2' }], dryRun: true }],
+        ['edit_file', { path: at('new.txt'), edits: [{ oldText: 'two', newText: 'three' }] }],
+        ['move_file', { source: at('new.txt'), destination: at('sub/moved.txt') }],
+        ['list_directory', { path: folder }],
+        ['list_directory_with_sizes', { path: at('sub') }],
+        ['directory_tree', { path: folder }],
+        ['search_files', { path: folder, pattern: '**/*.txt' }],
+        ['get_file_info', { path: at('sub/moved.txt') }],
+      ]
+    },
+  },
+  {
+    name: 'server-memory',
+    calls: () => {
+      const entities = [
+        { name: 'Alice', entityType: 'person', observations: ['owns tools'] },
+        { name: 'Bot', entityType: 'agent', observations: [] },
+      ]
+      const relations = [{ from: 'Bot', to: 'Alice', relationType: 'asks' }]
+      return [
+        ['create_entities', { entities }],
+        ['create_relations', { relations }],
+        ['add_observations', { observations: [{ entityName: 'Bot', contents: ['signs terms'] }] }],
+        ['read_graph', {}],
+        ['search_nodes', { query: 'terms' }],
+        ['open_nodes', { names: ['Alice'] }],
+        ['delete_observations', { deletions: [{ entityName: 'Bot', observations: ['signs terms'] }] }],
+        ['delete_relations', { relations }],
+        ['delete_entities', { entityNames: ['Bot'] }],
+        ['read_graph', {}],
+      ]
+    },
+  },
+  {
+    name: 'server-sequential-thinking',
+    calls: () => [
+      [
+        'sequentialthinking',
+        { thought: 'First', nextThoughtNeeded: true, thoughtNumber: 1, totalThoughts: 2 },
+      ],
+      [
+        'sequentialthinking',
+        { thought: 'Last', nextThoughtNeeded: false, thoughtNumber: 2, totalThoughts: 2 },
+      ],
+    ],
+  },
+]
+
+const require = createRequire(import.meta.url)
+
+const programOf = (name: string): string =>
+  join(dirname(require.resolve(`@modelcontextprotocol/${name}/package.json`)), 'dist/index.js')
+
+interface Server {
+  folder: string
+  transport: StdioClientTransport
+}
+
+/** A process of the server, with files of its own. */
+function startServer({ name, args = () => [] }: Sample): Server {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'usher-public-')))
+  mkdirSync(join(folder, 'files'))
+  const files = join(folder, 'files')
+  writeFileSync(join(files, 'old.txt'), 'old\n')
+  const transport = new StdioClientTransport({
+    command: process.execPath,
+    args: [programOf(name), ...args(files)],
+    env: { PATH: process.env['PATH']!, HOME: folder, MEMORY_FILE_PATH: join(folder, 'memory.jsonl') },
+    stderr: 'ignore',
+  })
+  open.push(async () => {
+    await transport.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  return { folder: files, transport }
+}
+
+function newClient(folder: string): Client {
+  const client = new Client(
+    { name: 'test', version: '1' },
+    { capabilities: { sampling: {}, elicitation: { form: {} }, roots: {} } },
+  )
+  client.setRequestHandler(CreateMessageRequestSchema, () => ({
+    model: 'test',
+    role: 'assistant',
+    content: { type: 'text', text: 'sampled' },
+  }))
+  client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'decline' }))
+  client.setRequestHandler(ListRootsRequestSchema, () => ({
+    roots: [{ uri: pathToFileURL(folder).href, name: 'files' }],
+  }))
+  open.push(() => client.close())
+  return client
+}
+
+async function direct(sample: Sample): Promise<{ client: Client; folder: string }> {
+  const { folder, transport } = startServer(sample)
+  const client = newClient(folder)
+  await client.connect(transport)
+  return { client, folder }
+}
+
+/** The same behind `guard`; each request that needs one goes under a grant of `alice/portfolio`. */
+async function guarded(sample: Sample, proposed: ReturnType<typeof proposalFor>) {
+  const { tools, methods: mapped } = proposed
+  const alice = { owner: 'alice', authority: authority.issuer, client_id: 'demo-tools', client_secret: 'shh' }
+  const methods = Object.fromEntries(
+    Object.entries(mapped).map(([method, tool]) => [method, tool === 'free' ? tool : { tool }]),
+  )
+  const entries = tools.map(({ tool }) => ({ tool, resource_id: 'alice/portfolio', scopes: ['read'] }))
+  stand = await standEmbedded(authority.issuer, { owners: [{ ...alice, tools: entries, methods }] })
+  const accessToken = standingGrant(authority, agent)
+  const { folder, transport } = startServer(sample)
+  const [ours, theirs] = InMemoryTransport.createLinkedPair()
+  const guard = stand.point.guard(theirs, 'alice')
+  guard.onmessage = message => void transport.send(message)
+  transport.onmessage = message => void guard.send(message)
+  await Promise.all([transport.start(), guard.start()])
+  const plain = ours.send.bind(ours) as unknown as (message: object) => Promise<void>
+  const send = (message: { method?: string }): Promise<void> => {
+    const { method = '' } = message
+    if (method !== 'tools/call' && typeof methods[method] !== 'object') return plain(message)
+    const bare = JSON.parse(JSON.stringify(message)) as JsonObject
+    const resource = `${PUBLIC_URL}/mcp/alice`
+    return plain(proveMessage({ resource, message: bare, accessToken, key: agent }))
+  }
+  const client = newClient(folder)
+  await client.connect(Object.assign(ours, { send }))
+  return { client, folder }
+}
+
+/** What a request comes to: its result, or the error that the server answers with. */
+async function outcome(answer: Promise<unknown>): Promise<unknown> {
+  try {
+    return await answer
+  } catch (error) {
+    const { code, message } = error as { code?: number; message: string }
+    return { code, message }
+  }
+}
+
+/** Each value that a tool needs, from the schema of its arguments. */
+function argumentsFor(schema: JsonObject): Json {
+  const { type, properties = {}, required = [], items, minimum } = schema
+  const { enum: words, default: usual } = schema
+  if (usual !== undefined) return usual
+  if (Array.isArray(words)) return words[0]!
+  switch (type) {
+    case 'object':
+      return Object.fromEntries(
+        (required as string[]).map(name => [
+          name,
+          argumentsFor((properties as JsonObject)[name] as JsonObject),
+        ]),
+      )
+    case 'array':
+      return items === undefined ? [] : [argumentsFor(items as JsonObject)]
+    case 'number':
+    case 'integer':
+      return typeof minimum === 'number' ? minimum : 1
+    case 'boolean':
+      return true
+    default:
+      return 'sample'
+  }
+}
+
+interface Listed {
+  tools: { name: string; inputSchema: JsonObject }[]
+  /** Those of templates, too, each with 1 in every place. */
+  resources: string[]
+  prompts: { name: string; arguments?: { name: string }[] }[]
+}
+
+async function listsOf(client: Client): Promise<Listed> {
+  const { resources, prompts } = client.getServerCapabilities() ?? {}
+  return {
+    tools: (await client.listTools()).tools as never,
+    resources: resources === undefined ? [] : await urisOf(client),
+    prompts: prompts === undefined ? [] : ((await client.listPrompts()).prompts as never),
+  }
+}
+
+async function urisOf(client: Client): Promise<string[]> {
+  const { resources } = await client.listResources()
+  const { resourceTemplates } = await client.listResourceTemplates()
+  return [
+    ...resources.map(({ uri }) => uri),
+    ...resourceTemplates.map(({ uriTemplate }) => uriTemplate.replaceAll(/\{[^}]*\}/g, '1')),
+  ]
+}
+
+/** Every tool, the sampled ones with their samples, every resource and every prompt, one after the other. */
+async function everything(
+  sample: Sample,
+  { client, folder }: { client: Client; folder: string },
+  lists: Listed,
+) {
+  const samples = sample.calls(folder)
+  const sampled = new Set(samples.map(([tool]) => tool))
+  const others = lists.tools
+    .filter(({ name }) => !sampled.has(name))
+    .map(({ name, inputSchema }) => [name, argumentsFor(inputSchema) as JsonObject] as const)
+  const answers: [string, unknown][] = [['tools/list', unmarked(await client.listTools())]]
+  for (const [name, args] of [...samples, ...others])
+    answers.push([name, await outcome(client.callTool({ name, arguments: args }))])
+  for (const uri of lists.resources) answers.push([uri, await outcome(client.readResource({ uri }))])
+  for (const { name, arguments: named = [] } of lists.prompts) {
+    const args = Object.fromEntries(named.map(one => [one.name, 'sample']))
+    answers.push([name, await outcome(client.getPrompt({ name, arguments: args }))])
+  }
+  return answers.map(([what, answer]) => [what, normalized(answer, folder)])
+}
+
+/** A list without what `guard` says of each tool. */
+function unmarked(list: object): unknown {
+  return JSON.parse(JSON.stringify(list), (name, value: unknown) => {
+    if (name === 'usher/access') return undefined
+    const isEmptied = name === 'annotations' || name === '_meta'
+    return isEmptied && Object.keys(value as object).length === 0 ? undefined : value
+  })
+}
+
+const CLOCK = [
+  /\w{3} \w{3} \d\d \d{4} [\d:]+ GMT[+-]\d{4} \([^)]*\)/g,
+  /\d{4}-\d\d-\d\dT[\d:.]+Z/g,
+  /\b\d{1,2}:\d\d:\d\d(?:\.\d+)?(?:\s?[AP]M)?/g,
+  /\b[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}\b/g,
+]
+
+/** As JSON, with folders, times and random ids taken out, from what is encoded, too. */
+function normalized(answer: unknown, folder: string): unknown {
+  const plain = JSON.stringify(answer, (name, value: unknown) =>
+    name === 'blob' && typeof value === 'string' ? Buffer.from(value, 'base64').toString('latin1') : value,
+  )
+  const text = plain.replaceAll(dirname(folder), '<folder>')
+  return JSON.parse(CLOCK.reduce((left, pattern) => left.replaceAll(pattern, '<time or id>'), text))
+}
+
+describe.each(SAMPLES.map(sample => [sample.name, sample] as const))('%s', (_name, sample) => {
+  test('answers for each tool, resource and prompt behind guard what it answers without', async () => {
+    const plain = await direct(sample)
+    // A server may register more tools once it knows what its client can do.
+    await plain.client.ping()
+    const lists = await listsOf(plain.client)
+    expect(lists.tools.length).toBeGreaterThan(0)
+    const unknown = sample.calls('').filter(([tool]) => !lists.tools.some(({ name }) => name === tool))
+    expect(unknown).toEqual([])
+    const proposal = proposalFor(lists.tools, 'alice', plain.client.getServerCapabilities())
+    const expected = await everything(sample, plain, lists)
+    const behind = await guarded(sample, proposal)
+    await until(async () => (await listsOf(behind.client)).tools.length === lists.tools.length)
+    expect(await everything(sample, behind, lists)).toEqual(expected)
+    // Each call was judged under the grant, and none went by.
+    expect(authority.count('/introspect')).toBeGreaterThanOrEqual(lists.tools.length)
+  })
+})
