@@ -150,7 +150,7 @@ function checkChallenge(resource: string, challenge: Challenge): void {
   if (challenge.resource_metadata !== formed) {
     fail(
       'challenge_untrusted',
-      `The challenge points to the metadata at ${challenge.resource_metadata}; the metadata of the called resource is at ${formed}.`,
+      `The challenge points to the metadata at ${challenge.resource_metadata}; the metadata of the called resource is at ${formed}. Call the address that the resource is published under; if it is yours, set public_url of its sidecar to what agents call.`,
     )
   }
   const { authorization_details } = challenge.authorization_remediation

@@ -35,6 +35,7 @@ import { checkSecrets } from './authorities/secrets.ts'
 import { startRegistration, type Registration, type RegistrationOptions } from './authorities/registration.ts'
 import type { Route, RouteTable, Tool } from './request/routes.ts'
 import { serveOwners } from './served-owners.ts'
+import { watchToolNeeds } from './tool-needs.ts'
 
 /** The part of a sidecar's configuration that the core needs wherever it runs: nothing about listeners. */
 export type CoreConfig = Omit<
@@ -78,8 +79,8 @@ export interface Core {
   /** Why no call can be let through, whoever makes it; undefined if no reason is known. */
   notReady: () => string | undefined
   /**
-   * Registers with the authorities that should be asked. Call this when the documents are served, because the
-   * authorities then fetch them.
+   * Registers with the authorities that should be asked, and asks the others whether they know what the tools
+   * need. Call this when the documents are served, because the authorities then fetch them.
    */
   register(): void
   /**
@@ -123,6 +124,7 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
   })
   const routes = served.table
   const records = watchRecords(() => routes.routes.map(({ client }) => client))
+  const needs = watchToolNeeds(() => routes.routes, { onFault: sentence => logger.warn(sentence) })
   const reports = createReports(config, { routes, metrics, logger, clock })
   const browsers = crossOrigin(originsOf(config))
   const check = checkOf(config, { ...surroundings, routes, reports, metrics })
@@ -147,23 +149,33 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
       signatureBase: signatureBase(config.public_url),
       clock,
     }),
-    checkSecrets: () => {
-      const bySecret = config.owners.flatMap(({ credential }, i) =>
-        credential.kind === 'secret' ? [routes.routes[i]!.client] : [],
-      )
-      return checkSecrets(bySecret, { inAll: config.owners.length, logger })
-    },
+    checkSecrets: () => checkSecretsOf(config, routes, logger),
     notReady: () => faultOfAll(routes.routes.map(({ client }) => client)),
-    register: () => served.register(),
-    serve: owners => served.serve(owners),
+    register: () => {
+      served.register()
+      needs.begin()
+    },
+    serve: owners => {
+      served.serve(owners)
+      needs.begin()
+    },
     close: async () => {
       records.stop()
+      needs.stop()
       served.stop()
       await settled(CALLS_CLOSE_MS)
       await Promise.all([leases?.close(), reports.close(REPORTS_CLOSE_MS)])
       await pools.close()
     },
   }
+}
+
+/** At the start the routes are those of the configuration, in its order. */
+function checkSecretsOf({ owners }: CoreConfig, { routes }: RouteTable, logger: Logger): Promise<void> {
+  const bySecret = owners.flatMap(({ credential }, i) =>
+    credential.kind === 'secret' ? [routes[i]!.client] : [],
+  )
+  return checkSecrets(bySecret, { inAll: owners.length, logger })
 }
 
 function openPools(
@@ -219,7 +231,19 @@ function openLeases(
 }
 
 function routeOf(
-  { owner, path, authority, client_id, credential, organization, joint, tools, api, methods }: SidecarOwner,
+  {
+    owner,
+    path,
+    authority,
+    client_id,
+    credential,
+    register,
+    organization,
+    joint,
+    tools,
+    api,
+    methods,
+  }: SidecarOwner,
   config: CoreConfig,
   { pools, jwks, offers, leases, emergencies, clock, metrics, logger }: Parts,
 ): Route {
@@ -253,6 +277,7 @@ function routeOf(
       onPat: outcome => metrics.patRenewed(outcome),
       onFault: sentence => logger.warn(sentence),
     }),
+    registersItself: register !== undefined,
     organization:
       organization &&
       openOrganization(organization, owner, {

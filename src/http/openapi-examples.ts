@@ -145,6 +145,7 @@ const RESOURCES = {
   unreachable: 'https://notes.example',
   resource_uri: 'https://notes.example/mcp/alice',
   resource_scopes: 'notes.read',
+  offered_scopes: 'notes.read',
   scope: 'notes.read',
   scopes: 'notes.read',
   allowed_scopes: 'notes.read',

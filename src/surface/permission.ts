@@ -16,7 +16,15 @@ const PERMISSION = z.object({
   resource_id: z.string().min(1).max(400),
   resource_scopes: z.array(z.string().min(1).max(200)).max(50),
 })
-const PERM_REQUEST = z.union([PERMISSION, z.array(PERMISSION)])
+const PERM_REQUEST = z.union([
+  PERMISSION.extend({
+    with_offer: z
+      .boolean()
+      .optional()
+      .describe('Whether the answer should say which scopes the owner offers of the resource.'),
+  }),
+  z.array(PERMISSION),
+])
 
 /** The requested permissions, and the resource server and owner. */
 export interface AskedFor {
@@ -37,6 +45,11 @@ export interface AskedReading {
 export interface RegisteredResources {
   /** undefined if there is no such owner or server. */
   read(of: AskedFor): Promise<AskedReading | undefined>
+  /**
+   * The scopes in the terms of the tier that governs the resource; none if no tier does. Left out by a party
+   * without tiers.
+   */
+  offeredScopes?: ((of: AskedFor) => Promise<readonly string[]>) | undefined
   /** Reads what a server that publishes its resources lists now, unless it is known to list nothing new. */
   lookAgain(server: { owner: Owner; client_id: ClientId }): Promise<void>
 }
@@ -65,6 +78,12 @@ export const PERM: Endpoint<PermissionEndpoint> = endpoint({
       schema: z.object({
         ticket: z.string(),
         family: z.string().describe('What logs call the negotiation that the ticket begins.'),
+        offered_scopes: z
+          .array(z.string())
+          .optional()
+          .describe(
+            'If `with_offer` asks for it: the scopes in her terms of the resource; none without terms.',
+          ),
       }),
       headers: { 'cache-control': 'no-store' },
     },
@@ -78,7 +97,7 @@ async function ticketFor(
   { issuer, resources, ticketSeconds }: PermissionEndpoint,
   holder: PatHolder,
   body: z.infer<typeof PERM_REQUEST>,
-): Promise<{ ticket: string; family: Family }> {
+): Promise<{ ticket: string; family: Family; offered_scopes?: string[] }> {
   // 1. One resource.
   const asked = Array.isArray(body) ? body : [body]
   const [permission] = asked
@@ -113,7 +132,10 @@ async function ticketFor(
     },
     issuer.ticketKeys[0],
   )
-  return { ticket, family }
+  if (!('with_offer' in permission) || permission.with_offer !== true) return { ticket, family }
+  const { owner, client_id } = holder
+  const offered = await resources.offeredScopes?.({ owner, client_id, resource_id: resource.resource_id })
+  return { ticket, family, ...(offered && { offered_scopes: [...offered] }) }
 }
 
 /** The owner's tag and the resource. For an unknown one, the server's present listing is read once. */

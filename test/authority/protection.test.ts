@@ -190,6 +190,14 @@ describe('/perm', () => {
     if (error !== undefined) expect(reply.body.error_description).toMatch(/\w+ \w+/)
   })
 
+  it('says which scopes her terms offer if it is asked to; none of a resource that no tier governs', async () => {
+    const ask = async (body: object) => (await protectionCall(authority, '/perm', body)).body.offered_scopes
+    expect(await ask({ ...one, with_offer: true })).toEqual(['read'])
+    expect(await ask(one)).toBeUndefined()
+    const ungoverned = { resource_id: 'alice/account', resource_scopes: ['close'] }
+    expect(await ask({ ...ungoverned, with_offer: true })).toEqual([])
+  })
+
   it('tells the family under which the negotiation then stands, which logs are matched by', async () => {
     const { body } = await protectionCall(authority, '/perm', one)
     const offered = await testAgent(authority).present(body.ticket)

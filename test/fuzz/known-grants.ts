@@ -120,6 +120,7 @@ export function knownGrants(resource = RESOURCE): KnownGrants {
         if (grants.down) throw outage('The authority is away.')
         return { ticket: 'tag~tkt_0123456789', family: undefined }
       },
+      offerOf: async () => ({ kind: 'known', scopes: undefined }),
       introspect: async token => {
         if (grants.down) throw outage('The authority is away.')
         // The RPT of an operation that is approved anew would name it, too.

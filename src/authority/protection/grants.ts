@@ -3,7 +3,7 @@
  * its registry. Contract: "Grant (RPT) liveness", "Events" (row 2), "Protection API".
  */
 import { grantEnd } from '../../rules/liveness.ts'
-import { readAskedResource } from '../../storage/authority/governance.ts'
+import { readAskedResource, readGovernedResource } from '../../storage/authority/governance.ts'
 import { consumeGrant } from '../../storage/authority/grants/consume.ts'
 import { readGrant, readLeasedGrant } from '../../storage/authority/grants/read.ts'
 import { readResourceServer, readResourceServersAt } from '../../storage/authority/resources.ts'
@@ -46,7 +46,11 @@ export function accessesOf({ db }: Database, now: () => number): AccessRecord {
 
 /** The resources that owners have registered; for servers that publish, those that they list now. */
 export function resourcesOf({ db }: Database, registry: Pick<Registry, 'lookAgain'>): RegisteredResources {
-  return { read: of => readAskedResource(db, of), lookAgain: server => registry.lookAgain(server) }
+  return {
+    read: of => readAskedResource(db, of),
+    offeredScopes: async of => (await readGovernedResource(db, of)).tier?.terms.scope ?? [],
+    lookAgain: server => registry.lookAgain(server),
+  }
 }
 
 /** The resource servers of the owners who are served here. */

@@ -66,10 +66,12 @@ export interface AuthorityClient extends AuditDoor {
    * POST /perm: a ticket for these scopes of a resource, and what logs call the negotiation that it begins,
    * if the authority says so.
    */
-  requestTicket(
-    wanted: { resource_id: string; resource_scopes: string[] },
-    deadline: Deadline,
-  ): Promise<Ticket>
+  requestTicket(wanted: Need, deadline: Deadline): Promise<Ticket>
+  /**
+   * What the authority has on record of a resource and what the owner offers of it: POST /perm, which writes
+   * nothing. The ticket is thrown away.
+   */
+  offerOf: (need: Need, deadline: Deadline) => Promise<Offer>
   /** Holds a lease, under which an answer may be used again; undefined: every call is asked about. */
   readonly leases?: LeaseHolder | undefined
   /**
@@ -84,6 +86,21 @@ export interface AuthorityClient extends AuditDoor {
    */
   consume(token: string, deadline: Deadline, whyNot?: WhyNot): Promise<Consumption>
 }
+
+/** What a call needs. */
+export interface Need {
+  resource_id: string
+  resource_scopes: string[]
+}
+
+/**
+ * Whether a need is on record, and which scopes the owner's terms offer of the resource: none if no tier
+ * governs it, undefined if the authority does not say. `sentence` is the authority's.
+ */
+export type Offer =
+  | { kind: 'known'; scopes: readonly string[] | undefined }
+  | { kind: 'unknown_resource' }
+  | { kind: 'unknown_scope'; sentence: string }
 
 /** What a challenge is made of. */
 export interface Ticket {
@@ -105,6 +122,8 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
   const questions = questionsOf(options, askForJson, leases)
   const spendings = spendingsOf(options, askForJson)
 
+  const perm = { path: '/perm', pool: pools.challenges, repeatable: true }
+
   const askAbout = async (token: string, deadline: Deadline): Promise<Told> => {
     const answer = await questions(token, deadline)
     const rpt = presentedRpt(token, options, deadline)
@@ -116,13 +135,20 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
     prove: async deadline => void (await pats.get(deadline)),
     proveAnew: deadline => pats.renew(deadline),
     recordFault: record.fault,
-    requestTicket: async (wanted, deadline) => {
+    requestTicket: async ({ resource_id, resource_scopes }, deadline) => {
       // Nobody is asked to approve what could not be called.
       await pats.get(deadline)
       const fault = record.fault()
       if (fault !== undefined) throw outage(fault)
-      const call = { path: '/perm', body: wanted, pool: pools.challenges, deadline, repeatable: true }
-      return readTicket(await askForJson(call, 201))
+      return readTicket(await askForJson({ ...perm, body: { resource_id, resource_scopes }, deadline }, 201))
+    },
+    offerOf: async ({ resource_id, resource_scopes }, deadline) => {
+      const body = { resource_id, resource_scopes, with_offer: true }
+      try {
+        return readOffer(await askForJson({ ...perm, body, deadline }, 201))
+      } catch (error) {
+        return refusedOffer(error)
+      }
     },
     leases,
     introspect: async (token, deadline) => {
@@ -246,4 +272,21 @@ function readTicket(answer: unknown): Ticket {
   if (!result.success) throw outage('The authority gave no usable ticket.', result.error)
   const { ticket, family } = result.data
   return { ticket, family }
+}
+
+const offerAnswer = z.object({
+  offered_scopes: z.array(z.string().max(200)).max(1_000).optional().catch(undefined),
+})
+
+function readOffer(answer: unknown): Offer {
+  return { kind: 'known', scopes: offerAnswer.safeParse(answer).data?.offered_scopes }
+}
+
+/** Throws what is no answer about the need. */
+function refusedOffer(error: unknown): Offer {
+  const cause = error instanceof Error ? error.cause : undefined
+  if (!(cause instanceof UnwantedAnswer) || cause.status !== 400) throw error
+  if (cause.code === 'invalid_resource_id') return { kind: 'unknown_resource' }
+  if (cause.code === 'invalid_scope') return { kind: 'unknown_scope', sentence: cause.sentence }
+  throw error
 }

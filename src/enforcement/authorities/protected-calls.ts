@@ -82,11 +82,17 @@ export function createProtectedCalls(authority: string, pats: PatSource): AskFor
  */
 export class UnwantedAnswer extends Error {
   readonly status: number
+  /** The `error` of its JSON; empty if there is none. */
+  readonly code: string
+  /** Its `error_description`, 300 characters at most; empty if there is none. */
+  readonly sentence: string
 
-  constructor(status: number) {
+  constructor(status: number, { code = '', sentence = '' } = {}) {
     super(`status ${status}`)
     this.name = 'UnwantedAnswer'
     this.status = status
+    this.code = code
+    this.sentence = sentence.slice(0, 300)
   }
 }
 
@@ -104,14 +110,24 @@ function timeLeft(deadline: Deadline): number {
 }
 
 function unexpectedStatus(path: string, { status, body }: OutboundAnswer): Error {
-  let code = ''
+  const refusal = readRefusal(body)
+  const code = refusal === undefined ? '' : ` ${refusal.code}`
+  return outage(`The authority answered ${path} with ${status}${code}.`, new UnwantedAnswer(status, refusal))
+}
+
+const refusalSchema = z.object({
+  error: z.string().regex(/^[a-z_]{1,64}$/),
+  error_description: z.string().optional().catch(undefined),
+})
+
+/** Undefined for what cannot be read, which is not repeated. */
+function readRefusal(body: Buffer): { code: string; sentence: string } | undefined {
   try {
-    const said = z.object({ error: z.string().regex(/^[a-z_]{1,64}$/) }).safeParse(parseJson(body))
-    code = said.success ? ` ${said.data.error}` : ''
+    const { error, error_description = '' } = refusalSchema.parse(parseJson(body))
+    return { code: error, sentence: error_description }
   } catch {
-    // what cannot be read is not repeated
+    return undefined
   }
-  return outage(`The authority answered ${path} with ${status}${code}.`, new UnwantedAnswer(status))
 }
 
 function parseAnswer(path: string, body: Buffer): unknown {

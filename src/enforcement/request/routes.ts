@@ -38,6 +38,8 @@ export interface Route {
   /** Issuer of the owner's authorization server. */
   readonly authority: string
   readonly client: AuthorityClient
+  /** Whether its authority lets it in by `/rs/register`, and reads the resources that it publishes. */
+  readonly registersItself?: boolean | undefined
   /** The organization above her; if left out, none is configured and none is asked. */
   readonly organization?: RouteOrganization | undefined
   /** The mandate of the account, if the owner is a jointly held account; left out if she holds it alone. */
