@@ -3,9 +3,10 @@
  * Owns the command line `usher`: one program, one subcommand per party. Contract: "What the service does":
  * each party is loaded only when it is asked for, so an agent's start pays for no server.
  */
-import { Command } from 'commander'
+import { Command, Option } from 'commander'
 import { nodeFault, readManifest } from './files/package.ts'
 import { EXIT, processTerminal, runCommand, UsageError, type Ending } from './terminal/command.ts'
+import { momentOf } from './terminal/moment.ts'
 import { printable } from './terminal/printable.ts'
 import { endWhenUnread } from './terminal/unread-output.ts'
 
@@ -128,6 +129,18 @@ authority
   .option(...JSON_OPTION)
   .action(async (options: { at: string; cell?: string; json?: boolean }) =>
     (await owners()).runAfterRestore(options),
+  )
+authority
+  .command('audit')
+  .description('the security events of all owners, a line for each, for a security system (ids, no secrets)')
+  .requiredOption('--since <time>', 'from then on: 30m, 2h or 7d ago, or 2026-11-21T09:00Z', momentOf)
+  .option('--until <time>', 'before then, written in the same ways; now if left out', momentOf)
+  .option('--owner <owner>', 'hers alone')
+  .addOption(
+    new Option('--format <format>', 'how a line is written').choices(['json', 'cef']).default('json'),
+  )
+  .action(async (options: { since: Date; until?: Date; owner?: string; format: 'json' | 'cef' }) =>
+    (await owners()).runAudit(options),
   )
 const ownerLives = authority
   .command('owner')

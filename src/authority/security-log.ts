@@ -11,13 +11,14 @@ import { onNumbered, type Numbered } from '../storage/authority/positions.ts'
 import type { AuthorityMetrics } from './metrics.ts'
 
 /** Events that happen with every call or agreement are not security events; the owner's ledger has them. */
-const ORDINARY: ReadonlySet<string> = new Set<LedgerKind>([
+export const ORDINARY_ENTRIES = [
   'promised',
   'touched',
   'relaxed',
   'reports_missing',
   'reports_unknown',
-])
+] as const satisfies readonly LedgerKind[]
+const ORDINARY: ReadonlySet<string> = new Set(ORDINARY_ENTRIES)
 
 export interface SecurityLogOptions {
   log: FastifyBaseLogger

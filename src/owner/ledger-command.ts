@@ -5,6 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { UsageError } from '../terminal/command.ts'
+import { momentOf } from '../terminal/moment.ts'
 import { printable, printableLine } from '../terminal/printable.ts'
 import { readAll } from '../client/exchange.ts'
 import { type LedgerQuery } from './client.ts'
@@ -153,19 +154,4 @@ async function followOn(
 
 function printEntry({ terminal, json, columns }: Session, entry: LedgerEntry, labels: Labels): void {
   terminal.out(json ? `${printableLine(entry)}\n` : ledgerLine(entry, columns, labels))
-}
-
-const UNITS = { s: 1, m: 60, h: 3_600, d: 86_400 } as const
-
-function momentOf(value: string): Date {
-  const [, count, unit] = /^(\d{1,7})([smhd])$/.exec(value) ?? []
-  if (count !== undefined && unit !== undefined)
-    return new Date(Date.now() - Number(count) * UNITS[unit as keyof typeof UNITS] * 1_000)
-  // A bare date or time has no zone; only a time that names one moment is accepted.
-  const at = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(value)
-    ? new Date(value)
-    : undefined
-  if (at === undefined || Number.isNaN(at.getTime()))
-    throw new UsageError(`Give a time as 30m, 2h or 7d, or as 2026-11-21T09:00Z, not ${value}.`)
-  return at
 }

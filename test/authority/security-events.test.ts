@@ -2,6 +2,8 @@
  * Contract, "Events" and "Health": each security event is one line of the log and one more of its counter.
  * The line names people and things by their ids, and contains no secret and no text that an agent wrote.
  */
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { issueCode } from '../../src/authority/administration/recovery.ts'
 import { createLogger } from '../../src/http/log.ts'
@@ -13,6 +15,7 @@ import * as seed from '../support/seed.ts'
 import { decideServer, startResourceServer, type TestResourceServer } from '../support/resource-server.ts'
 import { decide, pendingAt, testAgent, type TestAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
 interface Line {
   msg: string
@@ -67,6 +70,18 @@ const tierOf = (id: string, purpose: string) => ({
   rules: [],
   terms: { purpose, scope: ['read'], expires_in: 3_600, prohibited: [], per_operation: false },
 })
+
+/** The lines that `usher authority audit` prints. */
+const audit = async (...options: string[]): Promise<string[]> => {
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    [usherProgram(), 'authority', 'audit', ...options],
+    {
+      env: { PATH: process.env['PATH'] ?? '', DATABASE_URL: authority.database.url },
+    },
+  )
+  return stdout.split('\n').filter(line => line !== '')
+}
 
 /** Each does one thing in turn, and returns what the log must say about it, besides a position of hers. */
 const EVENTS: [what: string, event: string, act: () => Promise<object>, beside?: string][] = [
@@ -221,6 +236,33 @@ describe('A security event', () => {
       expect(await counts()).toEqual({ ...before.counts, ...(beside && one(beside)), ...one(event) })
     },
   )
+
+  it('is in the audit of a command, too: the same events and ids, each with a time and an id of its own', async () => {
+    const audited = (await audit('--since', '1h')).map(line => JSON.parse(line) as Record<string, unknown>)
+    const facts = ({ event, owner, seq, handle, family, jti }: Record<string, unknown>) =>
+      JSON.stringify({ event, owner, seq, handle, family, jti })
+    const logged = lines().filter(({ event }) => event !== 'credential_refused')
+    expect(audited.map(facts).sort()).toEqual(logged.map(facts).sort())
+    expect(new Set(audited.map(({ id }) => id)).size).toBe(audited.length)
+    for (const { at } of audited) expect(Date.parse(at as string)).toBeGreaterThan(Date.now() - 3_600_000)
+  })
+
+  it('is in the audit of one owner and of a period alone, if these are named', async () => {
+    const hers = await audit('--since', '1h', '--owner', 'alice')
+    expect(hers.length).toBeGreaterThan(5)
+    for (const line of hers) expect(JSON.parse(line)).toMatchObject({ owner: 'alice' })
+    expect(await audit('--since', '2h', '--until', '1h')).toEqual([])
+  })
+
+  it('is in the audit in the Common Event Format, a line for each', async () => {
+    const [json, cef] = await Promise.all([audit('--since', '1h'), audit('--since', '1h', '--format', 'cef')])
+    expect(cef).toHaveLength(json.length)
+    for (const line of cef)
+      expect(line).toMatch(
+        /^CEF:0\|usher\|usher authority\|[^|]+\|\w+\|[\w ]+\|\d\|rt=\d+ externalId=\S+ duser=/,
+      )
+    for (const secret of secrets) expect([...json, ...cef].join('')).not.toContain(secret)
+  })
 
   it('has no secret in any line, nor has any other line of the log', () => {
     expect(secrets.length).toBeGreaterThan(6)

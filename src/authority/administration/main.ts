@@ -14,6 +14,7 @@ import { HOME_CELL, NAME_PATTERN } from '../../wire/names.ts'
 import { atDatabase, atEachDatabase, atOwner, moveTo } from './cells.ts'
 import { addOwner, removeOwner, setSuspended, showOwner } from './lives.ts'
 import { endAfterRestore } from './after-restore.ts'
+import { printAudit, type AuditOptions } from './audit.ts'
 import { planOf } from './plan.ts'
 import { issueCode } from './recovery.ts'
 
@@ -177,6 +178,11 @@ export async function runAfterRestore({
     ({ owners, connections }) =>
       `Every grant has ended, with ${connections} connections of ${owners} owners; each agent is a first contact again. Each owner reads in her ledger that what she decided after ${restoredTo.toISOString()} is lost.\n`,
   )
+}
+
+/** `usher authority audit --since <time>`. */
+export function runAudit(options: AuditOptions): Promise<void> {
+  return printAudit(readOwnersConfig(), options, processTerminal)
 }
 
 function readTime(text: string): Date {

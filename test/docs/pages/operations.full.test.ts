@@ -1,7 +1,7 @@
 /**
- * docs/policies.md, docs/rotate-keys.md, docs/restore.md, docs/retention.md and docs/sizing.md: every command
- * of these pages, in order, against a real authority, a real sidecar and a Postgres of the same version as
- * the pg_dump and psql of this machine.
+ * docs/operating.md, docs/policies.md, docs/rotate-keys.md, docs/restore.md, docs/retention.md and
+ * docs/sizing.md: every command of these pages, in order, against a real authority, a real sidecar and a
+ * Postgres of the same version as the pg_dump and psql of this machine.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -106,6 +106,25 @@ describeWith(postgres(), 'the commands of the pages for operators', bin => {
       expect(ran[0]!.printed).toContain('reading is as the file says.')
       expect(ran[0]!.printed).toContain('requests in your ledger would have been answered otherwise')
       expect(ran[0]!.printed).toContain('standing.approved_at_tier')
+    },
+  )
+
+  test(
+    'docs/operating.md prints the security events of a day, as JSON and in the Common Event Format',
+    {
+      timeout: TIMEOUT_MS,
+    },
+    async () => {
+      const ran = await runPage('docs/operating.md', {
+        // Reading the ledger gives its entries their positions.
+        before: `${running(bin)}usher owner revoke jkt:known; usher owner ledger > /dev/null`,
+        timeoutMs: TIMEOUT_MS,
+      })
+      expect(ran).toHaveLength(1)
+      expect(ran[0]!.printed).toMatch(
+        /^\{"id":"alice\/ledger\/\d+","at":"[^"]+","event":"revoked","owner":"alice"/m,
+      )
+      expect(ran[0]!.printed).toMatch(/^CEF:0\|usher\|usher authority\|[^|]+\|revoked\|revoked\|5\|rt=\d+ /m)
     },
   )
 
