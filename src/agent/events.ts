@@ -16,7 +16,16 @@ export type AgentEvent =
   | { type: 'terms_offered'; template: TermsTemplate }
   | { type: 'terms_declined'; template: TermsTemplate }
   | { type: 'agreement_signed'; contract: string; operation: { tool: string; params: unknown } | undefined }
-  | { type: 'waiting'; kind: RequestKind | undefined; family: string; intervalSeconds: number }
+  /**
+   * `reasonShown` is false if it joined a request that waits already: the owner reads the reason of that one.
+   */
+  | {
+      type: 'waiting'
+      kind: RequestKind | undefined
+      family: string
+      intervalSeconds: number
+      reasonShown?: false
+    }
   | { type: 'granted'; grant: Grant; receipt: string }
   | { type: 'retrying'; code: string; afterSeconds: number }
   | { type: 'answered'; resource: string; call: ToolCall }

@@ -43,7 +43,7 @@ function tell(event: AgentEvent): string {
     case 'agreement_signed':
       return `→ terms signed, agreement ${printable(event.contract)}${operationText(event.operation)}\n`
     case 'waiting':
-      return `… ${WAITING[event.kind ?? 'unsaid']} (negotiation ${printable(event.family)})\n`
+      return `… ${WAITING[event.kind ?? 'unsaid']} (negotiation ${printable(event.family)})\n${event.reasonShown === false ? JOINED : ''}`
     case 'granted':
       return `← granted ${event.grant.single_use ? 'for this one call' : `until ${printableTime(event.grant.exp)}`}; receipt verified and kept\n`
     case 'retrying':
@@ -63,6 +63,10 @@ const WAITING = {
   operation: 'the owner is being asked about this very operation',
   unsaid: 'the owner is being asked',
 }
+
+/** The item keeps what the agent signed first. */
+const JOINED =
+  '  An equal request of yours waits already: the owner reads the reason of that one, and not this one.\n'
 
 function operationText(operation: { tool: string; params: unknown } | undefined): string {
   if (!operation) return ''

@@ -362,8 +362,9 @@ async function waitInterval(
   waiting: { deadline: number; family: string },
 ): Promise<void> {
   const { profile, request } = negotiation
-  const { kind, interval: intervalSeconds } = submitted
-  profile.tell({ type: 'waiting', kind, family: waiting.family, intervalSeconds })
+  const { kind, interval: intervalSeconds, reason_shown } = submitted
+  const joined = reason_shown === false ? { reasonShown: false as const } : {}
+  profile.tell({ type: 'waiting', kind, family: waiting.family, intervalSeconds, ...joined })
   const left = waiting.deadline - performance.now() / 1000
   if (left <= 0) {
     fail(

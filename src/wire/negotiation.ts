@@ -61,6 +61,8 @@ export type RequestSubmitted = {
   kind?: RequestKind | undefined
   ticket: string
   interval: number
+  /** False if it joined a request that waits already, whose reason is another: the owner reads that one. */
+  reason_shown?: false | undefined
 }
 
 /** The grant: the RPT, its lifetime in seconds, and the receipt (both compact JWS). */
@@ -136,8 +138,9 @@ export function requestSubmitted(
   kind: RequestKind,
   ticket: string,
   interval: number,
+  { reasonShown = true } = {},
 ): RequestSubmitted & { kind: RequestKind } {
-  return { error: 'request_submitted', kind, ticket, interval }
+  return { error: 'request_submitted', kind, ticket, interval, ...(!reasonShown && { reason_shown: false }) }
 }
 
 /**
@@ -153,7 +156,13 @@ export function parseRequestSubmitted(json: unknown): RequestSubmitted {
   }
   // It is only shown: what the agent does while she decides is the same, whatever she is asked.
   const kind = member(object, 'kind') === undefined ? undefined : wordMember(object, 'kind', PENDING_KINDS)
-  return { error: 'request_submitted', kind, ticket: textMember(object, 'ticket'), interval }
+  const submitted = {
+    error: 'request_submitted' as const,
+    kind,
+    ticket: textMember(object, 'ticket'),
+    interval,
+  }
+  return member(object, 'reason_shown') === false ? { ...submitted, reason_shown: false } : submitted
 }
 
 /** The 200 body of a grant; `expires_in` in seconds. */

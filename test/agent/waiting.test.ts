@@ -30,6 +30,24 @@ it('where it is not said what she is asked, the command says no more than that',
   expect(terminal.said).toContain('… the owner is being asked (negotiation ')
 })
 
+it('the command says that the owner reads the reason of an earlier request, if she does', async () => {
+  for (const [reason_shown, isTold] of [
+    [undefined, false],
+    [false, true],
+  ] as const) {
+    const terminal = capturedTerminal()
+    peers.twists.owner = {
+      polls: 1,
+      kind: 'operation',
+      interval: 1,
+      ...(reason_shown === false && { reason_shown }),
+    }
+    const agent = createAgent({ key: newKey(), allowLoopback: true, onEvent: teller(terminal) })
+    await agent.call({ resource: peers.resource, tool: 'portfolio_read' })
+    expect(terminal.said.includes('the owner reads the reason of that one, and not this one')).toBe(isTold)
+  }
+})
+
 it('a bridge says no more of what she is asked than the authority did', () => {
   const told = (kind: 'connection' | 'operation' | undefined) =>
     waitingText('trade', { name: 'waiting', owner: 'alice', since: 0, family: 'fam_x', kind })

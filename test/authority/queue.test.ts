@@ -102,6 +102,19 @@ describe('The pending queue has two lanes, split on whether the named operator h
     expect(await pendingAt(authority)).toHaveLength(5)
   })
 
+  it('a repeat that joins with another reason is told that the owner reads the first one', async () => {
+    const agent = stranger()
+    const first = await agent.ask('portfolio_read', { reason: 'the first reason' })
+    expect(first.body).not.toHaveProperty('reason_shown')
+    expect((await agent.ask('portfolio_read', { reason: 'the first reason' })).body).not.toHaveProperty(
+      'reason_shown',
+    )
+    expect((await agent.ask()).body).not.toHaveProperty('reason_shown')
+    const joined = await agent.ask('portfolio_read', { reason: 'another reason' })
+    expect(joined.body).toMatchObject({ error: 'request_submitted', reason_shown: false })
+    expect(await pendingAt(authority)).toMatchObject([{ handle: agent.handle, reason: 'the first reason' }])
+  })
+
   it('a request past the cap writes no operator, no connection and no item', async () => {
     await outcomes(Array.from({ length: 5 }, stranger))
     const count = async () => {

@@ -31,7 +31,14 @@ export interface Twists {
   /** What grants and receipts are signed with, if not the published key. */
   signWith?: PrivateKey
   /** Whether the owner is asked, and how many polls she takes; `denied` once they are over. */
-  owner?: { polls: number; kind: 'connection' | 'operation' | undefined; interval: number; denied?: boolean }
+  owner?: {
+    polls: number
+    kind: 'connection' | 'operation' | undefined
+    interval: number
+    denied?: boolean
+    /** She reads the reason of an earlier request. */
+    reason_shown?: false
+  }
   /** The tool asks each time: a single-use grant for one operation. */
   perOperation?: boolean
   /**
@@ -243,8 +250,8 @@ function tokenAnswer(state: State, form: URLSearchParams): Reply {
   }
   const { owner } = state.twists
   if (owner && state.polls++ < owner.polls) {
-    const { kind, interval } = owner
-    return { status: 403, body: { error: 'request_submitted', kind, ticket, interval } }
+    const { kind, interval, reason_shown } = owner
+    return { status: 403, body: { error: 'request_submitted', kind, ticket, interval, reason_shown } }
   }
   state.polls = -1 // the next ticket begins another negotiation
   return owner?.denied ? denied('The owner denied this request.') : grantReply(state)

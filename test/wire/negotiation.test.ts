@@ -103,8 +103,10 @@ describe('request_submitted', () => {
       fc.property(
         fc.constantFrom('connection', 'operation'),
         fc.integer({ min: 1, max: 3600 }),
-        (kind, interval) => {
-          const answer = requestSubmitted(kind, 't', interval)
+        fc.boolean(),
+        (kind, interval, reasonShown) => {
+          const answer = requestSubmitted(kind, 't', interval, { reasonShown })
+          expect(answer.reason_shown).toBe(reasonShown ? undefined : false)
           expect(parseRequestSubmitted(sent(answer))).toEqual(answer)
         },
       ),

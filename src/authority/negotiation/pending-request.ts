@@ -39,7 +39,7 @@ import { admitIntroduced, introductionStands } from '../agents/introductions.ts'
 import type { Handle } from '../../wire/identifiers.ts'
 
 type Held =
-  | { kind: 'held'; as: 'connection' | 'operation' }
+  | { kind: 'held'; as: 'connection' | 'operation'; reasonShown: boolean }
   | { kind: 'full'; reason: string }
   | { kind: 'blocked'; what: 'agent' | 'operator' }
   | { kind: 'facts-moved' }
@@ -60,7 +60,7 @@ export async function holdForOwner(authority: Holding, weighed: Weighed): Promis
       : { kind: 'full', reason: full }
   switch (held.kind) {
     case 'held':
-      return { kind: 'waiting', as: held.as }
+      return { kind: 'waiting', as: held.as, reasonShown: held.reasonShown }
     case 'facts-moved':
       return 'facts-moved'
     case 'blocked':
@@ -106,7 +106,7 @@ async function holdLocked(tx: Tx, { awaitingSeconds }: Holding['limits'], weighe
   if (waiting !== undefined) {
     const join = { owner, family: family.family, waiting: waiting.family, ticketHash, awaitingSeconds }
     if (comesToTheSame(waiting, weighed) && (await joinFamily(tx, join)))
-      return { kind: 'held', as: waiting.kind }
+      return { kind: 'held', as: waiting.kind, reasonShown: hasReasonOf(waiting, weighed) }
     // Other scopes, another lifetime or a newly attesting operator: the question that the owner was asked no
     // longer matches, so the new request replaces it.
     if (await endFamily(tx, owner, waiting.family, 'ended'))
@@ -142,7 +142,7 @@ async function holdLocked(tx: Tx, { awaitingSeconds }: Holding['limits'], weighe
     ...item,
   })
   await notify(tx, owner, { family: family.family, mayWait: mayWait(held.consequence) })
-  return { kind: 'held', as: answer.of }
+  return { kind: 'held', as: answer.of, reasonShown: true }
 }
 
 /**
@@ -202,6 +202,12 @@ function comesToTheSame(waiting: WaitingItem, weighed: Weighed): boolean {
     sameSet(waiting.resource_scopes, family.resource_scopes) &&
     sameSet(waiting.held.scopes, scopes)
   )
+}
+
+/** Whether the owner reads of the waiting item what this agreement gives as its reason, or it gives none. */
+function hasReasonOf({ item }: WaitingItem, { agreement }: Weighed): boolean {
+  const reason = reasonOf(agreement.claims)
+  return reason === undefined || item.reason === reason
 }
 
 function sameSet(some: readonly string[], others: readonly string[]): boolean {

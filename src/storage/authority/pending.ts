@@ -66,7 +66,7 @@ export async function countWaiting(
  * `held` belongs to the grant that its agreement leads to; `operator` is the one that it named; `attested`
  * says whether that operator's directory listed the key.
  */
-export type WaitingItem = Held<'kind' | 'attested' | 'template' | 'held'> &
+export type WaitingItem = Held<'kind' | 'attested' | 'template' | 'held' | 'item'> &
   Pick<Selectable<FamiliesTable>, 'family' | 'operator' | 'resource_scopes' | 'ticket_issued_at'>
 
 /** What makes two requests the same one. */
@@ -91,7 +91,7 @@ export async function findWaiting(
   // `held` names the tool as the agent did, so it may contain a NUL. Postgres extracts no member from JSON
   // with a NUL anywhere, and refuses the statement.
   const { rows } = await sql<WaitingItem>`
-    SELECT family, kind, template, operator, attested, resource_scopes, ticket_issued_at, held
+    SELECT family, kind, template, operator, attested, resource_scopes, ticket_issued_at, held, item
     FROM families
     WHERE owner = ${owner} AND state = 'awaiting_owner' AND handle = ${same.handle}
       AND resource_id = ${same.resource_id} AND params_key = ${same.paramsKey}

@@ -70,6 +70,10 @@ export const NEGOTIATING = z.union([
     kind: z.enum(['connection', 'operation']),
     ticket: text,
     interval: z.int().min(0),
+    reason_shown: z
+      .literal(false)
+      .optional()
+      .describe('The request joined one that waits already, and the owner reads the reason of that one.'),
   }),
   z.object({
     error: z.enum(['request_denied', 'authorization_pending', 'access_denied']),

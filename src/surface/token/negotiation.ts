@@ -58,8 +58,11 @@ export interface Refused {
 /** A party's answer to an agreement; its result has been written by then. */
 export type Decision =
   | { kind: 'granted'; body: GrantAnswer }
-  /** It waits for a decision; the next ticket is valid from now on. */
-  | { kind: 'waiting'; as: RequestKind }
+  /**
+   * It waits for a decision; the next ticket is valid from now on. `reasonShown` is false if it joined a
+   * request whose reason is another.
+   */
+  | { kind: 'waiting'; as: RequestKind; reasonShown?: boolean | undefined }
   | { kind: 'refused'; sentence: string; reason?: string | undefined; status?: 429 }
   /** Nothing was written: the terms must be offered again. */
   | { kind: 'terms-changed' }

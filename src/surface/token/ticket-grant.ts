@@ -197,7 +197,7 @@ async function answerTerms<Row extends Negotiation, Governed>(
     case 'granted':
       return { status: 200, body: decision.body }
     case 'waiting':
-      return { status: 403, body: requestSubmitted(decision.as, next.ticket, pauseOf(of)) }
+      return { status: 403, body: requestSubmitted(decision.as, next.ticket, pauseOf(of), decision) }
     case 'refused':
       return denied(decision.sentence, decision)
     case 'terms-changed':
