@@ -11,6 +11,7 @@ import { named } from '../client/names.ts'
 import { conditionForm, RULE_HELP } from '../rules/rule-words.ts'
 import { applyTiers, diffTiers } from './tier-apply.ts'
 import { readTier } from './tier-file.ts'
+import { removeTier } from './tier-remove.ts'
 import { waitingSentence } from './show.ts'
 import { showTier } from './tier-show.ts'
 import { tell, type Action, type Session } from './session.ts'
@@ -43,11 +44,7 @@ export function addPolicyCommands(program: Command, action: Action): void {
     .option('--if-match <template_id>', 'only while this is its version')
     .description('replace its content; its terms get a new version')
     .addHelpText('after', RULE_HELP)
-    .action(
-      action((session, id: string, file: string, options: Match) =>
-        editTier(session, id, { file, ...options }),
-      ),
-    )
+    .action(action(editTier))
   const files = [
     '-f, --file <file>',
     'one tier, or `tiers:` with a list of them, as YAML or JSON; `-` reads standard input',
@@ -67,7 +64,10 @@ export function addPolicyCommands(program: Command, action: Action): void {
     .command('remove')
     .argument('<id>', 'the tier, as `policies` names it; the beginning of its id will do')
     .option('--if-match <template_id>', 'only while this is its version')
-    .description('its resources are denied from now on, and grants under it end')
+    .option('--yes', 'without being asked at a terminal')
+    .description(
+      'its resources are denied from now on, and grants under it end; asks you first at a terminal',
+    )
     .action(action(removeTier))
   tier
     .command('preview')
@@ -100,8 +100,8 @@ async function addTier(session: Session, file: string): Promise<void> {
   told(session, saved, `Added: ${printable(templateOf(saved))} is offered from now on.\n`)
 }
 
-async function editTier(session: Session, given: string, options: Match & { file: string }): Promise<void> {
-  const body = await readTier(options.file)
+async function editTier(session: Session, given: string, file: string, options: Match): Promise<void> {
+  const body = await readTier(file)
   const saved = await ofTier(session, given, path =>
     ask(session, { method: 'PUT', path, body, ...matching(options) }),
   )
@@ -115,14 +115,6 @@ function ofTier<T>({ client }: Session, given: string, act: (path: string) => Pr
     id => act(`/owner/policies/${encodeURIComponent(id)}`),
     async () => (await client.policies()).map(({ id }) => id),
   )
-}
-
-async function removeTier(session: Session, given: string, match: Match): Promise<void> {
-  const gone = await ofTier(session, given, path =>
-    ask(session, { method: 'DELETE', path, ...matching(match) }),
-  )
-  const ungoverned = (gone['ungoverned'] as string[]).map(printable).join(', ')
-  told(session, gone, `Removed. Denied from now on: ${ungoverned === '' ? 'nothing' : ungoverned}.\n`)
 }
 
 async function preview(session: Session, file: string): Promise<void> {

@@ -10,7 +10,7 @@ import type { OwnerClient } from '../../src/owner/client.ts'
 import type { Session } from '../../src/owner/session.ts'
 import { runCommand } from '../../src/terminal/command.ts'
 import type { Json } from '../../src/wire/json.ts'
-import type { Operator } from '../../src/wire/owner-api.ts'
+import type { Operator, Tier } from '../../src/wire/owner-api.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'usher-tier-'))
 afterAll(() => rmSync(directory, { recursive: true }))
@@ -21,18 +21,27 @@ const file = (content: unknown) => {
 }
 
 /** Runs one command against scripted answers; what it asked and what it printed. */
-async function run(args: string[], answers: Json[], json = false) {
+async function run(
+  args: string[],
+  answers: Json[],
+  { json = false, confirm }: { json?: boolean; confirm?: (question: string) => Promise<boolean> } = {},
+) {
   const asked: ApiRequest[] = []
   let printed = ''
   let complained = ''
   const session: Session = {
     client: {
       ask: async request => (asked.push(request), answers.shift()),
+      policies: async () => answers.shift() as unknown as Tier[],
       operators: async function* () {
         yield* answers.shift() as unknown as Operator[]
       },
-    } satisfies Pick<OwnerClient, 'ask' | 'operators'> as OwnerClient,
-    terminal: { out: text => void (printed += text), err: text => void (complained += text) },
+    } satisfies Pick<OwnerClient, 'ask' | 'policies' | 'operators'> as OwnerClient,
+    terminal: {
+      out: text => void (printed += text),
+      err: text => void (complained += text),
+      ...(confirm && { confirm }),
+    },
     json,
   }
   const program = new Command('usher owner')
@@ -61,6 +70,8 @@ const TIER = {
   },
 }
 
+const GONE = { deleted: 'reading', ungoverned: ['alice/notes'] }
+
 describe('usher owner tier', () => {
   it('adds what `policies --json` shows, without the version, which is not hers to say', async () => {
     const { code, asked, printed } = await run(
@@ -75,7 +86,7 @@ describe('usher owner tier', () => {
     expect(printed).not.toContain('\u001b')
   })
 
-  it('edits and removes only the version she names', async () => {
+  it('edits and removes only the version she names, or the one that she was shown', async () => {
     const match = ['--if-match', 'alice/reading/v3']
     const edited = await run(['tier', 'edit', 'reading', file(TIER), ...match], [{ ...TIER, warnings: [] }])
     expect(edited.asked[0]).toMatchObject({
@@ -83,11 +94,40 @@ describe('usher owner tier', () => {
       path: '/owner/policies/reading',
       headers: { 'if-match': '"alice/reading/v3"' },
     })
-    const removed = await run(
-      ['tier', 'remove', 'reading', ...match],
-      [{ deleted: 'reading', ungoverned: ['alice/notes'] }],
-    )
-    expect(removed.printed).toBe('Removed. Denied from now on: alice/notes.\n')
+    const removed = await run(['tier', 'remove', 'reading', ...match], [[TIER], GONE])
+    expect(removed.asked[0]).toMatchObject({
+      method: 'DELETE',
+      path: '/owner/policies/reading',
+      headers: { 'if-match': '"alice/reading/v3"' },
+    })
+    const shown = await run(['tier', 'remove', 'reading'], [[TIER], GONE])
+    expect(shown.asked[0]).toMatchObject({ headers: { 'if-match': '"alice/reading/v3"' } })
+  })
+
+  it('prints with a removal what would bring the tier back, which `tier add` takes', async () => {
+    const { printed } = await run(['tier', 'remove', 'reading'], [[TIER], GONE])
+    const [said, yaml] = printed.split('\n\n')
+    expect(said).toMatch(/^Removed\. Denied from now on: alice\/notes\.\n.*usher owner tier add tier\.yaml/)
+    const { asked } = await run(['tier', 'add', file(yaml!)], [{ ...TIER, warnings: [] }])
+    const { template_id: _version, ...terms } = TIER.terms
+    expect(asked[0]!.body).toEqual({ ...TIER, terms })
+    const json = await run(['tier', 'remove', 'reading'], [[TIER], GONE], { json: true })
+    expect(JSON.parse(json.printed)).toEqual({ ...GONE, tier: { ...TIER, terms } })
+  })
+
+  it('asks before a removal at a terminal, with what is then denied; not a script, and not with --yes', async () => {
+    const questions: string[] = []
+    const answering = (answer: boolean) => async (question: string) => (questions.push(question), answer)
+    const kept = await run(['tier', 'remove', 'reading'], [[TIER]], { confirm: answering(false) })
+    expect(kept).toMatchObject({ code: 1, asked: [], printed: '' })
+    expect(kept.complained).toMatch(/Denied from then on: alice\/notes\.[^]*Nothing was removed\./)
+    const gone = await run(['tier', 'remove', 'reading'], [[TIER], GONE], { confirm: answering(true) })
+    expect(gone.code).toBe(0)
+    expect(questions).toEqual(['Remove the tier reading?', 'Remove the tier reading?'])
+    const unasked = await run(['tier', 'remove', 'reading', '--yes'], [[TIER], GONE], {
+      confirm: answering(false),
+    })
+    expect([unasked.code, questions.length]).toEqual([0, 2])
   })
 
   it('previews page by page, and counts what would have been answered otherwise', async () => {
