@@ -163,6 +163,11 @@ const resourceMembers = {
     .describe(
       'Makes it a plain HTTP API, called below `path`: which tool each method and path is. Left out, it speaks MCP.',
     ),
+  upstream: plainUrl
+    .optional()
+    .describe(
+      'Where the MCP server behind the gateway listens, such as `http://tools:8080/mcp`. The sidecar asks it once at its start, and warns if it does not answer, or answers 404. It passes nothing on to it. Nothing is asked when left out.',
+    ),
   methods: methods
     .optional()
     .describe(

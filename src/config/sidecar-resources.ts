@@ -34,7 +34,7 @@ export function placeFaults({ owners, resources: shared }: WrittenSidecarFile): 
         ? []
         : [`owner ${owner}: give her tools, or resources.`]
     if (resources === undefined) return []
-    return (['tools', 'api', 'methods', 'path', 'name'] as const)
+    return (['tools', 'api', 'methods', 'path', 'name', 'upstream'] as const)
       .filter(member => given[member] !== undefined)
       .map(member => `owner ${owner}: with resources, ${member} belongs into one of them.`)
   })
@@ -72,8 +72,8 @@ export function clientFaults(owned: readonly Pick<OwnedResource, 'owner' | 'clie
 }
 
 /** The members of an owner with one resource about it. */
-function ofOne({ path, api, methods, name }: WrittenOwner): Partial<SidecarResource> {
-  return { path, api, methods, name }
+function ofOne({ path, api, methods, name, upstream }: WrittenOwner): Partial<SidecarResource> {
+  return { path, api, methods, name, upstream }
 }
 
 /** How it proves itself: as its entry says, or as her entry says for all her resources. */
@@ -91,7 +91,10 @@ function proofOf(owner: WrittenOwner, resource: Partial<SidecarResource>) {
 }
 
 /** The rest of the entry, with her name in place of the placeholder. */
-function named({ path, name, api, methods, client_id, tools }: SidecarResource, given: WrittenOwner) {
+function named(
+  { path, name, api, methods, client_id, tools, upstream }: SidecarResource,
+  given: WrittenOwner,
+) {
   const { owner } = given
   const put = (text: string): string => text.replaceAll(OWNER, owner)
   const standard = api === undefined ? '/mcp/{owner}' : '/api/{owner}'
@@ -100,6 +103,7 @@ function named({ path, name, api, methods, client_id, tools }: SidecarResource, 
     name,
     api,
     methods,
+    upstream,
     client_id: client_id === undefined ? given.client_id : put(client_id),
     tools: tools.map(tool =>
       namedTool({ ...tool, ...approvalOf(tool, put), resource_id: put(tool.resource_id) }),

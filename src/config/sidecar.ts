@@ -106,6 +106,8 @@ export interface SidecarOwner {
   api: SidecarOperation[] | undefined
   /** What MCP methods other than `tools/call` need; undefined if none is mapped. */
   methods: SidecarMethods | undefined
+  /** Where the MCP server behind the gateway is; it is only looked at. */
+  upstream?: string | undefined
 }
 
 /** The configuration of `usher sidecar`: the file's values, and the contents of the files it names. */
@@ -315,8 +317,8 @@ function loadNamedFiles(
 }
 
 function loadOwner(given: SidecarFile['owners'][number], publicUrl: string): SidecarOwner {
-  const { client_secret, client_secret_file, register, name, owner, authority, path, tools, api, methods } =
-    given
+  const { client_secret, client_secret_file, register, name, owner, authority, path } = given
+  const { tools, api, methods, upstream } = given
   const secret = client_secret_file === undefined ? client_secret : readOwnerSecret(owner, client_secret_file)
   const credential: PatCredential = secret === undefined ? { kind: 'signature' } : { kind: 'secret', secret }
   return {
@@ -325,6 +327,7 @@ function loadOwner(given: SidecarFile['owners'][number], publicUrl: string): Sid
     tools,
     api,
     methods,
+    upstream,
     path,
     client_id: asClientId(given.client_id ?? publicUrl + path),
     credential,

@@ -13,6 +13,7 @@ import { serveUntilSignalled, startServed, type Served } from '../http/process.t
 import { listen } from '../http/server.ts'
 import { useLibsodium } from '../native/libsodium.ts'
 import { assembleCore } from './assembly.ts'
+import { lookAtUpstreams } from './upstream-look.ts'
 import { watchOwners } from './owners-file.ts'
 import type { CheckDoor } from './doors/check-door.ts'
 import { startCheckServer } from './doors/grpc/check-server.ts'
@@ -108,6 +109,7 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
     const httpAddress = await listenAs('listen.http', http, () => listen(documents, http))
     core.register()
     health.set(true)
+    closers.push(lookAtServers(config, logger))
     const watched = watchOwners({ config, ...options, serve: owners => core.serve(owners), logger })
     closers.push(async () => watched?.stop())
     const { address: checkAddress } = checkServer
@@ -119,6 +121,14 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
     )
     return { checkAddress, httpCheckAddress, httpAddress }
   })
+}
+
+/** Looks at the servers behind the gateway, beside everything else. @returns what gives up looking. */
+function lookAtServers({ owners }: SidecarConfig, logger: Logger): () => Promise<void> {
+  const looking = new AbortController()
+  const onFault = (sentence: string): void => logger.warn(sentence)
+  void lookAtUpstreams(owners, { onFault, signal: looking.signal })
+  return async () => looking.abort()
 }
 
 /** The HTTP door, if it is configured. */

@@ -128,6 +128,12 @@ function rememberingSpent(): (route: Route) => Route {
   }
 }
 
-function reached({ tools: _tools, api: _api, methods: _methods, ...rest }: SidecarOwner): object {
+function reached({
+  tools: _tools,
+  api: _api,
+  methods: _methods,
+  upstream: _upstream,
+  ...rest
+}: SidecarOwner): object {
   return rest
 }
