@@ -59,6 +59,8 @@ export interface Ran extends Block {
 interface Session {
   /** Set for the shell, which knows nothing else of this process but its PATH. */
   environment?: Record<string, string>
+  /** What the blocks say of the reader's own, such as an address, and what stands for it here. */
+  readers?: Record<string, string>
   /** Shell text that is run before the first block. */
   before?: string
   /** Shell text that is run after the last block, and whose output counts as that block's. */
@@ -67,7 +69,7 @@ interface Session {
 }
 
 /** The ports that pages name, as people are told them; each is replaced by a free one. */
-const PRINTED_PORTS = [9100, 9101, 9102, 9191, 9192, 9300, 10000, 8080]
+const PRINTED_PORTS = [9100, 9101, 9102, 9191, 9192, 9300, 10000, 8080, 9400, 9402]
 
 /** Makes `usher` a program of this shell, as an installed package does. `usher dev` is in no bundle. */
 const PROGRAM = `mkdir "$HOME/bin"
@@ -90,10 +92,15 @@ export async function runPage(page: string, session: Session): Promise<Ran[]> {
       const at = PRINTED_PORTS.indexOf(Number(whole))
       return at === -1 ? whole : String(ports[at])
     })
+  const asHere = (text: string): string =>
+    Object.entries(session.readers ?? {}).reduce(
+      (whole, [theirs, ours]) => whole.replaceAll(theirs, ours),
+      text,
+    )
   const blocks = runnableBlocks(page).map(block => ({
     ...block,
     // Nobody is at a terminal here: it stands for the yes that the page has its reader answer.
-    text: substituted(block.text).replaceAll('usher owner approve ', 'usher owner approve --yes '),
+    text: substituted(asHere(block.text)).replaceAll('usher owner approve ', 'usher owner approve --yes '),
     shows: block.shows.map(substituted),
   }))
   const script = [
@@ -113,6 +120,8 @@ export async function runPage(page: string, session: Session): Promise<Ran[]> {
         UMA_AS_LISTEN: `127.0.0.1:${ports[0]}`,
         UMA_AS_OWNER_LISTEN: `127.0.0.1:${ports[1]}`,
         UMA_AS_METRICS_LISTEN: `127.0.0.1:${ports[2]}`,
+        UMA_TALLY_LISTEN: `127.0.0.1:${ports[8]}`,
+        UMA_TALLY_METRICS_LISTEN: `127.0.0.1:${ports[9]}`,
         ...session.environment,
       },
       session.timeoutMs,

@@ -1,7 +1,8 @@
 /**
- * docs/operating.md, docs/policies.md, docs/rotate-keys.md, docs/restore.md, docs/retention.md and
- * docs/sizing.md: every command of these pages, in order, against a real authority, a real sidecar and a
- * Postgres of the same version as the pg_dump and psql of this machine.
+ * docs/running.md, docs/owners.md, docs/cells.md, docs/tally.md, docs/operating.md, docs/policies.md,
+ * docs/rotate-keys.md, docs/restore.md, docs/retention.md and docs/sizing.md: every command of these pages
+ * that is not excused, in order, against a real authority, a real sidecar and a Postgres of the same version
+ * as the pg_dump and psql of this machine.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -87,6 +88,14 @@ INSERT INTO connections (owner, handle, identity, status, generation) VALUES ('a
 EOF
 `
 
+/** The second database of an authority, which runs again with it. */
+const WITH_EAST = `
+psql "$DATABASE_URL" --quiet -c 'CREATE DATABASE east'
+export UMA_AS_CELLS=east=postgres://usher@127.0.0.1:9300/east
+usher migrate > /dev/null
+restart authority
+`
+
 /** What a page says that is not printed, by the line of its block. */
 function untold(ran: Ran[]): object[] {
   return ran.flatMap(({ line, shows, printed }) =>
@@ -127,6 +136,111 @@ describeWith(postgres(), 'the commands of the pages for operators', bin => {
       expect(ran[0]!.printed).toMatch(/^CEF:0\|usher\|usher authority\|[^|]+\|revoked\|revoked\|5\|rt=\d+ /m)
     },
   )
+
+  test(
+    'docs/running.md starts an authority of its own files, and an owner enrols with the printed code',
+    { timeout: TIMEOUT_MS },
+    async () => {
+      const ran = await runPage('docs/running.md', {
+        before: `${running(bin)}
+stop authority
+psql "$DATABASE_URL" --quiet -c 'CREATE DATABASE usher'
+mkdir etc
+sed '/device_keys/d; s,alice-secret,etc/alice-secret,' provision.yaml > etc/provision.yaml
+cp alice-secret etc/alice-secret
+export UMA_OWNER_KEY=laptop-key.json
+`,
+        readers: {
+          '/etc/usher/': 'etc/',
+          'https://as.example.com': 'http://127.0.0.1:9100',
+          'postgres://usher:…@db/usher': 'postgres://usher@127.0.0.1:9300/usher',
+          'usher authority  ': 'usher authority >> page.log 2>&1 & answers http://127.0.0.1:9100/health ',
+          'usher authority owner enrol alice  ': 'code=$(usher authority owner enrol alice) ',
+          'enrol_…': '"$code"',
+        },
+        after: 'usher owner keys; usher owner policies',
+        timeoutMs: TIMEOUT_MS,
+      })
+      expect(ran).toHaveLength(2)
+      expect(ran[1]!.printed).toContain('laptop')
+      expect(ran[1]!.printed).toContain('reading')
+    },
+  )
+
+  test(
+    'docs/owners.md adds, moves and removes an owner, ends a recovery, and tells an owner at a webhook',
+    { timeout: TIMEOUT_MS },
+    async () => {
+      const ran = await runPage('docs/owners.md', {
+        before: `${running(bin)}
+usher keys new-notification of-this-authority.json > /dev/null
+export UMA_AS_RECOVERY_DELAY=1h UMA_AS_NOTIFICATION_KEY_FILE=of-this-authority.json
+${WITH_EAST}
+mkdir archives
+usher authority owner enrol alice --recover > /dev/null
+node -e 'require("http").createServer((q, s) => q.resume().on("end", () => s.writeHead(204).end())).listen(8080, "127.0.0.1")' &
+`,
+        readers: {
+          '/var/lib/usher/archives': 'archives',
+          'https://relay.example.com/hook': 'http://127.0.0.1:8080/hook',
+          '<id>': '"$(usher owner notifications list | grep -o "sub_....")"',
+        },
+        after: 'ls archives; ls notification.json; usher owner recovery',
+        timeoutMs: TIMEOUT_MS,
+      })
+      const printed = ran.map(one => one.printed).join('')
+      expect(printed).toMatch(/bea is in east now/)
+      expect(printed).toMatch(/bea is removed .*never given again/)
+      expect(printed).toContain('notification.json')
+      expect(printed).toContain('sub_')
+      expect(ran).toHaveLength(4)
+    },
+  )
+
+  test('docs/cells.md moves an owner to another database', { timeout: TIMEOUT_MS }, async () => {
+    const ran = await runPage('docs/cells.md', {
+      before: `${running(bin)}
+psql "$DATABASE_URL" --quiet -c 'CREATE DATABASE east' -c 'CREATE DATABASE west'
+export UMA_AS_CELLS
+`,
+      readers: {
+        'postgres://usher:secret@east.internal/usher': 'postgres://usher@127.0.0.1:9300/east',
+        'postgres://usher:secret@west.internal/usher': 'postgres://usher@127.0.0.1:9300/west',
+        // The page says to migrate and to replace the replicas in between.
+        'usher authority owner move': 'usher migrate; restart authority; usher authority owner move',
+      },
+      after: 'usher authority owner list; usher owner connections',
+      timeoutMs: TIMEOUT_MS,
+    })
+    expect(ran).toHaveLength(2)
+    expect(ran[1]!.printed).toMatch(/alice is in east now \(\d+ rows\)/)
+    expect(ran[1]!.printed).toContain('jkt:known')
+  })
+
+  test('docs/tally.md starts a tally with the file of the page', { timeout: TIMEOUT_MS }, async () => {
+    const [, file] = /```yaml\n(# tally\.yaml[^]*?)```/.exec(
+      readFileSync(join(ROOT, 'docs/tally.md'), 'utf8'),
+    )!
+    const ran = await runPage('docs/tally.md', {
+      before: `${running(bin)}
+psql "$DATABASE_URL" --quiet -c 'CREATE DATABASE tally'
+mkdir etc
+cp alice-secret etc/family-tools-secret
+cat > etc/tally.yaml <<'EOF'
+${file!.replaceAll('/etc/usher/', 'etc/')}EOF
+`,
+      readers: {
+        '/etc/usher/': 'etc/',
+        'https://tally.example.com': 'http://127.0.0.1:9400',
+        'postgres://usher:…@db/tally': 'postgres://usher@127.0.0.1:9300/tally',
+        'usher tally  ': 'usher tally >> tally.log 2>&1 & answers http://127.0.0.1:9400/health ',
+      },
+      after: 'curl -s http://127.0.0.1:9400/mandate/family-1',
+      timeoutMs: TIMEOUT_MS,
+    })
+    expect(ran).toHaveLength(1)
+    expect(ran[0]!.printed).toMatch(/"kind":"all"/)
+  })
 
   test(
     'docs/rotate-keys.md replaces the keys of an authority, a client secret and a device key',
