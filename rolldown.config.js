@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from 'node:fs'
 
 /**
  * The command line as a few files in place of a thousand modules, which a process would look for one by one
- * whenever it starts. Made from the sources; `npm run build` puts it beside the modules that `usher/agent`
- * and `usher/embedded` are.
+ * whenever it starts. Made from the sources; `npm run build` puts it beside the modules that
+ * `@usher-authz/usher/agent` and `@usher-authz/usher/embedded` are.
  *
  * Two folders deep, as the sources are, so that `proto` and `migrations` are found alike. Not minified: a
  * stack tells functions and lines. A process keeps the text of what it loaded, so what it never reads is left

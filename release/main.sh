@@ -38,8 +38,10 @@ out=$PWD/.cache/release/$version
 rm -rf "$out" && mkdir -p "$out"
 npm run build --silent > /dev/null
 npm pack --silent --ignore-scripts --pack-destination "$out" > /dev/null
+# npm puts the scope into the name of the file.
+mv "$out/usher-authz-usher-$version.tgz" "$out/usher-$version.tgz"
 npm sbom --omit dev --package-lock-only --sbom-format cyclonedx > "$out/usher-$version.cdx.json"
-# Helm names it as npm names the package.
+# Helm's name for it is the one that the package has here.
 .cache/chart/helm package charts/usher --destination "$out/chart" > /dev/null
 mv "$out/chart/usher-$version.tgz" "$out/usher-chart-$version.tgz" && rmdir "$out/chart"
 

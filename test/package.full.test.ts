@@ -1,7 +1,7 @@
 /**
  * The package as somebody installs it: packed, unpacked in a place without the rest of this repository, with
  * the dependencies that it names and no others. contract, "What the service does": `usher` the command,
- * `usher/agent` and `usher/embedded` the libraries.
+ * `@usher-authz/usher/agent` and `@usher-authz/usher/embedded` the libraries.
  */
 import { execFile, spawn, type ChildProcess } from 'node:child_process'
 import {
@@ -61,7 +61,8 @@ async function must(command: string[], cwd: string, environment?: Record<string,
   return ended.out
 }
 
-const installed = (...path: string[]): string => join(folder, 'node_modules', 'usher', ...path)
+const installed = (...path: string[]): string =>
+  join(folder, 'node_modules', '@usher-authz', 'usher', ...path)
 const usher = (...args: string[]): Promise<Ended> =>
   run([process.execPath, installed(manifest.bin.usher), ...args], folder)
 const put = (file: string, text: string): void => writeFileSync(join(folder, file), text, { mode: 0o600 })
@@ -198,7 +199,7 @@ describe('The packed package', () => {
   })
 
   test('has an agent library under 200 kB, all that it loads included', async () => {
-    put('agent.js', "export { createAgent } from 'usher/agent'\n")
+    put('agent.js', "export { createAgent } from '@usher-authz/usher/agent'\n")
     const { output } = await build({
       cwd: folder,
       input: 'agent.js',
@@ -268,8 +269,8 @@ async function statusOf(url: string): Promise<number | undefined> {
 const CONSUMER = `
 import { createServer } from 'node:http'
 import Fastify from 'fastify'
-import { createAgent, AgentError, memoryStore, type Agent, type CallResult } from 'usher/agent'
-import { ConfigFault, embed, type Caller, type EnforcementPoint } from 'usher/embedded'
+import { createAgent, AgentError, memoryStore, type Agent, type CallResult } from '@usher-authz/usher/agent'
+import { ConfigFault, embed, type Caller, type EnforcementPoint } from '@usher-authz/usher/embedded'
 
 export async function serve(): Promise<EnforcementPoint> {
   const point = await embed('usher.yaml', { environment: {} })
@@ -305,8 +306,8 @@ export const isOurs = (error: unknown): boolean => error instanceof AgentError |
 const APPLICATION = `
 import { readFileSync, writeFileSync } from 'node:fs'
 import Fastify from 'fastify'
-import { createAgent } from 'usher/agent'
-import { embed } from 'usher/embedded'
+import { createAgent } from '@usher-authz/usher/agent'
+import { embed } from '@usher-authz/usher/embedded'
 
 const point = await embed(JSON.parse(readFileSync('settings.json', 'utf8')))
 const application = Fastify()

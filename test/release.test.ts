@@ -19,7 +19,7 @@ const manifest = JSON.parse(textOf('package.json')) as Record<string, unknown> &
 test('the package can be published, with provenance, and says what it needs', () => {
   expect(manifest).not.toHaveProperty('private')
   expect(manifest).toMatchObject({
-    name: 'usher',
+    name: '@usher-authz/usher',
     license: 'Apache-2.0',
     publishConfig: { access: 'public', provenance: true },
     engines: { node: expect.stringMatching(/^>=\d/) },

@@ -6,7 +6,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { AgentError, createAgent, fileStore, type AgentOptions } from 'usher/agent'
+import { AgentError, createAgent, fileStore, type AgentOptions } from '@usher-authz/usher/agent'
 
 const [resource, tool] = process.argv.slice(2)
 if (resource === undefined || tool === undefined) throw new Error('Give the resource and the tool.')

@@ -54,7 +54,7 @@ export const SIDECAR_SETTINGS = defineSettings({
     }),
     mode: defaulted('ENFORCEMENT_MODE', choice(['gateway', 'embedded']), 'gateway', {
       description:
-        'The place where calls are enforced: `gateway`, by this process; `embedded`, by the resource itself (`usher/embedded`, which refuses to start under `gateway`, as this process does under `embedded`).',
+        'The place where calls are enforced: `gateway`, by this process; `embedded`, by the resource itself (`@usher-authz/usher/embedded`, which refuses to start under `gateway`, as this process does under `embedded`).',
     }),
     requireContentDigest: defaulted('UMA_PEP_REQUIRE_CONTENT_DIGEST', toggle, 'false', {
       description: 'The same as `require_content_digest: true` in the file; either suffices.',
@@ -76,7 +76,7 @@ export const SIDECAR_SETTINGS = defineSettings({
  * The same for an enforcement point inside a resource, which may be given its configuration by the resource.
  */
 export const EMBEDDED_SETTINGS = defineSettings({
-  title: 'usher/embedded',
+  title: '@usher-authz/usher/embedded',
   settings: {
     ...SIDECAR_SETTINGS.settings,
     configFile: optional('UMA_PEP_CONFIG', filePath, {
@@ -143,7 +143,7 @@ export function loadSidecarFile(
 ): SidecarConfig {
   if (values.mode !== 'gateway') {
     throw new ConfigFault([
-      'ENFORCEMENT_MODE: with `embedded` the resource itself enforces, by importing usher/embedded, and no sidecar runs.',
+      'ENFORCEMENT_MODE: with `embedded` the resource itself enforces, by importing @usher-authz/usher/embedded, and no sidecar runs.',
     ])
   }
   const judged = judgeFile(readYamlFile('UMA_PEP_CONFIG', values.configFile, bytes), values, gatewayFaults)

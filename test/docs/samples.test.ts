@@ -7,7 +7,7 @@ import { repositoryFiles } from '../support/repository.ts'
 
 /** What the reader has already: declared before a sample that uses it and does not make it. */
 const GIVEN: Readonly<Record<string, string>> = {
-  key: "declare const key: import('usher/agent').AgentOptions['key']",
+  key: "declare const key: import('@usher-authz/usher/agent').AgentOptions['key']",
   resource: 'declare const resource: string',
   accessToken: 'declare const accessToken: string',
   message: 'declare const message: ReturnType<typeof JSON.parse>',
@@ -28,8 +28,8 @@ const OPTIONS: ts.CompilerOptions = {
   lib: ['lib.es2024.d.ts'],
   types: ['node'],
   paths: {
-    'usher/agent': [resolve('src/agent/index.ts')],
-    'usher/embedded': [resolve('src/enforcement/doors/embedded/index.ts')],
+    '@usher-authz/usher/agent': [resolve('src/agent/index.ts')],
+    '@usher-authz/usher/embedded': [resolve('src/enforcement/doors/embedded/index.ts')],
   },
 }
 

@@ -108,7 +108,7 @@ describeWith(python('mcp'), 'The agent in Python, where nobody says yes or no', 
 
 describe('The client of the official SDK of TypeScript, over the agent library', () => {
   const stand = useBridges({ stack: { authorityEnvironment: { UMA_AS_POLL_SECONDS: '1' } } })
-  /** As somebody has it who installed both packages; `usher/agent` is the sources of this tree. */
+  /** As somebody has it who installed both packages; ours is the sources of this tree. */
   let project: string
   beforeAll(async () => {
     project = await mkdtemp(join(tmpdir(), 'usher-example-'))
@@ -116,12 +116,12 @@ describe('The client of the official SDK of TypeScript, over the agent library',
     await writeFile(join(project, 'package.json'), JSON.stringify({ type: 'module' }))
     const library = join(project, 'usher')
     await mkdir(library)
-    await mkdir(join(project, 'node_modules'))
-    const manifest = { name: 'usher', type: 'module', exports: { './agent': './agent.ts' } }
+    await mkdir(join(project, 'node_modules', '@usher-authz'), { recursive: true })
+    const manifest = { name: '@usher-authz/usher', type: 'module', exports: { './agent': './agent.ts' } }
     await writeFile(join(library, 'package.json'), JSON.stringify(manifest))
     const source = JSON.stringify(join(ROOT, 'src', 'agent', 'index.ts'))
     await writeFile(join(library, 'agent.ts'), `export * from ${source}\n`)
-    await symlink(library, join(project, 'node_modules', 'usher'))
+    await symlink(library, join(project, 'node_modules', '@usher-authz', 'usher'))
     const sdk = join('node_modules', '@modelcontextprotocol')
     await symlink(join(ROOT, sdk), join(project, sdk))
   })

@@ -29,7 +29,10 @@ beforeAll(async () => {
   put('resource-keys.json', JSON.stringify({ keys: [generatePrivateJwk()] }))
   put('usher.yaml', block('yaml').replace('http://127.0.0.1:9100', authority.issuer))
   const entry = join(ROOT, 'src', 'enforcement', 'doors', 'embedded', 'index.ts')
-  put('server.mts', block('ts').replace("'usher/embedded'", `'${entry}'`).replace('8080', `${port}`))
+  put(
+    'server.mts',
+    block('ts').replace("'@usher-authz/usher/embedded'", `'${entry}'`).replace('8080', `${port}`),
+  )
   child = spawn(process.execPath, ['server.mts'], {
     cwd: folder,
     env: { PATH: process.env['PATH'], UMA_DEV_LOOPBACK: 'true' },
@@ -76,7 +79,7 @@ test('its commands run as they are printed, in a folder that has nothing else', 
     before: `cd ~
 ln -s ${join(ROOT, 'node_modules')} node_modules
 cat > server.mts <<'END'
-${block('ts').replace("'usher/embedded'", `'${entry}'`)}
+${block('ts').replace("'@usher-authz/usher/embedded'", `'${entry}'`)}
 END
 cat > usher.yaml <<'END'
 ${block('yaml')}
