@@ -44,6 +44,17 @@ export const METRICS = z.strictObject({
     .strictObject({
       enabled: flag(false).describe('Have ServiceMonitors of the Prometheus operator.'),
       interval: z.string().default('30s').describe('How often they are read.'),
+      scrapeTimeout: z
+        .string()
+        .regex(/^(\d+(ms|[smh]))?$/)
+        .default('')
+        .describe(
+          'How long reading may take, such as 10s; no longer than `interval`. Empty: as Prometheus has it.',
+        ),
+      relabelings: anyList
+        .default([])
+        .describe('Changes of the labels of targets, as the Prometheus operator writes them.'),
+      metricRelabelings: anyList.default([]).describe('The same of the labels of what was read.'),
       labels: textMap.default({}).describe('Labels by which your Prometheus finds them.'),
     })
     .prefault({})
@@ -65,9 +76,12 @@ export const METRICS = z.strictObject({
     .describe('Dashboard.'),
 })
 
+const hostName = z.string().regex(/^(\*\.)?[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/)
+
 const gatewayRoute = z.strictObject({
   enabled: flag(false).describe('Have an HTTPRoute (Gateway API).'),
   parentRefs: anyList.default([]).describe('Gateways that it hangs on.'),
+  extraHostnames: z.array(hostName).default([]).describe('Further host names that it serves.'),
   annotations: textMap.default({}).describe('Its annotations.'),
 })
 
@@ -75,6 +89,13 @@ const ingress = z.strictObject({
   enabled: flag(false).describe('Have an Ingress.'),
   className: z.string().default('').describe('Its class.'),
   tlsSecret: objectName.describe('Secret with the certificate of the host.'),
+  extraHosts: z
+    .array(z.strictObject({ host: hostName, tlsSecret: objectName }))
+    .default([])
+    .describe('Further hosts that it serves, each with the Secret of its certificate (`tlsSecret`) or none.'),
+  exactPaths: flag(true).describe(
+    'Have paths matched exactly if nothing is below them. `false`: every path is a prefix, for controllers that know no others (OpenShift).',
+  ),
   annotations: textMap.default({}).describe('Its annotations.'),
 })
 

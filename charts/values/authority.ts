@@ -14,12 +14,12 @@ import {
   migration,
   mountedSecrets,
   objectName,
-  podValues,
   provisioningFile,
   realmSecret,
   secretKey,
   variables,
 } from './pieces.ts'
+import { podValues } from './pods.ts'
 
 /** Set by the chart, from values of other names. */
 const OWN = [
@@ -80,6 +80,7 @@ export const AUTHORITY = z.strictObject({
   migration: migration('each authority', 'usher-database-ddl'),
   ...podValues({
     replicas: 2,
+    service: 'the public port (9100)',
     resources: { requests: { cpu: '100m', memory: '192Mi' }, limits: { memory: '512Mi' } },
   }),
 })

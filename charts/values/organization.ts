@@ -14,12 +14,12 @@ import {
   listenerCertificate,
   migration,
   mountedSecrets,
-  podValues,
   provisioningFile,
   realmSecret,
   secretKey,
   variables,
 } from './pieces.ts'
+import { podValues } from './pods.ts'
 
 /** Set by the chart, from values of other names. */
 const OWN = [
@@ -77,6 +77,7 @@ export const ORGANIZATION = z.strictObject({
   migration: migration('each of its pods', 'usher-organization-database-ddl'),
   ...podValues({
     replicas: 2,
+    service: 'the public port (9300)',
     resources: { requests: { cpu: '100m', memory: '160Mi' }, limits: { memory: '384Mi' } },
   }),
 })

@@ -4,17 +4,7 @@ import type { JsonSchema } from '../../src/config/settings.ts'
 import { TRACING_SETTINGS } from '../../src/config/tracing.ts'
 import { ENVOY_GATEWAY, EXPOSE, ISTIO, METRICS, NETWORK_POLICY, TEST } from './around.ts'
 import { AUTHORITY } from './authority.ts'
-import {
-  anyMap,
-  dataKey,
-  flag,
-  givenName,
-  labelMap,
-  objectName,
-  textMap,
-  variables,
-  whole,
-} from './pieces.ts'
+import { dataKey, flag, givenName, labelMap, objectName, textMap, variables, whole } from './pieces.ts'
 import { ORGANIZATION } from './organization.ts'
 import { SIDECAR } from './sidecar.ts'
 import { TALLY } from './tally.ts'
@@ -67,6 +57,33 @@ const SERVICE_ACCOUNT = z.strictObject({
   annotations: textMap.default({}).describe('Its annotations.'),
 })
 
+/** Kinds that hold secrets, or other objects that may. */
+const SECRET_KINDS = ['Secret', 'SecretList', 'List']
+
+const extraObject = z.looseObject({
+  apiVersion: z.string().min(1),
+  kind: z
+    .string()
+    .min(1)
+    .meta({ not: { enum: SECRET_KINDS } }),
+  metadata: z.looseObject({ name: z.string().min(1) }),
+})
+
+/** Open, since charts around this one put values of their own there. */
+const GLOBAL = z.looseObject({
+  imageRegistry: z
+    .string()
+    .regex(/^([\w.-]+(:\d+)?(\/[^\s/]+)*)?$/)
+    .default('')
+    .describe(
+      'Registry, and perhaps a path in it, that takes the place of the registry of `image.repository`, or stands before it if that names none. Empty: `image.repository` counts.',
+    ),
+  imagePullSecrets: z
+    .array(z.union([givenName, z.looseObject({ name: givenName })]))
+    .default([])
+    .describe('Credentials of registries, each by its name or as `name: …`, besides `image.pullSecrets`.'),
+})
+
 /** Every value of the chart with its default. */
 export const VALUES = z.strictObject({
   nameOverride: objectName.describe('Replaces `usher` in names. Labels keep the name of the chart.'),
@@ -105,7 +122,15 @@ export const VALUES = z.strictObject({
   envoyGateway: ENVOY_GATEWAY.prefault({}).describe('Envoy Gateway asks the sidecar (docs/attaching.md).'),
   metrics: METRICS.prefault({}).describe('Prometheus and Grafana.'),
   test: TEST.prefault({}).describe('`helm test` walks one challenge.'),
-  global: anyMap.default({}).describe('Values that Helm shares between charts; none is read.'),
+  extraObjects: z
+    .array(extraObject)
+    .default([])
+    .describe(
+      'Further objects that are installed with the release, as they are: nothing in them is a template. No Secret may be among them, because values are kept where others read them.',
+    ),
+  global: GLOBAL.prefault({}).describe(
+    'Values that Helm shares between charts. Others than these are not read.',
+  ),
 })
 
 type Condition = JsonSchema
@@ -123,7 +148,15 @@ const all = (...conditions: Condition[]): Condition => ({ allOf: conditions })
 const either = (...conditions: Condition[]): Condition => ({ anyOf: conditions })
 const rule = (when: Condition, then: Condition): Condition => ({ if: when, then })
 
-const asService = all(is('sidecar.enabled', true), is('sidecar.mode', 'service'))
+const ownPods = all(is('sidecar.enabled', true), at('sidecar.mode', { enum: ['service', 'daemonset'] }))
+const none = { maxItems: 0 }
+/** The patch for the gateway is a ConfigMap: a variable of such a name must come by `valueFrom`. */
+const fromSecrets = {
+  items: {
+    if: { properties: { name: { pattern: 'SECRET|PASSWORD|TOKEN|CREDENTIAL|HEADERS|KEY$' } } },
+    then: { properties: { value: false } },
+  },
+}
 const certificates = ['authority.tls', 'tally.tls', 'organization.tls', 'sidecar.tls', 'sidecar.documentsTls']
 const routes = ['authority', 'ownerApi', 'documents'].map(name => `expose.${name}`)
 
@@ -180,14 +213,14 @@ export const RULES: Condition[] = [
   rule(given('sidecar.existingConfig.existingSecret'), at('sidecar.config', { maxProperties: 0 })),
   // Anybody who reaches the check port can spend grants.
   rule(
-    asService,
+    ownPods,
     either(
       is('sidecar.trustedNetwork', true),
       given('sidecar.tls.existingSecret'),
       is('sidecar.tls.certManager.enabled', true),
     ),
   ),
-  rule(all(asService, is('networkPolicy.enabled', true)), at('networkPolicy.gateways', { minItems: 1 })),
+  rule(all(ownPods, is('networkPolicy.enabled', true)), at('networkPolicy.gateways', { minItems: 1 })),
   rule(
     all(
       either(is('expose.ownerApi.gatewayApi.enabled', true), is('expose.ownerApi.ingress.enabled', true)),
@@ -204,8 +237,25 @@ export const RULES: Condition[] = [
   ...routes.map(path =>
     rule(is(`${path}.gatewayApi.enabled`, true), at(`${path}.gatewayApi.parentRefs`, { minItems: 1 })),
   ),
-  ...['istio', 'envoyGateway'].map(name => rule(is(`${name}.enabled`, true), asService)),
+  ...['istio', 'envoyGateway'].map(name => rule(is(`${name}.enabled`, true), ownPods)),
   rule(is('envoyGateway.enabled', true), at('envoyGateway.routes', { minItems: 1 })),
+  ...['authority', 'sidecar', 'tally', 'organization'].map(of =>
+    rule(
+      is(`${of}.autoscaling.enabled`, true),
+      either(
+        at(`${of}.autoscaling.targetCpuPercent`, { minimum: 1 }),
+        at(`${of}.autoscaling.targetMemoryPercent`, { minimum: 1 }),
+      ),
+    ),
+  ),
+  // A DaemonSet has as many pods as there are nodes.
+  rule(is('sidecar.mode', 'daemonset'), is('sidecar.autoscaling.enabled', false)),
+  // The pod is the gateway's, to which the patch adds the sidecar alone.
+  rule(is('sidecar.mode', 'container'), {
+    properties: {
+      sidecar: { properties: { initContainers: none, extraContainers: none, extraEnv: fromSecrets } },
+    },
+  }),
 ]
 
 /** values.schema.json: closed to what it does not name. */
@@ -228,6 +278,9 @@ const PRINTED: ReadonlySet<string> = new Set([
   'repository',
 ])
 
+/** Groups without a default, which the templates do not miss if all their members are commented out. */
+const SPARED: ReadonlySet<string> = new Set(['startupProbe', 'readinessProbe', 'livenessProbe'])
+
 /**
  * The schema, which wants every default there that the templates look into or print. By `null`, as a block of
  * which all members are commented out has it, Helm takes a default away.
@@ -236,7 +289,7 @@ function withDefaults(node: JsonSchema): JsonSchema {
   const properties = Object.entries((node['properties'] ?? {}) as Record<string, JsonSchema>)
   if (properties.length === 0 || !isOurs(node)) return node
   const wanted = properties
-    .filter(([name, inner]) => PRINTED.has(name) || isOurs(inner))
+    .filter(([name, inner]) => PRINTED.has(name) || (isOurs(inner) && !SPARED.has(name)))
     .map(([name]) => name)
   const inside = properties.map(([name, inner]) => [name, withDefaults(inner)])
   return { ...node, properties: Object.fromEntries(inside) as JsonSchema, required: wanted }

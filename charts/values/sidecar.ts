@@ -12,11 +12,11 @@ import {
   flag,
   mountedSecrets,
   objectName,
-  podValues,
   secretKey,
   usherFile,
   variables,
 } from './pieces.ts'
+import { podValues } from './pods.ts'
 
 /** Written by the chart, which knows where it mounts and what it opens. */
 const OWN_MEMBERS = {
@@ -48,10 +48,10 @@ const tls = certificate('the certificate of the check port')
 export const SIDECAR = z.strictObject({
   enabled: flag(false).describe('Run the enforcement point.'),
   mode: z
-    .enum(['service', 'container'])
+    .enum(['service', 'daemonset', 'container'])
     .default('service')
     .describe(
-      '`service`: pods of its own behind a headless Service. `container`: only its files, and a patch that puts it into the pod of a gateway.',
+      '`service`: pods of its own behind a headless Service. `daemonset`: one pod on each node, behind a Service that leads each gateway to the pod of its own node and to no other (`internalTrafficPolicy: Local`). `container`: only its files, and a patch that puts it into the pod of a gateway.',
     ),
   config: usherFile(
     SIDECAR_FILE.omit(OWN_MEMBERS),
@@ -65,7 +65,9 @@ export const SIDECAR = z.strictObject({
   clientSecrets: mountedSecrets(CLIENT_SECRETS, 'Secrets for `client_secret_file` of its owners.'),
   tls: tls
     .prefault({})
-    .describe('Mutual TLS of the check ports. This, or `trustedNetwork`, is needed for `mode: service`.'),
+    .describe(
+      'Mutual TLS of the check ports. This, or `trustedNetwork`, is needed unless `mode` is `container`.',
+    ),
   trustedNetwork: flag(false).describe(
     'Says that nobody but the gateway can reach the check ports, because the network keeps others out: anybody who reaches them can spend grants. A NetworkPolicy does that only if the cluster enforces it.',
   ),
@@ -90,6 +92,7 @@ export const SIDECAR = z.strictObject({
   ),
   ...podValues({
     replicas: 2,
+    service: 'the public documents (9192)',
     resources: { requests: { cpu: '100m', memory: '128Mi' }, limits: { memory: '256Mi' } },
   }),
 })

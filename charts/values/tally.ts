@@ -11,11 +11,11 @@ import {
   httpsUrl,
   listenerCertificate,
   mountedSecrets,
-  podValues,
   provisioningFile,
   secretKey,
   variables,
 } from './pieces.ts'
+import { podValues } from './pods.ts'
 
 /** Set by the chart, from values of other names. */
 const OWN = [
@@ -55,6 +55,7 @@ export const TALLY = z.strictObject({
   settings: variables(TALLY_SETTINGS.settings, OWN),
   ...podValues({
     replicas: 2,
+    service: 'the public port (9400)',
     resources: { requests: { cpu: '100m', memory: '160Mi' }, limits: { memory: '384Mi' } },
   }),
 })

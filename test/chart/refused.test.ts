@@ -9,7 +9,56 @@ import { describeWith } from '../support/requirement.ts'
 import { CHART, helm, over, tools, valueSet, VALUE_SETS, type Values } from './render.ts'
 
 /** What the refusal must name, if not the place, is the last. */
+const BESIDE = { name: 'x', image: 'registry.example.com/x:1' }
 type Row = [what: string, set: string, place: string, value: Values[string], named?: string]
+const ADDITIONS: Row[] = [
+  ['a volume without a name', 'default', '/authority/extraVolumes', [{ emptyDir: {} }], "'name'"],
+  ['volumes that are no list', 'tally', '/tally/extraVolumes', { name: 'x' }],
+  ['a mount without its path', 'default', '/authority/extraVolumeMounts', [{ name: 'x' }], "'mountPath'"],
+  ['a container without an image', 'sidecar', '/sidecar/extraContainers', [{ name: 'x' }], "'image'"],
+  ['a container that is a text', 'organization', '/organization/initContainers', ['vault-agent']],
+  ['a source of variables that is a text', 'default', '/authority/envFrom', ['proxy-settings']],
+  ['a Service of a type that leads nowhere', 'default', '/authority/service/type', 'ExternalName'],
+  ['an annotation of a Deployment that is a number', 'tally', '/tally/annotations', { a: 1 }],
+  ['an annotation that is a number', 'default', '/authority/service/annotations', { a: 1 }],
+  ['memory as a quantity', 'default', '/authority/autoscaling/targetMemoryPercent', '80%'],
+  [
+    'a HorizontalPodAutoscaler that follows nothing',
+    'ha',
+    '/authority/autoscaling/targetCpuPercent',
+    0,
+    '/authority/autoscaling/targetMemoryPercent',
+  ],
+  ['a part of pods that is no part', 'default', '/authority/podDisruptionBudget/maxUnavailable', 'one'],
+  ['a time of a probe as a text', 'default', '/authority/livenessProbe/periodSeconds', '10s'],
+  ['another path of a probe', 'default', '/authority/livenessProbe/httpGet', { path: '/' }, 'httpGet'],
+  ['a host that is an address', 'ha', '/expose/authority/ingress/extraHosts', [{ host: 'https://a.b' }]],
+  ['a host that is no object', 'ha', '/expose/authority/ingress/extraHosts', ['as.example.org']],
+  ['a host name with a path', 'ha', '/expose/authority/gatewayApi/extraHostnames', ['a.example/b']],
+  ['a time to read metrics without a unit', 'ha', '/metrics/serviceMonitor/scrapeTimeout', '10'],
+  ['relabelings that are no list', 'ha', '/metrics/serviceMonitor/relabelings', { a: 1 }],
+  ['a registry that is a number', 'default', '/global/imageRegistry', 5000],
+  ['a registry with a scheme', 'default', '/global/imageRegistry', 'https://mirror.internal'],
+  ['credentials of registries that are one text', 'default', '/global/imagePullSecrets', 'company'],
+  ...['Secret', 'SecretList', 'List'].map((kind): Row => [
+    `a ${kind} among the further objects`,
+    'default',
+    '/extraObjects',
+    [{ apiVersion: 'v1', kind, metadata: { name: 'x' }, stringData: { password: 'hush' } }],
+    '/extraObjects/0/kind',
+  ]),
+  ['a further object without a name', 'default', '/extraObjects', [{ apiVersion: 'v1', kind: 'Pod' }]],
+  ['a DaemonSet that is scaled', 'daemonset', '/sidecar/autoscaling/enabled', true],
+  ['a container beside a gateway that is not ours', 'gateway-pod', '/sidecar/extraContainers', [BESIDE]],
+  ['a container before a gateway that is not ours', 'gateway-pod', '/sidecar/initContainers', [BESIDE]],
+  [
+    'a secret variable that would stand in the ConfigMap with the patch',
+    'gateway-pod',
+    '/sidecar/extraEnv',
+    [{ name: 'OTEL_EXPORTER_OTLP_HEADERS', value: 'authorization=hush' }],
+    '/sidecar/extraEnv/0/value',
+  ],
+]
 const ROWS: Row[] = [
   [
     'a common label by which pods are found',
@@ -212,7 +261,8 @@ const ROWS: Row[] = [
   ['Envoy Gateway without a route', 'envoy-gateway', '/envoyGateway/routes', []],
   ['Istio without a sidecar to ask', 'default', '/istio/enabled', true, '/sidecar/enabled'],
   ['Istio for a sidecar in the pod', 'gateway-pod', '/istio/enabled', true, '/sidecar/mode'],
-  ['a mode that there is not', 'sidecar', '/sidecar/mode', 'daemonset'],
+  ['a mode that there is not', 'sidecar', '/sidecar/mode', 'statefulset'],
+  ...ADDITIONS,
 ]
 const FAULTS = ROWS.map(([what, set, place, value, named = place]): [string, string, Values, string] => {
   const changes = place
@@ -237,6 +287,12 @@ function refusalsOf(values: Values): string {
     .map(one => `${one.instancePath} ${one.message} ${JSON.stringify(one.params)}`)
     .join('\n')
 }
+
+test('a variable of a secret name may stand in the patch for a gateway by reference', () => {
+  const valueFrom = { secretKeyRef: { name: 'collector', key: 'headers' } }
+  const extraEnv = [{ name: 'OTEL_EXPORTER_OTLP_HEADERS', valueFrom }]
+  expect(refusals(over(valueSet('gateway-pod'), { sidecar: { extraEnv } }))).toBe('')
+})
 
 test.each(VALUE_SETS)('the value set %s is refused nothing', name => {
   expect(refusals(valueSet(name))).toBe('')
@@ -270,6 +326,7 @@ test.each([
   ['commonLabels', "must have required property 'commonLabels'"],
   ['sidecar.podAnnotations', "/sidecar must have required property 'podAnnotations'"],
   ['metrics', "must have required property 'metrics'"],
+  ['authority.service', "/authority must have required property 'service'"],
 ])('a default that the templates need is missed where null took it away: %s', (path, words) => {
   expect(withoutRefusals(path)).toContain(words)
 })
@@ -279,6 +336,10 @@ test.each([
   'authority.resources',
   'authority.nodeSelector',
   'sidecar.affinity',
+  'authority.livenessProbe',
+  'sidecar.extraVolumes',
+  'authority.podDisruptionBudget.maxUnavailable',
+  'extraObjects',
   'global',
 ])('a default may be taken away by null where nothing needs it: %s', path => {
   expect(withoutRefusals(path)).toBe('')

@@ -2,6 +2,7 @@
  * Owns the chart as Helm renders it, for the tests; test/chart/tools.sh prepares what they need besides Node.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
@@ -32,7 +33,20 @@ export interface Manifest {
 /** The path of a prepared tool, or what to do. */
 export function tool(name: 'helm' | 'kubeconform' | 'promtool' | 'schemas'): Requirement<string> {
   const path = join(TOOLS, name)
-  return existsSync(path) ? { found: path } : { missing: `${name}: run test/chart/tools.sh` }
+  if (!existsSync(path)) return { missing: `${name}: run test/chart/tools.sh` }
+  if (name === 'schemas' && !schemasAreNew())
+    return { missing: 'schemas: older than test/chart/write-schemas.ts, run test/chart/tools.sh' }
+  return { found: path }
+}
+
+/** Whether they were written by the script as it is now: an older one knew fewer kinds. */
+function schemasAreNew(): boolean {
+  const script = readFileSync(join(import.meta.dirname, 'write-schemas.ts'))
+  const version = join(TOOLS, 'schemas.version')
+  return (
+    existsSync(version) &&
+    readFileSync(version, 'utf8').includes(createHash('sha256').update(script).digest('hex'))
+  )
 }
 
 /** All of them, or the first that is missing. */

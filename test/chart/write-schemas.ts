@@ -91,7 +91,7 @@ const strictOnes = members(definitions)
 strictOnes[QUANTITY] = { oneOf: [{ type: 'string' }, { type: 'number' }] }
 /** Of those that a chart may make; the options of requests bear every group's name. */
 const KINDS = new Set(
-  'ConfigMap Deployment HorizontalPodAutoscaler Ingress Job NetworkPolicy Pod PodDisruptionBudget Secret Service ServiceAccount'.split(
+  'ConfigMap DaemonSet Deployment HorizontalPodAutoscaler Ingress Job NetworkPolicy Pod PodDisruptionBudget Secret Service ServiceAccount StatefulSet'.split(
     ' ',
   ),
 )

@@ -47,14 +47,15 @@ containers:
             name: {{ $job.existingSecret }}
             key: {{ $job.key }}
       {{- include "usher.commonVariables" (list $ (dict "extraEnv" .of.extraEnv)) | nindent 6 }}
+    {{- include "usher.list" (list "envFrom" .of.envFrom) | nindent 4 }}
     resources:
       {{- toYaml $job.resources | nindent 6 }}
     {{- include "usher.containerSecurity" $ | nindent 4 }}
-    {{- with include "usher.extraCaMount" $ }}
+    {{- with printf "%s%s" (include "usher.extraCaMount" $) (include "usher.more" .of.extraVolumeMounts) }}
     volumeMounts:
       {{- . | nindent 6 }}
     {{- end }}
-{{- with include "usher.extraCaVolume" $ }}
+{{- with printf "%s%s" (include "usher.extraCaVolume" $) (include "usher.more" .of.extraVolumes) }}
 volumes:
   {{- . | nindent 2 }}
 {{- end }}

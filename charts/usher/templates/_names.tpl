@@ -18,11 +18,39 @@
 {{- default .Chart.AppVersion .Values.image.tag }}
 {{- end }}
 
+{{/* The image without its tag. A registry of all charts takes the place of its own: the first part of it, if that is a host. */}}
+{{- define "usher.repository" -}}
+{{- $repository := .Values.image.repository -}}
+{{- with (default dict .Values.global).imageRegistry -}}
+{{- $host := splitList "/" $repository | first -}}
+{{- if and (contains "/" $repository) (or (contains "." $host) (contains ":" $host) (eq $host "localhost")) -}}
+{{- $repository = trimPrefix (printf "%s/" $host) $repository -}}
+{{- end -}}
+{{- $repository = printf "%s/%s" (trimSuffix "/" .) $repository -}}
+{{- end -}}
+{{- $repository -}}
+{{- end }}
+
 {{- define "usher.image" -}}
 {{- if .Values.image.digest }}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest }}
+{{- printf "%s@%s" (include "usher.repository" .) .Values.image.digest }}
 {{- else }}
-{{- printf "%s:%s" .Values.image.repository (include "usher.version" .) }}
+{{- printf "%s:%s" (include "usher.repository" .) (include "usher.version" .) }}
+{{- end }}
+{{- end }}
+
+{{/* Credentials of registries, those of all charts first; empty where there are none. */}}
+{{- define "usher.pullSecrets" -}}
+{{- $names := list -}}
+{{- range concat (default list (default dict .Values.global).imagePullSecrets) (default list .Values.image.pullSecrets) -}}
+{{- if kindIs "string" . -}}
+{{- $names = append $names . -}}
+{{- else -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- end -}}
+{{- range $names | uniq }}
+- name: {{ . }}
 {{- end }}
 {{- end }}
 
@@ -86,7 +114,7 @@ labels:
 name: {{ index . 2 }}
 namespace: {{ $.Release.Namespace }}
 {{ include "usher.labels" (list $ (index . 1)) }}
-{{- with merge (dict) (index . 3) $.Values.commonAnnotations }}
+{{- with merge (dict) (default dict (index . 3)) $.Values.commonAnnotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -102,7 +130,25 @@ annotations:
 {{- end }}
 {{- end }}
 
+{{/* Annotations of the Service that others outside may reach. Call with .Values.authority. */}}
+{{- define "usher.publicAnnotations" -}}
+{{- merge (dict) (default dict .service.annotations) (default dict .serviceAnnotations) | toYaml }}
+{{- end }}
+
 {{/* Whether the sidecar has pods of its own. */}}
 {{- define "usher.sidecarService" -}}
-{{- if and .Values.sidecar.enabled (eq .Values.sidecar.mode "service") }}true{{ end }}
+{{- if and .Values.sidecar.enabled (ne .Values.sidecar.mode "container") }}true{{ end }}
+{{- end }}
+
+{{/* Whether those are one on each node. */}}
+{{- define "usher.sidecarOnNodes" -}}
+{{- if and .Values.sidecar.enabled (eq .Values.sidecar.mode "daemonset") }}true{{ end }}
+{{- end }}
+
+{{/*
+The Service of the check ports. That of a DaemonSet has a name of its own: it has an address of the cluster, which a headless Service of the same
+name could never be given.
+*/}}
+{{- define "usher.checkName" -}}
+{{- printf "%s-check%s" (include "usher.fullname" .) (include "usher.sidecarOnNodes" . | empty | ternary "" "-local") }}
 {{- end }}

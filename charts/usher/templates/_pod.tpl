@@ -4,9 +4,9 @@ serviceAccountName: {{ include "usher.serviceAccount" . }}
 automountServiceAccountToken: false
 # Each Service of the namespace would put variables into the pod, which nobody here reads.
 enableServiceLinks: false
-{{- with .Values.image.pullSecrets }}
+{{- with include "usher.pullSecrets" . }}
 imagePullSecrets:
-  {{- toYaml . | nindent 2 }}
+  {{- . | nindent 2 }}
 {{- end }}
 securityContext:
   runAsNonRoot: true
@@ -129,7 +129,8 @@ topologySpreadConstraints:
     name: {{ . }}
 {{- else }}
 {{- with .Values.extraCa.existingSecret }}
-{{ include "usher.secretVolume" (dict "name" "usher-extra-ca" "secret" .) }}
+{{- /* That key alone: the Secret of a CA may hold its private key, too. */}}
+{{ include "usher.secretVolume" (dict "name" "usher-extra-ca" "secret" . "items" (dict $.Values.extraCa.key $.Values.extraCa.key)) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -149,10 +150,41 @@ topologySpreadConstraints:
 {{- if $wanted }}{{ max $wanted (add $drain 15) }}{{ else }}{{ add $drain 20 }}{{ end }}
 {{- end }}
 
-{{/* Truthful about this process alone: neither asks the other, or the registry. Call with (dict "path" "port" "scheme"). */}}
+{{/*
+Truthful about this process alone: neither asks the other, or the registry. `over` has the times that the operator gives instead.
+Call with (dict "path" "port" "scheme" "times" (dict …) "over" .Values.authority.livenessProbe).
+*/}}
 {{- define "usher.probe" -}}
 httpGet:
   path: {{ .path }}
   port: {{ .port }}
   scheme: {{ .scheme }}
+{{ merge (dict) (default dict .over) .times | toYaml }}
+{{- end }}
+
+{{/* The probes of a role with a database. Call with (dict "of" .Values.authority "scheme" "HTTP"). */}}
+{{- define "usher.probes" -}}
+# Migrations run before it listens, one pod at a time.
+startupProbe:
+  {{- include "usher.probe" (dict "path" "/health" "port" "public" "scheme" .scheme "over" .of.startupProbe "times" (dict "periodSeconds" 2 "timeoutSeconds" 2 "failureThreshold" 300)) | nindent 2 }}
+# Not ready is a reason to ask another replica (its clock is off, it drains), never to restart this one.
+readinessProbe:
+  {{- include "usher.probe" (dict "path" "/ready" "port" "public" "scheme" .scheme "over" .of.readinessProbe "times" (dict "periodSeconds" 2 "timeoutSeconds" 2 "failureThreshold" 2)) | nindent 2 }}
+livenessProbe:
+  {{- include "usher.probe" (dict "path" "/health" "port" "public" "scheme" .scheme "over" .of.livenessProbe "times" (dict "periodSeconds" 10 "timeoutSeconds" 5 "failureThreshold" 3)) | nindent 2 }}
+{{- end }}
+
+{{/* A list of Kubernetes' own under its name, if there is anything in it. Call with (list "envFrom" .Values.authority.envFrom). */}}
+{{- define "usher.list" -}}
+{{- with index . 1 }}
+{{ index $ 0 }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* What is put behind the items of a list that is there already. Call with .Values.authority.extraVolumes. */}}
+{{- define "usher.more" -}}
+{{- with . }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}

@@ -17,7 +17,7 @@ annotations:
 {{- end }}
 
 {{- define "usher.checkHost" -}}
-{{ include "usher.fullname" . }}-check.{{ .Release.Namespace }}.svc.cluster.local
+{{ include "usher.checkName" . }}.{{ .Release.Namespace }}.svc.cluster.local
 {{- end }}
 
 {{/* What the mesh configuration of Istio must hold, which no chart but its own can write. */}}

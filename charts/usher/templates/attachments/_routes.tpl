@@ -62,7 +62,7 @@ metadata:
 spec:
   parentRefs:
     {{- toYaml .route.gatewayApi.parentRefs | nindent 4 }}
-  hostnames: [{{ .host | quote }}]
+  hostnames: {{ concat (list .host) (default list .route.gatewayApi.extraHostnames) | uniq | toJson }}
   rules:
     {{- include "usher.routeRules" . | nindent 4 }}
 {{- end }}
@@ -76,26 +76,52 @@ spec:
   {{- with .route.ingress.className }}
   ingressClassName: {{ . }}
   {{- end }}
-  {{- with .route.ingress.tlsSecret }}
+  {{- $hosts := prepend (default list .route.ingress.extraHosts) (dict "host" .host "tlsSecret" .route.ingress.tlsSecret) }}
+  {{- $secrets := list }}
+  {{- range $hosts }}
+  {{- $secrets = append $secrets .tlsSecret }}
+  {{- end }}
+  {{- with compact $secrets }}
   tls:
-    - hosts: [{{ $of.host | quote }}]
-      secretName: {{ . }}
+    {{- range $secret := uniq . }}
+    - hosts:
+        {{- range $hosts }}
+        {{- if eq (default "" .tlsSecret) $secret }}
+        - {{ .host | quote }}
+        {{- end }}
+        {{- end }}
+      secretName: {{ $secret }}
+    {{- end }}
   {{- end }}
   rules:
+    {{- range $hosts }}
     - host: {{ .host | quote }}
       http:
         paths:
-          {{- range $type, $paths := .paths }}
-          {{- range $paths }}
-          - path: {{ . }}
-            pathType: {{ title $type }}
-            backend:
-              service:
-                name: {{ $of.service }}
-                port:
-                  number: {{ $of.port }}
-          {{- end }}
-          {{- end }}
+          {{- include "usher.ingressPaths" $of | nindent 10 }}
+    {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Where all are prefixes, one that ends in a slash is the one without it. */}}
+{{- define "usher.ingressPaths" -}}
+{{- $of := . -}}
+{{- $exact := ne (toString .route.ingress.exactPaths) "false" -}}
+{{- $seen := dict -}}
+{{- range $type, $paths := .paths }}
+{{- range $paths }}
+{{- $path := $exact | ternary . (trimSuffix "/" .) }}
+{{- if not (hasKey $seen $path) }}
+{{- $_ := set $seen $path true }}
+- path: {{ $path }}
+  pathType: {{ $exact | ternary (title $type) "Prefix" }}
+  backend:
+    service:
+      name: {{ $of.service }}
+      port:
+        number: {{ $of.port }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 

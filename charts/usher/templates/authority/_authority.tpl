@@ -85,6 +85,7 @@
   readOnly: true
 {{- end }}
 {{- include "usher.extraCaMount" . }}
+{{- include "usher.more" $a.extraVolumeMounts }}
 {{- end }}
 
 {{- define "usher.authority.volumes" -}}
@@ -107,4 +108,5 @@
 {{ include "usher.secretVolume" (dict "name" "tls" "secret" .) }}
 {{- end }}
 {{- include "usher.extraCaVolume" . }}
+{{- include "usher.more" $a.extraVolumes }}
 {{- end }}

@@ -68,6 +68,7 @@
   readOnly: true
 {{- end }}
 {{- include "usher.extraCaMount" . }}
+{{- include "usher.more" $o.extraVolumeMounts }}
 {{- end }}
 
 {{- define "usher.organization.volumes" -}}
@@ -87,4 +88,5 @@
 {{ include "usher.secretVolume" (dict "name" "tls" "secret" .) }}
 {{- end }}
 {{- include "usher.extraCaVolume" . }}
+{{- include "usher.more" $o.extraVolumes }}
 {{- end }}

@@ -6,7 +6,7 @@
 {{- define "usher.sidecar.file" -}}
 {{- $s := .Values.sidecar -}}
 {{- $file := deepCopy $s.config -}}
-{{- $own := eq $s.mode "service" -}}
+{{- $own := ne $s.mode "container" -}}
 {{- $check := $own | ternary .Values.listenAddress "127.0.0.1" -}}
 {{- $listen := dict "check" (printf "%s:9191" $check) "http" (printf "%s:9192" .Values.listenAddress) -}}
 {{- if $s.checkHttp.enabled -}}
@@ -46,8 +46,9 @@ env:
     value: /etc/usher/config/sidecar.yaml
   {{- include "usher.variables" $s.settings | nindent 2 }}
   {{- include "usher.commonVariables" (list . $s) | nindent 2 }}
+{{- include "usher.list" (list "envFrom" $s.envFrom) }}
 ports:
-  {{- if eq $s.mode "service" }}
+  {{- if ne $s.mode "container" }}
   - name: check
     containerPort: 9191
   {{- if $s.checkHttp.enabled }}
@@ -60,20 +61,11 @@ ports:
 # Over HTTP: the port of gRPC may want a certificate that the kubelet has not. Not ready is a sidecar that could let
 # nothing pass; in the pod of a gateway, which has routes of others too, that takes nobody else out.
 startupProbe:
-  {{- include "usher.probe" (dict "path" "/health" "port" "usher-documents" "scheme" $scheme) | nindent 2 }}
-  periodSeconds: 1
-  timeoutSeconds: 2
-  failureThreshold: 60
+  {{- include "usher.probe" (dict "path" "/health" "port" "usher-documents" "scheme" $scheme "over" $s.startupProbe "times" (dict "periodSeconds" 1 "timeoutSeconds" 2 "failureThreshold" 60)) | nindent 2 }}
 readinessProbe:
-  {{- include "usher.probe" (dict "path" (eq $s.mode "service" | ternary "/ready" "/health") "port" "usher-documents" "scheme" $scheme) | nindent 2 }}
-  periodSeconds: 2
-  timeoutSeconds: 2
-  failureThreshold: 2
+  {{- include "usher.probe" (dict "path" (eq $s.mode "container" | ternary "/health" "/ready") "port" "usher-documents" "scheme" $scheme "over" $s.readinessProbe "times" (dict "periodSeconds" 2 "timeoutSeconds" 2 "failureThreshold" 2)) | nindent 2 }}
 livenessProbe:
-  {{- include "usher.probe" (dict "path" "/health" "port" "usher-documents" "scheme" $scheme) | nindent 2 }}
-  periodSeconds: 10
-  timeoutSeconds: 5
-  failureThreshold: 3
+  {{- include "usher.probe" (dict "path" "/health" "port" "usher-documents" "scheme" $scheme "over" $s.livenessProbe "times" (dict "periodSeconds" 10 "timeoutSeconds" 5 "failureThreshold" 3)) | nindent 2 }}
 resources:
   {{- toYaml $s.resources | nindent 2 }}
 {{ include "usher.containerSecurity" . }}
@@ -86,6 +78,7 @@ volumeMounts:
   # Reports that outlive a restart of the container (`reports.state_dir`).
   - name: usher-state
     mountPath: /var/lib/usher
+  {{- include "usher.more" $s.extraVolumeMounts | nindent 2 }}
 {{- end }}
 
 {{/* Folder below /etc/usher by volume. The volumes bear a prefix, since they may stand in the pod of a gateway. */}}
@@ -135,6 +128,7 @@ usher-extra-ca: extra-ca
 {{ include "usher.secretVolume" (dict "name" "usher-authority-ca" "secret" . "items" (dict $s.authorityCa.key "ca.crt")) }}
 {{- end }}
 {{- include "usher.extraCaVolume" . }}
+{{- include "usher.more" $s.extraVolumes }}
 {{- end }}
 
 {{/* The file is read at the start alone, so a change of it must restart. What is not here is either read again by itself (certificates)

@@ -48,6 +48,7 @@
   readOnly: true
 {{- end }}
 {{- include "usher.extraCaMount" . }}
+{{- include "usher.more" $t.extraVolumeMounts }}
 {{- end }}
 
 {{- define "usher.tally.volumes" -}}
@@ -67,4 +68,5 @@
 {{ include "usher.secretVolume" (dict "name" "tls" "secret" .) }}
 {{- end }}
 {{- include "usher.extraCaVolume" . }}
+{{- include "usher.more" $t.extraVolumes }}
 {{- end }}

@@ -1,0 +1,310 @@
+/**
+ * What an operator adds to the chart's objects by values: volumes, containers, variables, times, hosts,
+ * registries. Each row says which value it is, where it is rendered, and that the default has none of it.
+ */
+import { expect, test } from 'vitest'
+import { describeWith } from '../support/requirement.ts'
+import { pods, type PodSpec } from './pods.ts'
+import {
+  complaints,
+  helm,
+  manifests,
+  named,
+  over,
+  render,
+  tools,
+  valueSet,
+  CHART,
+  type Manifest,
+  type Values,
+} from './render.ts'
+
+/** Every role of the chart beside the others, each in pods of its own. */
+const EVERY_ROLE = over(over(valueSet('tally'), valueSet('organization')), valueSet('sidecar'))
+const ROLES = ['authority', 'sidecar', 'tally', 'organization'] as const
+type Role = (typeof ROLES)[number]
+
+/** The Service of each role that may be reached from outside. */
+const PUBLIC_SERVICE: Record<Role, string> = {
+  authority: 'usher-authority',
+  sidecar: 'usher-documents',
+  tally: 'usher-tally',
+  organization: 'usher-organization',
+}
+
+const VOLUME = { name: 'vault', configMap: { name: 'vault-config' } }
+const MOUNT = { name: 'vault', mountPath: '/vault', readOnly: true }
+const CONTAINER = { name: 'vault-agent', image: 'registry.example.com/vault:2', args: ['agent'] }
+const SOURCE = { secretRef: { name: 'proxy-settings' } }
+
+type Row = [value: string, given: Values[string], where: (spec: PodSpec) => unknown]
+const own = (spec: PodSpec) => spec.containers[0] as unknown as Record<string, unknown>
+const POD_ROWS: Row[] = [
+  ['extraVolumes', [VOLUME], spec => spec.volumes],
+  ['extraVolumeMounts', [MOUNT], spec => own(spec)['volumeMounts']],
+  ['initContainers', [CONTAINER], spec => spec.initContainers],
+  ['extraContainers', [CONTAINER], spec => spec.containers.slice(1)],
+  ['envFrom', [SOURCE], spec => own(spec)['envFrom']],
+]
+
+const PROBES = ['startupProbe', 'readinessProbe', 'livenessProbe']
+const TIMES = { initialDelaySeconds: 7, periodSeconds: 11, timeoutSeconds: 3, failureThreshold: 13 }
+
+describeWith(tools('helm', 'kubeconform', 'schemas'), 'what is added to the chart', found => {
+  const texts = new Map<string, string>()
+  const rendering = (changes: Values, base = EVERY_ROLE): string => {
+    const key = JSON.stringify([base, changes])
+    if (!texts.has(key)) texts.set(key, render(found.helm, over(base, changes)))
+    return texts.get(key)!
+  }
+  const all = (changes: Values, base?: Values): Manifest[] => manifests(rendering(changes, base))
+  const podOf = (role: string, changes: Values) =>
+    pods(all(changes)).find(pod => pod.of === `Deployment usher-${role}`)!.spec
+  const admitted = (text: string) => {
+    const schema = `${found.schemas}/{{ .ResourceKind }}{{ .KindSuffix }}.json`
+    return complaints(found.kubeconform, ['-strict', '-schema-location', schema, '-'], text)
+  }
+  const ofEveryRole = (values: Values): Values => Object.fromEntries(ROLES.map(role => [role, values]))
+
+  test.each(POD_ROWS)(
+    '%s stands in the pods of every role, and in none by default',
+    (value, given, where) => {
+      for (const role of ROLES) {
+        const there = where(podOf(role, ofEveryRole({ [value]: given }))) as unknown[]
+        for (const one of given as unknown[]) expect(there, role).toContainEqual(one)
+        expect(JSON.stringify(where(podOf(role, {})) ?? []), role).not.toMatch(/vault|proxy-settings/)
+      }
+    },
+  )
+
+  test('all of them together make manifests that Kubernetes admits', () => {
+    const rows = POD_ROWS.map(([value, given]) => [value, given])
+    const text = rendering(ofEveryRole(Object.fromEntries(rows) as Values))
+    expect(text.match(/vault-agent/g)!.length).toBe(2 * ROLES.length)
+    expect(admitted(text)).toBe('')
+  })
+
+  test('volumes, their mounts and envFrom reach the Job that migrates, too; containers beside it do not', () => {
+    const job = (changes: Values) => pods(all(changes)).find(pod => pod.of.startsWith('Job'))!.spec
+    const rows = POD_ROWS.map(([value, given]) => [value, given])
+    const spec = job({ organization: Object.fromEntries(rows) as Values })
+    expect(spec.volumes).toContainEqual(VOLUME)
+    expect(own(spec)['volumeMounts']).toContainEqual(MOUNT)
+    expect(own(spec)['envFrom']).toEqual([SOURCE])
+    expect(JSON.stringify(spec)).not.toContain('vault-agent')
+    expect(job({}).volumes).toBeUndefined()
+  })
+
+  test.each(ROLES)(
+    'the public Service of %s has the type that is asked for; the others stay inside',
+    role => {
+      const service = { type: 'LoadBalancer', annotations: { 'example.com/zone': 'dmz' } }
+      const services = (changes: Values) => all(changes).filter(({ kind }) => kind === 'Service')
+      const types = (changes: Values) =>
+        services(changes).flatMap(({ metadata, spec }) =>
+          ((spec as { type?: string }).type ?? 'ClusterIP') === 'ClusterIP' ? [] : [metadata.name],
+        )
+      expect(types({ [role]: { service } })).toEqual([PUBLIC_SERVICE[role]])
+      expect(types({})).toEqual([])
+      const marked = services({ [role]: { service, serviceAnnotations: { 'example.com/all': 'yes' } } })
+      const bearing = (name: string) =>
+        marked
+          .filter(({ metadata }) => metadata.annotations?.[name] !== undefined)
+          .map(({ metadata }) => metadata.name)
+      expect(bearing('example.com/zone')).toEqual([PUBLIC_SERVICE[role]])
+      expect(bearing('example.com/all').length).toBeGreaterThan(1)
+    },
+  )
+
+  test.each(ROLES)('the HorizontalPodAutoscaler of %s follows CPU, memory, or both', role => {
+    const resources = (autoscaling: Values) => {
+      const one = named(
+        all({ [role]: { autoscaling: { enabled: true, ...autoscaling } } }),
+        'HorizontalPodAutoscaler',
+        `usher-${role}`,
+      )
+      return (
+        one.spec as unknown as {
+          metrics: { resource: { name: string; target: { averageUtilization: number } } }[]
+        }
+      ).metrics.map(({ resource }) => [resource.name, resource.target.averageUtilization])
+    }
+    expect(resources({})).toEqual([['cpu', 70]])
+    expect(resources({ targetMemoryPercent: 120 })).toEqual([
+      ['cpu', 70],
+      ['memory', 120],
+    ])
+    expect(resources({ targetCpuPercent: 0, targetMemoryPercent: 80 })).toEqual([['memory', 80]])
+  })
+
+  test.each(ROLES)(
+    'the PodDisruptionBudget of %s counts those that stay, or those that are missing',
+    role => {
+      const budget = (podDisruptionBudget: Values) => {
+        const { minAvailable, maxUnavailable } = named(
+          all({ [role]: { podDisruptionBudget } }),
+          'PodDisruptionBudget',
+          `usher-${role}`,
+        ).spec as Record<string, unknown>
+        return { minAvailable, maxUnavailable }
+      }
+      expect(budget({})).toEqual({ minAvailable: 1 })
+      expect(budget({ maxUnavailable: 0 })).toEqual({ maxUnavailable: 0 })
+      expect(budget({ maxUnavailable: '25%' })).toEqual({ maxUnavailable: '25%' })
+      expect(budget({ maxUnavailable: null })).toEqual({ minAvailable: 1 })
+    },
+  )
+
+  test.each(ROLES)('annotations of %s stand at its Deployment, and not at its pods', role => {
+    const annotations = { 'example.com/restarts': 'usher-database' }
+    const given = all({ [role]: { annotations } })
+    expect(named(given, 'Deployment', `usher-${role}`).metadata.annotations).toEqual(annotations)
+    expect(named(all({}), 'Deployment', `usher-${role}`).metadata.annotations).toBeUndefined()
+    expect(JSON.stringify(pods(given).map(({ annotations: of }) => of))).not.toContain('example.com/restarts')
+  })
+
+  test.each(PROBES)('%s takes the times that are asked for and keeps its path, in every role', name => {
+    for (const role of ROLES) {
+      const probe = (times: Values) => own(podOf(role, ofEveryRole({ [name]: times })))[name]
+      const before = probe({}) as Record<string, unknown>
+      expect(probe(TIMES), role).toEqual({ ...before, ...TIMES })
+      expect(probe({ timeoutSeconds: 3 }), role).toEqual({ ...before, timeoutSeconds: 3 })
+      expect(before, role).not.toHaveProperty('initialDelaySeconds')
+    }
+  })
+
+  test('an Ingress serves further hosts at the same paths, each with its certificate', () => {
+    const extraHosts = [
+      { host: 'as.example.org', tlsSecret: 'org-certificate' },
+      { host: 'as.internal', tlsSecret: 'as-certificate' },
+      { host: 'as.plain.example' },
+    ]
+    const ingress = (changes: Values) =>
+      named(
+        all({
+          expose: { authority: { ingress: { enabled: true, tlsSecret: 'as-certificate', ...changes } } },
+        }),
+        'Ingress',
+        'usher-authority',
+      ).spec as unknown as {
+        tls: { hosts: string[]; secretName: string }[]
+        rules: { host: string; http: { paths: { path: string; pathType: string }[] } }[]
+      }
+    expect(ingress({}).rules.map(({ host }) => host)).toEqual(['as.example.com'])
+    const { rules, tls } = ingress({ extraHosts })
+    expect(rules.map(({ host }) => host)).toEqual([
+      'as.example.com',
+      'as.example.org',
+      'as.internal',
+      'as.plain.example',
+    ])
+    for (const rule of rules) expect(rule.http).toEqual(ingress({}).rules[0]!.http)
+    expect(tls).toEqual([
+      { hosts: ['as.example.com', 'as.internal'], secretName: 'as-certificate' },
+      { hosts: ['as.example.org'], secretName: 'org-certificate' },
+    ])
+    const prefixes = ingress({ exactPaths: false }).rules[0]!.http.paths
+    expect(new Set(prefixes.map(({ pathType }) => pathType))).toEqual(new Set(['Prefix']))
+    expect(new Set(prefixes.map(({ path }) => path)).size).toBe(prefixes.length)
+    expect(prefixes.length).toBeGreaterThan(10)
+  })
+
+  test('an HTTPRoute serves further host names', () => {
+    const route = (more: Values) =>
+      named(
+        all({
+          expose: { ownerApi: { gatewayApi: { enabled: true, parentRefs: [{ name: 'g' }], ...more } } },
+          networkPolicy: { owners: [{ podSelector: {} }] },
+        }),
+        'HTTPRoute',
+        'usher-owner',
+      ).spec as unknown as { hostnames: string[] }
+    expect(route({}).hostnames).toEqual(['as.example.com'])
+    expect(route({ extraHostnames: ['owners.internal'] }).hostnames).toEqual([
+      'as.example.com',
+      'owners.internal',
+    ])
+  })
+
+  test('every ServiceMonitor has the scrapeTimeout and the relabelings that are asked for', () => {
+    const endpoints = (serviceMonitor: Values) =>
+      all({ metrics: { serviceMonitor: { enabled: true, ...serviceMonitor } } })
+        .filter(({ kind }) => kind === 'ServiceMonitor')
+        .map(({ spec }) => (spec as unknown as { endpoints: Record<string, unknown>[] }).endpoints[0]!)
+    const asked = {
+      scrapeTimeout: '10s',
+      relabelings: [{ targetLabel: 'team', replacement: 'platform' }],
+      metricRelabelings: [{ sourceLabels: ['__name__'], regex: 'nodejs_.*', action: 'drop' }],
+    }
+    expect(endpoints({})).toHaveLength(ROLES.length)
+    for (const endpoint of endpoints({}))
+      for (const name of Object.keys(asked)) expect(endpoint).not.toHaveProperty(name)
+    for (const endpoint of endpoints(asked)) expect(endpoint).toMatchObject(asked)
+    expect(admitted(rendering({ metrics: { serviceMonitor: { enabled: true, ...asked } } }))).toBe('')
+  })
+
+  const images = (changes: Values) =>
+    new Set(
+      pods(all(changes)).flatMap(({ spec }) =>
+        spec.containers.map(({ image }) => image.replace(/:[^:/]*$/, '')),
+      ),
+    )
+
+  test.each([
+    ['registry.example.com/usher', '', 'registry.example.com/usher'],
+    ['registry.example.com/usher', 'mirror.internal:5000', 'mirror.internal:5000/usher'],
+    ['registry.example.com/team/usher', 'mirror.internal/cache', 'mirror.internal/cache/team/usher'],
+    ['team/usher', 'mirror.internal', 'mirror.internal/team/usher'],
+    ['usher', 'mirror.internal', 'mirror.internal/usher'],
+    ['localhost/usher', 'mirror.internal', 'mirror.internal/usher'],
+  ])('the image %s with global.imageRegistry "%s" is %s in every pod', (repository, imageRegistry, image) => {
+    expect(images({ image: { repository }, global: { imageRegistry } })).toEqual(new Set([image]))
+  })
+
+  test('global.imagePullSecrets, by name or as objects, are in every pod beside image.pullSecrets', () => {
+    const changes = {
+      global: { imagePullSecrets: ['company', { name: 'mirror' }] },
+      image: { pullSecrets: [{ name: 'mirror' }, { name: 'own' }] },
+    }
+    const secrets = (spec: PodSpec) => (spec as { imagePullSecrets?: unknown }).imagePullSecrets
+    for (const { spec, of } of pods(all(changes)))
+      expect(secrets(spec), of).toEqual([{ name: 'company' }, { name: 'mirror' }, { name: 'own' }])
+    for (const { spec, of } of pods(all({}))) expect(secrets(spec), of).toBeUndefined()
+    expect(rendering(changes, valueSet('gateway-pod')).match(/- name: company/g)).toHaveLength(3)
+  })
+
+  test('extraObjects are installed as they are, templates of others in them included', () => {
+    const object = {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name: 'note' },
+      data: { text: '{{ .password }} stays as it is' },
+    }
+    expect(named(all({ extraObjects: [object] }), 'ConfigMap', 'note')).toEqual(object)
+    expect(all({}).some(({ metadata }) => metadata.name === 'note')).toBe(false)
+  })
+
+  test('of a sidecar in the pod of a gateway, volumes and variables stand in the patch', () => {
+    const sidecar = { extraVolumes: [VOLUME], extraVolumeMounts: [MOUNT], envFrom: [SOURCE] }
+    const [pod] = pods(all({ sidecar }, valueSet('gateway-pod'))).filter(({ of }) =>
+      of.startsWith('ConfigMap'),
+    )
+    expect(pod!.spec.volumes).toContainEqual(VOLUME)
+    expect(pod!.spec.initContainers![0]).toMatchObject({
+      volumeMounts: expect.arrayContaining([MOUNT]) as unknown,
+      envFrom: [SOURCE],
+    })
+  })
+
+  test.each(ROLES)('the additions to %s may be taken away by null', role => {
+    const names = [...POD_ROWS.map(([value]) => value), 'serviceAnnotations', 'annotations', ...PROBES]
+    const taken = names.map(name => [name, null])
+    const { ok, text } = helm(
+      found.helm,
+      over(EVERY_ROLE, { [role]: Object.fromEntries(taken) as Values, global: null, extraObjects: null }),
+      ['template', 'usher', CHART, '--namespace', 'usher'],
+    )
+    expect(ok, text).toBe(true)
+    expect(text).toContain(`name: usher-${role}`)
+  })
+})
