@@ -8,6 +8,8 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 HELM=v3.21.4 KUBECONFORM=v0.8.0 KUBERNETES=v1.36.3
 ISTIO_API=v1.31.1 ENVOY_GATEWAY=v1.9.1 PROMETHEUS_OPERATOR=v0.85.0 CERT_MANAGER=v1.21.2
+# Of what the pages of docs/kubernetes show beside the chart.
+ARGO_CD=v3.5.7 FLUX_SOURCE=v1.9.6 EXTERNAL_SECRETS=v1.3.2
 dir=$PWD/.cache/chart
 kept=$(test/cluster/cache.sh test/chart/tools.sh)
 mkdir -p "$dir" "$kept"
@@ -45,20 +47,25 @@ promtool() {
 }
 folder() { (cd / && go mod download -json "$1") | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p'; }
 schemas() {
-  local kubernetes istio gateway operator manager
+  local kubernetes istio gateway operator manager argo flux secrets
   kubernetes=$(folder "k8s.io/kubernetes@$KUBERNETES")
   istio=$(folder "istio.io/api@$ISTIO_API")
   gateway=$(folder "github.com/envoyproxy/gateway@$ENVOY_GATEWAY")/charts/gateway-helm/charts/crds/crds
   operator=$(folder "github.com/prometheus-operator/prometheus-operator@$PROMETHEUS_OPERATOR")/example/prometheus-operator-crd
   manager=$(folder "github.com/cert-manager/cert-manager@$CERT_MANAGER")/deploy/crds
+  argo=$(folder "github.com/argoproj/argo-cd/v3@$ARGO_CD")/manifests/crds
+  flux=$(folder "github.com/fluxcd/source-controller@$FLUX_SOURCE")/config/crd/bases
+  secrets=$(folder "github.com/external-secrets/external-secrets@$EXTERNAL_SECRETS")/config/crds/bases
   node test/chart/write-schemas.ts "$dir/schemas" "$kubernetes/api/openapi-spec/swagger.json" \
     "$istio/kubernetes/customresourcedefinitions.gen.yaml" "$gateway/gatewayapi-crds.yaml" "$gateway"/generated/*.yaml \
-    "$operator"/monitoring.coreos.com_{servicemonitors,prometheusrules}.yaml "$manager"/cert-manager.io_certificates.yaml
+    "$operator"/monitoring.coreos.com_{servicemonitors,prometheusrules}.yaml "$manager"/cert-manager.io_{certificates,clusterissuers}.yaml \
+    "$argo/application-crd.yaml" "$flux"/source.toolkit.fluxcd.io_gitrepositories.yaml \
+    "$secrets"/external-secrets.io_{externalsecrets,secretstores}.yaml
 }
 
 # Several versions make one: those of all that the schemas come from.
 declare -A version=([helm]=$HELM-$KUBERNETES [kubeconform]=$KUBECONFORM [promtool]=debian
-  [schemas]="$KUBERNETES $ISTIO_API $ENVOY_GATEWAY $PROMETHEUS_OPERATOR $CERT_MANAGER $(sha256sum < test/chart/write-schemas.ts)")
+  [schemas]="$KUBERNETES $ISTIO_API $ENVOY_GATEWAY $PROMETHEUS_OPERATOR $CERT_MANAGER $ARGO_CD $FLUX_SOURCE $EXTERNAL_SECRETS $(sha256sum < test/chart/write-schemas.ts)")
 for tool in helm kubeconform promtool schemas; do
   made "$tool" "${version[$tool]}" && continue
   if (set -e; "$tool") > "$dir/$tool.log" 2>&1; then note "$tool" "${version[$tool]}"; else missing+=("$tool"); fi
