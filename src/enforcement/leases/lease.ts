@@ -28,12 +28,12 @@ export interface LeaseEnd {
   why: string
 }
 
-/** For the first event, once the stream is open. */
+/** The time for the first event, once the stream is open. */
 const NAMED_MS = 5_000
-/** No authority is renewed at more often, whatever it asks for. */
+/** We renew no more often than this, whatever an authority asks for. */
 const RENEW_MS_MIN = 10
-/** Nothing that an authority tells is longer. */
-const EVENT_BYTES_MAX = 65_536
+/** No event of an authority has more characters. */
+const EVENT_LENGTH_MAX = 65_536
 
 /** Registers, and resolves when the lease has ended, by whatever: nothing that was kept under it is used. */
 export async function holdLease(options: LeaseOptions): Promise<LeaseEnd> {
@@ -52,7 +52,7 @@ export async function holdLease(options: LeaseOptions): Promise<LeaseEnd> {
   const why = await untilEnded(ending, end, { signal, isHeld: () => held !== undefined })
   held?.stop()
   kept.lose()
-  // Only now, for it is our word that nothing is used any more.
+  // This comes last, because it is our word that nothing is used any more.
   if (held !== undefined && SAID.has(why)) await door.say(held.id, { end: true }).catch(() => undefined)
   stream.close()
   return { id: held?.id, why }
@@ -77,26 +77,22 @@ async function untilEnded(
 
 const STOPPED = 'this enforcement point ends'
 const UNUSED = 'nobody calls'
-/** Or does not renew it: then nobody is to wait until it is found to be silent. */
+/** The authority may also refuse to renew it: we end it, so that nobody waits until it counts as silent. */
 const UNKNOWN = 'the authority knows the lease no more'
 const SAID: ReadonlySet<string> = new Set([STOPPED, UNUSED, UNKNOWN])
 
-/** Reads the stream as it comes; calls `onUnreadable` for what is none of an authority's. */
+/** Reads the stream as it comes; calls `onUnreadable` for what no authority sends. */
 function readingEvents(
   take: (message: LeaseMessage) => void,
   onUnreadable: () => void,
 ): (chunk: Buffer) => void {
-  const reader = new EventStreamReader()
-  let unfinished = 0
+  const reader = new EventStreamReader('', EVENT_LENGTH_MAX)
   return chunk => {
     try {
-      unfinished += chunk.length
       for (const event of reader.read(chunk)) {
-        unfinished = 0
         const message = parseLeaseMessage(event)
         if (message !== undefined) take(message)
       }
-      if (unfinished > EVENT_BYTES_MAX) onUnreadable()
     } catch {
       onUnreadable()
     }
@@ -138,7 +134,7 @@ function startRenewing(
     kept.renewed(sentAt)
   }
   const renewing = oneAtATime(say)
-  // Beside a renewal that is under way, which says less.
+  // Runs beside a renewal that is under way, because that one acknowledges less.
   const acknowledging = oneAtATime(async () => {
     for (let said = -1; said < acknowledged;) {
       said = acknowledged

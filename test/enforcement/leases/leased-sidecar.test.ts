@@ -79,6 +79,18 @@ test('the line of a call says if it was judged by a kept answer; all else is jud
   expect(authority.asked.length).toBe(asked)
 })
 
+test('its lease outlives the heartbeats of half a day, during which the authority asks for nothing', async () => {
+  const { stream } = authority.holders.at(-1)!
+  const { length } = authority.holders
+  // One a second.
+  stream.write(':\n\n'.repeat(12 * 3_600))
+  authority.invalidate(1)
+  await until(() => authority.holders.some(({ acknowledged }) => acknowledged === 1))
+  const call = { token: authority.issue(), signer: agent }
+  await until(async () => (await lineOf(call))['leased'] === true)
+  expect(authority.holders).toHaveLength(length)
+})
+
 test('its numbers tell of leases', async () => {
   const text = await (await fetch(`http://${sidecar.httpAddress}/metrics`)).text()
   expect(text).toMatch(/^usher_leases_held 1$/m)
