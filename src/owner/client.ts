@@ -20,10 +20,11 @@ import {
 import type {
   ArchiveLine,
   Banned,
-  Blocked,
   BannedOrigin,
+  Blocked,
   Connection,
   Decided,
+  DecidedServer,
   Labelled,
   LedgerEntry,
   MessageTiming,
@@ -93,7 +94,7 @@ export interface OwnerClient {
   operators(): AsyncGenerator<Operator>
   resources(): AsyncGenerator<Resource>
   resourceServers(): AsyncGenerator<ResourceServer>
-  decideServer(clientId: string, decision: 'approved' | 'revoked'): Promise<ResourceServer>
+  decideServer(clientId: string, decision: 'approved' | 'revoked'): Promise<DecidedServer>
   /** Several of one origin: either all of them or none. */
   decideServers(clientIds: readonly string[], decision: 'approved' | 'revoked'): Promise<ResourceServer[]>
   bannedOrigins(): AsyncGenerator<BannedOrigin>

@@ -7,9 +7,11 @@ import type { Command } from 'commander'
 import { UsageError } from '../terminal/command.ts'
 import { printable, printableTime } from '../terminal/printable.ts'
 import { isJsonObject, type JsonObject } from '../wire/json.ts'
+import type { StillWaiting } from '../wire/owner-api.ts'
 import { ask, objects, shown, texts } from './answers.ts'
 import { tell, type Action, type Session } from './session.ts'
 import { CODE, entryWords, IDENTITY_COMMAND, readEntry, type EntryOptions } from './organization-entry.ts'
+import { waitingSentence } from './show.ts'
 
 const ISSUER = ['--organization <issuer>', 'the organization, if there are several'] as const
 
@@ -83,7 +85,7 @@ export function addOrganizationCommands(program: Command, action: Action): void 
         tell(
           session,
           await ask(session, { method: 'DELETE', path: '/owner/organization' }),
-          () => 'You have left.\n',
+          answer => `You have left.\n${waitingSentence(answer as StillWaiting)}`,
         ),
       ),
     )

@@ -5,7 +5,7 @@
  */
 import type { Command } from 'commander'
 import { printable } from '../terminal/printable.ts'
-import type { ResourceServer } from '../wire/owner-api.ts'
+import type { DecidedServer } from '../wire/owner-api.ts'
 import { readAll } from '../client/exchange.ts'
 import { named, namedAll } from '../client/names.ts'
 import { tell, type Action, type Session } from './session.ts'
@@ -77,8 +77,8 @@ async function decide(
   tell(session, await named(clientId!, one => client.decideServer(one, decision), known), stateSentence)
 }
 
-function stateSentence({ client_id, status }: ResourceServer): string {
-  return `${printable(client_id)} is ${printable(status)}.\n`
+function stateSentence({ client_id, status, leases }: DecidedServer): string {
+  return `${printable(client_id)} is ${printable(status)}.\n${show.waitingSentence({ leases })}`
 }
 
 async function ban(session: Session, origin: string): Promise<void> {

@@ -59,8 +59,8 @@ export interface Deactivated extends StillWaiting {
 }
 
 /**
- * Of what she took back of joint accounts: what its tallies have not acknowledged yet. They are told until
- * they have. And the sidecars that could still have let a call through for a moment: nobody can any more.
+ * Withdrawals from joint accounts that the tallies have not acknowledged yet; they are told until they have.
+ * And the sidecars that could still have let a call through for a moment, which none can any more.
  */
 export interface StillWaiting {
   joint_withdrawals_waiting?: number | undefined
@@ -185,6 +185,9 @@ export interface ResourceServer {
     conflicts: number
   } | null
 }
+
+/** One that she has just decided about; `leases` if it was withdrawn and sidecars held any. */
+export interface DecidedServer extends ResourceServer, Pick<StillWaiting, 'leases'> {}
 
 /** An origin whose resource servers may not register with her. */
 export interface BannedOrigin {

@@ -150,6 +150,19 @@ describe('an act that ends a grant', () => {
     expect(holder.asked()).toBe(1)
   })
 
+  it.each([
+    ['/owner/resource-servers/decision', { client_id: CLIENT_ID, decision: 'revoked' }],
+    [`/owner/resource-servers/${CLIENT_ID}/revoke`, undefined],
+  ])('because its resource server is withdrawn says who was waited for, too: %s', async (target, json) => {
+    const own = await startTestAuthority()
+    onTestFinished(() => own.close())
+    const holder = await held({}, own)
+    const { status, body } = await own.call(own.alice, { method: 'POST', target, ...(json && { json }) })
+    expect(status).toBe(200)
+    expect(body).toMatchObject({ status: 'revoked', leases: { holders: 1, acknowledged: 1 } })
+    expect(holder.asked()).toBe(1)
+  })
+
   it('at one replica is heard at the other, and so is what the holder says there', async () => {
     const other = await startTestAuthority({ beside: authority })
     onTestFinished(() => other.close())

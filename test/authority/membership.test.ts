@@ -196,6 +196,15 @@ describe('Joining', () => {
     await holder.say({ end: true })
   })
 
+  it('that she leaves is answered with the sidecars that were waited for', async () => {
+    expect((await own('POST', '', await stand.agreeing(await stand.invited()))).status).toBe(200)
+    const holder = await holdLease(stand.authority)
+    const leases = { holders: 1, acknowledged: 1, waited_ms: expect.any(Number) as number }
+    expect((await own('DELETE')).body).toEqual({ left: true, leases })
+    expect(holder.asked()).toBe(1)
+    await holder.say({ end: true })
+  })
+
   it('is one at a time: a join that is under way is join_in_progress, and is taken back when it was left open', async () => {
     const { db } = stand.authority.database
     await sql`INSERT INTO organization_calls (owner, id, kind, issuer) VALUES ('alice', 'left-open-00000000', 'join', ${stand.issuer})`.execute(

@@ -31,9 +31,8 @@ export type Telling = Pick<
 
 const count = z.int().min(0)
 
-/** As the owner API answers it; left out if nothing waits, and if nobody was waited for. */
-export const STILL_WAITING = {
-  joint_withdrawals_waiting: z.int().min(1).optional(),
+/** The member of answers of the owner API; left out if nobody was waited for. */
+export const LET_GO = {
   leases: z
     .object({
       holders: count,
@@ -43,6 +42,9 @@ export const STILL_WAITING = {
     })
     .optional(),
 }
+
+/** The same, and the withdrawals that wait; they are left out if none waits. */
+export const STILL_WAITING = { joint_withdrawals_waiting: z.int().min(1).optional(), ...LET_GO }
 
 /** How long one replica keeps its turn: longer than telling one tally takes. */
 const TAKEN_SECONDS = 60
@@ -121,8 +123,7 @@ export async function onceTold<T extends object>(
   owner: Owner,
   act: () => Promise<T>,
 ): Promise<T & StillWaiting> {
-  const [did, settled] = await settling(act)
-  const done = settled === undefined ? did : { ...did, leases: leasesOf(settled) }
+  const done = await onceLetGo(act)
   const { database, tallies, log } = authority
   if (tallies.issuers.length === 0) return done
   const waiting = await listWithdrawals(database.db, owner)
@@ -133,6 +134,17 @@ export async function onceTold<T extends object>(
   await waitAtMost(HER_CALL_MS, Promise.all(each))
   const left = (await listWithdrawals(database.db, owner)).length
   return left === 0 ? done : { ...done, joint_withdrawals_waiting: left }
+}
+
+/**
+ * Her act, once no sidecar lets a call through by what it ended; the answer says who was waited for and how
+ * long, if anybody was.
+ */
+export async function onceLetGo<T extends object>(
+  act: () => Promise<T>,
+): Promise<T & Pick<StillWaiting, 'leases'>> {
+  const [did, settled] = await settling(act)
+  return settled === undefined ? did : { ...did, leases: leasesOf(settled) }
 }
 
 function leasesOf({ silent, ...settled }: Settled): NonNullable<StillWaiting['leases']> {

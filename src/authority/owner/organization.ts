@@ -27,6 +27,7 @@ import {
   waitingFor,
 } from '../organization/membership.ts'
 import { foresee } from '../organization/settlement.ts'
+import { LET_GO, onceLetGo } from '../joint/withdrawals.ts'
 import type { KnownInvitation, OwnerApi } from './api.ts'
 import { OWNER } from './guard.ts'
 import { CUT } from './tiers.ts'
@@ -194,12 +195,16 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
     rows: ['organization-leave'],
     summary: 'Leaves: access goes, narrowings stay',
     credential: OWNER,
-    answers: { 200: { says: 'She is no member.', schema: z.object({ left: z.literal(true) }) } },
+    answers: { 200: { says: 'She is no member.', schema: z.object({ left: z.literal(true), ...LET_GO }) } },
     refuses: { 404: ['not_found'] },
-    handle: async (api: OwnerApi, { caller, answer }) => {
-      await leave(api, caller)
-      return answer(200, { left: true })
-    },
+    handle: async (api: OwnerApi, { caller, answer }) =>
+      answer(
+        200,
+        await onceLetGo(async () => {
+          await leave(api, caller)
+          return { left: true as const }
+        }),
+      ),
   }),
 ]
 

@@ -20,7 +20,8 @@ import {
 import { readResourceServer, type ResourceServerRow } from '../../storage/authority/resources.ts'
 import { withdrawLapsed } from '../registry/lapsed-registrations.ts'
 import { refuse } from '../../wire/refusal.ts'
-import type { ResourceServer } from '../../wire/owner-api.ts'
+import type { DecidedServer, ResourceServer } from '../../wire/owner-api.ts'
+import { LET_GO, onceLetGo } from '../joint/withdrawals.ts'
 import type { OwnerApi } from './api.ts'
 import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
 import { ownerList } from './lists.ts'
@@ -36,22 +37,24 @@ const DECIDED_AT_ONCE_MAX = 100
 
 const text = z.string()
 const maybe = text.nullable()
-const RESOURCE_SERVER: z.ZodType<ResourceServer> = z
-  .object({
-    client_id: CLIENT_ID,
-    name: text,
-    resource_uri: text,
-    status: z.enum(['pending', 'active', 'revoked']),
-    auth: z.enum(['secret', 'signature']),
-    registered_at: text,
-    decided_at: maybe,
-    last_pat_issued: maybe,
-    registry: z
-      .object({ landed_at: maybe, failed_at: maybe, fault: maybe, conflicts: z.int().min(0) })
-      .nullable(),
-  })
-  .meta({ id: 'ResourceServer' })
-const DECIDED = { 200: { says: 'The record as it is now.', schema: RESOURCE_SERVER } }
+const MEMBERS = {
+  client_id: CLIENT_ID,
+  name: text,
+  resource_uri: text,
+  status: z.enum(['pending', 'active', 'revoked']),
+  auth: z.enum(['secret', 'signature']),
+  registered_at: text,
+  decided_at: maybe,
+  last_pat_issued: maybe,
+  registry: z
+    .object({ landed_at: maybe, failed_at: maybe, fault: maybe, conflicts: z.int().min(0) })
+    .nullable(),
+}
+const RESOURCE_SERVER: z.ZodType<ResourceServer> = z.object(MEMBERS).meta({ id: 'ResourceServer' })
+const DECIDED_SERVER: z.ZodType<DecidedServer> = z
+  .object({ ...MEMBERS, ...LET_GO })
+  .meta({ id: 'DecidedResourceServer' })
+const DECIDED = { 200: { says: 'The record as it is now.', schema: DECIDED_SERVER } }
 
 const decision = z.enum(['approved', 'revoked'])
 /** A client_id may be a URL, so it is named in the body. */
@@ -88,7 +91,7 @@ export const RESOURCE_SERVERS: readonly Endpoint<OwnerApi>[] = [
     answers: {
       200: {
         says: 'The record as it is now; of several, the records in the order in which they were named.',
-        schema: z.union([RESOURCE_SERVER, RESOURCE_SERVER.array()]),
+        schema: z.union([DECIDED_SERVER, RESOURCE_SERVER.array()]),
       },
     },
     refuses: { 404: ['not_found'], 409: ['conflict'] },
@@ -139,13 +142,15 @@ function serverAnswer(row: ListedResourceServer): ResourceServer {
   }
 }
 
-async function decideOne(
+function decideOne(
   api: OwnerApi,
   credential: OwnerCredential,
   { client_id, decision: decided }: { client_id: ClientId; decision: Decision },
-): Promise<ResourceServer> {
-  const [record] = await decide(api, credential, [client_id], decided)
-  return record!
+): Promise<DecidedServer> {
+  return onceLetGo(async () => {
+    const [record] = await decide(api, credential, [client_id], decided)
+    return record!
+  })
 }
 
 /**
