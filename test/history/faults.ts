@@ -1,6 +1,7 @@
 /**
  * Owns what is done to the processes of a history: one of them at a time is killed, ended in order, or held
- * still, and comes back; each time is written into the history.
+ * still, and comes back; or the network of a sidecar is cut or held up, or its clock is moved. Each time is
+ * written into the history.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Setting } from './agents.ts'
@@ -25,7 +26,7 @@ export function createFaults(
   { processes, recorder, chance }: Setting,
   spare: (victim: Victim) => boolean,
 ): Faults {
-  const { authorities, sidecars, postgres } = processes
+  const { authorities, sidecars, postgres, surroundings } = processes
   const tally: Faults['tally'] = {}
   let underWay: Promise<void> | undefined
   let failure: unknown
@@ -49,7 +50,9 @@ export function createFaults(
     tally,
     begin: () => {
       if (underWay !== undefined || failure !== undefined) return
-      const victims = [...authorities, ...sidecars, postgres].filter(victim => !spare(victim))
+      const victims = [...authorities, ...sidecars, postgres, ...surroundings].filter(
+        victim => !spare(victim),
+      )
       underWay = happen(chance.of(victims), chance.weighed(WEIGHTS))
         .catch((error: unknown) => {
           failure = error

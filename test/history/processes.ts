@@ -21,6 +21,7 @@ import { CLIENT_ID, provisionDocument, WORLD, type TestOwner } from '../support/
 import { connect, type CheckClient } from '../support/check-client.ts'
 import { killFamily, signalFamily } from '../support/process-family.ts'
 import { usherProgram } from '../support/usher-program.ts'
+import { openLinks } from './links.ts'
 
 /** One that a fault may happen to. */
 export interface Victim {
@@ -44,10 +45,15 @@ export interface Processes {
   authorities: (Victim & { publicUrl: string; ownerUrl: string })[]
   sidecars: (Victim & { check(): CheckClient })[]
   postgres: Victim
+  /** Of each sidecar its network and its clock, if both sidecars use answers again under a lease. */
+  surroundings: Victim[]
   close(): Promise<void>
 }
 
 const CLI = [usherProgram()]
+const SIDECARS = [0, 1]
+/** What a sidecar whose clocks are moved loads before its program. */
+const MOVED_CLOCKS = join(import.meta.dirname, 'moved-clocks.ts')
 
 /** Two versions of the authority over one database. */
 export interface Versions {
@@ -106,16 +112,24 @@ export async function startProcesses(
         },
       }),
     }))
+    const isMoved = leased === SIDECARS.length
+    const direct = authorities.map(one => one.publicUrl)
+    const links = isMoved ? await Promise.all(SIDECARS.map(at => openLinks(`network-${at + 1}`, direct))) : []
+    closing.unshift(...links.map(one => () => one.close()))
     const sidecars = await Promise.all(
-      [0, 1].map(at =>
+      SIDECARS.map(at =>
         sidecar(folder, at, {
           issuer,
           people,
-          addresses: authorities.map(one => one.publicUrl),
+          addresses: links[at]?.addresses ?? direct,
           liveness: at < leased ? 'leased' : 'asked',
+          preload: isMoved ? MOVED_CLOCKS : undefined,
         }),
       ),
     )
+    const surroundings = isMoved
+      ? [...links.map(({ victim }) => victim), ...sidecars.map((one, at) => clockOf(one, `clock-${at + 1}`))]
+      : []
     const processes = [...authorities, ...sidecars]
     closing.unshift(async () => {
       for (const one of processes) await one.kill()
@@ -124,7 +138,7 @@ export async function startProcesses(
     // The older first: it is there before it is upgraded.
     for (const one of authorities) await one.start()
     await Promise.all(sidecars.map(one => one.start()))
-    return { issuer, people, authorities, sidecars, postgres: postgresVictim(server), close }
+    return { issuer, people, authorities, sidecars, postgres: postgresVictim(server), surroundings, close }
   } catch (error) {
     await close()
     throw error
@@ -164,7 +178,7 @@ function program(
   name: string,
   folder: string,
   of: { command: string[]; ready: string; environment: Record<string, string> },
-): Victim {
+): Victim & { moveClock(): void } {
   let child: Child | undefined
   const signal = (word: NodeJS.Signals): void => {
     if (child?.pid !== undefined) process.kill(child.pid, word)
@@ -185,7 +199,17 @@ function program(
     },
     hold: () => signal('SIGSTOP'),
     release: () => signal('SIGCONT'),
+    moveClock: () => signal('SIGUSR2'),
   }
+}
+
+type LocalSidecar = Processes['sidecars'][number] & { moveClock(): void }
+
+/** Its wall clock goes forward by a second, or back by one, whatever is done to it. */
+function clockOf(sidecar: LocalSidecar, name: string): Victim {
+  const moveClock = (): void => sidecar.moveClock()
+  const moved = async (): Promise<void> => moveClock()
+  return { name, kill: moved, end: moved, hold: moveClock, release: moveClock, start: async () => undefined }
 }
 
 /** A busy machine takes long. */
@@ -202,8 +226,14 @@ const soon = () => ({ signal: AbortSignal.timeout(2_000) })
 async function sidecar(
   folder: string,
   at: number,
-  of: { issuer: string; people: Person[]; addresses: string[]; liveness: 'asked' | 'leased' },
-): Promise<Processes['sidecars'][number]> {
+  of: {
+    issuer: string
+    people: Person[]
+    addresses: string[]
+    liveness: 'asked' | 'leased'
+    preload: string | undefined
+  },
+): Promise<LocalSidecar> {
   const name = `sidecar-${at + 1}`
   const here = join(folder, name)
   mkdirSync(here)
@@ -238,7 +268,13 @@ async function sidecar(
   }
   writeFileSync(file, stringify(settings), { mode: 0o600 })
   const victim = program(name, folder, {
-    command: [...CLI, 'sidecar', '--config', file],
+    command: [
+      ...(of.preload === undefined ? [] : ['--import', of.preload]),
+      ...CLI,
+      'sidecar',
+      '--config',
+      file,
+    ],
     ready: `http://${http}/health`,
     environment: { PATH: process.env['PATH'] ?? '', UMA_DEV_LOOPBACK: 'true' },
   })
