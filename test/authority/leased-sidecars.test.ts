@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { stringify } from 'yaml'
 import { startChild, untilReady, type Child } from '../../src/dev/child-process.ts'
 import { freePorts } from '../../src/dev/ports.ts'
+import { listHolders } from '../../src/storage/authority/leases.ts'
 import { generatePrivateJwk } from '../../src/wire/keys.ts'
 import { callOf } from '../enforcement/calls.ts'
 import {
@@ -136,6 +137,20 @@ async function revoke(authority: TestAuthority, { handle }: TestAgent): Promise<
   expect(reply.status).toBe(200)
   return reply
 }
+
+describe('A sidecar that was stopped until its lease was swept', () => {
+  it('takes another lease by itself, without a call', async () => {
+    const { agent, rpt } = await granted()
+    await Promise.all([near, far].map(sidecar => sidecar.untilKept(agent, rpt)))
+    const ids = async () => new Set((await listHolders(first.database.db)).map(({ id }) => id))
+    const before = await ids()
+    far.hold()
+    await until(async () => (await ids()).size === 1)
+    far.release()
+    await until(async () => (await ids()).size === 2)
+    expect((await ids()).union(before).size).toBe(3)
+  })
+})
 
 describe('Once a revoke has returned, no call that begins later passes', () => {
   it('at any of two sidecars that go on being called, whichever replica revoked', async () => {
