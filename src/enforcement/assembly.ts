@@ -268,7 +268,7 @@ function routeOf(
       keys: jwks,
       rptTypes: config.rptTypes.get(authority),
       offers,
-      // Of a tally's grants nothing is ever kept.
+      // No answer about a tally's grants is ever kept.
       leases:
         joint === undefined && leases !== undefined
           ? { streams: pools.streams, hold: door => leases.of({ owner, authority }, door) }

@@ -8,7 +8,7 @@ import type { CheckDeadline } from './deadline.ts'
 
 /** One call as it was received at the proxy. */
 export interface Call {
-  /** As sent, case kept. */
+  /** The method as it was sent, in its own case. */
   method: string
   /**
    * The raw path of the target, undecoded, without its query. It begins with a slash, and no reader would

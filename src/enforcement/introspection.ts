@@ -264,7 +264,7 @@ const consumeSchema = z.union([
   z.object({ consumed: z.literal(true) }),
   z.object({ consumed: z.literal(false), error: z.unknown().optional() }),
 ])
-/** Of one among several. */
+/** The answer about one of several grants. */
 const notKnown = z.object({ error: z.literal('temporarily_unavailable') })
 
 export type Consumption = { consumed: true } | { consumed: false; error: unknown }

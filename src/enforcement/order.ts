@@ -235,10 +235,10 @@ async function refuseInactive(
 const KNOWN_GRANT: ReadonlySet<string> = new Set(
   INACTIVE_REASONS.filter(reason => reason !== 'unknown_token' && reason !== 'invalid_signature'),
 )
-/** As short and plain as what a live grant is logged by. */
+/** Text that is as short and plain as the name of a live grant in a log line. */
 const LOGGED = /^[\x21-\x7e]{1,128}$/
 
-/** Whose grant it was, for what is written down alone: nothing follows from it. */
+/** Whose grant it was. This is only written down: nothing follows from it. */
 function nameEnded(trace: Trace, token: string): void {
   try {
     const { family, sub } = readRptClaims(token)

@@ -20,7 +20,7 @@ export interface AccessReportsOptions extends Omit<DeliveryOptions, 'onFault'> {
    * this process.
    */
   state?: { path: string; bytesMax: number; lifeMs?: number | undefined } | undefined
-  /** Of all owners who are served here: what another process left in `state` is sent for these. */
+  /** The clients of all owners served here: what another process left in `state` is sent for these. */
   clients?: readonly AuthorityClient[]
   /** A call was not let through, for its report could not be kept. */
   onUnkept?: () => void

@@ -108,7 +108,7 @@ export interface Ticket {
   family: Family | undefined
 }
 
-/** Of the answers about several grants. */
+/** The size of the answers about several grants. */
 const ANSWERS_BYTES_MAX = 1_048_576
 
 /** A client that asks for nothing until its first use. */
@@ -177,7 +177,7 @@ function questionsOf(
   leases: LeaseHolder | undefined,
 ): GrantQuestions {
   const introspection = { path: '/introspect', pool: pools.grants, repeatable: true }
-  /** With the name of the lease that is held, if one is. */
+  /** Adds the name of the lease that is held, if one is. */
   const named = <Asked extends object>(asked: Asked): Asked & { lease?: string } => {
     const lease = leases?.id()
     return lease === undefined ? asked : { ...asked, lease }
@@ -221,7 +221,7 @@ function spendingsOf(
 
 const UNREAD = 'The authority does not read a request about several grants: this one is unspent.'
 
-/** As an authority of an older version answers, beside one whose metadata offers it. */
+/** Whether a replica of an older version answered, beside a newer one whose metadata offers this. */
 function isUnread(error: unknown): boolean {
   const cause = error instanceof Error ? error.cause : undefined
   return cause instanceof UnwantedAnswer && cause.status === 400

@@ -31,7 +31,7 @@ interface Offer {
 }
 
 const KEPT_MS = 300_000
-/** Longer than its answer takes, so that it is read once at a time. */
+/** This is longer than its answer takes, so that it is read once at a time. */
 const FAILED_MS = 30_000
 const AUTHORITIES_MAX = 1_000
 const ONE_BY_ONE = { introspect: 1, consume: 1 }
@@ -56,7 +56,7 @@ export function createAuthorityOffers({
     const leaseMs = Math.max(0, wholeOf(json, LEASE_OFFER) ?? 0)
     offers.set(authority, { tokensMax, leaseMs, readAgainAt: clock() + KEPT_MS })
   }
-  /** As it is known now. Reads it again, beside the call, if that was long ago. */
+  /** The offer as it is known now. Reads it again, beside the call, if it was read long ago. */
   const current = (authority: string): Offer => {
     const known = offers.get(authority)
     const now = clock()

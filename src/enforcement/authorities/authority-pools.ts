@@ -27,7 +27,7 @@ import type { AuthorityCall } from '../telemetry/metrics.ts'
 export interface AuthorityPools {
   challenges: Outbound
   grants: Outbound
-  /** What authorities tell of their own accord. */
+  /** The streams on which authorities send without being asked. */
   streams: OutboundStreams
   close(): Promise<void>
 }
@@ -44,7 +44,7 @@ export interface AuthorityPoolsOptions {
 }
 
 const CONNECTIONS = { challenges: 16, grants: 128 }
-/** Of an answer about a grant: it may carry verdicts, or the item that its owner signed. */
+/** The size of an answer about a grant, which may carry verdicts, or the item that its owner signed. */
 const GRANT_BYTES_MAX = 262_144
 const CONNECT_TIMEOUT_MS = 1_000
 /**

@@ -40,7 +40,7 @@ export type GrantQuestions = (token: string, deadline: Deadline, whyNot?: WhyNot
 const UNDER_WAY_MAX = 4
 /** Longest wait for one of them to end: an authority that answers slowly holds up nobody else's question. */
 const WAIT_MS = 10
-/** Of the tokens of one request: half of what our authority takes as a body. */
+/** The characters of all tokens of one request: half of what our authority takes as a body. */
 const CHARACTERS_MAX = 131_072
 
 /**
@@ -139,7 +139,7 @@ async function settle(
   }
 }
 
-/** As many of those who wait as one request may be for: one at least. */
+/** The first of those who wait, as many as one request may be for: one at least. */
 function takeTogether(waiting: readonly Asked[], most: number): Asked[] {
   let characters = 0
   const bound = waiting.findIndex(({ token }, place) => {

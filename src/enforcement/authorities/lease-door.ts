@@ -31,11 +31,11 @@ export interface LeaseDoorOptions {
   clock: () => number
 }
 
-/** Until the head of the stream. */
+/** The time until the head of the stream is there. */
 const OPEN_MS = 5_000
-/** Short, so that there is time for another attempt while the lease runs. */
+/** This is short, so that there is time for another attempt while the lease runs. */
 const SAY_MS = 1_000
-/** A few heartbeats (1 s each) unheard, and the line counts as dead. */
+/** After a few missing heartbeats (one each second) the line counts as dead. */
 const SILENCE_MS = 5_000
 
 /** Sends nothing until it is used. */

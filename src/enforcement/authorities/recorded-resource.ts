@@ -10,7 +10,7 @@ import { deadlineAt, type Deadline } from '../deadline.ts'
 export interface PatRecord {
   /** The resource of the client; undefined if the authority does not say. */
   resource_uri: string | undefined
-  /** By how many milliseconds the clock of the authority is ahead of ours; undefined if it does not say. */
+  /** How many milliseconds the clock of the authority is ahead of ours; undefined if it does not say. */
   aheadMs: number | undefined
 }
 

@@ -24,7 +24,7 @@ export interface DocumentServerOptions
 
 const LISTING = '/owner-resources'
 const BODY_BYTES_MAX = 4096
-/** Of what is everybody's to read, by any page too. */
+/** The header fields of documents that everybody may read, and any page too. */
 const PUBLIC = {
   'cache-control': `public, max-age=${DOCUMENT_CACHE_SECONDS}`,
   ...ANY_ORIGIN,

@@ -12,7 +12,7 @@ interface Words {
 const AGENT_ASKS_AGAIN = 'Nothing is wrong here: the agent negotiates for a new grant.'
 const AGENT_MENDS = 'The agent must change its request.'
 
-/** By the `reason` of a decision line. */
+/** The explanations, by the `reason` of a decision line. */
 export const REASONS: Readonly<Record<string, Words>> = {
   no_grant_needed: { why: 'the method needs no grant', remedy: 'Nothing is to be done.' },
   granted: { why: 'a live grant permits this call', remedy: 'Nothing is to be done.' },

@@ -53,7 +53,7 @@ export interface ProofsOptions {
   typAlias?: string | undefined
 }
 
-/** Each has at most 64 KiB of verdicts, as any answer has; most have far less. */
+/** Each has at most 64 KiB of verdicts, like any other answer; most have far less. */
 const PROOFS_MAX = 2_000
 
 /** Keeps the newest proofs; asks nobody until there is something to verify. */

@@ -12,13 +12,13 @@ import { createKeptAnswers, type LeaseClocks, type Question } from './kept-answe
 import { holdLease, type LeaseEnd } from './lease.ts'
 
 export interface LeaseHolder {
-  /** What a question names; undefined while no lease is held. */
+  /** The id that questions name; undefined while no lease is held. */
   id(): string | undefined
   /** The grant, if a call that begins now may be judged by what was answered of it. */
   find(token: string): LiveGrant | undefined
-  /** To be taken before a question is sent. */
+  /** Call this before a question is sent. */
   asking(): Question
-  /** To be told of every answer about a standing grant; `leaseMs` is 0 if it has no lease. */
+  /** Call this with every answer about a standing grant; `leaseMs` is 0 if it has no lease. */
   answered(question: Question, token: string, answer: { grant: LiveGrant; leaseMs: number }): void
   /** Ends the lease, for good: the authority is told that nothing is used any more. */
   stop(): Promise<void>
@@ -37,20 +37,20 @@ export interface HolderOptions {
 export interface LeaseObserver {
   /** A call was judged by a kept answer, or the authority was asked about it. */
   judged(by: 'kept' | 'asked'): void
-  /** A lease is held, or no more. */
+  /** A lease is held, or has ended. */
   held(): void
   ended(): void
   /** Everything was dropped, because the authority asked for it. */
   invalidated(): void
-  /** None could be had. */
+  /** No lease could be had. */
   failed(why: string): void
 }
 
 const UNUSED_MS = 60_000
-/** For telling the authority. If it is not told, who ends something waits as for a killed sidecar. */
+/** The time to tell the authority. If it is not told, acts wait for us as for a sidecar that was killed. */
 const STOP_MS = 1_500
 const RETRY_MS = { first: 200, most: 30_000 }
-/** A lease that was held for so long was no failure, whatever ended it. */
+/** A lease that was held for so long does not count as a failure, whatever ended it. */
 const STEADY_MS = 5_000
 
 /** Asks for nothing until the first answer about a standing grant. */
@@ -123,7 +123,7 @@ function unopened(error: unknown): LeaseEnd {
   return { id: undefined, why: error instanceof Error ? error.message : String(error) }
 }
 
-/** Each waits for another time, so that not all who lost a replica ask the next one at once. */
+/** Each pause is random, so that sidecars that lost a replica do not all ask the next one at once. */
 async function pause(failures: number, signal: AbortSignal): Promise<void> {
   const most = Math.min(RETRY_MS.most, RETRY_MS.first * 2 ** Math.min(failures, 16))
   await delay(Math.random() * most, undefined, { signal, ref: false }).catch(() => undefined)

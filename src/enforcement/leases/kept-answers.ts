@@ -14,7 +14,7 @@ export interface LeaseClocks {
   wall: () => number
 }
 
-/** A time by both. */
+/** A time by both clocks. */
 export interface Moment {
   forward: number
   wall: number
@@ -29,7 +29,7 @@ export interface Question {
 
 export interface KeptAnswers {
   now(): Moment
-  /** To be taken before a question is sent: its answer is as old as that. */
+  /** Call this before a question is sent, because its answer is as old as that. */
   asking(): Question
   /**
    * Keeps the answer to a question, for `leaseMs` from when it was asked; not if everything was dropped
@@ -40,7 +40,7 @@ export interface KeptAnswers {
   find(token: string): LiveGrant | undefined
   /** A registration or renewal that was sent then was answered: the authority still waits for us. */
   renewed(at: Moment): void
-  /** Uses nothing any more of what was asked until now. */
+  /** Forgets every answer to a question that was asked until now. */
   drop(): void
   /** The same, and uses nothing at all until the next `renewed`. */
   lose(): void
@@ -54,7 +54,7 @@ interface Kept {
   leaseMs: number
 }
 
-/** Of grants that are called within two seconds; the oldest are asked about again. */
+/** How many grants may be called within two seconds; beyond, the oldest are asked about again. */
 const ANSWERS_MAX = 10_000
 
 /** Holds nothing yet, and uses nothing before the first `renewed`. */
@@ -104,8 +104,8 @@ function isUsable({ grant, at, leaseMs }: Kept, now: Moment): boolean {
 }
 
 /**
- * By the clock that says more: the one that only goes forward stands still while a machine sleeps, and the
- * other may be set.
+ * The time between them by the clock that says more: the clock that only goes forward stands still while a
+ * machine sleeps, and the other may be set.
  */
 function between(earlier: Moment, later: Moment): number {
   return Math.max(later.forward - earlier.forward, later.wall - earlier.wall)

@@ -23,7 +23,7 @@ export interface LeasesOptions {
   metrics: Pick<LeaseObserver, 'judged' | 'held' | 'ended' | 'invalidated'>
 }
 
-/** Each has a connection of its own. Owners beyond are asked about each call. */
+/** Each lease has a connection of its own. For further owners, the authority is asked about each call. */
 const HELD_MAX = 1_000
 
 /** Holds none yet. */

@@ -55,7 +55,7 @@ export interface Metrics {
   traceExportFailed(): void
   replicas: ReplicaObserver
   certificates: CertificateObserver
-  /** Of leases; called only if the enforcement point holds some. */
+  /** The metrics of leases; called only if the enforcement point uses leases. */
   leases(): LeaseMetrics
   /** Says where gauges are read. */
   observe(sources: MetricSources): void

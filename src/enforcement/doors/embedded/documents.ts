@@ -30,7 +30,7 @@ export interface DocumentAnswer {
 /** Answers the document at a target; undefined if no document of ours is there. Never rejects. */
 export type FindDocument = (request: IncomingMessage) => Promise<DocumentAnswer | undefined>
 
-/** Of what is everybody's to read, by any page too. */
+/** The header fields of documents that everybody may read, and any page too. */
 const PUBLIC: Fields = [
   ['cache-control', `public, max-age=${DOCUMENT_CACHE_SECONDS}`],
   ...Object.entries(ANY_ORIGIN),
