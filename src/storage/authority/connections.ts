@@ -102,7 +102,7 @@ export interface Admission {
   introduced_by: Handle | null
   /** Thumbprint of the key that signed; left out, that of a pseudonymous handle. */
   jkt?: string | undefined
-  /** By the owner's own act, while that operator's directory lists the key; see rules/connection.ts. */
+  /** Whether she let it in herself while that operator's directory lists the key (rules/connection.ts). */
   first_party?: boolean | undefined
   /** How far it should reach, if somebody else than the owner (or an agent she knows) lets it in. */
   reach?: ConnectionReach | null | undefined
@@ -114,7 +114,7 @@ export interface Admission {
 
 /**
  * Admits an agent: makes its connection, or makes a revoked one active again at the generation that the
- * revocation left, so earlier grants stay ended. Of an active one only the operators, the key and
+ * revocation left, so earlier grants stay ended. If it is active, only the operators, the key and
  * `first_party` are brought up to date. The caller holds the queue lock and, if an operator is named, its
  * lock (and has seen that it is not blocked).
  * @returns the generation now in force.
@@ -282,8 +282,8 @@ export async function blockOperator(
 }
 
 /**
- * Restores the right to negotiate; access withdrawn stays withdrawn. Of one that is not blocked nothing is
- * changed. @returns whether it was blocked; undefined if the owner has no such operator.
+ * Restores the right to negotiate; access withdrawn stays withdrawn. An operator that is not blocked stays as
+ * it is. @returns whether it was blocked; undefined if the owner has no such operator.
  */
 export async function unblockOperator(tx: Tx, owner: Owner, origin: string): Promise<boolean | undefined> {
   const known = await tx

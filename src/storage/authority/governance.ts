@@ -55,7 +55,7 @@ interface GovernedRow
     Pick<ResourceRow, 'resource_scopes' | 'consequence' | 'tools' | 'org'>,
     Pick<TierRow, 'ask_me' | 'rules' | 'clearance' | 'version' | 'epoch'>,
     Omit<TierRow['terms'], 'owner' | 'tier_id' | 'version' | 'name'> {
-  /** Of the question, from 1. */
+  /** The place of the question, from 1. */
   place: number
   /**
    * Null if there is no such server. In the same way the next two are null if there is no resource or no
@@ -68,7 +68,7 @@ interface GovernedRow
   tier_id: TierRow['tier_id'] | null
   tier_name: TierRow['name']
   terms_name: TierRow['terms']['name']
-  /** Of the owner. */
+  /** Whether the owner is suspended. */
   suspended: boolean
 }
 

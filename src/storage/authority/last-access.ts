@@ -15,7 +15,7 @@ export interface ReportedCall {
    * key, every report is another call.
    */
   key: string | null
-  /** Of the grant that was used. */
+  /** The id of the grant that was used. */
   jti: string
   family: Family
   /** Members of the ledger entry besides the tier of the grant; snake_case, no token. */

@@ -26,7 +26,7 @@ import type { Tables } from './tables.ts'
 type Db = AnyDb<Tables>
 type Tx = AnyTx<Tables>
 
-/** Where replicas hear of which owner's holders something was asked. */
+/** The channel on which replicas hear whose holders were asked to let go. */
 export const LEASES_CHANNEL = 'usher_leases'
 
 /** Most sidecars that one resource server may have at one owner. */
@@ -57,7 +57,7 @@ export async function insertHolder(
   return { id }
 }
 
-/** Of a server that was withdrawn nothing is kept up, but what it says that it dropped counts. */
+/** A server that was withdrawn keeps no lease up, but its word that it dropped its answers counts. */
 const RENEW = prepared<{ asked: number; stands: boolean }>(
   'renew-lease',
   `UPDATE lease_holders h SET renewals = renewals + server.standing,
@@ -149,7 +149,7 @@ export function onLetGo(db: Db, listener: LetGoListener): void {
   listeners.set(db, listener)
 }
 
-/** In one order, so that two who end something at the same time do not wait for each other. */
+/** Locks the rows in one order, so that two acts at the same time do not wait for each other. */
 const ASK = `
   WITH hers AS (SELECT id FROM lease_holders WHERE owner = $1 ORDER BY id FOR UPDATE)
   UPDATE lease_holders h SET asked = asked + 1 FROM hers WHERE h.owner = $1 AND h.id = hers.id
@@ -160,7 +160,7 @@ const STILL_HOLDING = `
   JOIN unnest($2::text[], $3::int[]) AS a (id, asked) ON a.id = h.id
   WHERE h.owner = $1 AND h.acknowledged < a.asked`
 
-/** For acknowledgements at other replicas. Most sidecars answer within the first few pauses. */
+/** Acknowledgements at other replicas are looked for. Most sidecars answer within the first few pauses. */
 const LOOKS_MS = [8, 4, 4, 8, 16, 25]
 /** If Postgres did not say for so long who let go, nobody knows who did. */
 const BLIND_MS = 500

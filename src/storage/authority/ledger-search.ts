@@ -14,7 +14,7 @@ export interface LedgerSearch extends LedgerPage {
   since?: number | undefined
   /** Unix time in seconds. */
   until?: number | undefined
-  /** As `wordsOf` gives them. */
+  /** The words that `wordsOf` made of her text. */
   words: readonly string[]
 }
 

@@ -17,8 +17,8 @@ import type { MovesTable } from './tables.ts'
 
 const STATEMENT_MS_MAX = 60_000
 /**
- * Longer than any transaction of a request, so that no transaction from before she left still runs when she
- * comes back.
+ * This is longer than any transaction of a request lasts, so that no transaction from before she left still
+ * runs when she comes back.
  */
 const REST_SECONDS = 60
 

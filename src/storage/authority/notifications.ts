@@ -13,8 +13,8 @@ import type { Subscription } from './subscriptions.ts'
 import type { FamiliesTable } from './tables.ts'
 
 /**
- * Of which messages to one subscription some are taken: `urgent` are those that may not wait, `unheld` also
- * those that may and were never held back, `held` those that were, and `waiting` all that may.
+ * Which messages to one subscription are taken: `urgent` are those that may not wait, `unheld` also those
+ * that may and were never held back, `held` those that were, and `waiting` all that may.
  */
 export type Which = 'any' | 'urgent' | 'unheld' | 'held' | 'waiting'
 

@@ -27,8 +27,8 @@ export interface ResourceValues {
 }
 
 /**
- * Of whom one of these is stored with other values. What is not stored, or is not of the file, is no
- * difference.
+ * The owners of whom one of these is stored with other values. What is not stored, or does not come from the
+ * file, is no difference.
  */
 export async function listOutdated(
   db: Db,

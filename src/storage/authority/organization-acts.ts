@@ -21,7 +21,7 @@ export interface Acted {
 /** Under which membership, by whom. */
 interface Under {
   owner: Owner
-  /** By its join's id. */
+  /** The id of the join that made it. */
   membership: string
   by: DecidedBy
 }

@@ -28,7 +28,7 @@ export interface Numbered {
   seq: number
   handle: Handle | null
   family: Family | null
-  /** Of a grant. */
+  /** The id of a grant. */
   jti: string | null
 }
 

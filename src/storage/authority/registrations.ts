@@ -138,7 +138,7 @@ export async function decideResourceServer(
     .updateTable('resource_servers')
     .set({
       status,
-      // By the clock: this transaction may have waited for the queue's lock since it began.
+      // The clock is read here, because this transaction may have waited for the queue's lock since it began.
       decided_at: sql<string>`clock_timestamp()`,
       ...(status === 'revoked' ? { generation: sql<number>`generation + 1` } : {}),
     })

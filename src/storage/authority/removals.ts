@@ -63,7 +63,7 @@ export async function beginRemoval(tx: Tx, owner: Owner, actor: Actor): Promise<
   await sql`
     WITH gone AS (DELETE FROM owners WHERE owner = ${owner} RETURNING owner, created_at)
     INSERT INTO removals (owner, created_at) SELECT owner, created_at FROM gone`.execute(tx)
-  // Of what a login was, the ledger tells, and so her archive.
+  // The ledger, and so her archive, says what a login was.
   const removed = (login: object) => ({
     kind: 'credential_removed' as const,
     data: { credential: 'login', ...login, ...by },

@@ -19,7 +19,7 @@ export type Subscription = Pick<
 /** The whole subscription, when it is added. */
 export type NewSubscription = Subscription & Pick<Row, 'name' | 'origin'>
 
-/** Of one owner. */
+/** How many one owner may have. */
 const SUBSCRIPTIONS_MAX = 20
 
 const LISTED = [
@@ -34,7 +34,7 @@ const LISTED = [
   'digest_minutes',
 ] as const
 
-/** By id. */
+/** Her subscriptions, in the order of their ids. */
 export function listSubscriptions(
   db: Db,
   owner: Owner,

@@ -20,10 +20,10 @@ const KEPT_SECONDS = {
   families: 86_400,
   grants: 86_400,
   events: 7 * 86_400,
-  // As long as a notice is told again.
+  // A notice is told again for so long.
   emergencies: 8 * 86_400,
   instances: 7 * 86_400,
-  // Longer than a message is held back at most (a day for a digest, then hours of another) and then tried.
+  // A message is held back for less (a day for a digest, then hours of another), and then tried.
   notifications: 4 * 86_400,
 }
 /**

@@ -260,7 +260,7 @@ export async function deleteTier(
 }
 
 /**
- * Of a tier all that it governs but what is excepted; or the named resources, whichever tier governs each.
+ * Everything that a tier governs except some; or the named resources, whichever tier governs each.
  */
 type TakenOut = { tier_id: string; except: readonly string[] } | { resource_ids: readonly string[] }
 

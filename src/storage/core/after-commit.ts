@@ -13,7 +13,7 @@ type Listener = (owner: Owner) => void
 type Follow = (db: object) => void
 
 /**
- * Waits, of what ended for an owner with a commit, until nobody uses it any more. Never fails: what was
+ * Waits until nobody uses any more what ended for an owner with a commit. Never fails, because what was
  * committed is done. @param committedAt when the commit had been answered, by `performance.now()`.
  */
 export type Settle = (owner: Owner, committedAt: number) => Promise<Settled | undefined>
@@ -30,7 +30,7 @@ export interface Settled {
 
 const listeners = new WeakMap<object, Listener>()
 const settlers = new WeakMap<object, Settle>()
-/** Of transactions that are open. */
+/** What open transactions asked for. */
 const following = new WeakMap<object, Follow[]>()
 const written = new WeakMap<object, Set<Owner>>()
 const ended = new WeakMap<object, Set<Owner>>()
@@ -91,7 +91,7 @@ export async function settling<T>(act: () => Promise<T>): Promise<[T, Settled | 
   return [done, settled.slice(1).reduce(together, first)]
 }
 
-/** Of transactions one after the other, which wait for the same holders. */
+/** Adds up transactions that ran one after the other and waited for the same holders. */
 function together(before: Settled, after: Settled): Settled {
   return {
     holders: Math.max(before.holders, after.holders),
@@ -122,7 +122,7 @@ export async function tellingAfter<Tx extends object, T>(
     ended.set(tx, ending)
     return work(tx)
   }).catch(async (error: unknown) => {
-    // Such as that there is nothing left to end: then it ended before, and perhaps nobody was waited for.
+    // Perhaps nothing was left to end, because it ended before and nobody was waited for then.
     if (error instanceof Refusal) await settle(db, ending)
     throw error
   })

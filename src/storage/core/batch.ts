@@ -7,7 +7,7 @@ import { isOutage, sqlState } from './database.ts'
 import { halfOf, onBehalfOf } from './shares.ts'
 
 export interface GatheringOptions<Key> {
-  /** The owner of the request. Of the statements at once, at most half are one owner's. */
+  /** The owner of the request. At most half of the statements at once are one owner's. */
   owner: (key: Key) => string
   /**
    * Those of one group alone share a statement. No statement crosses owners, so it names the owner; the owner
@@ -29,7 +29,7 @@ const WAIT_MS = 5_000
 
 interface Asked<Key, Answer> {
   key: Key
-  /** By `performance.now()`. */
+  /** When it began to wait, by `performance.now()`. */
   since: number
   resolve: (answer: Answer) => void
   reject: (error: unknown) => void
@@ -155,7 +155,7 @@ export function gathering<Key, Answer>(
     })
 }
 
-/** As `gathering`, for any database or transaction: only requests to the same one are batched together. */
+/** Like `gathering`, for any database or transaction: only requests to the same one are batched together. */
 export function gatheringOf<Source extends object, Key, Answer>(
   lookUp: (source: Source, keys: Key[]) => Promise<Answer[]>,
   options: GatheringOptions<Key>,
@@ -172,8 +172,8 @@ export function gatheringOf<Source extends object, Key, Answer>(
 }
 
 /**
- * As `lookUp`; if several ask for the same thing, it is asked once. They share the answer, so it is read and
- * never changed.
+ * Like `lookUp`; if several ask for the same thing, it is asked once. They share the answer, so nobody
+ * changes it.
  */
 export function onceEach<Source, Key, Answer>(
   lookUp: (source: Source, keys: Key[]) => Promise<Answer[]>,
@@ -198,7 +198,7 @@ export const WRITES_AT_ONCE = 8
 const ROWS_MAX = 1_000
 
 /**
- * SQL: `column = value`, for a look-up by a whole key of which the column is the first. Of the column alone,
+ * SQL: `column = value`, for a look-up by a whole key of which the column is the first. For the column alone,
  * Postgres then expects two rows at least. Where it expects one, because most owners have one or it knows
  * none yet, every index that begins with the column seems as good as that of the key, and it may take one
  * that leads through all of an owner's rows.

@@ -102,7 +102,7 @@ export async function telling<T>(
   }
 }
 
-/** By the code of Postgres (SQLSTATE), or of the TLS of this process. */
+/** What to do, by the code of Postgres (SQLSTATE), or of the TLS of this process. */
 const REFUSED_REMEDIES: ReadonlyMap<string, string> = new Map([
   ['28P01', 'Correct the user and the password.'],
   ['28000', 'Make that role, or let it log in (pg_hba.conf), or name another user.'],

@@ -22,7 +22,7 @@ import type { StandbyWatch } from './standby.ts'
 export type Db<Tables> = Kysely<Tables>
 /** A transaction: the first parameter of what must not be done alone. */
 export type Tx<Tables> = Transaction<Tables>
-/** As either, if no table is named: it serves every party, whatever its tables are. */
+/** Either of them, where no table is named: it serves every party, whatever its tables are. */
 export interface Runner {
   readonly isTransaction: boolean
   executeQuery<Row>(query: CompiledQuery<Row>): Promise<QueryResult<Row>>
@@ -59,7 +59,7 @@ export interface Database<Tables> {
   readonly db: Db<Tables>
   /**
    * The call path, introspect and consume, and nothing else, so that no negotiation keeps a call waiting;
-   * shared in the same way. Of single statements.
+   * shared in the same way. It runs single statements.
    */
   readonly calls: Runner
   /** The connections of either pool: to count them, and for callers that act for no owner. */
@@ -85,7 +85,7 @@ const types: CustomTypesConfig = {
   }) as CustomTypesConfig['getTypeParser'],
 }
 
-/** For an answer to arrive after Postgres itself should have ended the statement. */
+/** The time for an answer to arrive after Postgres itself should have ended the statement. */
 const ANSWER_GRACE_MS = 2_000
 
 /**
@@ -247,7 +247,7 @@ function openPool(options: DatabaseOptions, max: number): Pool {
 }
 
 /**
- * Of what Postgres gave up for the sake of another, and took back whole: a serialization failure, a deadlock.
+ * What Postgres gave up for another statement and took back whole: a serialization failure, or a deadlock.
  */
 const RETRYABLE = new Set(['40001', '40P01'])
 const ATTEMPTS_MAX = 4

@@ -10,7 +10,7 @@ import type { Prepared, Runner } from './database.ts'
 
 /** One grant that is asked about, and the server that asks. */
 export interface GrantQuestion {
-  /** Of a person, or of an account that several hold. */
+  /** A person, or an account that several hold. */
   owner: Owner
   clientId: ClientId
   rptSha256: Buffer
@@ -26,7 +26,7 @@ export interface GrantRecords<Status extends string> {
 
 /** What `GRANT_COLUMNS` select. */
 export interface GrantRow<Status extends string> extends Omit<GrantRecord, 'claims'> {
-  /** Of its question among those asked together, from 1. */
+  /** The place of its question among those asked together, from 1. */
   place: number
   /** Whether this server takes no writes, and so cannot say which grants are live. */
   standby: boolean
@@ -38,7 +38,7 @@ export interface GrantRow<Status extends string> extends Omit<GrantRecord, 'clai
   claims: GrantClaims | null
 }
 
-/** Of the question `asked`, the resource server `rs` and the grant `g`. */
+/** Columns of the question `asked`, the resource server `rs` and the grant `g`. */
 export const GRANT_COLUMNS = `asked.place::int, ${TAKES_NO_WRITES} AS standby, rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri,
       g.claims, g.client_id, g.aud, g.single_use, g.consumed_at IS NOT NULL AS consumed, g.expires_at <= clock_timestamp() AS expired`
 

@@ -15,7 +15,7 @@ export interface Listener {
 export interface ClockReading {
   /** Milliseconds since the epoch. */
   databaseMs: number
-  /** By `performance.now()`. */
+  /** The times of our own clock, by `performance.now()`. */
   askedAt: number
   answeredAt: number
   /** On another connection than the reading before, so perhaps of another server. */

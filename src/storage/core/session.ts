@@ -1,6 +1,6 @@
 /**
  * What every session of ours is set to, whatever the database, the log-in or the server is set to. Contract:
- * "What the service does": what is read and written means the same everywhere. By statements, because a
+ * "What the service does": what is read and written means the same everywhere. Statements set it, because a
  * pooler between us and Postgres refuses start-up parameters that it does not know.
  */
 import type { ClientBase } from 'pg'

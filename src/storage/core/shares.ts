@@ -23,7 +23,7 @@ export function actingOwner(): string | undefined {
 
 /** A pool in which nobody has more than a share. Work on behalf of no owner is not counted. */
 export interface SharedPool {
-  /** Of the pool. */
+  /** The options of the pool. */
   readonly options: object
   connect(): Promise<PoolClient>
   /** Runs one statement, which is a transaction by itself. */
@@ -40,7 +40,7 @@ export interface ShareOptions {
   fault?: () => Error | undefined
 }
 
-/** Of so many places, those that one owner may have; one at least. */
+/** How many of so many places one owner may have; one at least. */
 export function halfOf(places: number): number {
   return Math.max(1, Math.floor(places / 2))
 }

@@ -50,7 +50,7 @@ const BEAT = `SELECT CASE WHEN current_setting('synchronous_standby_names') = ''
 export async function watchStandby({ url, waitSeconds, onTurn }: StandbyWatchOptions): Promise<StandbyWatch> {
   const closing = new AbortController()
   let connection: DedicatedConnection | undefined
-  /** By `performance.now()`: when the beat was sent that was answered last. */
+  /** When the beat was sent that was answered last, by `performance.now()`. */
   let heardAt = -Infinity
   let because = 'it has not been asked yet'
   let silent = false

@@ -22,7 +22,7 @@ import type { ResourceServersTable } from './tables.ts'
 export interface NewGrant
   extends SignedGrant, Pick<GrantContent, 'family' | 'client_id' | 'aud' | 'resource_id' | 'single_use'> {
   account: Owner
-  /** Of the mandate under which it was counted. */
+  /** The version of the mandate under which it was counted. */
   version: number
 }
 

@@ -34,7 +34,7 @@ export interface NewGrant
       | 'organization'
       | 'single_use'
     > {
-  /** Of the connection when the facts were read. */
+  /** The generation of the connection when the facts were read. */
   generation: number
 }
 
@@ -221,7 +221,7 @@ interface Counted {
 export const COUNTED_MS = 250
 /** Owners whose counts are remembered. */
 const COUNTED_MAX = 10_000
-/** By database. One that is forgotten is counted again. */
+/** The counts of each database. An owner who is forgotten is counted again. */
 const COUNTED = new WeakMap<Db, Map<Owner, Counted>>()
 
 function countsOf(db: Db): Map<Owner, Counted> {
