@@ -40,7 +40,7 @@ export interface AuthorityCell extends Cell {
 }
 
 interface Opening {
-  /** As in `createCells`. */
+  /** The same as in `createCells`. */
   onMoving: () => void
   log: Logger
   localClock: () => number

@@ -62,7 +62,7 @@ export interface TalliesOptions {
 const MANDATE_MS = 30_000
 const METADATA_MS = 300_000
 const ANSWER_MS_MAX = 3_000
-/** Of a page of calls. */
+/** The size of a page of calls. */
 const CALLS_BYTES_MAX = 1024 * 1024
 const ENTRIES_MAX = 10_000
 

@@ -112,7 +112,7 @@ const AGAIN_MS = 100_000
 const ANSWER_BYTES_MAX = 2 * VIEW_BYTES_MAX
 /** The time limit for what is shown beside something else, finding out where to ask included. */
 const INVITATION_MS_MAX = 2_000
-/** Of what an agent waits for. */
+/** The size of an answer that an agent waits for. */
 const WEIGHED_BYTES_MAX = 64 * 1024
 /** The time that it gets in any case, even if others took long before. */
 const WEIGHED_MS_MIN = 1_000

@@ -30,7 +30,7 @@ const OUTAGE_MS_MAX = 2_000
 /** How many streams may be open at a time. */
 export interface StreamCaps {
   perOwner: number
-  /** Of the process. */
+  /** The bound for the whole process. */
   inAll: number
 }
 

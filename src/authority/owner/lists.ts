@@ -52,7 +52,7 @@ export async function numberedPage<Item extends { seq: number }, Query extends {
 /** The most bytes of a page: a client takes 4 MiB. */
 const PAGE_BYTES = 3 * 1024 * 1024
 
-/** As many of the first as a client can take, and one at least. */
+/** The first items, as many as a client can take, and one at least. */
 function withinBytes<Item>(items: Item[]): Item[] {
   let bytes = 0
   const end = items.findIndex(item => (bytes += Buffer.byteLength(JSON.stringify(item))) > PAGE_BYTES)

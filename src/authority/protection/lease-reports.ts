@@ -11,7 +11,7 @@ import type { LeaseStreams } from './lease-streams.ts'
 export interface ReportOptions {
   log: FastifyBaseLogger
   metrics: Pick<ServerMetrics, 'addCounter' | 'addGauge' | 'addHistogram'>
-  /** Of every cell. */
+  /** The streams of every cell. */
   streams: readonly Pick<LeaseStreams, 'open'>[]
 }
 

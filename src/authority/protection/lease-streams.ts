@@ -28,7 +28,7 @@ export interface LeaseStreams {
   enter(): () => void
   /** Sends what the sidecar is asked from now on; resolves once it has gone, or holds no lease any more. */
   follow(reader: LeaseReader): Promise<void>
-  /** Those that are open now. */
+  /** How many streams are open now. */
   open(): number
   /** How many places were taken ever. */
   entered(): number
@@ -51,7 +51,7 @@ interface Feed {
   leave: () => void
 }
 
-/** Doubled with each look that fails in a row. Whoever is asked meanwhile hears of it at its next renewal. */
+/** The pause doubles with each look that fails. A sidecar hears of it meanwhile at its next renewal. */
 const OUTAGE_MS = { first: 100, most: 2_000 }
 
 /** Nothing is looked at until somebody follows. */

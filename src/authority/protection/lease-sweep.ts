@@ -8,11 +8,11 @@ import { isOutage } from '../../storage/core/database.ts'
 import { LEASE_SILENT_MS } from '../../wire/leases.ts'
 import type { Authority } from '../context.ts'
 
-/** While nobody holds one: those that another replica left behind when it ended are found by then. */
+/** The pause while there are no leases: those that a replica left behind when it ended are found by then. */
 const IDLE_MS = 30_000
 
 interface Seen extends SeenHolder {
-  /** By the given clock: when it was first seen with so many renewals. */
+  /** When it was first seen with so many renewals, by the clock that the sweep was called with. */
   since: number
 }
 
@@ -24,7 +24,7 @@ export function createLeaseSweep({ database: { db } }: Pick<Authority, 'database
   let before = new Map<string, Seen>()
   return async clock => {
     const rows = await listHolders(db)
-    // After the look: whatever had renewed what was seen had been sent by then.
+    // The clock is read after the look, so each renewal that was seen had been sent by then.
     const since = clock()
     const now = new Map<string, Seen>()
     for (const row of rows) {

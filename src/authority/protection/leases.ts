@@ -30,9 +30,9 @@ export interface Leasing extends Pick<Authority, 'database'> {
   readonly streams: LeaseStreams
 }
 
-/** Two missed: a sidecar knows within a renewal or two that its stream is dead. */
+/** A sidecar that misses a few of these knows that its stream is dead. */
 const HEARTBEAT_SECONDS = 1
-/** More often than anybody can be asked. */
+/** No holder can be asked more often. */
 const ASKED_MAX = 2_147_483_647
 
 const ID = z.string().regex(LEASE_ID)

@@ -95,7 +95,7 @@ export async function hearInstance(
   )
 }
 
-/** By run the numbers of the reports at these places. */
+/** The numbers of the reports at these places, by run. */
 function numbersOf(places: readonly number[], reports: readonly AccessReport[]): Map<string, number[]> {
   const numbers = new Map<string, number[]>()
   for (const place of places) {

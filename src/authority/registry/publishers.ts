@@ -80,7 +80,7 @@ const SOURCES_MAX = 10_000
 type Trusting = Pick<AuthorityConfig, 'issuer' | 'devLoopback' | 'trustedNetworks' | 'trustedHosts'>
 
 /**
- * As the settings have it. The two sides share no connection and no document.
+ * Opens both sides as the settings say. They share no connection and no document.
  * @param nameServers asked in place of the system's, as `host:port`.
  */
 export function openPublishers(
