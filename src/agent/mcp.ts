@@ -253,7 +253,7 @@ export async function readEvents(
 }
 
 /**
- * A tool's answer is data for the caller, neither hashed nor authorized: read as any JSON parser would read
+ * A tool's answer is data for the caller, neither hashed nor authorized: read like by any JSON parser
  * it.
  */
 function parseLoosely(text: string, parse: Reading['parse']): Json | undefined {

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 
-/** By method: `free`, or the tool whose grant it needs. */
+/** Each method is `free`, or names the tool whose grant it needs. */
 export const methods = z.record(
   z.string(),
   z.union(

@@ -128,7 +128,7 @@ export interface SidecarConfig
   authorityCa: NamedCertificates<'ca'> | undefined
   /** Further addresses of authorities besides their issuer. */
   authorityAddresses: ReadonlyMap<string, readonly string[]>
-  /** By issuer, what `typ` its grants may have beside the contract's. */
+  /** The `typ` values that grants of an issuer may have beside the contract's. */
   rptTypes: ReadonlyMap<string, readonly string[]>
   /** How traces are exported, as the environment says; undefined if they are off. */
   traces: TraceExport | undefined

@@ -21,7 +21,7 @@ export interface StreamSinks {
 
 const PAUSE_MS_MIN = 500
 const PAUSE_MS_MAX = 5_000
-/** Longer than an authority may be silent on a stream (`UMA_AS_HEARTBEAT_SECONDS`). */
+/** No authority may be silent on a stream for so long (`UMA_AS_HEARTBEAT_SECONDS`). */
 const SILENCE_MS = 75_000
 
 /** Follows until `end` is called. A broken stream is opened again, sooner if the network returns. */

@@ -6,7 +6,7 @@ import { UNSEEN } from '../wire/html.ts'
 
 type Flag = 'unseen' | 'mixed' | 'foreign' | 'long'
 
-/** Longer than what is read at a glance; it is then shown complete, in its own box. */
+/** A longer text is not read at a glance, and is shown complete in its own box. */
 const LONG = 400
 
 /** The characters that wire/html.ts escapes, and many marks on one letter. */

@@ -237,7 +237,7 @@ export async function writeSidecarFile(household: Household, place: SidecarPlace
 /** Where an authority listens, its database, and its files. */
 export interface AuthorityPlace {
   issuer: string
-  /** As `host:port`: for agents, and for owners. */
+  /** The listener for agents as `host:port`, and below the one for owners. */
   listen: string
   ownerListen: string
   databaseUrl: string

@@ -16,7 +16,7 @@ const RESOURCE_PATH = `/mcp/${ACCOUNT}`
 const CLIENT_ID = 'family-tools'
 /** The people who hold it with alice, both at one authority that is not hers. */
 const OTHERS = ['bob', 'carol'] as const
-/** Of the three, each of weight 1. */
+/** How many of the three must agree, each of weight 1. */
 const THRESHOLD = 2
 
 /** The tools of the account; reading it and closing it are two scopes of one resource. */

@@ -44,7 +44,7 @@ export function jointOf({ stack }: Pick<Scene, 'stack'>): JointPlace {
   return present('Something is held jointly.', stack.joint)
 }
 
-/** As one of the holders, at her own authority. */
+/** A client that acts as one of the holders, at her own authority. */
 export function asHolder(scene: Scene, name: HolderName): OwnerClient {
   return createOwnerClient(jointOf(scene).holders[name])
 }

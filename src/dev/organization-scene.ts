@@ -59,7 +59,7 @@ export function organizationOf({ stack }: Scene): OrganizationPlace {
   return present('There is an organization.', stack.organization)
 }
 
-/** As ines, who administers it. */
+/** A client that acts as ines, who administers the organization. */
 export function adminOf(scene: Scene): AdminClient {
   const { replicas, issuer, adminKey } = organizationOf(scene)
   return createAdminClient({ api: replicas[0]!.adminApi, issuer, key: adminKey })

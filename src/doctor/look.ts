@@ -20,7 +20,7 @@ export const COMPLETE = (): string => 'they are complete, and its files can be r
  * here.
  */
 export interface Peer {
-  /** Such as `authority`. */
+  /** The kind of peer, such as `authority`. */
   what: string
   issuer: string
   /** Path of the document. */

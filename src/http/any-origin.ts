@@ -4,7 +4,7 @@
  * "Owner's authorization server: public": clients of MCP in a page send `MCP-Protocol-Version` to metadata.
  */
 
-/** Of an answer that a page of any origin may read. */
+/** The header field of an answer that a page of any origin may read. */
 export const ANY_ORIGIN = { 'access-control-allow-origin': '*' } as const
 
 /** What a page may send to a document that is everybody's; a HEAD is answered where a GET is. */

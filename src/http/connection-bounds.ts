@@ -21,7 +21,7 @@ export interface ConnectionBounds {
 }
 
 /**
- * Longer than the balancers in front keep an idle connection (the longest of the common ones: 600 s), so that
+ * This is longer than balancers in front keep an idle connection (600 s, the longest of the common ones). So
  * they end it, and no request meets a connection that is just closing. docs/operating.md has their numbers.
  */
 export const IDLE_SECONDS = 620

@@ -6,7 +6,7 @@
 import type { Writable } from 'node:stream'
 import { boundedLines, type WriteLines } from '../limits/bounded-lines.ts'
 
-/** Of lines that were written and not read yet, in bytes. */
+/** The size of lines that were written and not read yet, in bytes. */
 const WAITING_BYTES_MAX = 4 * 1_024 * 1_024
 
 /**

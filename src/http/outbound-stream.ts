@@ -8,7 +8,7 @@ import { connector, keepingTargets, TIMEOUT_MS, type OutboundOptions } from './o
 import type { OutboundRequest } from './outbound.ts'
 
 export interface StreamRequest extends Pick<OutboundRequest, 'method' | 'url' | 'headers' | 'body'> {
-  /** For the head of the answer, connecting included; 5,000 when left out. */
+  /** The time until the head of the answer, connecting included; 5,000 when left out. */
   timeoutMs?: number
   /** The stream counts as broken once nothing came for so long. */
   silenceMs: number
@@ -17,7 +17,7 @@ export interface StreamRequest extends Pick<OutboundRequest, 'method' | 'url' | 
 }
 
 export interface OpenedStream {
-  /** Of an answer other than 200 the body is not read, and it has ended already. */
+  /** If it is not 200, the body is not read, and the stream has ended already. */
   status: number
   /** Resolves once nothing more comes, however that came about. */
   ended: Promise<void>
@@ -82,7 +82,7 @@ function opened(
     const handler: Dispatcher.DispatchHandler = {
       onRequestStart: controller => {
         connection = controller
-        // Given up while it was being connected.
+        // The request was given up while it was being connected.
         if (isOver)
           controller.abort(new OutboundFault('aborted', 'nobody waits for it any more', { sent: true }))
       },

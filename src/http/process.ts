@@ -91,7 +91,7 @@ export interface LifeOptions {
 
 const CLOSE_MS_MAX = 10_000
 
-/** Of SIGHUP, which a closed terminal sends, Node would die at once, with every call under way. */
+/** Without a listener, SIGHUP (which a closed terminal sends) would end Node at once, amid its calls. */
 const ENDING = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
 
 /**

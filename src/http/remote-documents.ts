@@ -36,7 +36,7 @@ export interface Looking {
    * published for it.
    */
   signedAt?: number | undefined
-  /** The largest document that is read; as any document of strangers when left out. */
+  /** The largest document that is read; when left out, the bound for documents of strangers. */
   bytesMax?: number | undefined
   /** A failure keeps nobody from trying again at once: nobody asked for the document yet. */
   ahead?: boolean | undefined

@@ -5,7 +5,7 @@
 
 /** What takes lines: a stream of Node. */
 export interface LineStream {
-  /** Of what was written and not taken yet, in bytes. */
+  /** The bytes that were written and not taken yet. */
   readonly writableLength: number
   write(text: string): unknown
 }

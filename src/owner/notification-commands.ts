@@ -79,7 +79,7 @@ interface When {
   digest?: number
 }
 
-/** As the API takes it, which says what is wrong with it. */
+/** The timing as the API takes it; the API says what is wrong with it. */
 function timingOf({ quiet, timeZone, digest }: When): MessageTiming {
   const [from = '', until = ''] = quiet?.split('-').map(time => time.trim()) ?? []
   return {

@@ -11,7 +11,7 @@ import { viewBoundsFault } from './member-view.ts'
 
 /** 30 days. */
 export const CEILING_SECONDS_MAX = 2_592_000
-/** Of one emergency grant. */
+/** The life of one emergency grant. */
 export const BREAK_GLASS_SECONDS_MAX = 3_600
 const LEVELS = { min_binding: 1, min_provenance: 1, min_accountability: 2 } as const
 /** An organization learns only these two words about the standing of an agent. */

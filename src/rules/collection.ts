@@ -32,9 +32,10 @@ function hasRunOut({ state, allowed_until }: HolderAnswer, now: number): boolean
 }
 
 /**
- * Of allowances those that a grant is made of, and when it ends, at most at `end`: of all sets that reach the
- * threshold the one that lasts longest, with everybody who allows it for as long, so that it stands if one of
- * them takes hers back. Undefined if they do not reach it. So one more allowance never makes less of a grant.
+ * The allowances that a grant is made of, and when it ends, at most at `end`. Of all sets that reach the
+ * threshold it takes the one that lasts longest, and all who allow it for as long, so that it stands if one
+ * of them takes hers back. Undefined if they do not reach it. So one more allowance never makes less of a
+ * grant.
  */
 export function lastingLongest<T extends Pick<HolderAnswer, 'weight' | 'allowed_until'>>(
   allowing: readonly T[],

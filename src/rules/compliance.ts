@@ -10,7 +10,7 @@ import { reachOf, type Bound } from './membership.ts'
  * can contain a term, a tier's name or one of her resources.
  */
 export interface ComplianceReport {
-  /** Of the charter that was applied. */
+  /** The version of the charter that was applied. */
   charter_version: number
   /** The version that she agreed to last. */
   agreed_version: number

@@ -14,7 +14,7 @@ export interface GrantContent {
   owner: Owner
   family: Family
   handle: Handle
-  /** Of the resource server. */
+  /** The client id of the resource server. */
   client_id: ClientId
   aud: string
   resource_id: string

@@ -306,7 +306,7 @@ function sentences(
   return said
 }
 
-/** Of three bytes each, as long as a name may be. */
+/** A name of the greatest length, each character of which has three bytes. */
 const LONGEST_NAME = '\u20ac'.repeat(ORGANIZATION_NAME_MAX)
 const LONGEST_ISSUER = `https://${'i'.repeat(VIEW_TEXT_MAX - 8)}`
 /** What an identity provider calls her; it is another text for each member. */

@@ -99,7 +99,7 @@ function kindFault({ header, payload }: ReadToken, types: readonly AccessTokenTy
   return type === 'at+jwt' || isPlainAccessToken(payload) ? undefined : wanted
 }
 
-/** By the realm's own word for it, or, of the plain type, by a scope that its client was given. */
+/** Whether the realm calls it an access token, or, if it is of the plain type, whether it has a scope. */
 function isAccessTokenWithNonce(payload: JsonObject, type: AccessTokenType): boolean {
   if (saysAccess(payload)) return true
   return type === 'JWT' && typeof claim(payload, 'scope') === 'string' && isText(claim(payload, 'azp'))

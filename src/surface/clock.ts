@@ -11,7 +11,7 @@ import { Refusal } from '../wire/refusal.ts'
 export interface ClockReading {
   /** Milliseconds since the epoch. */
   databaseMs: number
-  /** By `performance.now()`. */
+  /** The times of our own clock, by `performance.now()`. */
   askedAt: number
   answeredAt: number
   /** This reading used another connection than the previous one, so it may come from another server. */

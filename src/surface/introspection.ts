@@ -116,7 +116,7 @@ export const CONSUMED = z.union([
 ])
 type Consumed = z.output<typeof CONSUMED>
 
-/** Of one among several: it may be spent or not. */
+/** The answer about one of several grants, which may be spent or not. */
 const UNKNOWN = z.object({ error: z.literal('temporarily_unavailable') })
 type Unknown = z.output<typeof UNKNOWN>
 
@@ -181,7 +181,7 @@ export const CONSUME: Endpoint<Introspection> = endpoint({
 
 interface Asked {
   token: string
-  /** As an authority gives them; anything else is none. */
+  /** A lease of an authority; any other text counts as none. */
   lease?: string | undefined
 }
 

@@ -107,7 +107,7 @@ async function ticketFor(
   // 2. That this server publishes for this owner.
   const { tag, resource } = await publishedBy(holder, resources, noNul(permission.resource_id))
 
-  // 3. By scopes that it has.
+  // 3. It names scopes that the resource has.
   const scopes = [...new Set(permission.resource_scopes)]
   if (scopes.length === 0) refuse('invalid_scope', 'Name at least one scope.')
   const excess = scopes.find(scope => !resource.resource_scopes.includes(scope))

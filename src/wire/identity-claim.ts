@@ -50,7 +50,7 @@ export function needIdentity(of: AskedIdentity & { ticket: string }): NeedInfo {
 
 /**
  * The identity assertion that an answer asks for; undefined if it asks for none, or does not say by whom and
- * to whom. Of `identity_provider` only the issuer is read: the code that fetches an assertion asks the issuer
+ * to whom. Only the issuer of `identity_provider` is read: the code that fetches an assertion asks the issuer
  * itself for the rest. Refuses (`invalid_request`) a provider without an issuer.
  */
 export function requestedIdentity(needed: NeedInfo): IdentityRequest | undefined {

@@ -17,8 +17,8 @@ export const LEASE_MS = 1_900
 export const LEASE_RENEW_MS = 500
 
 /**
- * How long an act that ends something waits for holders that do not answer, counted from its commit. By more
- * than 5 % longer than `LEASE_MS`, because no two clocks run at quite the same rate.
+ * How long an act that ends something waits for holders that do not answer, counted from its commit. It is
+ * more than 5 % longer than `LEASE_MS`, because no two clocks run at quite the same rate.
  */
 export const LEASE_SETTLEMENT_MS = 2_000
 

@@ -52,7 +52,7 @@ export type OrganizationStanding =
       waiting: { version: number; changes: string[] } | null
       stale: boolean
       last_read: string
-      /** By tier: her own value, and what the ceiling allows. */
+      /** For each tier her own value, and what the ceiling allows. */
       tiers: Record<string, { field: string; yours?: unknown; ceiling?: unknown }[]>
       governed_resources: string[]
       /** Resources that it claims but that she holds with others; these are never governed. */

@@ -35,12 +35,12 @@ export type OwnerListing = {
   resources: OwnerResource[]
 }
 
-/** Of one resource. */
+/** How many one resource may have. */
 export const LISTING_BOUNDS = { scopes: 50, tools: 1_000 }
 const { scopes: SCOPES_MAX, tools: TOOLS_MAX } = LISTING_BOUNDS
 const NAME_LENGTH_MAX = 200
 const TYPE_LENGTH_MAX = 400
-/** As long as `/perm` accepts, printable and without blanks. */
+/** An id that `/perm` accepts: printable and without blanks. */
 const ID = /^[\x21-\x7e]{1,400}$/
 /** Text in any script, without invisible characters. */
 const TOOL = /^\P{C}{1,200}$/u

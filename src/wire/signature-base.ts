@@ -144,7 +144,7 @@ function authorityValue(message: SignedMessage): string {
   return authority.endsWith(port) ? authority.slice(0, -port.length) : authority
 }
 
-/** As received, byte for byte: `new URL()` would resolve dots and re-encode (RFC 9421 §2.2.6). */
+/** The path as received, byte for byte: `new URL()` would resolve dots and re-encode (RFC 9421 §2.2.6). */
 function pathValue(message: SignedMessage): string {
   const path = message.path === '' ? '/' : message.path
   if (!path.startsWith('/') || !VISIBLE.test(path) || /[?#]/.test(path)) {

@@ -71,7 +71,7 @@ const VERDICT_BYTES_MAX = 2_048
 /** How long a withdrawal, and a tally's request, are valid. */
 export const WITHDRAWAL_SECONDS = 300
 export const TALLY_REQUEST_SECONDS = 120
-/** As on /perm: nobody can ask a tally for a longer name. */
+/** The bound of /perm: nobody can ask a tally for a longer name. */
 const RESOURCE_ID_LENGTH_MAX = 400
 /** How many negotiations one withdrawal names at most. */
 const NEGOTIATIONS_MAX = 100

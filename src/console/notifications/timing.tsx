@@ -108,5 +108,5 @@ export function TimingForm({ one, onSaved, onCancel }: TimingProps) {
   )
 }
 
-/** Of this browser. */
+/** The time zone of this browser. */
 const ownZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone

@@ -16,7 +16,7 @@ import { TermsFields } from './terms-fields.tsx'
 import { TrialResult, tryOnPast, type Trial } from './trial.tsx'
 
 const W = WORDS.rules
-/** As the authority accepts it (wire/names.ts), in the syntax of browser forms. */
+/** An id that the authority accepts (wire/names.ts), in the syntax of browser forms. */
 const ID = String.raw`[A-Za-z0-9][A-Za-z0-9._\-]{0,63}`
 
 export type SavedTier = Tier & { warnings?: string[]; clamped?: { text: string }[] }

@@ -12,7 +12,7 @@ import { WORDS } from '../words.ts'
 import { bodyOf, type Draft } from './draft.ts'
 
 const W = WORDS.rules
-/** Of requests with an unchanged answer, only the newest are shown. */
+/** How many requests with an unchanged answer are shown: only the newest. */
 const SAME_SHOWN = 20
 
 export interface Trial {

@@ -9,7 +9,7 @@ import { readMember } from '../../storage/organization/members.ts'
 import type { Organization } from '../context.ts'
 import { makeVoid } from './redemption.ts'
 
-/** Longer than any redemption takes. */
+/** No redemption takes so long. */
 const HELD_SECONDS = 30
 
 /** One bounded pass. @returns how many grants were made void. */

@@ -53,7 +53,7 @@ type Said = string | typeof REFUSED | typeof NOT_TAKEN
 /** A running redemption. */
 export interface Redemption extends Asker, Admitted {
   asked: BreakGlassRequest
-  /** Of the request, as it was sent. */
+  /** The digest of the request as it was sent. */
   bodyDigest: string
 }
 

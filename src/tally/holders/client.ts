@@ -33,7 +33,7 @@ export interface HolderClient {
 }
 
 export interface HolderClientOptions {
-  /** Of the tally. */
+  /** The issuer of the tally. */
   issuer: string
   key: PrivateKey
   outbound: Outbound

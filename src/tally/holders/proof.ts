@@ -22,7 +22,7 @@ export interface Signer {
   issuer: string
   holder: Owner
   account: Owner
-  /** Of the key. */
+  /** The id of the key. */
   kid: unknown
 }
 

@@ -101,7 +101,7 @@ export type PendingItem = z.output<typeof PENDING>
 export type ApprovedBefore = z.output<typeof APPROVED_BEFORE>
 export type WholePendingItem = z.output<typeof WHOLE_PENDING>
 
-/** As they are described: with members that are not named here. */
+/** They may have members that are not named here. */
 export const PENDING_ITEM: z.ZodType<PendingItem> = PENDING.loose().meta({ id: 'PendingItem' })
 export const WHOLE_PENDING_ITEM: z.ZodType<WholePendingItem> = WHOLE_PENDING.loose()
 
