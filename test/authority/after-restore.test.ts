@@ -65,7 +65,7 @@ describe('usher authority after-restore', () => {
     })
   })
 
-  it('does nothing where a synchronous standby is required and there is none, as any command of the operator', async () => {
+  it('does nothing if a synchronous standby is required and there is none, like every command of the operator', async () => {
     const environment = { UMA_AS_REQUIRE_SYNC_STANDBY: 'true', UMA_AS_DATABASE_WAIT_SECONDS: '0' }
     const restored = async () =>
       (await authority.call(authority.alice, { target: '/owner/ledger?kind=restored' })).body.entries

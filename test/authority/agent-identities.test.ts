@@ -153,7 +153,7 @@ describe('The published agent', () => {
     )
   })
 
-  it('is told why, where its issuer is not accepted', async () => {
+  it('is told why, if its issuer is not accepted', async () => {
     const stranger = await startIssuer({ http: true })
     const key = newKey()
     const { agent_token } = stranger.identify(key, 'stranger')

@@ -146,7 +146,7 @@ describe("The issuer's documents", () => {
     expect((await ask()).answer).toEqual([403, 'request_submitted', undefined])
   })
 
-  it('where its keys are at a private address or under http, nothing is fetched there', async () => {
+  it('if its keys are at a private address or under http, nothing is fetched there', async () => {
     for (const jwks_uri of [
       'https://10.0.0.1/jwks',
       'http://issuer.example/jwks',
@@ -162,7 +162,7 @@ describe("The issuer's documents", () => {
     }
   })
 
-  it('where they cannot be had, leave the negotiation as it was: the same agreement comes again with the next ticket', async () => {
+  it('if they cannot be had, leave the negotiation as it was: the same agreement comes again with the next ticket', async () => {
     const silent = await startIssuer()
     silent.server.script('/jwks.json', { status: 503 })
     const environment = { UMA_AS_AGENT_ISSUERS: silent.iss, UMA_DEV_LOOPBACK: 'true' }

@@ -201,7 +201,7 @@ describe('A failing identity is request_denied', () => {
     expect(reply.body.error_description).toMatch(/\w+ \w+/)
   })
 
-  it('where both jwk and agent_token stand in the header', async () => {
+  it('if both jwk and agent_token stand in the header', async () => {
     const agent = identified()
     const reply = await agent.ask('portfolio_read', { header: { jwk: agent.key.jwk } })
     expect([reply.status, reply.body.error]).toEqual([403, 'request_denied'])

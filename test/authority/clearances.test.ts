@@ -139,7 +139,7 @@ describe('A clearance that a tier asks for', () => {
     expect(Buffer.from(rpt.split('.')[1]!, 'base64url').toString()).not.toContain(kept.at(-1)!.clearance)
   })
 
-  it('is unmet where nothing is attested, or another value: before any terms', async () => {
+  it('is unmet if nothing is attested, or another value: before any terms', async () => {
     await edit('statements', { clearance: { level: ['high'] } })
     await attest({})
     expect(await first('statement_read')).toEqual(UNMET)
@@ -162,7 +162,7 @@ describe('A clearance that a tier asks for', () => {
     expect((await introspected(granted.body.access_token)).clearance).toMatch(/.{20}/)
   })
 
-  it('makes a stranger of an agent that an administrator alone let in, as any resource of her own does', async () => {
+  it('makes a stranger of an agent that an administrator alone let in, like every resource of her own', async () => {
     const agent = testAgent(stand.authority)
     const { body } = await agent.ask('portfolio_read')
     const { family } = (await pendingAt(stand.authority)).find(({ handle }) => handle === agent.handle)!
@@ -219,7 +219,7 @@ describe('A clearance that is withdrawn or changed', () => {
     },
   )
 
-  it('ends them by her later view, too, where its notice is lost', async () => {
+  it('ends them by her later view, too, if its notice is lost', async () => {
     await edit('statements', { clearance: { level: ['high'] } })
     const own = await testAgent(stand.authority).granted('statement_read')
     const { org_epoch } = await known()

@@ -139,7 +139,7 @@ describe("A reading of the database's clock", () => {
   it('that took long does not replace one that did not', () => {
     expect(after(0, [5, 10, 0], [4_500, 3_000, 2_000]).clock.offsetSeconds()).toBe(0)
   })
-  it('that took long does where the one before is old, is of another connection, or cannot be true any more', () => {
+  it('that took long does if the one before is old, is of another connection, or cannot be true any more', () => {
     const off = (...second: [number, number, number, boolean?]) =>
       after(0, [5, 10, 0], second).clock.offsetSeconds()
     expect(off(70_700, 1_000, 70_000)).toBeCloseTo(0.2)

@@ -153,7 +153,7 @@ describe('A standing grant is held to the class that each tool was declared of w
 describe('A grant for one operation is given for the class of that operation', () => {
   const operation = (tool: string) => ({ operation: { tool, params: {} } })
 
-  test('the RPT carries the class of the operation, and none where its tool declares none', async () => {
+  test('the RPT carries the class of the operation, and none if its tool declares none', async () => {
     await declare({ read: 'reversible', drop: 'irreversible', guess: undefined })
     await govern(askMe())
     const of = async (tool: string) =>
@@ -218,7 +218,7 @@ describe('A request that waits for her', () => {
     return { agent, ticket: body.ticket as string }
   }
 
-  test('is not collected where a mild tool was made grave beside a grave one since', async () => {
+  test('is not collected if a mild tool was made grave beside a grave one since', async () => {
     await declare({ read: 'reversible', drop: 'irreversible' })
     await govern(tier())
     const { agent, ticket } = await held()
@@ -227,7 +227,7 @@ describe('A request that waits for her', () => {
     expect([collected.status, collected.body.error]).toEqual([403, 'request_denied'])
   })
 
-  test('is collected also where it was held before the classes by tool were kept', async () => {
+  test('is collected even if it was held before the classes by tool were kept', async () => {
     const { agent, ticket } = await held()
     await authority.database.pool.query(
       "UPDATE families SET held = (held::jsonb - 'declared')::json WHERE owner = 'alice' AND handle = $1",

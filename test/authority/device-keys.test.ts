@@ -38,7 +38,7 @@ describe('Device keys', () => {
     const { key, listed } = await inPage('served')
     expect(listed).toMatchObject({ surface: 'served', jwk: { ...publicJwk(key), surface: 'served' } })
     expect(parsePinnedKeys(JSON.stringify({ keys: [listed.jwk] })).served).toEqual([key.thumbprint])
-    // It decides for her as any other key.
+    // It decides for her like any other key.
     expect((await call(as(key), PENDING)).status).toBe(200)
     for (const other of ['own', '', 7, null, undefined]) {
       const plain = await inPage(other)
@@ -79,7 +79,7 @@ describe('Device keys', () => {
     expect(unknown.text).not.toContain('no longer')
   })
 
-  it('may be named by what they are called; where several are called so it is 409 naming each, and none is revoked', async () => {
+  it('may be named by what they are called; if several are called so it is 409 naming each, and none is revoked', async () => {
     const [phone, other] = [newKey(), newKey()]
     await call(alice, addKey(phone))
     const byName: OwnerCall = { method: 'DELETE', target: '/owner/device-keys/phone' }
@@ -105,7 +105,7 @@ describe('Device keys', () => {
     expect((await call(as(other), PENDING)).status).toBe(200)
   })
 
-  it('may revoke themselves where another credential stands', async () => {
+  it('may revoke themselves if another credential stands', async () => {
     const phone = newKey()
     await call(alice, addKey(phone))
     expect((await call(as(phone), removeKey(phone))).status).toBe(200)

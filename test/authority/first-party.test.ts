@@ -57,7 +57,7 @@ const isFirstParty = async ({ handle }: { handle: Handle }) =>
 const trades = async (agent: TestAgent) => (await agent.ask('place_trade', TRADE)).body.kind ?? 'granted'
 
 describe('standing.first_party', () => {
-  it('is set where the owner approves an agent whose key the directory of her own operator lists', async () => {
+  it('is set if the owner approves an agent whose key the directory of her own operator lists', async () => {
     const key = newKey()
     const operator = await operatorOf(key)
     await claim(operator)
@@ -71,7 +71,7 @@ describe('standing.first_party', () => {
     await decide(authority, agent.handle, 'denied')
   })
 
-  it('is set where she approves an operation of an agent that she knew before she claimed the operator', async () => {
+  it('is set if she approves an operation of an agent that she knew before she claimed the operator', async () => {
     const key = newKey()
     const operator = await operatorOf(key)
     const agent = testAgent(authority, { key, client_id: operator.client_id })
@@ -93,7 +93,7 @@ describe('standing.first_party', () => {
     await decide(authority, agent.handle, 'denied')
   })
 
-  it('is not set where the operator is not hers', async () => {
+  it('is not set if the operator is not hers', async () => {
     const key = newKey()
     const operator = await operatorOf(key)
     const agent = testAgent(authority, { key, client_id: operator.client_id })

@@ -58,7 +58,7 @@ const timed = async (ask: () => ReturnType<TestResourceServer['register']>) => {
 }
 
 describe('A resource server in a trusted network', () => {
-  it('registers, is approved, has its listing pulled and gets a PAT, as any other', async () => {
+  it('registers, is approved, has its listing pulled and gets a PAT, like any other', async () => {
     tools.listings['inside'] = [{ _id: 'alice/inside', name: 'Inside', resource_scopes: ['read'] }]
     const { status, ms } = await timed(() => tools.register(authority, 'inside'))
     expect(status).toBe(202)

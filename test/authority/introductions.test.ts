@@ -59,7 +59,7 @@ describe('An agent introduced by an active connection', () => {
     expect((await child.ask('statement_read')).status).toBe(200)
   })
 
-  it('is still asked about where the tier asks: kind operation, on a connection that stands', async () => {
+  it('is still asked about if the tier asks: kind operation, on a connection that stands', async () => {
     const parent = await introducerAgent()
     const child = agentOf(nextKey())
     const held = await child.ask('place_trade', {
@@ -82,7 +82,7 @@ describe('An agent introduced by an active connection', () => {
     expect((await child.present(held.body.ticket)).status).toBe(200)
   })
 
-  it('is not connected where its tier refuses by the time that the grant would be written', async () => {
+  it('is not connected if its tier refuses by the time that the grant would be written', async () => {
     const parent = await introducerAgent()
     const child = agentOf(nextKey())
     const offer = await child.offer('statement_read')
@@ -107,7 +107,7 @@ describe('An agent introduced by an active connection', () => {
     expect(await connectionOf(child.handle)).toBeUndefined()
   })
 
-  it('by the parent_agent of its agent token, where no introduction is sent', async () => {
+  it('by the parent_agent of its agent token, if no introduction is sent', async () => {
     const parent = identifiedOf(nextKey())
     await parent.granted()
     const [parent_agent] = parent.handle.split('@')
@@ -161,20 +161,20 @@ describe('An introduction that the record does not bear out falls back silently 
     expect(await connectionOf(child.handle)).not.toMatchObject({ status: 'active' })
   }
 
-  it('where the introducer is unknown', async () => {
+  it('if the introducer is unknown', async () => {
     const [parent, child] = [agentOf(nextKey()), agentOf(nextKey())]
     const signed = introduction(parent.key, child.key)
     await fallsBack(child, { introduction: signed }, 'introduction: introducer_not_active')
   })
 
-  it('where the introducer was revoked', async () => {
+  it('if the introducer was revoked', async () => {
     const [parent, child] = [await introducerAgent(), agentOf(nextKey())]
     await revoke(parent.handle)
     const signed = introduction(parent.key, child.key)
     await fallsBack(child, { introduction: signed }, 'introduction: introducer_not_active')
   })
 
-  it('where the introducer was itself introduced: one level deep', async () => {
+  it('if the introducer was itself introduced: one level deep', async () => {
     const [parent, child, grandchild] = [await introducerAgent(), agentOf(nextKey()), agentOf(nextKey())]
     await child.ask('portfolio_read', { introduction: introduction(parent.key, child.key) })
     // Even where the owner approves an operation of the child in person.
@@ -184,7 +184,7 @@ describe('An introduction that the record does not bear out falls back silently 
     await fallsBack(grandchild, { introduction: signed }, 'introduction: introducer_was_introduced')
   })
 
-  it("where the introducer is its issuer's child of another agent", async () => {
+  it("if the introducer is its issuer's child of another agent", async () => {
     const key = nextKey()
     const parent = identifiedOf(key)
     await parent.granted()
@@ -195,7 +195,7 @@ describe('An introduction that the record does not bear out falls back silently 
     await fallsBack(child, { introduction: signed }, 'introduction: introducer_was_introduced')
   })
 
-  it('where the introducer holds no tier that the owner approved in person since its present admission', async () => {
+  it('if the introducer holds no tier that the owner approved in person since its present admission', async () => {
     const parent = await introducerAgent()
     await authority.database.pool.query(
       'UPDATE connection_tiers SET approved_generation = 0 WHERE handle = $1',
@@ -206,14 +206,14 @@ describe('An introduction that the record does not bear out falls back silently 
     await fallsBack(child, { introduction: signed }, 'introduction: introducer_not_approved_in_person')
   })
 
-  it('where the newcomer has an earlier ended connection', async () => {
+  it('if the newcomer has an earlier ended connection', async () => {
     const [parent, child] = [await introducerAgent(), await introducerAgent()]
     await revoke(child.handle)
     const signed = introduction(parent.key, child.key)
     await fallsBack(child, { introduction: signed }, 'introduction: newcomer_has_ended_connection')
   })
 
-  it('where the key of the newcomer has an ended connection under another handle', async () => {
+  it('if the key of the newcomer has an ended connection under another handle', async () => {
     const key = nextKey()
     const bare = agentOf(key)
     await bare.granted()
@@ -239,18 +239,18 @@ describe('An introduction that the record does not bear out falls back silently 
   })
 
   const note = 'introduction: operator_did_not_publish_both_keys'
-  it('where the operator has not published the newcomer', async () => {
+  it('if the operator has not published the newcomer', async () => {
     const [parent, child] = [await introducerAgent(), agentOf(newKey())]
     await fallsBack(child, { introduction: introduction(parent.key, child.key) }, note)
   })
 
-  it('where the operator has not published the introducer', async () => {
+  it('if the operator has not published the introducer', async () => {
     const [parent, child] = [agentOf(newKey()), agentOf(nextKey())]
     await parent.granted()
     await fallsBack(child, { introduction: introduction(parent.key, child.key) }, note)
   })
 
-  it('where another operator publishes both: listing the key of somebody else proves nothing', async () => {
+  it('if another operator publishes both: listing the key of somebody else proves nothing', async () => {
     const parent = await introducerAgent()
     const key = newKey()
     const other = await startOperator({ keys: [key, parent.key] })
@@ -259,20 +259,20 @@ describe('An introduction that the record does not bear out falls back silently 
     await other.close()
   })
 
-  it('where the newcomer names no operator', async () => {
+  it('if the newcomer names no operator', async () => {
     const parent = await introducerAgent()
     const child = testAgent(authority, { key: nextKey() })
     await fallsBack(child, { introduction: introduction(parent.key, child.key) }, note)
   })
 
-  it('where the parent named by the issuer is unknown', async () => {
+  it('if the parent named by the issuer is unknown', async () => {
     const child = identifiedOf(nextKey(), { parent_agent: 'nobody' })
     await fallsBack(child, {}, 'parent_agent: introducer_not_active')
   })
 })
 
 describe('An outage is no verdict on an introduction', () => {
-  it("where the keys of the introducer's issuer cannot be had, it is 503 with the ticket to go on with", async () => {
+  it("if the keys of the introducer's issuer cannot be had, it is 503 with the ticket to go on with", async () => {
     const gone = await startIssuer()
     const other = await startTestAuthority({
       environment: { UMA_AS_AGENT_ISSUERS: gone.iss, UMA_DEV_LOOPBACK: 'true' },

@@ -232,7 +232,7 @@ describe('her terms', () => {
   })
 })
 
-describe('where no tally is listed', () => {
+describe('if no tally is listed', () => {
   const without = startedOnce(() => startTestAuthority())
 
   it('nothing of it is served, described or told', async () => {

@@ -91,7 +91,7 @@ describe('a question of a tally about her', () => {
     expect((await asked(one)).status).toBe(403)
   })
 
-  it('waits within her queue alone, also where its item expired before it was asked again', async () => {
+  it('waits within her queue alone, even if its item expired before it was asked again', async () => {
     const { db } = stand.authority.database
     const round = async () => {
       const questions = Array.from({ length: QUEUE_CAPS.unattested }, () => {

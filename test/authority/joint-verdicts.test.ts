@@ -101,7 +101,7 @@ describe('a verdict', () => {
     expect(again.body).toMatchObject({ pending: true, ready: false })
   })
 
-  it('refuses what she denied, also where it is not asked finally', async () => {
+  it('refuses what she denied, even if it is not asked finally', async () => {
     const first = question()
     const { body } = await asked({ ...first, final: false })
     await decide(body.family, 'denied')
@@ -116,7 +116,7 @@ describe('a verdict', () => {
     expect((await asked(other)).status).toBe(409)
   })
 
-  it('is not waited for any more where it is closed', async () => {
+  it('is not waited for any more if it is closed', async () => {
     const first = question()
     await asked(first)
     expect(await pending()).toHaveLength(1)
@@ -125,7 +125,7 @@ describe('a verdict', () => {
     expect(await pending()).toEqual([])
   })
 
-  it('refuses what she denied, also where it was closed before that was collected', async () => {
+  it('refuses what she denied, even if it was closed before that was collected', async () => {
     const first = question()
     const { body } = await asked({ ...first, final: false })
     await decide(body.family, 'denied')
@@ -208,7 +208,7 @@ describe('a verdict', () => {
     await actOn('unblock')
   })
 
-  it('waits for her again where she revoked the agent between her yes and the signing', async () => {
+  it('waits for her again if she revoked the agent between her yes and the signing', async () => {
     const first = question()
     const { body } = await asked(first)
     await decide(body.family)
@@ -279,7 +279,7 @@ describe('what she is asked about an account', () => {
       () => stand.authority.call(stand.bea, { method: 'DELETE', target: '/owner/policies/savings' }),
     ],
   ])(
-    'that was taken back is not given to who asked at the same time, where it would be %s',
+    'that was taken back is not given to who asked at the same time, if it would be %s',
     async (_what, change) => {
       await known()
       await change()

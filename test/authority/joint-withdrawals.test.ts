@@ -171,7 +171,7 @@ describe('What she allowed is taken back, too, where', () => {
     expect(await told()).toMatchObject([{ negotiations: [negotiation] }])
   })
 
-  it('her tier lets it through no more, and not where it still does', async () => {
+  it('her tier lets it through no more, and not if it still does', async () => {
     const [short, long] = [await allowed(), await allowed({ expires_in: 500 })]
     expect((await edit({ name: 'Family savings', terms: { scope: ['read'] } })).status).toBe(200)
     expect(await told()).toEqual([])
@@ -228,7 +228,7 @@ describe('A tally that does not take it', () => {
     expect(body.joint_withdrawals_waiting).toBe(1)
   })
 
-  it('has taken it where it says that it came before', async () => {
+  it('has taken it if it says that it came before', async () => {
     await allowed()
     stand.server.script(WITHDRAWAL, { status: 409, body: { error: 'conflict' } })
     expect((await revoke()).body.joint_withdrawals_waiting).toBeUndefined()
@@ -246,7 +246,7 @@ describe('A tally that does not take it', () => {
     })
   })
 
-  it('is told by another replica where the one that wrote it is killed', async () => {
+  it('is told by another replica if the one that wrote it is killed', async () => {
     const doomed = await startAuthorityProcess(stand.authority)
     const { negotiation } = await allowed()
     stand.server.script(WITHDRAWAL, (_received, nth) =>

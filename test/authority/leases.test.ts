@@ -123,7 +123,7 @@ describe('an act that ends a grant', () => {
     expect((await introspect(rpt, holder.lease.id)).reason).toBe('connection_revoked')
   })
 
-  it('says nothing of leases where nobody holds one', async () => {
+  it('says nothing of leases if nobody holds one', async () => {
     const agent = testAgent(authority)
     await agent.granted()
     expect(await revoke(agent.handle)).not.toHaveProperty('leases')
@@ -175,7 +175,7 @@ describe('an act that ends a grant', () => {
     expect(leases!.waited_ms).toBeLessThan(LEASE_SETTLEMENT_MS)
   })
 
-  it('is heard where nobody is notified, by looking', async () => {
+  it('is heard if nobody is notified, by looking', async () => {
     const silent = await startTestAuthority({ environment: { UMA_AS_NOTIFY: 'false' } })
     onTestFinished(() => silent.close())
     const agent = testAgent(silent)

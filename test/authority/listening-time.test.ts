@@ -23,7 +23,7 @@ it('begins again after a turn that failed', () => {
   expect(after(60_000)).toBe(60_000)
 })
 
-it('begins again where it was away between two turns', () => {
+it('begins again if it was away between two turns', () => {
   const { after } = listener()
   expect([after(60_000), after(120_001), after(60_000)]).toEqual([60_000, 0, 60_000])
 })

@@ -48,14 +48,14 @@ describe('An agent whose answer was lost after the owner approved', () => {
     expect(await consume(again)).toBe(familyOf(rpt))
   })
 
-  it('asks her where it does not say so: the same operation again is another one', async () => {
+  it('asks her if it does not say so: the same operation again is another one', async () => {
     const { agent, claims, rpt } = await collected()
     expect((await agent.ask('place_trade', claims)).body.error).toBe('request_submitted')
     expect(await pendingAt(authority)).toHaveLength(1)
     expect(await consume(rpt)).toBe(familyOf(rpt))
   })
 
-  it('asks her where the grant was spent, whatever it says', async () => {
+  it('asks her if the grant was spent, whatever it says', async () => {
     const { agent, claims, rpt } = await collected()
     await consume(rpt)
     expect((await agent.ask('place_trade', { ...claims, ...LOST })).body.error).toBe('request_submitted')
@@ -97,7 +97,7 @@ describe('An agent whose answer was lost after the owner approved', () => {
     }
   })
 
-  it('is not asked about again where its earlier poll collects her approval at the same moment', async () => {
+  it('is not asked about again if its earlier poll collects her approval at the same moment', async () => {
     for (let round = 0; round < 20; round++) {
       const agent = testAgent(authority)
       await agent.granted()

@@ -193,7 +193,7 @@ describe('usher authority', () => {
     },
   )
 
-  it('does not wait where its database refuses it', async () => {
+  it('does not wait if its database refuses it', async () => {
     const url = new URL(database.url)
     url.password = 'wrong'
     const run = usher(['authority'], { DATABASE_URL: url.href })

@@ -139,7 +139,7 @@ describe('An identity assertion', () => {
     expect(hostile.asked).toContain('/preview')
   })
 
-  it('is slowed down like a code where it is guessed: 429 with Retry-After', async () => {
+  it('is slowed down like a code if it is guessed: 429 with Retry-After', async () => {
     const hostile = await startHostile()
     const authority = await authorityUnder(hostile)
     const target = '/owner/organization/preview'

@@ -180,7 +180,7 @@ describe('A break_glass notice', () => {
     expect(await whats()).toEqual(['accepted'])
   })
 
-  it('is refused where it asks for what only a later charter allows, which she has not agreed to', async () => {
+  it('is refused if it asks for what only a later charter allows, which she has not agreed to', async () => {
     await stand.publish({ break_glass: clause({ resources: ['alice/trades', 'alice/portfolio'] }) })
     await dueAtOnce(stand.authority.database, 'view')
     await until(async () => (await stand.own('GET')).body.waiting !== null)
@@ -211,7 +211,7 @@ describe('A break_glass notice', () => {
     expect((await stand.post(notice)).status).toBe(409)
   })
 
-  it('is refused where she blocked the invoker, or an operator beside the agent of the key', async () => {
+  it('is refused if she blocked the invoker, or an operator beside the agent of the key', async () => {
     const key = newKey()
     const db = stand.authority.database.db
     const handle = testAgent(stand.authority, { key }).handle

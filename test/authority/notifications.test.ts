@@ -258,7 +258,7 @@ describe('A browser of hers', () => {
 })
 
 describe('Several replicas', () => {
-  it('tell each subscription of each request, and none of them twice where each answers', async () => {
+  it('tell each subscription of each request, and none of them twice if each answers', async () => {
     const second = await startTestAuthority({ beside: authority })
     try {
       const hooks = await Promise.all([1, 2, 3, 4].map(() => webhook(authority.alice)))

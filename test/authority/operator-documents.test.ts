@@ -96,7 +96,7 @@ describe('A client identity document', () => {
   const claims = (client_id: string, more: object = {}): Reply => ({ body: { client_id, ...more } })
   const json = { 'content-type': 'application/json' }
 
-  it('counts where it claims its own URL, and names the operator to the owner', async () => {
+  it('counts if it claims its own URL, and names the operator to the owner', async () => {
     const key = newKey()
     const operator = await operatorOf(key)
     operator.server.script('/client.json', claims(operator.client_id, { client_name: 'Acme <b>Bots</b>' }))
@@ -305,7 +305,7 @@ describe('Documents that cannot be had in time', () => {
     expect(item['assurance_notes'].join('\n')).toMatch(/did not come in time/)
   })
 
-  it('where an operator is gone, nothing is an error', async () => {
+  it('if an operator is gone, nothing is an error', async () => {
     const operator = await startOperator()
     await operator.close()
     expect(await accountability({ client_id: operator.client_id })).toBe(0)

@@ -245,7 +245,7 @@ describe('Ending the reach of an agent', () => {
     expect(body.entries.filter(({ kind }: { kind: string }) => kind === 'org_acted')).toHaveLength(2)
   })
 
-  it('of an operator ends those of all its agents, also where the agreement named none', async () => {
+  it('of an operator ends those of all its agents, even if the agreement named none', async () => {
     const origin = 'https://bots.example'
     const agent = testAgent(stand.authority)
     const { db } = stand.authority.database

@@ -130,7 +130,7 @@ async function publishing(status: number | undefined, document: object = {}): Pr
 const isAskedForOther = ({ asked }: HostileOrganization) => asked.includes(ALIAS.organizationDiscovery)
 
 describe('An organization that publishes its discovery under the other name alone', () => {
-  it('is joined, asked and left where that name is listed', async () => {
+  it('is joined, asked and left if that name is listed', async () => {
     const { organizationDiscovery: other } = ALIAS
     const stand = await start({ UMA_AS_ALIASES: other }, { UMA_ORG_ALIASES: other })
     onTestFinished(() => stand.close())
@@ -151,7 +151,7 @@ describe('An organization that publishes its discovery under the other name alon
     expect(isAskedForOther(organization)).toBe(true)
   })
 
-  it('is away where that name is not listed', async () => {
+  it('is away if that name is not listed', async () => {
     const organization = await publishing(404)
     expect(await previewed(organization, {})).toBe(503)
     expect(await previewed(organization, { UMA_AS_ALIASES: noticeTyp })).toBe(503)

@@ -278,7 +278,7 @@ describe('An organization that gives no usable answer', () => {
 })
 
 describe('An answer that the organization has overtaken', () => {
-  it('counts for nothing: where it acted while it was asked, the same agreement is presented again', async () => {
+  it('counts for nothing: if it acted while it was asked, the same agreement is presented again', async () => {
     const agent = await connected()
     const offer = await agent.offer('portfolio_read')
     stand.door.instead(DECISION, async said => {
@@ -292,7 +292,7 @@ describe('An answer that the organization has overtaken', () => {
     expect((await again(agent, offer, out.body.ticket)).status).toBe(200)
   })
 
-  it('counts for nothing where she left meanwhile: the resource is hers alone, and nobody need be asked', async () => {
+  it('counts for nothing if she left meanwhile: the resource is hers alone, and nobody need be asked', async () => {
     const agent = await connected()
     const offer = await agent.offer('portfolio_read')
     stand.door.instead(DECISION, async said => {

@@ -60,7 +60,7 @@ const approved = async () => {
 }
 
 describe('What an organization refuses has a word', () => {
-  it('where its administrator ended the reach of an agent', async () => {
+  it('if its administrator ended the reach of an agent', async () => {
     const agent = testAgent(stand.authority)
     await agent.granted('portfolio_read')
     await endReach(agent)
@@ -69,7 +69,7 @@ describe('What an organization refuses has a word', () => {
     expect((await agent.ask('statement_read')).status).toBe(200)
   })
 
-  it('where its ceiling leaves no scope of the terms', async () => {
+  it('if its ceiling leaves no scope of the terms', async () => {
     const agent = testAgent(stand.authority)
     const offer = await agent.offer('portfolio_read')
     await allow('send')
@@ -79,7 +79,7 @@ describe('What an organization refuses has a word', () => {
       expect(told(refused)).toEqual(denied('scope_above_ceiling'))
   })
 
-  it('where its ceiling leaves scopes of the terms, and none of those that the call needs', async () => {
+  it('if its ceiling leaves scopes of the terms, and none of those that the call needs', async () => {
     const agent = testAgent(stand.authority)
     await agent.granted('portfolio_read')
     await allow('trade')
@@ -94,20 +94,20 @@ describe('What an organization refuses has a word', () => {
 })
 
 describe('What she approved and an organization has taken away since has a word as it is collected', () => {
-  it('where its administrator ended the reach of the agent', async () => {
+  it('if its administrator ended the reach of the agent', async () => {
     const { agent, collect } = await approved()
     await endReach(agent)
     expect(told(await collect())).toEqual(denied('organization_refused'))
     expect(told(await agent.ask('portfolio_read'))).toEqual(denied('ended_by_organization'))
   })
 
-  it('where it shares the resource no more', async () => {
+  it('if it shares the resource no more', async () => {
     const { collect } = await approved()
     await unshare()
     expect(told(await collect())).toEqual(denied('not_shared'))
   })
 
-  it('where it moved her to another group, which is shared the same', async () => {
+  it('if it moved her to another group, which is shared the same', async () => {
     const { collect } = await approved()
     const target = '/admin/members/alice/role'
     await lastAnsweredEarlier(stand.authority.database)
@@ -116,13 +116,13 @@ describe('What she approved and an organization has taken away since has a word 
     expect(told(await collect())).toEqual(denied('organization_revoked'))
   })
 
-  it('where she left it', async () => {
+  it('if she left it', async () => {
     const { collect } = await approved()
     await stand.own('DELETE')
     expect(told(await collect())).toEqual(denied('organization_revoked'))
   })
 
-  it('where it ended her membership, also to an agent that its administrator let in', async () => {
+  it('if it ended her membership, also to an agent that its administrator let in', async () => {
     const agent = testAgent(stand.authority)
     const { body } = await agent.ask('portfolio_read')
     const [item] = await pendingAt(stand.authority)

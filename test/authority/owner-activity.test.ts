@@ -104,7 +104,7 @@ describe('GET /owner/pending', () => {
     expect(last.headers.get('link')).toBeNull()
   })
 
-  it('goes on after an item decided meanwhile, and says so where there never was one, hers or not', async () => {
+  it('goes on after an item decided meanwhile, and says so if there never was one, hers or not', async () => {
     const { family } = await seed.seedWaiting(db(), asOwner('alice'), seed.name('jkt:'))
     const { family: foreign } = await seed.seedWaiting(db(), asOwner('bea'), seed.name('jkt:'))
     await authority.alice.client.decide(family, 'denied')

@@ -98,7 +98,7 @@ describe('PUT /owner/connections/label', () => {
     expect(await labelOf(handle)).toBe('The one that sold everything')
   })
 
-  it('is an event where it changed, and no entry of the ledger: nothing is decided by it', async () => {
+  it('is an event if it changed, and no entry of the ledger: nothing is decided by it', async () => {
     const handle = seed.name('jkt:')
     await seed.seedConnection(db(), asOwner('cleo'), handle)
     const cleo = authority.owners['cleo']!

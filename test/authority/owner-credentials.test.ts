@@ -244,7 +244,7 @@ describe('What happens to credentials', () => {
     ])
   })
 
-  it('names the login that did it, where she did it logged in', async () => {
+  it('names the login that did it, if she did it logged in', async () => {
     const token = await accessToken(`of-${alice.owner}`)
     const { body: bound } = await call(alice, addLogin(token))
     const phone = newKey()

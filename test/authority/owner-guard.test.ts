@@ -227,7 +227,7 @@ describe('A signed owner request that changes anything is accepted once', () => 
     }
   })
 
-  it('also where the label was renamed: the signature counts, not its spelling', async () => {
+  it('even if the label was renamed: the signature counts, not its spelling', async () => {
     const prepared = authority.prepare(authority.alice, revoke(await connected()))
     const renamed = {
       ...prepared,

@@ -92,7 +92,7 @@ describe('An access token of her realm', () => {
     expect((await both.bearing(token, PENDING)).status).toBe(200)
   })
 
-  it('of a realm that writes `typ: JWT` is accepted where its claims say what it is', async () => {
+  it('of a realm that writes `typ: JWT` is accepted if its claims say what it is', async () => {
     const claims = { ...both.realm.claims('sub-a'), typ: 'Bearer', azp: PORTAL }
     const token = await both.realm.sign(claims, { header: { typ: 'JWT' } })
     expect((await both.bearing(token, PENDING)).status).toBe(200)

@@ -43,7 +43,7 @@ describe('What an agent says of itself is recorded with its promise', () => {
     expect(granted).toMatchObject([{ handle: agent.handle, effect: 'grant', ...said }])
   })
 
-  it('both are null where it gives none', async () => {
+  it('both are null if it gives none', async () => {
     const agent = testAgent(authority)
     expect(await toldBy('promised', () => agent.ask())).toMatchObject([{ reason: null, mission: null }])
     await decide(authority, agent.handle, 'denied')
@@ -115,7 +115,7 @@ describe('Operators', () => {
   const origin = 'https://operator.example'
   const act = (verb: 'block' | 'unblock') => own('POST', `/owner/operators/${verb}`, { origin })
 
-  it('blocked and unblocked tell the operator, once however many ask at once, and not where nothing changes', async () => {
+  it('blocked and unblocked tell the operator, once however many ask at once, and not if nothing changes', async () => {
     const race = (verb: 'block' | 'unblock') => () => Promise.all(Array.from({ length: 8 }, () => act(verb)))
     const once = [expect.objectContaining({ operator: origin, ...byHer() })]
     expect(await toldBy('blocked', race('block'))).toEqual(once)
@@ -139,7 +139,7 @@ async function connectedOf(origin: string): Promise<{ client_id: string; handle:
   return { client_id, handle: agent.handle }
 }
 
-it('server_approved and server_withdrawn tell her decisions about resource servers, and nothing where she decides the same again', async () => {
+it('server_approved and server_withdrawn tell her decisions about resource servers, and nothing if she decides the same again', async () => {
   const decideServer = (decision: 'approved' | 'revoked') =>
     own('POST', '/owner/resource-servers/decision', { client_id: 'demo-tools', decision })
   const one = [expect.objectContaining({ client_id: 'demo-tools', ...byHer() })]

@@ -225,7 +225,7 @@ describe('POST /owner/resource-servers/{id}/revoke', () => {
     await decide(CLIENT_ID, 'approved', authority.owners['bea'])
   })
 
-  it('takes a URL too, where it is encoded; an unknown id is 404', async () => {
+  it('takes a URL too, if it is encoded; an unknown id is 404', async () => {
     const name = await approved()
     const revoke = (id: string) =>
       authority.call(authority.alice, {

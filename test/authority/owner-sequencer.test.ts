@@ -25,7 +25,7 @@ async function stored(owner: Owner) {
 }
 
 describe('Without a reader', () => {
-  it('entries and events are numbered after the commit of their transaction, and not where it is undone', async () => {
+  it('entries and events are numbered after the commit of their transaction, and not if it is undone', async () => {
     const { db } = authority.database
     const owner = await seed.seedOwner(db)
     const change = (fail: boolean) =>

@@ -112,7 +112,7 @@ describe('A namespace of the provisioning file', () => {
     expect(await readOwner(database.db, asOwner(bea))).toBeUndefined()
   })
 
-  it('never equals the name of an owner who is served, also where another file makes her', async () => {
+  it('never equals the name of an owner who is served, even if another file makes her', async () => {
     const [alice, bea] = [unique(), unique()]
     await apply(owner(bea))
     await expect(apply(owner(alice, bea))).rejects.toThrow(

@@ -94,7 +94,7 @@ describe('The pending queue has two lanes, split on whether the named operator h
     expect((await trade(other, 1)).body.kind).toBe('operation')
   })
 
-  it('a stranger whose answer was lost joins its item also where the lane is full', async () => {
+  it('a stranger whose answer was lost joins its item even if the lane is full', async () => {
     const agent = stranger()
     await agent.ask()
     await outcomes(Array.from({ length: 6 }, stranger))

@@ -57,7 +57,7 @@ async function asksToTrade(): Promise<string> {
 }
 
 describe('In quiet hours', () => {
-  it('nothing is sent about what can be undone, and when they end one message, as any other', async () => {
+  it('nothing is sent about what can be undone, and when they end one message is sent like any other', async () => {
     const hook = await webhook(authority.alice, NIGHT)
     const family = await familyOf(await asks())
     await held(1)

@@ -243,7 +243,7 @@ describe('POST /owner/resource-servers/ban and unban', () => {
     expect(await told('server_withdrawn', waits)).toMatchObject([{ origin: server.origin, ...byHer() }])
   })
 
-  it('only who proved the origin his is told of it: to others it is as any other', async () => {
+  it('only somebody who proved that the origin is his is told of it: others see the usual refusal', async () => {
     await using server = await strange()
     await ban(server.origin)
     expect((await server.register(authority, 'a', { sign: false })).status).toBe(401)
@@ -375,7 +375,7 @@ describe('Several may be decided at once', () => {
     expect(conflict.body.error_description).toContain(`"${b}"`)
     expect(await statusOf(a)).toBe('pending')
     expect(await told('server_approved', a)).toEqual([])
-    // And another owner's are as unknown as any.
+    // And another owner's are unknown like any other.
     expect(answers(await decide([a], 'approved', bea()))).toEqual([404, 'not_found'])
   })
 

@@ -135,7 +135,7 @@ describe('Nothing lands of', () => {
     expect(await sources.resource('waiting')).toBeUndefined()
   })
 
-  it('a resource server that she withdraws while its listing is on the way, even where she approves it again', async () => {
+  it('a resource server that she withdraws while its listing is on the way, even if she approves it again', async () => {
     const name = `raw-${count++}`
     const asked = Promise.withResolvers<void>()
     const answer = Promise.withResolvers<void>()

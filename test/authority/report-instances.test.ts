@@ -208,7 +208,7 @@ describe('A run that falls silent', () => {
     expect(rows[0]!.seconds).toBeLessThanOrEqual(600)
   })
 
-  it('after a goodbye is not told of, also where what was under way arrives behind it', async () => {
+  it('after a goodbye is not told of, even if what was under way arrives behind it', async () => {
     const { sendNumbers, say, age, told } = await run()
     await sendNumbers(1, 2)
     await say(2, true)

@@ -51,7 +51,7 @@ async function startAgain() {
 }
 
 describe('A directory that was restored to a time before a move', () => {
-  it('is told of at the start where a cell has her whom it does not name, and she is answered 503', async () => {
+  it('is told of at the start if a cell has her whom it does not name, and she is answered 503', async () => {
     await moveBob('east')
     await restored(`UPDATE directory SET cell = NULL WHERE kind = 'name' AND key = 'bob'`)
     const { lines, read } = await startAgain()
@@ -67,7 +67,7 @@ describe('A directory that was restored to a time before a move', () => {
     expect((await read(alice)).status).toBe(200)
   })
 
-  it('keeps no replica from its start where no cell has her any more: she alone is answered 503', async () => {
+  it('keeps no replica from its start if no cell has her any more: she alone is answered 503', async () => {
     await moveBob('east')
     await moveBob('home')
     await restored(`

@@ -90,7 +90,7 @@ describe('The security log', () => {
     ])
   })
 
-  it('is counted where the authority’s other numbers are read, beside whether its database answers', async () => {
+  it('is counted if the authority’s other numbers are read, beside whether its database answers', async () => {
     const refused = await authority.call(
       { ...authority.alice, key: importPrivateJwk(generatePrivateJwk()) },
       { target: '/owner/pending' },

@@ -53,7 +53,7 @@ describe('client_credentials by signature', () => {
 })
 
 describe('client_id', () => {
-  it('may be the origin of the resource, where that is one server of this owner', async () => {
+  it('may be the origin of the resource, if that is one server of this owner', async () => {
     const one = await startResourceServer(ISSUER)
     await one.register(authority, 'alice')
     await decideServer(authority, one.resource('alice'), 'approved')
@@ -208,21 +208,21 @@ describe('Keys come from the documents of the registered resource', () => {
     await decideServer(authority, tools.resource(name), 'approved')
   }
 
-  it('where they cannot be had, 503: that may be over in a moment', async () => {
+  it('if they cannot be had, 503: that may be over in a moment', async () => {
     await registered('gone')
     tools.server.script(tools.documentPath('gone'), { status: 502 })
     const reply = await onAnother('gone')
     expect([reply.status, reply.body.error]).toEqual([503, 'temporarily_unavailable'])
   })
 
-  it('where the document does not name us any more, 401', async () => {
+  it('if the document does not name us any more, 401', async () => {
     await registered('left')
     tools.twists['left'] = { document: plain => ({ ...plain, authorization_servers: ['https://x.example'] }) }
     const reply = await onAnother('left')
     expect([reply.status, reply.body.error]).toEqual([401, 'invalid_client'])
   })
 
-  it('where its keys moved to another origin, 401, and nothing is asked there', async () => {
+  it('if its keys moved to another origin, 401, and nothing is asked there', async () => {
     const other = await startResourceServer(ISSUER)
     await registered('moved')
     tools.twists['moved'] = { document: plain => ({ ...plain, jwks_uri: `${other.origin}/jwks/moved` }) }

@@ -131,7 +131,7 @@ describe('A decision', () => {
     expect(await post(after.family, { decision: 'approved', statement })).toMatchObject({ status: 200 })
   })
 
-  it('is refused where no database or reader could take what comes with it', async () => {
+  it('is refused if no database or reader could take what comes with it', async () => {
     const { family, item } = await waiting(agent())
     for (const said of [
       { decision: 'denied', reason: 'Not\0now' },
@@ -366,7 +366,7 @@ describe('Several decisions at once', () => {
       expect((await post(family, { decision: 'denied' })).status).toBe(200)
   })
 
-  it('are none where one waits no more, and the refusal says whose decision that was', async () => {
+  it('are none if one waits no more, and the refusal says whose decision that was', async () => {
     const [one, other] = [await waiting(agent()), await waiting(agent())]
     await post(other.family, { decision: 'denied' })
     const both = [one, other].map(({ family }) => ({ family, decision: 'approved' }))

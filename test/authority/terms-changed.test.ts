@@ -190,7 +190,7 @@ describe('Editing a tier takes back what waits under it', () => {
 })
 
 describe('An approval when it is collected', () => {
-  it('is refused where a rule that refuses matches by now', async () => {
+  it('is refused if a rule that refuses matches by now', async () => {
     const agent = testAgent(authority)
     await agent.granted('portfolio_read')
     await edit('trading', { rules: [{ when: ['standing.denials_above:0'], then: 'refuse' }] })
@@ -204,7 +204,7 @@ describe('An approval when it is collected', () => {
     await edit('trading', { rules: [] })
   })
 
-  it('is refused where the resource was declared graver since', async () => {
+  it('is refused if the resource was declared graver since', async () => {
     const agent = testAgent(authority)
     const { body } = await agent.ask('portfolio_read')
     await decide(authority, agent.handle, 'approved')

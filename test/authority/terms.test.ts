@@ -40,12 +40,12 @@ describe('GET /terms', () => {
     expect(headers.get('link')).toBe('</terms?owner=alice&after=reading&limit=1>; rel="next"')
   })
 
-  it('needs the owner where several are served, and 404 is the answer for an unknown one', async () => {
+  it('needs the owner if several are served, and 404 is the answer for an unknown one', async () => {
     expect(await get('/terms')).toMatchObject({ status: 400, body: { error: 'invalid_request' } })
     expect(await get('/terms?owner=nobody')).toMatchObject({ status: 404, body: { error: 'not_found' } })
   })
 
-  it('may leave the owner out where one alone is served', async () => {
+  it('may leave the owner out if one alone is served', async () => {
     const alone = await startTestAuthority()
     expect((await alone.request('GET', '/terms')).body.owner).toBe('alice')
     await alone.close()
