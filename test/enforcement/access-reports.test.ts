@@ -121,7 +121,7 @@ describe('An authority that answers', () => {
 describe('An authority whose answer does not say how many it recorded', () => {
   const saysTrue = { status: 200, body: { recorded: true } }
 
-  test('gets each call by itself, as one object with the members of a report, and no word of a run', async () => {
+  test('gets each call by itself, as one object with the members of a report, and nothing about a run', async () => {
     authority.script('/audit/access', saysTrue)
     open({ quietMs: 60 })
     add(clientOf(authority), 25)
@@ -184,7 +184,7 @@ describe('An authority that is away', () => {
     expect([batches(other).flat().length, reports.waiting()]).toEqual([5, 500])
   })
 
-  test('costs what the queue cannot hold, its own before that of others, all of it counted', async () => {
+  test('loses reports that the queue cannot hold, its own before those of others, and counts them all', async () => {
     authority.script('/audit/access', 'hang')
     other.script('/audit/access', 'hang')
     open({ queueMax: 100, batchMax: 10 })

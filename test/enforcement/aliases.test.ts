@@ -96,7 +96,7 @@ describe('An RPT', () => {
   }
   const OUTAGE = '503 temporarily_unavailable'
 
-  it('counts under the contract’s `typ` alone where the file lists none', async () => {
+  it('counts under the contract’s `typ` alone if the file lists none', async () => {
     await start(undefined, {})
     expect([await readUnder(TYP.rpt), await readUnder('rpt+jwt')]).toEqual(['allow', OUTAGE])
   })

@@ -65,7 +65,7 @@ describe('A call of a plain API', () => {
     })
   })
 
-  test('has no body parameter where it has no body, and one of null where it is JSON null', () => {
+  test('has no body parameter if it has no body, and one of null if it is JSON null', () => {
     expect(found('GET ?a=')).toMatchObject({ tool: 'index', params: { path: {}, query: { a: [''] } } })
     expect(found('DELETE /orders/7')).not.toHaveProperty('params.body')
     expect(found('POST /orders', whole('null'), json)).toHaveProperty('params.body', null)

@@ -99,7 +99,7 @@ describe('Not enough, and an outage, is an active answer', () => {
   )
 
   test.each(['iss', 'sub', 'aud', 'owner', 'family', 'contract', 'exp'])(
-    'where neither it nor the token has %s',
+    'if neither it nor the token has %s',
     async member => {
       const left = { [member]: undefined }
       const permissions = [{ resource_id: 'alice/portfolio', resource_scopes: ['read'] }]
@@ -123,7 +123,7 @@ describe('A call under an RPT that has the claims of the contract and no more', 
     return toldReports(authority.received)[0]!
   }
 
-  test('is reported under the id that the token has, where the answer has none', async () => {
+  test('is reported under the id that the token has, if the answer has none', async () => {
     const jti = 'rpt_theirs'
     for (const token of [
       standing({ claims: { ...contractsOwn, jti } }, answered),
@@ -144,7 +144,7 @@ describe('A call under an RPT that has the claims of the contract and no more', 
 
 describe('Of what answer and RPT both say, the stricter counts', () => {
   test.each([undefined, null, false])(
-    'a grant that the RPT makes single-use is spent where the answer says %s',
+    'a grant that the RPT makes single-use is spent if the answer says %s',
     async said => {
       expect(verdict(await trade(singleUse({}, { single_use: said, operation: null })))).toBe('allow')
       expect(authority.count('/consume')).toBe(1)
@@ -166,7 +166,7 @@ describe('Of what answer and RPT both say, the stricter counts', () => {
     expect(authority.count('/consume')).toBe(1)
   })
 
-  test('the operation of the RPT binds where the answer names none', async () => {
+  test('the operation of the RPT binds if the answer names none', async () => {
     const operation = { tool: 'place_trade', params_s256: s256Json({ qty: 3 }) }
     expect(verdict(await trade(singleUse({ operation }, { operation: undefined })))).toBe(
       '403 operation_mismatch',

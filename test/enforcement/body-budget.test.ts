@@ -33,7 +33,7 @@ describe('Bodies of calls that wait', () => {
     expect(await Promise.all([asked(20_000), asked(20_000)])).toEqual([ALLOWED, ALLOWED])
   })
 
-  test('never keep out one that is larger than that and alone', async () => {
+  test('never keep out a larger body that is alone', async () => {
     expect(await asked(60_000)).toBe(ALLOWED)
     expect(await asked(60_000)).toBe(ALLOWED)
   })

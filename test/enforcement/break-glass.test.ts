@@ -235,7 +235,7 @@ describe('A grant of an emergency window', () => {
     expect(await trade(breakGlass())).toBe(OUTAGE)
   })
 
-  it('is an outage where the organization is, and never a matter for her authority', async () => {
+  it('is an outage if the organization is, and never a matter for her authority', async () => {
     organization.script('/introspect', 'cut')
     expect(await trade(breakGlass())).toBe(OUTAGE)
     organization.script('/introspect', undefined)
@@ -255,7 +255,7 @@ describe('A grant of an emergency window', () => {
       organization.script('/consume', { status: 200, body: { consumed: true, family: 'bg_1' } }),
     )
 
-    it('passes once for one yes of her authority: it is not asked to consume again, nor under another token', async () => {
+    it('passes once for one yes of her authority, which is not asked to consume it again under any token', async () => {
       const token = breakGlass({ grant: { claims: { jti: 'rpt_one' } }, accepted: { jti: 'rpt_one' } })
       const answers = await Promise.all(Array.from({ length: 5 }, () => trade(token)))
       expect(answers.sort()).toEqual([USED, USED, USED, USED, 'allow'])
@@ -269,7 +269,7 @@ describe('A grant of an emergency window', () => {
       expect(await trade(breakGlass())).toBe('allow')
     })
 
-    it('keeps the yes for the next try where the call was not let through', async () => {
+    it('keeps the yes for the next try if the call was not let through', async () => {
       organization.script('/consume', { status: 503, body: {} })
       const token = breakGlass()
       expect(await trade(token)).toBe(OUTAGE)
@@ -288,7 +288,7 @@ describe('A grant of an emergency window', () => {
       expect(await trade(token)).toBe(USED)
     })
 
-    it('is an outage where that cannot be written down, before anything is consumed', async () => {
+    it('is an outage if that cannot be written down, before anything is consumed', async () => {
       const stateDirectory = directory()
       await stand.restart({ organization: { issuer: organization.issuer, stateDirectory } })
       rmSync(stateDirectory, { recursive: true })
@@ -297,7 +297,7 @@ describe('A grant of an emergency window', () => {
     })
   })
 
-  it('is a stranger’s where the route has no organization: her authority is asked', async () => {
+  it('is a stranger’s if the route has no organization: her authority is asked', async () => {
     await stand.restart({})
     expect(await trade(breakGlass())).toBe('401 insufficient_authorization')
     expect([stand.authority.count('/introspect'), organization.count('/introspect')]).toEqual([1, 0])

@@ -326,7 +326,7 @@ describe('addresses', () => {
     await expect(stand({ address: server.address })).rejects.toThrow()
   })
 
-  test('a Unix socket works, also where a killed process left its file behind', async () => {
+  test('a Unix socket works, even if a killed process left its file behind', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'usher-check-'))
     onTestFinished(() => rm(directory, { recursive: true }))
     const path = join(directory, 'check.sock')

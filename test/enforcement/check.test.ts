@@ -159,7 +159,7 @@ describe('An authorized call is let through', () => {
     ])
   })
 
-  test('where configuration says so, with the parameters themselves, cut to what the authority takes', async () => {
+  test('if configuration says so, with the parameters themselves, cut to what the authority takes', async () => {
     await restart({ reportArguments: true })
     await decide({ token: standing(), signer: agent, args: { a: '😀'.repeat(300) } })
     await until(() => authority.count('/audit/access') === 1)
@@ -169,7 +169,7 @@ describe('An authorized call is let through', () => {
     expect(Buffer.byteLength(summary)).toBeLessThanOrEqual(1024)
   })
 
-  test('credentials are kept where configuration says so', async () => {
+  test('credentials are kept if configuration says so', async () => {
     await restart({ keepCredentials: true })
     expect(((await decide({ token: standing(), signer: agent })) as Allowed).remove).toEqual([])
   })

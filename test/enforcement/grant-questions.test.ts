@@ -94,7 +94,7 @@ const askAll = (tokens: string[], deadline = soon()) =>
 const told = (tokens: string[]) => tokens.map(inactive)
 const names = (count: number) => Array.from({ length: count }, (_, n) => `t${n}`)
 
-test('what is asked at the same time goes as one request, and each gets its own answer', async () => {
+test('questions at the same time go as one request, and each gets its own answer', async () => {
   answering()
   await offer(64)
   expect(await askAll(names(10))).toEqual(told(names(10)))
@@ -157,7 +157,7 @@ test('one that has no time left ends alone, the others get their answers', async
   expect(await patient).toEqual(inactive('b'))
 })
 
-test('an answer that cannot be read is an outage to the one whom it is about', async () => {
+test('an answer that cannot be read is an outage for the call that it is about', async () => {
   answering(({ tokens }) =>
     tokens === undefined
       ? undefined
@@ -199,7 +199,7 @@ test.each(spoilt)('if the answer to several is %s, each is asked by itself', asy
 })
 
 test.each([429, 503])(
-  'where it says %s, all that went together wait no longer and are not asked again',
+  'if it says %s, all that went together wait no longer and are not asked again',
   async status => {
     answering(({ tokens }) => (tokens === undefined ? undefined : { status, body: {} }))
     await offer(64)
@@ -214,17 +214,14 @@ test.each<[string, Script]>([
   ['says 502', { status: 502, body: {} }],
   ['says 504', { status: 504, body: {} }],
   ['says 429', { status: 429, body: {} }],
-])(
-  'where it %s whenever one token is among several, that one spoils no other again',
-  async (_what, script) => {
-    answering(({ tokens }) => (tokens?.includes('bad') === true ? script : undefined))
-    await offer(64)
-    const outage = expect.objectContaining({ code: 'temporarily_unavailable' }) as unknown
-    expect(await askAll(['bad', 'good'], soon(500))).toEqual([outage, outage])
-    expect(await askAll(['bad', 'good'])).toEqual(told(['bad', 'good']))
-    expect(asked().slice(1).toSorted()).toEqual([['bad'], ['good']])
-  },
-)
+])('if it %s whenever one token is among several, that one spoils no other again', async (_what, script) => {
+  answering(({ tokens }) => (tokens?.includes('bad') === true ? script : undefined))
+  await offer(64)
+  const outage = expect.objectContaining({ code: 'temporarily_unavailable' }) as unknown
+  expect(await askAll(['bad', 'good'], soon(500))).toEqual([outage, outage])
+  expect(await askAll(['bad', 'good'])).toEqual(told(['bad', 'good']))
+  expect(asked().slice(1).toSorted()).toEqual([['bad'], ['good']])
+})
 
 test('a PAT that is no longer taken is renewed once for all of them', async () => {
   answering(({ tokens }, nth) => (tokens !== undefined && nth === 1 ? { status: 401, body: {} } : undefined))
@@ -254,7 +251,7 @@ const spendAll = (tokens: string[], whyNot?: (token: string) => Error | undefine
   )
 const OUTAGE = expect.objectContaining({ code: 'temporarily_unavailable' }) as unknown
 
-test('what is spent at the same time goes as one request, and each gets its own answer', async () => {
+test('grants that are spent at the same time go as one request, and each gets its own answer', async () => {
   answering()
   spending()
   await offer(64)
@@ -281,7 +278,7 @@ test('what its caller no longer waits for is not spent with the others', async (
   expect(asked('/consume')).toEqual([['fresh-b']])
 })
 
-test('one of which the authority does not know whether it was spent is an outage, and no refusal', async () => {
+test('if the authority does not know whether a grant was spent, that is an outage and no refusal', async () => {
   answering()
   spending(() => ({
     status: 200,

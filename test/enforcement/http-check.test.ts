@@ -148,7 +148,7 @@ describe('A check as Envoy asks it', () => {
     expect(calls[0]!.headers.has('content-length')).toBe(false)
   })
 
-  test('has the length of the call where the gateway is configured to say it', async () => {
+  test('has the length of the call if the gateway is configured to say it', async () => {
     const { client, calls } = await stand({ gateway: { length: 'x-length' } })
     const post = (length: string, body: string) =>
       client.check({
@@ -173,7 +173,7 @@ describe('A check as Envoy asks it', () => {
     expect(calls.at(-1)!.headers.has('content-length')).toBe(false)
   })
 
-  test('counts as from whom the gateway says, where it is configured to', async () => {
+  test('counts as coming from the client that the gateway names, if it is configured so', async () => {
     const { client, calls } = await stand({ gateway: { peer: 'x-peer' } })
     const from = (value: string) => client.check({ target: '/check/a', lines: [['X-Peer', value]] })
     await from('203.0.113.7')

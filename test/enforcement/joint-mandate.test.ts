@@ -37,7 +37,7 @@ describe('Enforcement order 2, on what several hold', () => {
     expect(await read(grantOf([says('bea')]))).toBe(UNSATISFIED)
   })
 
-  it('counts verdicts by weight: of three holders at two authorities, two are enough where the mandate says so', async () => {
+  it('counts verdicts by weight: of three holders at two authorities, two are enough if the mandate says so', async () => {
     const holders = [...mandate().holders, { owner: 'dora', issuer: bea.issuer, weight: 1 }]
     const wanted = mandate({ holders, rule: { kind: 'threshold', threshold: 2 } })
     const mandate_s256 = digestOf(wanted)
@@ -105,7 +105,7 @@ describe('Enforcement order 2, on what several hold', () => {
 describe('A mandate that takes the place of another', () => {
   const next = () => mandate({ rule: { kind: 'any' } })
 
-  it('counts where it is pinned beside it, and then verdicts under the old one do not', async () => {
+  it('counts if it is pinned beside it, and then verdicts under the old one do not', async () => {
     await restart({ pinned: [digestOf(mandate()), digestOf(next())] })
     expect(await read(grantOf(both()))).toBe('allow')
     await restart({ pinned: [digestOf(mandate()), digestOf(next())] })
@@ -114,7 +114,7 @@ describe('A mandate that takes the place of another', () => {
     expect(await read(grantOf([says('bea', { mandate_s256: digestOf(next()) })]))).toBe('allow')
   })
 
-  it('counts where nothing is pinned, because the operator trusts the tally for it', async () => {
+  it('counts if nothing is pinned, because the operator trusts the tally for it', async () => {
     await restart({ pinned: 'any' })
     serve(next())
     expect(await read(grantOf([says('bea', { mandate_s256: digestOf(next()) })]))).toBe('allow')
@@ -151,7 +151,7 @@ describe('What was verified', () => {
     expect(await read(token)).toBe(UNSATISFIED)
   })
 
-  it('counts no longer than the first of its keys, also where an unknown one made others be read', async () => {
+  it('counts no longer than the first of its keys, even if an unknown one made others be read', async () => {
     let now = Date.now()
     await restart({ keysClock: () => now })
     // Hers are read now, those of the other holder when they are needed.
@@ -165,7 +165,7 @@ describe('What was verified', () => {
     expect(await read(token)).toBe(UNSATISFIED)
   })
 
-  it('is verified anew where the tally tells something else of the same grant', async () => {
+  it('is verified anew if the tally tells something else of the same grant', async () => {
     const token = grantOf(both())
     expect(await read(token)).toBe('allow')
     const told = grantOf([says('bea'), says('carl', { effect: 'deny' })])
@@ -198,7 +198,7 @@ describe('What was verified', () => {
 })
 
 describe('The keys of a holder', () => {
-  it('are asked for once more where a key is named that is new', async () => {
+  it('are asked for once more if a key is named that is new', async () => {
     let now = Date.now()
     await restart({ keysClock: () => now })
     expect(await read(grantOf(both()))).toBe('allow')
@@ -211,7 +211,7 @@ describe('The keys of a holder', () => {
     expect(carl.count('/jwks')).toBe(2)
   })
 
-  it('are asked of nobody whom the mandate does not name', async () => {
+  it('are asked only of authorities that the mandate names', async () => {
     const eve = carl
     serve(mandate({ holders: [mandate().holders[0], { owner: 'dora', issuer: bea.issuer, weight: 1 }] }))
     await restart({ pinned: 'any' })
@@ -227,14 +227,14 @@ describe('The keys of a holder', () => {
     ['cannot be read', { status: 200, body: { keys: 'none' } }],
   ]
 
-  it.each(SILENT)('that %s are an outage, where they could change the count', async (_how, script) => {
+  it.each(SILENT)('that %s are an outage, if they could change the count', async (_how, script) => {
     await restart({}, { deadlineMs: 300 })
     carl.script('/jwks', script)
     expect(await read(grantOf(both()))).toBe(OUTAGE)
     expect(spendings()).toBe(0)
   })
 
-  it.each(SILENT)('that %s stop nobody where the others are enough', async (_how, script) => {
+  it.each(SILENT)('that %s stop nobody if the others are enough', async (_how, script) => {
     const any = mandate({ rule: { kind: 'any' } })
     serve(any)
     await restart({ pinned: [digestOf(any)] })
@@ -244,7 +244,7 @@ describe('The keys of a holder', () => {
     expect(await read(token)).toBe('allow')
   })
 
-  it('that cannot be had are no outage where they could change nothing', async () => {
+  it('that cannot be had are no outage if they could change nothing', async () => {
     carl.script('/jwks', 'cut')
     expect(await read(grantOf([says('carl')]))).toBe(UNSATISFIED)
   })
@@ -283,7 +283,7 @@ describe('A tally whose mandate cannot be had', () => {
     expect(stand.authority.count(MANDATE)).toBe(0)
   })
 
-  it('because its metadata names one at another origin is an outage, also where the mandate is served there', async () => {
+  it('because its metadata names one at another origin is an outage, even if the mandate is served there', async () => {
     bea.script(MANDATE, { status: 200, body: mandate() })
     discovery({ ext_mandate_endpoint: `${bea.issuer}/mandate` })
     expect(await read(grantOf(both()))).toBe(OUTAGE)
@@ -307,7 +307,7 @@ describe('A tally whose mandate cannot be had', () => {
     expect(await lookedUp(1_002_000)).toBe(4)
   })
 
-  it('is none where it says so under other names that are listed', async () => {
+  it('is none if it says so under other names that are listed', async () => {
     const { issuer } = stand.authority
     const { tally, mandateEndpoint } = ENFORCEMENT_ALIAS
     const named = { [tally]: true, [mandateEndpoint]: `${issuer}/mandate` }
@@ -334,7 +334,7 @@ describe('A tally whose mandate cannot be had', () => {
 })
 
 describe('A single-use grant over what several hold', () => {
-  it('is used once, also where the tally makes another one from the same verdicts', async () => {
+  it('is used once, even if the tally makes another one from the same verdicts', async () => {
     const verdicts = both(forTrade)
     expect(await trade(tradeGrant(verdicts))).toBe('allow')
     expect(await trade(tradeGrant(verdicts))).toBe('403 already_consumed')

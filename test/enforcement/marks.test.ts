@@ -32,7 +32,7 @@ const withoutFolderSync = (code: string) => withoutSync(code, one => one.isDirec
 
 describe('A mark in a folder whose names cannot be synced', () => {
   it.each(['EBADF', 'EINVAL', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EPERM'])(
-    'is made once, where the file system has no such thing: %s',
+    'is made once, if the file system has no such thing: %s',
     async code => {
       await withoutFolderSync(code)
       const marks = openMarks(folder, { clock })

@@ -221,7 +221,7 @@ describe('which methods need what', () => {
     expect(read(message({ method }), {}, opening(method))).toEqual({ kind: 'open', method })
   })
 
-  test('a family is opened by its star, and nothing that only begins alike', () => {
+  test('a family is opened by its star, and a name that only begins alike is not', () => {
     const settings = opening('resources/*')
     expect(read(message({ method: 'resources/read' }), {}, settings).kind).toBe('open')
     expect(

@@ -64,7 +64,7 @@ describe('The membership of an owner', () => {
     expect(asked).toBeLessThanOrEqual(11)
   })
 
-  it('is not asked for any more where nobody called for a minute', async () => {
+  it('is not asked for any more if nobody called for a minute', async () => {
     await current()
     await vi.advanceTimersByTimeAsync(120_000)
     const then = asked
@@ -72,7 +72,7 @@ describe('The membership of an owner', () => {
     expect(asked).toBe(then)
   })
 
-  it('is used to 10 s of age where the organization is silent, and is then an outage', async () => {
+  it('is used to 10 s of age if the organization is silent, and is then an outage', async () => {
     await current()
     answer = () => Promise.reject(new Error('silent'))
     await vi.advanceTimersByTimeAsync(9_999)

@@ -141,7 +141,7 @@ describe('The enforcement order', () => {
     },
   )
 
-  test('whatever fails together, the earliest step answers, and nothing is spent', async () => {
+  test('if several steps would fail, the earliest one answers, and nothing is spent', async () => {
     const combinations = 2 ** order.length
     for (let chosen = 1; chosen < combinations; chosen++) {
       const faults = order

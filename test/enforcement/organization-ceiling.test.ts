@@ -81,13 +81,13 @@ describe('Enforcement order 2', () => {
     })
   })
 
-  it('lets a single-use grant through where every operation is asked about', async () => {
+  it('lets a single-use grant through if every operation is asked about', async () => {
     says({ always_ask: ['alice/*'] })
     expect(await trade()).toBe('allow')
     expect(await read()).toBe(EXCEEDED)
   })
 
-  it('challenges first where the permission is missing: the ceiling is no answer to that', async () => {
+  it('challenges first if the permission is missing: the ceiling is no answer to that', async () => {
     says({ grants: [] })
     const token = stand.standing({ permissions: permissionOf('other', 'read') })
     expect(await read(token)).toBe('401 insufficient_authorization')
@@ -110,7 +110,7 @@ describe('The organization is asked', () => {
     expect(await trade()).toBe(EXCEEDED)
   })
 
-  it('by nobody where none is configured', async () => {
+  it('by nobody if none is configured', async () => {
     await stand.restart({})
     expect(await read()).toBe('allow')
     expect(organization.received).toEqual([])

@@ -265,7 +265,7 @@ function thefts(kind: typeof by): void {
     expect(outcomes.filter(one => one === MISSING)).toHaveLength(19)
   })
 
-  it('gets it through no second time after a restart, nor at a replica that shares the folder', async () => {
+  it('does not pass a second time after a restart, or at a replica that shares the folder', async () => {
     const decision = told()
     expect(await trade(grantOf({ decision }))).toBe('allow')
     await stand.restart(asking(state))
@@ -312,7 +312,7 @@ describe('The keys that are pinned', () => {
     expect(await trade(grantOf())).toBe('allow')
   })
 
-  it('are none while the file cannot be read, of which the log tells once', async () => {
+  it('do not count while the file cannot be read, and the log says so once', async () => {
     for (const text of ['{', '{"keys":[]}', '{"keys":[{"kty":"EC","crv":"P-256","x":"x","y":"y"}]}']) {
       logged.length = 0
       writeFileSync(keysFile, text)
@@ -350,7 +350,7 @@ describe('A use of an approval', () => {
     expect(await trade(token)).toBe('allow')
   })
 
-  it('is given back where the grant could not be spent', async () => {
+  it('is given back if the grant could not be spent', async () => {
     const token = grantOf()
     stand.authority.script('/consume', { status: 503, body: {} })
     expect(await trade(token)).toBe(OUTAGE)

@@ -92,7 +92,7 @@ const refusal = async (name: string, tool: string) => {
   return denialIn(answer)['error']
 }
 
-it('an owner whom the file names from now on is served, and one whom it names no more is not', async () => {
+it('an owner who was added to the file is served, and one who was taken out of it is not', async () => {
   expect([(await document('alice')).status, (await document('bea')).status]).toEqual([200, 404])
   expect(await refusal('bea', 'read')).toBe('not_found')
   say([owner('bea')])

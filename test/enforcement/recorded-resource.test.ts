@@ -106,7 +106,7 @@ describe('A sidecar whose authority has another resource on record', () => {
     expect(told()).toEqual([expect.stringContaining(OTHER)])
   })
 
-  test('is ready where the record agrees, or the authority does not say', async () => {
+  test('is ready if the record agrees, or the authority does not say', async () => {
     answersWith({ alice: SERVED })
     expect(await start('alice', 'bea')).toEqual({ status: 200 })
     expect(told()).toEqual([])

@@ -225,11 +225,11 @@ describe('The owner-bound listing is served only to the authority that proves po
     })
   })
 
-  test('the bare path serves the one owner whom the authority governs here', async () => {
+  test('the bare path serves the only owner of that authority here', async () => {
     expect((await get('/owner-resources', signed('/owner-resources', alices.key))).body.owner).toBe('alice')
   })
 
-  test('where it governs several, the paths are named', async () => {
+  test('if it governs several, the paths are named', async () => {
     const { status, body } = await get('/owner-resources', signed('/owner-resources', beas.key))
     expect([status, body.error]).toEqual([400, 'invalid_request'])
     expect(body.error_description).toContain(
@@ -264,7 +264,7 @@ describe('The owner-bound listing is served only to the authority that proves po
     expect(answer).toMatchObject({ status: 401, body: { error: 'invalid_token' } })
   })
 
-  test('where the keys of an authority cannot be had, 503', async () => {
+  test('if the keys of an authority cannot be had, 503', async () => {
     const lone = await startScriptedAuthority()
     lone.script('/jwks', { status: 500, body: {} })
     const config = readSidecarConfig(join(folder, 'sidecar.yaml'), { UMA_DEV_LOOPBACK: 'true' })
@@ -337,7 +337,7 @@ describe('A call through the gRPC door', () => {
 })
 
 describe('A start that cannot be whole', () => {
-  test('leaves nothing running: the door to the gateway is closed again where the documents cannot be served', async () => {
+  test('leaves nothing running: the door to the gateway is closed again if the documents cannot be served', async () => {
     const config = readSidecarConfig(join(folder, 'sidecar.yaml'), { UMA_DEV_LOOPBACK: 'true' })
     const [check] = (await freePorts(1)) as [number]
     const port = Number(new URL(documents).port)

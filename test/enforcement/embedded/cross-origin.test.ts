@@ -120,7 +120,7 @@ describe('A browser of any origin', () => {
 })
 
 describe('A browser of an origin that may call', () => {
-  test('is answered what it asks before a call, and nothing is called', async () => {
+  test('gets its answer before a call, and nothing is called', async () => {
     const answer = await send('OPTIONS', { origin: PUBLIC_URL, ...ASKING })
     expect(answer.status).toBe(204)
     expect(answer.headers).toMatchObject({

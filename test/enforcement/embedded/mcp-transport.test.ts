@@ -302,7 +302,7 @@ describe('A guarded transport', () => {
     ])
   })
 
-  test('for an owner whom nobody configured is not made', () => {
+  test('is not made for an owner whom nobody configured', () => {
     const [, theirs] = Memory1.createLinkedPair()
     expect(() => stand.point.guard(theirs, 'mallory')).toThrow(/no owner mallory/)
   })

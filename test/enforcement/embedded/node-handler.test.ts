@@ -253,7 +253,7 @@ describe('A body', () => {
 })
 
 describe('The public documents', () => {
-  test('are left out where somebody else has answered meanwhile, and nothing fails by that', async () => {
+  test('are left out if somebody else has answered meanwhile, and nothing fails', async () => {
     const documents = stand.point.documents()
     const early = await serve((request, response) => {
       documents(request, response, () => undefined)

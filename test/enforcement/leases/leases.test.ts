@@ -152,7 +152,7 @@ describe('An answer that has a lease is used again', () => {
     expect(await judged(token)).toBe('asked')
   })
 
-  test('for less where a machine slept, or its clock was set: the clock that says more counts', async () => {
+  test('for less if a machine slept, or its clock was set: the clock that says more counts', async () => {
     const token = await kept()
     advance(1_900, ['wall'])
     await renewedAgain()
@@ -165,7 +165,7 @@ describe('An answer that has a lease is used again', () => {
     expect(await judged(token)).toBe('asked')
   })
 
-  test('not where no renewal was answered for 1.9 s', async () => {
+  test('not if no renewal was answered for 1.9 s', async () => {
     const token = await kept()
     authority.does.renews = 'never answers'
     advance(1_000)
@@ -351,7 +351,7 @@ describe('The authority is asked about every call', () => {
   })
 
   test.each([0, undefined, 'yes', -1])(
-    'where it offers no leases (%s), which one line says; nothing is registered',
+    'if it offers no leases (%s), which one line says; nothing is registered',
     async offers => {
       authority.does.offers = offers
       const token = authority.issue()
@@ -366,7 +366,7 @@ describe('The authority is asked about every call', () => {
     },
   )
 
-  test.each([401, 403, 404, 429, 503])('where it refuses one with %s, which one line says', async status => {
+  test.each([401, 403, 404, 429, 503])('if it refuses one with %s, which one line says', async status => {
     authority.does.registers = status
     const token = authority.issue()
     await until(async () => (await judged(token)) === 'asked' && authority.server.to('/leases').length > 2)
