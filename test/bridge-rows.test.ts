@@ -22,7 +22,7 @@ describe('The rules of the bridge', () => {
     expect(unwrittenTests([{ ...ROW, tests: ['test/agent/bridge/gone.test.ts > x'] }])).toHaveLength(1)
   })
 
-  it('are told after a whole run where a test of theirs was not executed, or failed', () => {
+  it('are told after a whole run if a test of theirs was not executed, or failed', () => {
     const executed = { file: FILE, name: `--client-id > ${ROW.tests[0]!.split(' > ')[1]}`, passed: true }
     expect(unshownBridgeRows([ROW], [executed])).toEqual([])
     expect(

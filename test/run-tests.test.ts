@@ -72,7 +72,7 @@ describe('A run of the tests', () => {
     expect([status, lines.at(-1), flaky]).toEqual([0, '1 passed, 0 failed', []])
   })
 
-  it('is red where a test fails alone, too', () => {
+  it('is red if a test fails alone, too', () => {
     const { status, lines, flaky } = ran('red', { 'a.test.ts': PASSES, 'b.test.ts': FAILS })
     expect([status, lines.at(-1), flaky]).toEqual([1, '1 passed, 1 failed', []])
     expect(lines).toContain('FAILED, and run again by themselves: b.test.ts')
@@ -80,7 +80,7 @@ describe('A run of the tests', () => {
     expect(lines.some(line => line.startsWith('flaky:'))).toBe(false)
   })
 
-  it('is green where what failed at first passes alone, and says so', () => {
+  it('is green if what failed at first passes alone, and says so', () => {
     const { status, lines, flaky, executed } = ran('flaky', {
       'a.test.ts': PASSES,
       'b.test.ts': FAILS_AT_FIRST,
@@ -94,7 +94,7 @@ describe('A run of the tests', () => {
     ])
   })
 
-  it('is red where more than three files failed, and runs none of them again', () => {
+  it('is red if more than three files failed, and runs none of them again', () => {
     const files = ['a', 'b', 'c', 'd'].map(name => [`${name}.test.ts`, FAILS_AT_FIRST])
     const each = files.map(([name, text]) => [name, text!.replace("'ran'", `'ran ${name}'`)])
     const { status, lines, flaky } = ran('many', Object.fromEntries(each) as Record<string, string>)

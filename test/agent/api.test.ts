@@ -41,7 +41,7 @@ describe('A call of a plain API', () => {
     expect(peers.tools.to('/.well-known/oauth-protected-resource/mcp/alice')).toHaveLength(1)
   })
 
-  it('signs for exactly its path, query and body where the owner is asked each time', async () => {
+  it('signs for exactly its path, query and body if the owner is asked each time', async () => {
     peers.twists.perOperation = true
     const http = { method: 'POST', path: '/orders' }
     const { result } = await call(agentWith(), { http, arguments: { body: { qty: 2 } } })

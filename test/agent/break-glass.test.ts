@@ -119,13 +119,13 @@ describe('An emergency', () => {
     expect([calls(), peers.tokenForms()]).toEqual([1, []])
   })
 
-  it('of an invoker names its client_id, where there is no voucher', async () => {
+  it('of an invoker names its client_id if there is no voucher', async () => {
     await call({ client_id: 'https://rescue.example/agent' }, { voucher: undefined })
     expect(asked()).toMatchObject({ client_id: 'https://rescue.example/agent' })
     expect(asked()).not.toHaveProperty('voucher')
   })
 
-  it('that is refused is told by the organization’s own word, and nothing is called', async () => {
+  it('that is refused is reported with the organization’s own word, and nothing is called', async () => {
     const body = { error: 'request_denied', error_description: 'This voucher is not good.' }
     twist.answer = { status: 403, body }
     await expect(call()).rejects.toMatchObject({ code: 'request_denied', status: 403, terminal: true })

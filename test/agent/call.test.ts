@@ -88,7 +88,7 @@ describe('a call', () => {
     expect(new Set(signatures.slice(1)).size).toBe(2)
   })
 
-  it('without arguments sends none, and agrees to {} where the operation is asked for', async () => {
+  it('without arguments sends none, and agrees to {} if the operation is asked for', async () => {
     peers.twists.perOperation = true
     await call(agentWith(), { tool: 'rebalance', arguments: undefined })
     expect(peers.agreements[0]!.claims['operation']).toEqual({ tool: 'rebalance', params: {} })

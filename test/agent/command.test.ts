@@ -160,7 +160,7 @@ describe('call', () => {
     expect(outcome.said.split('\n').at(-2)! + '\n').toContain(sentence)
   })
 
-  it('ends with 4 where the owner has not decided in time', async () => {
+  it('ends with 4 if the owner has not decided in time', async () => {
     peers.twists.owner = { polls: 9, kind: 'operation', interval: 30 }
     expect(await call('--wait', '1')).toMatchObject({
       code: 4,

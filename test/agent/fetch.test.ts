@@ -61,7 +61,7 @@ describe('a refusal is terminal for the token presented', () => {
     },
   )
 
-  it('also where it is a JSON-RPC error, as callers of MCP 2026-07-28 are told', async () => {
+  it('even if it is a JSON-RPC error, as callers of MCP 2026-07-28 are told', async () => {
     const { store, ask } = await withGrant()
     const data = { error: 'access_revoked', status: 403 }
     const refusal = { jsonrpc: '2.0', id: null, error: { code: -32002, message: 'No more.', data } }
@@ -73,7 +73,7 @@ describe('a refusal is terminal for the token presented', () => {
 })
 
 describe('a grant is kept', () => {
-  it('where a stream of the session is challenged, which may need more', async () => {
+  it('if a stream of the session is challenged, which may need more', async () => {
     const { store, ask } = await withGrant()
     answerAuthorized({ status: 401, body: { error: 'insufficient_authorization' } })
     expect((await ask('GET')).status).toBe(401)

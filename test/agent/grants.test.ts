@@ -187,7 +187,7 @@ function embedding(
   }
 }
 
-it('A refusal that ends a grant is told also where the grant cannot be given up', async () => {
+it('A refusal that ends a grant is told even if the grant cannot be given up', async () => {
   const dropGrant = () => Promise.reject(new Error('EROFS'))
   const refusal = { error: 'access_revoked', error_description: 'No more.' }
   peers.tools.script('/mcp/alice', ({ headers }) =>

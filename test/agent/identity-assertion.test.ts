@@ -102,7 +102,7 @@ describe('An identity that is asked for before terms', () => {
     expect(Buffer.from(forms[1]!['claim_token']!, 'base64url').toString()).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+$/)
   })
 
-  it('and that this agent has no source of is told, and nothing is presented', async () => {
+  it('and that this agent cannot get is reported, and nothing is presented', async () => {
     asksForIdentity()
     await expect(call()).rejects.toMatchObject({ code: 'identity_required', local: true })
     expect(peers.tokenForms()).toHaveLength(1)

@@ -49,7 +49,7 @@ async function presentedHeader(options: Partial<AgentOptions>): Promise<object> 
 }
 
 describe('the agreement is signed', () => {
-  it('under the bare key, where the agent has no token', async () => {
+  it('under the bare key, if the agent has no token', async () => {
     expect(await presentedHeader({})).toEqual({ alg: 'EdDSA', typ: TYP.agreement, jwk: key.jwk })
   })
 
@@ -99,7 +99,7 @@ describe('an introduction', () => {
       },
     )
 
-  it('is signed afresh for the authority, where the introducer’s key is at hand', async () => {
+  it('is signed afresh for the authority, if the introducer’s key is at hand', async () => {
     await call({ sign_introduction: { key: introducer } })
     expect(verified().exp - now()).toBeLessThanOrEqual(300)
   })

@@ -132,16 +132,13 @@ describe('a server of the 2025-11-25 revision', () => {
   it.each<[string, Reply]>([
     ['a challenge', { status: 401, headers: { 'www-authenticate': 'UMA realm="r", ticket="t"' } }],
     ['a refusal', { status: 503, body: { error: 'temporarily_unavailable' } }],
-  ])(
-    'is not greeted where the enforcement point before it answers the question by %s',
-    async (_what, reply) => {
-      peers.twists.discovery = () => reply
-      await createAgent({ key: newKey(), allowLoopback: true }).call({ resource: peers.resource, ...call })
-      expect(methods()).toEqual(['tools/call', 'tools/call'])
-    },
-  )
+  ])('is not greeted if the enforcement point before it answers the question by %s', async (_what, reply) => {
+    peers.twists.discovery = () => reply
+    await createAgent({ key: newKey(), allowLoopback: true }).call({ resource: peers.resource, ...call })
+    expect(methods()).toEqual(['tools/call', 'tools/call'])
+  })
 
-  it('that knows neither question is called as one of 2026-07-28', async () => {
+  it('that knows neither question is called like a server of 2026-07-28', async () => {
     peers.twists.discovery = id => rpcError(id, -32_601, 200)
     peers.tools.script('/mcp/alice', received =>
       message(received).method === 'initialize' ? rpcError(message(received).id!, -32_601, 200) : undefined,

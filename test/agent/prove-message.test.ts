@@ -18,7 +18,7 @@ it('takes a private JWK, and signs as with the key that is made of it', () => {
   expect(JSON.stringify(proven)).not.toContain(jwk.d)
 })
 
-it('refuses a JWK that is none, and says that it is the key', () => {
+it('refuses what is no JWK, and says that the key is wrong', () => {
   const key = { kty: 'OKP', crv: 'Ed25519', x: 'short', d: 'short' } as ReturnType<typeof generatePrivateJwk>
   expect(() => proveMessage({ ...call, key })).toThrow(/The key of the agent cannot be used/)
 })

@@ -74,7 +74,7 @@ describe('while the owner decides', () => {
     expect(peers.authority.to('/token')).toHaveLength(2)
   })
 
-  it('an interval of hours is not believed, nor one of nothing', async () => {
+  it('an interval of hours is not believed, and neither is one of zero', async () => {
     for (const interval of [0, 90_000, -1, '5']) {
       peers.authority.script('/token', ({ form }) =>
         form.has('claim_token')
@@ -135,7 +135,7 @@ describe('a refusal by the authority is terminal', () => {
     expect(calls()).toHaveLength(1)
   })
 
-  it('also where the word is no word', async () => {
+  it('even if the word is no word', async () => {
     peers.authority.script('/token', () => ({ status: 403, body: { error: ['request_denied'] } }))
     await expect(call()).rejects.toMatchObject({ code: 'unknown_refusal', terminal: true })
   })
@@ -225,7 +225,7 @@ describe('a refusal by the resource is terminal for the token presented', () => 
     expect(peers.agreements).toHaveLength(1)
   })
 
-  it('a page of a proxy is not taken for a word, and not tried again', async () => {
+  it('a page of a proxy is not taken for a code, and is not tried again', async () => {
     answerAuthorized({ status: 503, headers: { 'content-type': 'text/plain' }, body: 'no healthy upstream' })
     await expect(call()).rejects.toMatchObject({ code: 'unexpected_answer', status: 503, terminal: true })
     expect(authorized()).toHaveLength(1)
@@ -304,7 +304,7 @@ describe('temporarily_unavailable alone is tried again', () => {
     expect(authorized()).toHaveLength(4)
   })
 
-  it('and not where it asks for more patience than a call has', async () => {
+  it('and not if it asks for a longer wait than a call has', async () => {
     answerAuthorized(unavailable('3600'))
     await expect(call()).rejects.toMatchObject({ code: 'temporarily_unavailable', retryAfterSeconds: 3600 })
     expect(authorized()).toHaveLength(1)

@@ -47,7 +47,7 @@ const stores: [string, () => AgentStore][] = [
   ['files', () => fileStore(join(directory, 'agent'))],
 ]
 describe.each(stores)('a store in %s', (_where, open) => {
-  it('answers what was kept, and nothing where nothing was', async () => {
+  it('answers what was kept, and nothing if nothing was kept', async () => {
     const store = open()
     expect([
       await store.receipts(),

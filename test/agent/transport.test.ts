@@ -10,7 +10,7 @@ describe('A request that failed', () => {
   const failure = (cause: object): Error => new TypeError('fetch failed', { cause })
 
   it.each(['EHOSTUNREACH', 'ENETUNREACH', 'ECONNREFUSED', 'ETIMEDOUT'])(
-    'never left where no connection came to be, and may have where one stood: %s',
+    'never left if no connection came to be, and may have if one stood: %s',
     code => {
       expect(neverLeft(failure({ code, syscall: 'connect' }))).toBe(true)
       for (const syscall of ['read', 'write', undefined])
@@ -18,7 +18,7 @@ describe('A request that failed', () => {
     },
   )
 
-  it('never left where none of the addresses of a name took it, or the name has none', async () => {
+  it('never left if none of the addresses of a name took it, or the name has none', async () => {
     const refused = { code: 'ECONNREFUSED', syscall: 'connect' }
     expect(neverLeft(failure({ code: 'ECONNREFUSED', errors: [refused, refused] }))).toBe(true)
     expect(neverLeft(failure({ errors: [refused, { code: 'EPIPE', syscall: 'write' }] }))).toBe(false)

@@ -22,7 +22,7 @@ it('a wait that is shorter than the interval still collects what she has decided
   await expect(called).resolves.toMatchObject({ grant: { jti: expect.any(String) } })
 })
 
-it('where it is not said what she is asked, the command says no more than that', async () => {
+it('if nobody says what she is asked, the command says only that she is asked', async () => {
   const terminal = capturedTerminal()
   peers.twists.owner = { polls: 1, kind: undefined, interval: 1 }
   const agent = createAgent({ key: newKey(), allowLoopback: true, onEvent: teller(terminal) })

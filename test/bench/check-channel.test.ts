@@ -47,7 +47,7 @@ async function channel(): Promise<CheckChannel> {
 
 const echo: Reply = (call, callback) => callback(null, call.request)
 
-describe('The channel of the load generator speaks gRPC as any client does', () => {
+describe('The channel of the load generator speaks gRPC like any other client', () => {
   it.each([
     ['an empty message', 0],
     ['a usual one', 2_500],

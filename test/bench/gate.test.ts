@@ -77,7 +77,7 @@ describe('The gate beside another checkout', () => {
     expect(judgeBeside(both, both).kind).toBe('held')
   })
 
-  it('fails where a ratio is below three quarters of the other in every cycle', () => {
+  it('fails if a ratio is below three quarters of the other in every cycle', () => {
     const { kind, lines } = judgeBeside(
       run({ standing_over_verify: FAR_BELOW }, elsewhere),
       run({}, elsewhere),

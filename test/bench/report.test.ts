@@ -158,7 +158,7 @@ describe('The report of a bench', () => {
     })
   })
 
-  it('shows what another load generator drove, and nothing where none was run', () => {
+  it('shows what another load generator drove, and nothing if none was run', () => {
     expect(renderReport(makeReport(facts({})))).toContain('h2load made, calls a second: noop 90 (ours: 100')
     expect(renderReport(makeReport({ ...facts({}), crossCheck: undefined }))).not.toContain('h2load')
   })
@@ -169,7 +169,7 @@ describe('The report of a bench', () => {
     expect(renderReport(report)).not.toMatch(/undefined|NaN|null/)
   })
 
-  it('says that the machine was busy with other work where it was', () => {
+  it('says that the machine was busy with other work if it was', () => {
     expect(renderReport(makeReport(facts({}, { others_cpu_share: 0.5 })))).toContain('busy with other work')
     expect(renderReport(makeReport(facts({})))).not.toContain('busy with other work')
   })

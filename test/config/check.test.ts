@@ -29,7 +29,7 @@ const AUTHORITY = {
   DATABASE_URL: 'postgres://nobody@192.0.2.1/none',
 }
 
-it('a configuration without a fault is none, and no database is asked', () => {
+it('a configuration without a fault passes, and no database is asked', () => {
   expect(configurationFaults('authority', undefined, AUTHORITY)).toEqual([])
 })
 

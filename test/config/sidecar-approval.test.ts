@@ -83,7 +83,7 @@ describe('The file of the sidecar, of a tool that asks for her signature,', () =
     expect(faults(keys)).toEqual([expect.stringMatching(fault)])
   })
 
-  it('has a fault where a file or a folder is not named or cannot be had', () => {
+  it('has a fault if a file or a folder is not named or cannot be had', () => {
     expect(faults([publicJwk(alice)], {}, { keys_file: at('none.json') })).toEqual([
       expect.stringMatching(/keys_file: cannot read/),
     ])

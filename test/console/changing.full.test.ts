@@ -157,7 +157,7 @@ describeWith(installedBrowser(), 'A card that changes while she looks', path => 
     await device.close()
   })
 
-  it('is not missed where it came between the list and the stream of what happens', async () => {
+  it('is not missed if it came between the list and the stream of what happens', async () => {
     const { page, ...device } = await stand.deviceOf(DESK)
     let open: (() => void) | undefined
     const opened = new Promise<void>(resolve => (open = resolve))

@@ -63,7 +63,7 @@ describe('A page without an entry', () => {
     expect(before).toEqual([Infinity, 900, 600, 300])
   })
 
-  it('ends where there is no next one', async () => {
+  it('ends if there is no next one', async () => {
     const { read, before } = ledger(() => ({ entries: [], next: null }))
     expect(await nextPage(read, NO_FILTER, { before: 9, limit: 50 })).toEqual({ entries: [], next: null })
     expect(before).toEqual([9])
@@ -89,7 +89,7 @@ describe('An export', () => {
     expect([entries.length, entries[0]!.seq, entries.at(-1)!.seq, isCut]).toEqual([1_499, 1_499, 1, false])
   })
 
-  it('says so where it stops at its bound', async () => {
+  it('says so if it stops at its bound', async () => {
     const { read, before } = ledger(at => pageOf(at, 1_000))
     const { entries, isCut } = await allEntries(read, NO_FILTER)
     expect([entries.length, entries.at(-1)!.seq, isCut]).toEqual([EXPORTED_MAX, 10_001, true])

@@ -162,7 +162,7 @@ describeWith(installedBrowser(), 'A login at her realm', path => {
     await opened.close()
   }, 180_000)
 
-  it('is over at once where the login is removed, and so is the stream', async () => {
+  it('is over at once if the login is removed, and so is the stream', async () => {
     const { page, stream, ...opened } = await loggedIn()
     const { ended } = endOf(page, await stream)
     const { alice } = stand.authority

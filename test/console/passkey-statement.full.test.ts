@@ -46,7 +46,7 @@ describe('A decision that a passkey signed, in her page', () => {
     })
   })
 
-  it('is by something else where the passkey is none of hers', async () => {
+  it('is by something else if the passkey is none of hers', async () => {
     expect(await checked(approvalByPasskey(ITEM, another))).toBe('other')
   })
 

@@ -31,7 +31,7 @@ describeWith(installedBrowser(), 'What she decides together', path => {
   }
 
   describe.each(WAYS)('by $name', ({ device: options, press, write }) => {
-    it('is approved at once where it can be undone, each for its own parameters, which are shown as on a card', async () => {
+    it('is approved at once if it can be undone, each for its own parameters, which are shown as on a card', async () => {
       const hidden = { month: '2026-10', note: 'p\u0430ypal \u202ella evorppa\u200b' }
       const { agent, waiting } = await asking('statement_read', [{ month: '2026-09' }, hidden])
       const { page, ...device } = await stand.deviceOf(options)
@@ -82,7 +82,7 @@ describeWith(installedBrowser(), 'What she decides together', path => {
       await device.close()
     })
 
-    it('cannot be approved together where it cannot be undone, and is denied together with one reason', async () => {
+    it('cannot be approved together if it cannot be undone, and is denied together with one reason', async () => {
       const { agent, waiting } = await asking('place_trade', [
         { symbol: 'VTI', qty: 7 },
         { symbol: 'VTI', qty: 8 },

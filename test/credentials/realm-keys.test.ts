@@ -82,7 +82,7 @@ describe('The keys of a real provider', () => {
     expect(await asks(keys, await token({ alg: 'PS256' }))).toBe(false)
   })
 
-  it('that cannot be fetched say nothing of a token: neither good nor bad', async () => {
+  it('that cannot be fetched decide nothing about a token, neither that it is good nor that it is bad', async () => {
     const first = await token()
     await realm.goAway()
     await expect(asks(keys, first)).rejects.toBeInstanceOf(RealmUnreachable)
@@ -159,7 +159,7 @@ describe('A realm’s documents', () => {
     })
   })
 
-  it('are those of RFC 8414 where there is no OpenID document, and only there', async () => {
+  it('are those of RFC 8414 if there is no OpenID document, and only there', async () => {
     const { origin } = server
     const metadata = { ...discovery, token_endpoint: `${origin}/token` }
     let openid: { status: number; body: object } = { status: 404, body: {} }
@@ -184,7 +184,7 @@ describe('A realm’s documents', () => {
     expect(await asks(keysOf(`${server.origin}/realm/`), token)).toBe(true)
   })
 
-  it('are not used where they name another issuer', async () => {
+  it('are not used if they name another issuer', async () => {
     discovery = { ...discovery, issuer: `${server.origin}/other` }
     await fails()
   })

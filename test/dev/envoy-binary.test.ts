@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterEach(() => void vi.unstubAllEnvs())
 afterAll(() => rm(empty, { recursive: true, force: true }))
 
-test('where no Envoy can be had, one line says so and names the ways to get one', async () => {
+test('if no Envoy can be had, one line says so and names the ways to get one', async () => {
   vi.stubEnv('PATH', empty)
   const failure = await findEnvoy({ fetch: true, cacheDirectory: join(empty, 'cache') }).catch(
     (error: unknown) => error,

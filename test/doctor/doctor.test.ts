@@ -108,7 +108,7 @@ describe('usher doctor', () => {
     expect(await lineOf({})).toMatch(/^FAIL .*answers with status 404/)
   })
 
-  it('says which key file is another than that which is published, and ends with 1', async () => {
+  it('says which key file differs from the published keys, and ends with 1', async () => {
     const other = file('other.json', JSON.stringify({ keys: [generatePrivateJwk()] }))
     const { code, lines } = await doctor({ ...environment, UMA_AS_KEYS_FILE: other })
     expect(lines.at(-1)).toMatch(
@@ -172,7 +172,7 @@ describe('usher doctor', () => {
     expect(err).not.toContain('sidecar')
   })
 
-  it('finds a wrong secret, and names neither it nor the right one', async () => {
+  it('finds a wrong secret, and prints neither that one nor the right one', async () => {
     const { code, lines } = await doctor(sidecar('another secret altogether'))
     expect(lines.at(-1)).toMatch(
       /^FAIL {2}sidecar secret of alice: .*client_secret.*Give the secret that it has/,
@@ -189,7 +189,7 @@ describe('usher doctor', () => {
     expect(code).toBe(1)
   })
 
-  it('of an owner looks at her authority, the clock there, and her API where the metadata names it', async () => {
+  it('of an owner looks at her authority, the clock there, and her API if the metadata names it', async () => {
     const { code, lines } = await doctor({ UMA_DEV_LOOPBACK: 'true', UMA_OWNER_ISSUER: issuer })
     expect(lines).toEqual([
       'ok    owner settings: they can be read',

@@ -58,7 +58,7 @@ describeWith(await envoy(), 'connections of a sidecar at their age', found => {
    * A server's goodbye crosses with what Envoy sends meanwhile, and that is lost: so Envoy ends them first,
    * as envoy/envoy.yaml has it.
    */
-  test('no call is lost where Envoy renews them before the sidecar would', async () => {
+  test('no call is lost if Envoy renews them before the sidecar would', async () => {
     const until = Date.now() + 6_000
     const statuses = new Map<number | undefined, number>()
     const caller = async () => {

@@ -44,7 +44,7 @@ describeWith(proxy, 'usher dev', () => {
 describeWith('found' in proxy ? installedBrowser() : proxy, 'The page that usher dev leaves', path => {
   const browser = pageStand(path)
 
-  test('is alice’s, where an agent waits that she has not met, and is let in by one press', async () => {
+  test('is alice’s, if an agent waits that she has not met, and is let in by one press', async () => {
     const demo = startDev([])
     try {
       await expect.poll(() => demo.printed()).toContain('It all stays up until you press Ctrl-C.')

@@ -210,7 +210,7 @@ for (const { title, envoy: required } of await envoys()) {
       })
     })
 
-    test('a body too long for our gRPC messages is 413, where an error would have let it pass', async () => {
+    test('a body too long for our gRPC messages is 413, if an error would have let it pass', async () => {
       const reply = await ask('rewritten', { body: Buffer.alloc(5_000_000, 0x20) })
       expect(reply.status).toBe(413)
       expect(JSON.parse(reply.body)).toMatchObject({ error: 'request_body_too_large' })

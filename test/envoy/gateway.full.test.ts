@@ -67,7 +67,7 @@ describeWith(await envoy(), 'Envoy and the sidecar', found => {
   const arrivals = () => stack!.toolServer.record.arrivals
 
   describe('what reaches the tool', () => {
-    test('whatever a client says with x-uma-* is taken off, also where no grant is needed', async () => {
+    test('whatever a client says with x-uma-* is taken off, even if no grant is needed', async () => {
       const before = arrivals().length
       // The last two become x-uma-… where a server hands fields on as variables.
       const dotted = { 'x.uma.owner': 'mallory', 'x-uma.tool': 'place_trade' }

@@ -221,7 +221,7 @@ describeWith(await envoy(), "The official SDK's clients", found => {
         expect(new Set(wallet.denied.map(({ status }) => status))).toEqual(new Set([404]))
       })
 
-      test('works without stream and DELETE where there is no grant: they alone are refused', async () => {
+      test('works without stream and DELETE if there is no grant: they alone are refused', async () => {
         const { client, transport, wallet } = await enter<Connected>(start, { sessions: true })
         expect((await client.listTools()).tools).toHaveLength(2)
         await until(() => wallet.denied.length === 1)

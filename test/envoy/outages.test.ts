@@ -152,7 +152,7 @@ describeWith(await envoy(), 'an outage is 503, whatever Envoy makes of failures'
     })
   })
 
-  test('the sidecar gone: 503 where Envoy is closed on failures, and a call let through where it is open', async () => {
+  test('the sidecar gone: 503 if Envoy is closed on failures, and a call let through if it is open', async () => {
     await stack.children.find(({ name }) => name === 'sidecar')!.stop()
     const before = stack.toolServer.record.arrivals.length
     expect((await callByHand(read(), standing())).status).toBe(503)

@@ -87,7 +87,7 @@ describeWith(await envoy(), 'a trade at a tool that asks for her signature', fou
     return { status, body, executions: tool.record.executions.slice(executed) }
   }
 
-  test('is executed once where she signed it, and not at all where she did not', async () => {
+  test('is executed once if she signed it, and not at all if she did not', async () => {
     const { contract, family } = readRptClaims(grant({}))
     const item: DecisionItem = {
       ...ITEM,

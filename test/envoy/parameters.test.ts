@@ -191,7 +191,7 @@ describeWith(await envoy(), 'parameters approved are parameters executed', found
     })
   }
 
-  describe.each(SHOWN)('where Envoy shows %s', shown => {
+  describe.each(SHOWN)('if Envoy shows %s', shown => {
     test.each<[string, string]>([
       ['as they are', PLAIN],
       ['in another order, with blanks', '{ "qty" : 2.0 ,\n\t"symbol":"VTI" }'],
@@ -207,7 +207,7 @@ describeWith(await envoy(), 'parameters approved are parameters executed', found
       await executes(shown, { body: call(JSON.stringify(args)), approved: args, digest: true })
     })
 
-    test('an exclamation mark is executed where nothing can have been lost', async () => {
+    test('an exclamation mark is executed if nothing can have been lost', async () => {
       const args = { symbol: 'VTI', qty: 2, note: 'now!' }
       const given = { body: call(JSON.stringify(args)), approved: args }
       await executes(shown, { ...given, digest: true })
@@ -215,7 +215,7 @@ describeWith(await envoy(), 'parameters approved are parameters executed', found
       else await refuses(shown, given, 400)
     })
 
-    test('a body of exactly the cap is executed where its length is announced', async () => {
+    test('a body of exactly the cap is executed if its length is announced', async () => {
       await executes(shown, { body: padded(CAP), approved: APPROVED })
       await executes(shown, { body: [padded(CAP - 1)], approved: APPROVED })
     })

@@ -72,7 +72,7 @@ describe('A private file', () => {
     await expect(read(through(through(fileOf(0o444))))).rejects.toThrow('.link.link has the mode 0444')
   })
 
-  test('that is not there fails as any file does', async () => {
+  test('that is not there fails like any other file', async () => {
     await expect(read(join(folder, 'none'))).rejects.toMatchObject({ code: 'ENOENT' })
     await expect(readPrivateFile(folder)).rejects.toMatchObject({ code: 'EISDIR' })
   })

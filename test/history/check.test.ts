@@ -375,7 +375,7 @@ describe('The judgement of a history', () => {
     for (const { ops } of found) expect(ops.every(n => n < made.length)).toBe(true)
   })
 
-  it('takes the order that is right where the times leave it open', () => {
+  it('takes the order that is right if the times leave it open', () => {
     const ops = history(
       granted(),
       ends('revoke', 'a', { at: 100, until: 200 }),

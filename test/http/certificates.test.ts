@@ -146,7 +146,7 @@ describe('A server of HTTPS', () => {
     ['an empty file', async () => ({ ...files(await issueCertificate(ca, 'x')), 'key.pem': '' })],
     ['a missing file', async () => ({ 'key.pem': (await issueCertificate(ca, 'x')).key })],
   ])(
-    'goes on with the one before where there is %s, tells it once, and takes a good one after',
+    'goes on with the one before if there is %s, tells it once, and takes a good one after',
     async (_what, broken) => {
       await secret.swap(await broken())
       await until(() => lines.some(line => line.includes('cannot be used')))

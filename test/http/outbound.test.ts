@@ -106,7 +106,7 @@ describe('Outbound requests are https only, without redirects, bounded in time a
     })
   })
 
-  test('where nobody listens, nothing was sent', async () => {
+  test('if nobody listens, nothing was sent', async () => {
     const free = createServer()
     await new Promise<void>(resolve => free.listen(0, '127.0.0.1', resolve))
     const { port } = free.address() as AddressInfo

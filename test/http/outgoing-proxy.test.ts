@@ -148,7 +148,7 @@ describe('A proxy that the environment names', () => {
   })
 
   it.each([{}, { HTTPS_PROXY: '' }, { ALL_PROXY: '' }, { all_proxy: '', NO_PROXY: 'a' }, { NO_PROXY: '*' }])(
-    'is none where there is none: %j',
+    'is none if there is none: %j',
     environment => {
       expect(useProxy(proxyVariables(environment))).toBeUndefined()
     },

@@ -43,7 +43,7 @@ const addresses = (host: string, options: object = {}) =>
   })
 
 describe('A name that a stranger gives', () => {
-  test('leads to all its addresses, where every one of them is public', async () => {
+  test('leads to all its addresses, if every one of them is public', async () => {
     expect(await addresses('public.example')).toEqual([
       { address: '8.8.8.8', family: 4 },
       { address: '1.1.1.1', family: 4 },

@@ -44,7 +44,7 @@ describe('A document is kept', () => {
     expect(await read(path)).toMatchObject({ json: { path } })
   })
 
-  test('300 seconds where it holds what is looked for', async () => {
+  test('300 seconds if it holds what is looked for', async () => {
     const path = newPath()
     expect(await read(path)).toMatchObject({ json: { path } })
     now += 299_000
@@ -55,7 +55,7 @@ describe('A document is kept', () => {
     expect(server.to(path)).toHaveLength(2)
   })
 
-  test('10 seconds where it does not: what was just published is soon found', async () => {
+  test('10 seconds if it does not: what was just published is soon found', async () => {
     const path = newPath()
     let keys = ['old']
     server.script(path, () => ({ body: { keys } }))
@@ -69,7 +69,7 @@ describe('A document is kept', () => {
     expect(server.to(path)).toHaveLength(2)
   })
 
-  test('one second where it does not, and was read before the request was signed: a key may be published and used at once', async () => {
+  test('one second if it does not, and was read before the request was signed: a key may be published and used at once', async () => {
     const path = newPath()
     let keys = ['old']
     server.script(path, () => ({ body: { keys } }))
@@ -213,7 +213,7 @@ describe('At most 16 are fetched at once', () => {
     expect(await enter(g, 'https://k.example', true)).toBeDefined()
   })
 
-  test('two of one origin, four where it is known', async () => {
+  test('two of one origin, four if it is known', async () => {
     const g = gate()
     const of = (favoured: boolean, count: number) =>
       Promise.all(Array.from({ length: count }, () => enter(g, 'https://one.example', favoured)))

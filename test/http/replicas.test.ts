@@ -191,7 +191,7 @@ describe('An address that fails is passed over, and looked at again', () => {
     expect(changes).toContainEqual([first.origin, false])
   })
 
-  test('where all are down each is still tried, in order', async () => {
+  test('if all are down each is still tried, in order', async () => {
     first.script('/introspect', (_received, nth) => (nth === 1 ? cut : undefined))
     second.script('/introspect', (_received, nth) => (nth === 1 ? cut : undefined))
     first.script('/health', { status: 503, body: {} })
@@ -223,7 +223,7 @@ describe('Connections', () => {
     })
   })
 
-  test('to a name of several addresses are made to another one where the first refuses them', async () => {
+  test('to a name of several addresses are made to another one if the first refuses them', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'usher-names-'))
     const tls = await makeLocalCa(directory)
     const [cert, key] = await Promise.all([readFile(tls.authority.certFile), readFile(tls.authority.keyFile)])

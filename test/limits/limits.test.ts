@@ -55,7 +55,7 @@ describe('Waiting at most so long', () => {
     await expect(waitAtMost(60_000, Promise.reject(new Error('broken')))).rejects.toThrow('broken')
   })
 
-  it('ends at its time, of which there may be none, and the work goes on', async () => {
+  it('ends at its time, even if no time is left, and the work goes on', async () => {
     const { promise, resolve } = Promise.withResolvers<string>()
     expect(await waitAtMost(-5, promise)).toBe(LATE)
     expect(await waitAtMost(1, promise)).toBe(LATE)
@@ -63,7 +63,7 @@ describe('Waiting at most so long', () => {
     expect(await waitAtMost(60_000, promise)).toBe('later')
   })
 
-  it('has a longest time, and is not over at once where more is asked for', async () => {
+  it('has a longest time, and is not over at once if more is asked for', async () => {
     const { promise, resolve } = Promise.withResolvers<string>()
     const waiting = waitAtMost(Infinity, promise)
     await new Promise(setImmediate)

@@ -171,7 +171,7 @@ describeWith(
   },
 )
 
-it('where there is no binary, node:crypto verifies, and it is said why', () => {
+it('if there is no binary, node:crypto verifies, and it is said why', () => {
   const program = `
     Object.defineProperty(process, 'arch', { value: 'abacus' })
     const { useLibsodium } = await import(${JSON.stringify(join(ROOT, 'src/native/libsodium.ts'))})

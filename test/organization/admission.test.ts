@@ -137,7 +137,7 @@ describe('An assertion of the identity provider', () => {
     expect((await preview({ assertion: word })).body.reason).toBe('invalid_assertion')
   })
 
-  it('is no denial where the provider’s keys cannot be had', async () => {
+  it('is no denial if the provider’s keys cannot be had', async () => {
     const away = await startRealm()
     await stand.publish({ identity_provider: { issuer: away.issuer, subjects: { [owner]: 'sub' } } })
     const word = await away.sign(

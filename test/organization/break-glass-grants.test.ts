@@ -134,7 +134,7 @@ describe('A grant of an emergency window at the organization', () => {
     })
   })
 
-  it('is given to nobody where the charter lets nobody in', async () => {
+  it('is given to nobody if the charter lets nobody in', async () => {
     const good = await voucher()
     await stand.publish({ break_glass: clause({ enabled: false }) })
     expect(refusal(await redeem({ voucher: good }))).toEqual([403, 'disabled'])

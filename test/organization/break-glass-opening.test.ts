@@ -11,7 +11,7 @@ import { kinds, redeem, stand, startEmergencies, voucher } from './emergencies.t
 startEmergencies()
 
 describe('What her server must be told of emergencies', () => {
-  it('holds up nothing that ends her access, where it takes no more of them within the hour', async () => {
+  it('holds up nothing that ends her access, if it takes no more of them within the hour', async () => {
     const decided = stand.first.decide
     const kindOf = (notice: string) => parseJws(notice).payload['kind'] as string
     stand.first.decide = notice => (kindOf(notice).startsWith('break_glass') ? { status: 429 } : undefined)

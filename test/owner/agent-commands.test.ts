@@ -45,7 +45,7 @@ describe('block and unblock', () => {
     )
   })
 
-  it('act on an operator where they are given its origin', async () => {
+  it('act on an operator if they are given its origin', async () => {
     const origin = 'https://op.example'
     answers['/owner/operators/block'] = { body: { origin, connections_revoked: 2, rpts_deactivated: 0 } }
     expect((await owner('block', origin)).printed).toContain(`block ${origin}: done. Connections ended: 2.`)

@@ -142,7 +142,7 @@ describe('A yes at a terminal', () => {
     expect(boundApproval(access, shown, { now: 1 })).toEqual({ item_s256: shown.item_s256 })
   })
 
-  it('is bound to nothing where the authority gives no record', async () => {
+  it('is bound to nothing if the authority gives no record', async () => {
     expect((await atTerminal(true, 'approve', ITEM.family)).code).toBe(0)
     expect(sent()).toEqual({ decision: 'approved' })
   })

@@ -80,7 +80,7 @@ describe('pending', () => {
     expect((await owner('pending')).printed).toContain('joint (family-1)')
   })
 
-  it('shows one request as it is listed where there is no record, escaped, and no word that nobody verified', async () => {
+  it('shows one request as it is listed if there is no record, escaped, and no word that nobody verified', async () => {
     answers['/owner/pending'] = { body: [trade] }
     const { printed } = await owner('pending', 'fam_7')
     expect(printed).toContain('The authority gives no record of this request: it lists what follows')
@@ -340,7 +340,7 @@ describe('key', () => {
     })
   })
 
-  it('makes the device key where there is none, and shows its public half ever after', async () => {
+  it('makes the device key if there is none, and shows its public half ever after', async () => {
     const path = join(directory(), 'deep', 'new.json')
     const first = await owner('key', '--key', path)
     expect(first.said).toContain('Made a device key')
@@ -353,7 +353,7 @@ describe('key', () => {
 })
 
 describe('exit codes', () => {
-  it('3 where the API is out of reach', async () => {
+  it('3 if the API is out of reach', async () => {
     await api.close()
     expect(await owner('pending')).toMatchObject({
       code: 3,

@@ -151,7 +151,7 @@ describe('logins', () => {
 describe('enrol', () => {
   const enrolled = { owner: 'alice', kid: 'k', name: 'laptop', enrolled_at: AT }
 
-  it('makes the key where there is none, and signs with it', async () => {
+  it('makes the key if there is none, and signs with it', async () => {
     answers['POST /owner/enrolment'] = { status: 201, body: enrolled }
     const args = ['--api', open.origin, '--key', at('new.json')]
     const { code, printed, said } = await owner(...args, 'enrol', '--code', 'enrol_x.y', '--name', 'laptop')

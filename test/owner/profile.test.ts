@@ -28,7 +28,7 @@ describe('enrol', () => {
     expect(await owner('pending')).toMatchObject({ code: 0, printed: 'Nothing waits for you.\n' })
   })
 
-  it('takes the issuer from the code, where that carries it', async () => {
+  it('takes the issuer from the code, if that carries it', async () => {
     vi.stubEnv('UMA_OWNER_ISSUER', undefined)
     const carried = await owner('enrol', '--code', `enrol_x@${OWNER_ISSUER}`)
     expect(carried).toMatchObject({ code: 0, said: expect.stringContaining(OWNER_ISSUER) as string })
@@ -36,7 +36,7 @@ describe('enrol', () => {
     expect((await owner('pending')).code).toBe(0)
   })
 
-  it('keeps nothing where it was refused', async () => {
+  it('keeps nothing if it was refused', async () => {
     answers['/owner/enrolment'] = {
       status: 401,
       body: { error: 'invalid_credential', error_description: 'Give a code that is good.' },

@@ -94,7 +94,7 @@ describe('receipts --verify', () => {
     })
   })
 
-  it('where the authority publishes no keys nothing is said of any', async () => {
+  it('if the authority publishes no keys nothing is said of any', async () => {
     answer(record(1))
     published = 'no keys'
     const { code, printed, said } = await owner('receipts', '--verify')

@@ -49,7 +49,7 @@ describe('servers', () => {
     expect((await owner('servers')).printed).toContain('declared here')
   })
 
-  it('is JSON for a script, and a sentence where there is none', async () => {
+  it('is JSON for a script, and a sentence if there is none', async () => {
     answers['/owner/resource-servers'] = { body: [broker] }
     expect(JSON.parse((await owner('servers', '--json')).printed)).toEqual([broker])
     answers['/owner/resource-servers'] = { body: [] }

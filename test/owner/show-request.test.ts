@@ -184,7 +184,7 @@ describe('The own words of an agent', () => {
     expect((await owner('pending')).printed).not.toContain('CALLS ITSELF')
   })
 
-  it('are said to be none where it gave none', async () => {
+  it('are said to be none if it gave none', async () => {
     waits({}, compactOf({}))
     expect(await printedOf()).toContain('The agent says nothing in its own words.')
   })
@@ -208,7 +208,7 @@ describe('The own words of an agent', () => {
     expect(printed).not.toMatch(/Forged|To plan/)
   })
 
-  it('are not shown where the authority does not give what was signed', async () => {
+  it('are not shown if the authority does not give what was signed', async () => {
     delete answers[`/owner/pending/${ITEM.family}`]
     const { code, printed } = await owner('pending', ITEM.family)
     expect(code).toBe(0)

@@ -82,7 +82,7 @@ describe('usher owner tier apply', () => {
     expect(JSON.parse(put!.body.toString())).toEqual(changed)
   })
 
-  it('asks for nothing but the tiers where they are as the file says', async () => {
+  it('asks for nothing but the tiers if they are as the file says', async () => {
     stored()
     expect(await owner('tier', 'apply', '-f', file(READING))).toMatchObject({ code: 0 })
     expect(posted()).toEqual([])

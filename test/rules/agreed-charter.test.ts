@@ -46,7 +46,7 @@ describe('A later charter reaches a member', () => {
     )
   })
 
-  it('wholly, where she agreed to the same', () => {
+  it('wholly, if she agreed to the same', () => {
     fc.assert(
       fc.property(bound, same => {
         expect(agreedCharter(same, same)).toEqual(same)

@@ -62,7 +62,7 @@ describe("A grant exceeds the organization's ceiling", () => {
     expect(ceilingFault({ ...MEMBER, ...member }, { ...GRANT, ...grant })).toBe(fault)
   })
 
-  it('where she is no member, and it claims the resource', () => {
+  it('if she is no member, and it claims the resource', () => {
     const none: EnforcedMembership = { member: false, claims: ['amy/work-*'] }
     expect(ceilingFault(none, GRANT)).toBe('not_a_member')
     expect(ceilingFault(none, { ...GRANT, resource_id: 'amy/home' })).toBeUndefined()
@@ -94,7 +94,7 @@ describe('A grant of an emergency window exceeds the ceiling', () => {
     expect(breakGlassCeilingFault({ ...MEMBER, ...member }, { ...VAULT, ...grant })).toBe(fault)
   })
 
-  it('where she is no member', () => {
+  it('if she is no member', () => {
     expect(breakGlassCeilingFault({ member: false, claims: ['amy/work-*'] }, VAULT)).toBe('not_a_member')
   })
 })
@@ -129,7 +129,7 @@ const JUDGES = [
 ] as const
 
 describe.each(JUDGES)('The ceiling is monotone for %s', (_which, fault) => {
-  it('a narrower grant is never refused where a wider one passes', () => {
+  it('a narrower grant is never refused if a wider one passes', () => {
     fc.assert(
       fc.property(member, held, fc.nat(60), (ceiling, wide, less) => {
         fc.pre(fault(ceiling, wide) === undefined)

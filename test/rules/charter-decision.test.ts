@@ -106,7 +106,7 @@ describe('A charter asks', () => {
     })
   })
 
-  it('where a rule of it hangs on what it is not told, as how grave the operation is', () => {
+  it('if a rule of it hangs on what it is not told, as how grave the operation is', () => {
     const rules: Charter['rules'] = [
       { when: ['request.consequence_at_or_above:irreversible'], then: 'ask', resources: ['acme/*'] },
     ]

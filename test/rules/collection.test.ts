@@ -64,7 +64,7 @@ const STEPS: [string, HolderAnswer[], ReturnType<typeof nextStep>, (object | und
     [undefined, undefined, undefined],
   ],
   [
-    'too few are left where one ran out',
+    'too few are left if one ran out',
     [RUN_OUT, ALLOWED, REFUSED],
     'denied',
     [undefined, undefined, undefined],

@@ -42,7 +42,7 @@ describe('What she allowed under a joint tier', () => {
     expect(stillAllows(tier, after, allowed)).toBe(false)
   })
 
-  it('for one operation stays where each use is asked about from now on and was before', () => {
+  it('for one operation stays if each use is asked about from now on and was before', () => {
     const asks = edited({ ask_me: true }, { per_operation: true })
     const one = { ...allowed, operation: { tool: 'pay', params_s256: 's256:x' } }
     expect(stillAllows(asks, edited({ ask_me: true, name: 'x' }, { per_operation: true }), one)).toBe(true)

@@ -58,7 +58,7 @@ describe('why a grant is not live', () => {
     expect(livenessReason({ ...LIVE, ...fault })).toBe(reason)
   })
 
-  it('is the first reason in order where several apply', () => {
+  it('is the first reason in order if several apply', () => {
     fc.assert(
       fc.property(fc.subarray(FAULTS, { minLength: 1 }), faults => {
         const facts: Facts = Object.assign({ ...LIVE }, ...faults.map(([fault]) => fault))
@@ -86,7 +86,7 @@ describe('why a grant is not live', () => {
     },
   )
 
-  it('a known grant is not live where its party does not say that nothing ended it', () => {
+  it('a known grant is not live if its party does not say that nothing ended it', () => {
     expect(livenessReasonOf(LIVE)).toBe('connection_revoked')
   })
 
@@ -106,11 +106,11 @@ describe('the error of a consume that spent nothing', () => {
     expect(consumeError(LIVE, false)).toBe('not_single_use')
   })
 
-  it('is already_consumed where a racing caller won', () => {
+  it('is already_consumed if a racing caller won', () => {
     expect(consumeError({ ...LIVE, consumed: true }, true)).toBe('already_consumed')
   })
 
-  it('is none, so that the caller asks again, where the grant came to stand between the two looks', () => {
+  it('is none, so that the caller asks again, if the grant came to stand between the two looks', () => {
     expect(consumeError(LIVE, true)).toBeUndefined()
   })
 })

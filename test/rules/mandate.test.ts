@@ -189,7 +189,7 @@ describe('Verdicts are counted', () => {
     expect(count([byBea({ iat: NOW + 60 }), byCarl()]).isSatisfied).toBe(true)
   })
 
-  it('for one operation, where one of them allows no more', () => {
+  it('for one operation, if one of them allows no more', () => {
     const verdicts = [byBea({ operation: PAY }), byCarl()]
     const grant = { operation: PAY, single_use: true }
     expect(count(verdicts, grant).isSatisfied).toBe(true)

@@ -26,7 +26,7 @@ describe('what an approval opens', () => {
     expect(mayLetThrough(tier, facts)).toBe(opens)
   })
 
-  it('is nothing where a rule is sure to ask', () => {
+  it('is nothing if a rule is sure to ask', () => {
     const facts = { ...active, assurance: { ...active.assurance, accountability: 0 } }
     const rules = [rule('ask', 'assurance.accountability_below:1')]
     expect(mayLetThrough({ ask_me: false, rules }, facts)).toBe(false)

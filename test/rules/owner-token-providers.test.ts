@@ -205,7 +205,7 @@ describe('An access token is taken', () => {
   })
 })
 
-describe('A token of another kind is refused, even where it is addressed to us', () => {
+describe('A token of another kind is refused, even if it is addressed to us', () => {
   const ID: [string, Shape][] = [
     [
       'an ID token of Keycloak',

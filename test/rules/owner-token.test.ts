@@ -112,7 +112,7 @@ describe('A token of another kind is refused', () => {
     expect(judge(change)).toMatch(/^Send /)
   })
 
-  it('the plain type where the deployment wants RFC 9068’s alone', () => {
+  it('the plain type if the deployment wants RFC 9068’s alone', () => {
     const change = { ...plain, ...claims({ typ: 'Bearer' }) }
     expect(judge(change, { types: ['at+jwt'] })).toMatch(/whose header typ is at\+jwt/)
     expect(judge({}, { types: ['JWT'] })).toMatch(/whose header typ is JWT/)

@@ -54,7 +54,7 @@ describe('A message that may wait', () => {
           '2026-01-16T11:00:00Z',
         ],
         [
-          'at midnight, where they end there',
+          'at midnight, if they end there',
           quiet('20:00', '00:00'),
           '2026-01-15T20:00:00Z',
           '2026-01-15T23:00:00Z',
@@ -78,7 +78,7 @@ describe('A message that may wait', () => {
           '2026-10-25T06:00:00Z',
         ],
         [
-          'where the clock is put forward over their end',
+          'if the clock is put forward over their end',
           quiet('22:00', '02:30'),
           '2026-03-29T00:30:00Z',
           '2026-03-29T01:00:00Z',
@@ -157,7 +157,7 @@ describe('A message that may wait', () => {
           '2026-01-16T06:30:00Z',
         ],
         [
-          'with the quiet hours, where it ends sooner',
+          'with the quiet hours, if it ends sooner',
           night,
           '2026-01-15T23:00:00Z',
           '2026-01-16T01:00:00Z',

@@ -77,7 +77,7 @@ describe('what a registration comes to', () => {
     ['the second of a strange origin waits', { pending: 1, origin: strange(1) }, 'registered'],
     ['the third does not', { pending: 2, origin: strange(2) }, 'origin_full'],
     [
-      'it does where she has approved something of the origin',
+      'it does if she has approved something of the origin',
       { pending: 19, origin: { banned: false, approved: true, pending: 19 } },
       'registered',
     ],

@@ -136,7 +136,7 @@ describe('a rule is saved', () => {
 })
 
 describe('saving a tier warns', () => {
-  it('where an irreversible resource is governed without ask_me', () => {
+  it('if an irreversible resource is governed without ask_me', () => {
     const trading = { ...READING, resources: ['bea/trades'], ...terms({ scope: ['trade'] }) }
     expect(tierWarnings(trading, RESOURCES)).toEqual([
       expect.stringMatching(/`bea\/trades` is declared irreversible/),
@@ -144,7 +144,7 @@ describe('saving a tier warns', () => {
     expect(tierWarnings({ ...trading, ask_me: true }, RESOURCES)).toEqual([])
   })
 
-  it('where the terms offer none of the scopes of a resource', () => {
+  it('if the terms offer none of the scopes of a resource', () => {
     expect(tierWarnings({ ...READING, ...terms({ scope: ['write'] }) }, RESOURCES)).toEqual([
       expect.stringMatching(/`bea\/portfolio` has none of the scopes/),
     ])
@@ -170,14 +170,14 @@ describe('a tier answers', () => {
     ['ask where no relaxing rule matches', true, [AUTO], factsWith(unapproved), 'ask'],
     ['ask where a rule asks', false, [ASK], factsWith({ request: { reasonAbsent: true } }), 'ask'],
     [
-      'ask where one rule relaxes and another asks, first',
+      'ask if one rule relaxes and another asks, first',
       true,
       [ASK, AUTO],
       factsWith({ ...approved, request: { reasonAbsent: true } }),
       'ask',
     ],
     [
-      'ask where one rule relaxes and another asks, last',
+      'ask if one rule relaxes and another asks, last',
       true,
       [AUTO, ASK],
       factsWith({ ...approved, request: { reasonAbsent: true } }),
@@ -193,7 +193,7 @@ describe('a tier answers', () => {
       'auto',
     ],
     [
-      'ask where a relaxing rule needs two facts and has one',
+      'ask if a relaxing rule needs two facts and has one',
       true,
       [rule('auto', 'standing.approved_at_tier', 'standing.age_above:300d')],
       factsWith(approved),

@@ -130,7 +130,7 @@ describe('Look-ups that come at the same time are one statement', () => {
     expect(sent.map(({ keys }) => keys)).toEqual([[1, 2, 3], [1], [2], [3]])
   })
 
-  it('those that go again by themselves are lost together where the server is lost meanwhile', async () => {
+  it('those that go again by themselves are lost together if the server is lost meanwhile', async () => {
     const { sent, look, turn } = scene()
     const settled = Promise.allSettled([look(1), look(2), look(3)])
     await turn()

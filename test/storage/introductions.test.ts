@@ -49,7 +49,7 @@ const approve = (owner: Owner, handle: Handle, generation: number) =>
   inTx(tx => recordApproval(tx, { owner, handle, tier_id: seed.TIER, generation }))
 
 describe('The record of an introduction', () => {
-  it('tells of nobody where nobody is known', async () => {
+  it('tells of nobody if nobody is known', async () => {
     const owner = await seed.seedOwner(database.db)
     const of = { introducer: asHandle('a'), newcomer: asHandle('b'), newcomerJkt: 'c', operator: OPERATOR }
     expect(await readIntroduction(database.db, owner, of)).toEqual({

@@ -154,7 +154,7 @@ describe('an act that may end a grant', () => {
     expect(await askedOf(owner, id)).toBe(1)
   })
 
-  it('asks nobody where nobody holds a lease, and no holder of another owner', async () => {
+  it('asks nobody if nobody holds a lease, and no holder of another owner', async () => {
     const [owner, other] = [await seed.seedOwner(database.db), await seed.seedOwner(database.db)]
     const id = await hold(other)
     const [, settled] = await settling(() => inTransaction(database.db, tx => endMembership(tx, owner)))

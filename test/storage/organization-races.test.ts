@@ -154,7 +154,7 @@ describe('A grant on what an organization governs', () => {
     expect(await consume(own.owner, mine)).toBeTypeOf('string')
   })
 
-  it('is spent where its agreement named an operator that nothing is known of, which counts as never acted on', async () => {
+  it('is spent if its agreement named an operator that nothing is known of, which counts as never acted on', async () => {
     const of = await owned()
     await sql`DELETE FROM operators WHERE owner = ${of.owner}`.execute(database.db)
     await joins(of.owner)

@@ -90,7 +90,7 @@ describe('Adding an owner', () => {
     })
   })
 
-  it('is refused where her name is a namespace of another owner', async () => {
+  it('is refused if her name is a namespace of another owner', async () => {
     const owner = await seed.seedOwner(database.db)
     const name = seed.name('ns-')
     await inTx(tx => insertNamespace(tx, owner, name))
@@ -154,7 +154,7 @@ describe('Suspending an owner', () => {
     })
   })
 
-  it('is told to her by her ledger, and is refused where it is so already', async () => {
+  it('is told to her by her ledger, and is refused if it is so already', async () => {
     const { owner } = await connected()
     const actor = { kind: 'authority', admin: 'olga' } as const
     await inTx(tx => setSuspended(tx, owner, { suspended: true, actor }))
@@ -222,7 +222,7 @@ describe('Removing an owner', () => {
     expect(await inTx(tx => insertNamespace(tx, other, inOtherCase))).toBe(asOwner(''))
   })
 
-  it('is refused, and nothing ends, where no archive can be written', async () => {
+  it('is refused, and nothing ends, if no archive can be written', async () => {
     const owner = await seed.seedOwner(database.db)
     const file = join(archives, 'a-file')
     writeFileSync(file, '')
@@ -320,7 +320,7 @@ describe('Removing an owner', () => {
     expect(await rowsOf(owner)).toHaveProperty('tiers')
   })
 
-  it('is refused, and nothing ends, where the log-in may not delete receipts', async () => {
+  it('is refused, and nothing ends, if the log-in may not delete receipts', async () => {
     const owner = await seed.seedOwner(database.db)
     const url = new URL(database.url)
     url.searchParams.set('options', `-c role=${runtimeRole(database.url)}`)

@@ -188,7 +188,7 @@ describe('A reader of events goes on', () => {
   }
   const start = (owner: Owner, known?: number) => startOfReading(database.db, owner, known)
 
-  it('after the event that it names, or after the newest where it names none', async () => {
+  it('after the event that it names, or after the newest if it names none', async () => {
     const owner = await withEvents(3)
     expect(await start(owner)).toEqual({ after: 3, reset: false })
     for (const known of [0, 1, 2, 3])
@@ -196,7 +196,7 @@ describe('A reader of events goes on', () => {
     expect(await start(await seed.seedOwner(database.db), 0)).toEqual({ after: 0, reset: false })
   })
 
-  it('with reset where what came after that event is not kept, or it never was', async () => {
+  it('with reset if what came after that event is not kept, or it never was', async () => {
     const owner = await withEvents(4)
     await readEvents(database.db, owner, ALL)
     await sql`UPDATE events SET at = now() - interval '8 days' WHERE owner = ${owner} AND seq IN (1, 2, 4)`.execute(

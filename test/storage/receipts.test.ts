@@ -52,7 +52,7 @@ describe('A receipt is kept', () => {
     expect(await readReceipts(database.db, owner, ALL)).toHaveLength(2)
   })
 
-  it('and not where the grant was not made', async () => {
+  it('and not if the grant was not made', async () => {
     const owner = await seed.seedOwner(database.db)
     const handle = seed.name('jkt:')
     const generation = await seed.seedConnection(database.db, owner, handle)

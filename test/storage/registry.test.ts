@@ -112,7 +112,7 @@ describe('a pull', () => {
     expect(rows).toEqual([{ resource_id: `${of.owner}/new` }])
   })
 
-  it('that began before a withdrawal lands nothing, also where she approved it again', async () => {
+  it('that began before a withdrawal lands nothing, even if she approved it again', async () => {
     const of = await source()
     const attempt = await claimed(of)
     await decide(of.owner, 'revoked')
@@ -208,7 +208,7 @@ describe('what is due', () => {
     expect(await dueIn(owner)).toBeUndefined()
   })
 
-  it('stays due at once where she decided while it was taken', async () => {
+  it('stays due at once if she decided while it was taken', async () => {
     const { owner } = await source()
     const taken = await take(owner)
     await claimed({ owner, client_id })

@@ -38,7 +38,7 @@ const left = async (owner: Owner) =>
   (await readLedger(database.db, owner, { after: 0, limit: 100 })).map(({ seq }) => seq)
 
 describe('The ledger', () => {
-  it('is kept for ever where nothing else is set', async () => {
+  it('is kept for ever if nothing else is set', async () => {
     const owner = await withEntries(4_000, 41)
     await sweepOwner(database.db, owner, 100)
     expect(await left(owner)).toEqual([1, 2])

@@ -160,7 +160,7 @@ describe('A setting of the database', () => {
     }
   })
 
-  it('migrations and reads go well where every one of them is set otherwise', async () => {
+  it('migrations and reads go well if every one of them is set otherwise', async () => {
     const { url, close } = await emptyDatabase()
     try {
       for (const [name, value] of SETTINGS.filter(([name]) => name !== 'client_encoding'))

@@ -55,7 +55,7 @@ describe('Counts of what an agent did lately', () => {
     },
   )
 
-  it('leave out what is older than the window, and are not read where no rule asks', async () => {
+  it('leave out what is older than the window, and are not read if no rule asks', async () => {
     const { owner, handle } = await busy('denied')
     const of = { handle, tier_id: seed.TIER, windowSeconds: 9.5 * 3_600 }
     expect(await readStanding(database.db, owner, { ...of, countTo: ROWS })).toMatchObject({

@@ -46,7 +46,7 @@ describe('A grant of a tally is not made, and nothing is written, where meanwhil
   })
 })
 
-test('A grant of a tally is made where the same is registered again', async () => {
+test('A grant of a tally is made if the same is registered again', async () => {
   const family = await approved(database)
   await register({ resources: REGISTERED.resources.map(one => ({ ...one, name: 'Another name' })) })
   expect([RESOURCE, (await granted(database, family)).outcome]).toEqual([RESOURCE, 'granted'])

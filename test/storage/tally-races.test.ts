@@ -199,7 +199,7 @@ describe('A single-use grant', () => {
     expect(await waits.consumed).toBeDefined()
   })
 
-  test('is spent before a changed mandate returns or never, also where a holder takes hers back meanwhile', async () => {
+  test('is spent before a changed mandate returns or never, even if a holder takes hers back meanwhile', async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const family = await approved(database)
       const { rptSha256 } = await granted(database, family)
@@ -315,7 +315,7 @@ describe('A holder who gives no answer', () => {
     })
   })
 
-  test('is asked as before where her answer came to another replica meanwhile', async () => {
+  test('is asked as before if her answer came to another replica meanwhile', async () => {
     const family = await waiting(database)
     const key = { account: ACCOUNT, family }
     const { questions } = (await advance(database.db, key, { threshold: 2 }))!

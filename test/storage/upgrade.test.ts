@@ -40,7 +40,7 @@ const EXPAND = '-- expand\nALTER TABLE owners ADD COLUMN later text;\n'
 const INDEX = '-- expand, alone\nCREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS once ON things (name);\n'
 
 describe('A schema that is newer than a program', () => {
-  it('is taken where it was expanded alone, whether the start migrates or not', async () => {
+  it('is taken if it was expanded alone, whether the start migrates or not', async () => {
     await withEmptyDatabase(async url => {
       await AUTHORITY_DATABASE.migrate(url)
       expect(await upgrade(url, { '9001_later.sql': EXPAND })).toEqual(['9001_later.sql'])
@@ -49,7 +49,7 @@ describe('A schema that is newer than a program', () => {
     })
   })
 
-  it('is taken where what was contracted is not needed by this program, and refused where it is', async () => {
+  it('is taken if what was contracted is not needed by this program, and refused if it is', async () => {
     await withEmptyDatabase(async url => {
       await AUTHORITY_DATABASE.migrate(url)
       await upgrade(url, { '9002_gone.sql': '-- contract: needs 0003\nSELECT 1;\n' })
@@ -66,7 +66,7 @@ describe('A schema that is newer than a program', () => {
     })
   })
 
-  it('is refused where its migration does not say who works with it', async () => {
+  it('is refused if its migration does not say who works with it', async () => {
     await withEmptyDatabase(async url => {
       await AUTHORITY_DATABASE.migrate(url)
       await upgrade(url, { '9001_later.sql': 'SELECT 1;\n' })
@@ -103,7 +103,7 @@ describe('A migration of a database that is in use', () => {
     })
   })
 
-  it('makes an index in no transaction, and anew where an earlier attempt was broken off', async () => {
+  it('makes an index in no transaction, and anew if an earlier attempt was broken off', async () => {
     await withEmptyDatabase(async url => {
       await AUTHORITY_DATABASE.migrate(url)
       await connected(url, async client => {

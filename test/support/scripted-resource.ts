@@ -42,7 +42,7 @@ export interface Twists {
   /** The tool asks each time: a single-use grant for one operation. */
   perOperation?: boolean
   /**
-   * What a server says to `server/discover`; one of MCP 2026-07-28 when left out. Undefined: as any other
+   * What a server says to `server/discover`; one of MCP 2026-07-28 when left out. Undefined: like any other
    * request.
    */
   discovery?: (id: string) => Reply | undefined

@@ -74,7 +74,7 @@ describe('A verdict', () => {
     expect(await isTaken(aliased, verdictWithdrawalTyp)).toBe(false)
   })
 
-  it('is taken under the contract’s name alone where nothing is listed', async () => {
+  it('is taken under the contract’s name alone if nothing is listed', async () => {
     expect(await isTaken(plain, TYP.verdict)).toBe(true)
     expect(await isTaken(plain, verdictTyp)).toBe(false)
   })

@@ -70,14 +70,14 @@ const ledger = async (name: HolderName, kind: string) =>
   (await stand.own(name, { target: `/owner/ledger?kind=${kind}` })).body.entries as object[]
 
 describe('an answer of a holder', () => {
-  test('that refuses, where the others are too few, ends it at once', async () => {
+  test('that refuses, if the others are too few, ends it at once', async () => {
     await heldByTwo()
     const first = await stand.agree(await stand.offer())
     await stand.decides('bea', 'denied', 1)
     expect(told(await stand.settled(first))).toEqual([403, 'request_denied'])
   })
 
-  test('is not waited for where the agreement does not name the resource: the agent learns what to name', async () => {
+  test('is not waited for if the agreement does not name the resource: the agent learns what to name', async () => {
     await heldByTwo()
     const reply = await stand.agree(await stand.offer(), { resource_id: undefined })
     expect([told(reply), reply.body.error_description]).toEqual([

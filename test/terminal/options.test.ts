@@ -58,7 +58,7 @@ describe.each([
   ['usher admin', runAdmin],
   ['usher agent', runAgent],
 ])('each option of %s', (_name, run) => {
-  it('arrives at the command that it follows, where it stands last', async () => {
+  it('arrives at the command that it follows, if it stands last', async () => {
     const lost: string[] = []
     let tried = 0
     for (const line of commandsOf(await treeOf(run))) {

@@ -43,7 +43,7 @@ describe('A command whose reader goes away', () => {
     expect(err).toBe('')
   })
 
-  it('ends with 141 where the reader is known to be gone', () => {
+  it('ends with 141 if the reader is known to be gone', () => {
     const ends: number[] = []
     const stream = new Writable()
     endWhenUnread([stream], code => ends.push(code))

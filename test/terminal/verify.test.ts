@@ -79,7 +79,7 @@ it('a grant holds by the key of its authority while it lives', async () => {
   expect((await verify('statement', rpt, jwks(issuer))).code).toBe(1)
 })
 
-it('a receipt holds with the agreement in it, and what she signed where her key is given', async () => {
+it('a receipt holds with the agreement in it, and what she signed if her key is given', async () => {
   const claims = receiptClaims(agent, verifyAgreement(signAgreement(agreementContent(), agent)))
   const decided = (by: string) => ({
     ...claims,

@@ -184,7 +184,7 @@ describe('a received challenge', () => {
     expect(parseChallengeData({ ...withRemediation({ hint: 'x' }), trace: 'y' })).toEqual(sample)
   })
 
-  it('is of the expected namespace where one is expected', () => {
+  it('is of the expected namespace if one is expected', () => {
     expect(parseChallengeData(data, { specNs: DEFAULT_SPEC_NS })).toEqual(sample)
     expect(refusalOf(() => parseChallengeData(data, { specNs: 'https://other.example' })).code).toBe(
       'invalid_request',

@@ -183,7 +183,7 @@ describe('the body', () => {
     refusalOf(() => verifyCall(signed(callMessage({ body })), { mustCoverDigest: true }))
   })
 
-  it('needs no digest where it is empty', () => {
+  it('needs no digest if it is empty', () => {
     expect(() => verifyCall(signed(callMessage()), { mustCoverDigest: true })).not.toThrow()
     expect(() =>
       verifyCall(signed(callMessage({ body: Buffer.alloc(0) })), { mustCoverDigest: true }),
@@ -257,11 +257,11 @@ describe('several signatures', () => {
     expect(() => verifyCall(message)).not.toThrow()
   })
 
-  it('are refused where none names the bound key', () => {
+  it('are refused if none names the bound key', () => {
     refusalOf(() => verifyCall(together(theirs, unnamed)))
   })
 
-  it('are refused where the one that names the bound key is not by it, though another is', () => {
+  it('are refused if the one that names the bound key is not by it, though another is', () => {
     const liar = signed(callMessage(), { label: 'liar', keyid: agentKey.thumbprint }, strangerKey)
     refusalOf(() => verifyCall(together(liar, unnamed)))
     refusalOf(() => verifyCall(together(liar, ours)))

@@ -50,7 +50,7 @@ const wellFormed = anyJson.filter(
 )
 
 describe('parseJson', () => {
-  it('reads what JSON.parse reads, where no member is repeated', () => {
+  it('reads what JSON.parse reads, if no member is repeated', () => {
     fc.assert(
       fc.property(wellFormed, fc.nat(5), (json, seed) => {
         const text = respell(json, seed)

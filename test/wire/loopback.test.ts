@@ -3,12 +3,9 @@ import { describe, expect, it } from 'vitest'
 import { isLoopbackHost } from '../../src/wire/loopback.ts'
 
 describe('A host is this machine', () => {
-  it.each(['127.0.0.1', '127.255.255.255', '127.9.9.9', '::1', '[::1]'])(
-    'where it is the address %s',
-    host => {
-      expect(isLoopbackHost(host)).toBe(true)
-    },
-  )
+  it.each(['127.0.0.1', '127.255.255.255', '127.9.9.9', '::1', '[::1]'])('if it is the address %s', host => {
+    expect(isLoopbackHost(host)).toBe(true)
+  })
 
   it.each([
     ['localhost', 'a name, which a resolver may send anywhere'],

@@ -92,7 +92,7 @@ describe('resource metadata', () => {
     expect(parseResourceMetadata(sent(document), RESOURCE)).toEqual(document)
   })
 
-  it('leaves out lists that would be empty, and owner_resources_endpoint where it is no owner’s', () => {
+  it('leaves out lists that would be empty, and owner_resources_endpoint if it is no owner’s', () => {
     const bare = resourceMetadata(
       {
         resource: 'https://h/mcp',
@@ -239,7 +239,7 @@ describe('authorization server metadata', () => {
     ).toMatchObject({ introspection_lease_ms_max: 1_900 })
   })
 
-  it('leaves out the members of parts that are not served, and has them where they are', () => {
+  it('leaves out the members of parts that are not served, and has them if they are', () => {
     expect(JSON.stringify(metadata)).not.toMatch(
       /org_|joint_|ext_tally|rs_registration|owner_endpoint|resource_registration/,
     )
@@ -269,7 +269,7 @@ describe('authorization server metadata', () => {
   })
 
   it.each(['introspection_endpoint', 'consume_endpoint', 'terms_endpoint', 'scopes_supported'])(
-    'is read as if %s were left out, where it is null',
+    'is read as if %s were left out, if it is null',
     name => {
       const { [name]: _absent, ...rest } = sent(metadata) as Record<string, unknown>
       const parsed = parseAuthorizationServerMetadata(rest, ISSUER)

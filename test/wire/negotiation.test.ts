@@ -113,7 +113,7 @@ describe('request_submitted', () => {
     )
   })
 
-  it('is polled after 5 s where no interval is named', () => {
+  it('is polled after 5 s if no interval is named', () => {
     expect(
       parseRequestSubmitted({ error: 'request_submitted', kind: 'connection', ticket: 't' }).interval,
     ).toBe(5)
@@ -179,7 +179,7 @@ describeVectors<{ responses: { body: { error: string } & Record<string, Json> }[
       expect(offeredTerms(answer, DEFAULT_SPEC_NS)).toBeUndefined()
     })
 
-    it('request_submitted is read, also where it does not say, as this profile asks, what the owner is asked', () => {
+    it('request_submitted is read, even if it does not say, as this profile asks, what the owner is asked', () => {
       const stock = body('request_submitted')
       expect(parseRequestSubmitted(stock)).toMatchObject({ kind: undefined, interval: 5 })
       expect(parseRequestSubmitted({ ...stock, kind: 'connection' })).toMatchObject({ kind: 'connection' })

@@ -229,7 +229,7 @@ const isStricterHere = ({ clientData: data, flags = 0x05, trailing }: Wrongly): 
 }
 
 describe('An assertion', () => {
-  it('holds here only if it holds for @simplewebauthn/server, and the other way round where the contract asks no more', async () => {
+  it('holds here only if it holds for @simplewebauthn/server, and the other way round if the contract asks no more', async () => {
     const verdicts = { both: 0, neither: 0 }
     await fc.assert(
       fc.asyncProperty(howWrong, async how => {

@@ -139,7 +139,7 @@ describe('a receipt', () => {
     expect(refused({ agreement_jws: other, agreement: s256(other) })).toBe('invalid_request')
   })
 
-  it('is refused where the agreement is embedded once more encoded', () => {
+  it('is refused if the agreement is embedded once more encoded', () => {
     const encoded = encodeBase64url(agreement.compact)
     expect(refused({ agreement_jws: encoded, agreement: agreement.hash })).toBe('invalid_request')
   })

@@ -176,7 +176,7 @@ describe('the terms document', () => {
     ])
   })
 
-  it('in JSON-LD makes consent a duty where each operation is asked about', () => {
+  it('in JSON-LD makes consent a duty if each operation is asked about', () => {
     const [permission] = termsOdrl(asked, where)['permission'] as { duty?: unknown }[]
     expect(permission?.duty).toEqual([{ action: 'obtainConsent' }])
   })

@@ -155,7 +155,7 @@ describe("A tally's request", () => {
       now,
     })
 
-  it('is read as it was signed, and for a quote where it names no negotiation', () => {
+  it('is read as it was signed, and for a quote if it names no negotiation', () => {
     expect(read()).toEqual(REQUEST)
     expect(read({ closed: true, final: undefined })).toMatchObject({ closed: true })
     expect(read({ closed: false })).toEqual(REQUEST)
