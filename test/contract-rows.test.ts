@@ -92,7 +92,7 @@ describe('the list and the text of the contract', () => {
     ])
   })
 
-  test('a point of a list is a row too, a line that names columns is none', () => {
+  test('a point of a list is a row too, and a line that names columns is not', () => {
     expect(contractItems('## Limits\n\n1. One.\n- Two.\n\n| A |\n|---|\n| three |\n')).toEqual([
       { heading: 'Limits', cells: ['One.'] },
       { heading: 'Limits', cells: ['Two.'] },

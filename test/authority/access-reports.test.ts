@@ -78,7 +78,7 @@ describe('/audit/access', () => {
     expect(Date.parse((told[0] as { ts: string }).ts)).toBeGreaterThanOrEqual(at_ms)
   })
 
-  it('with NUL, or of a time that is none, is told all the same, and costs no other report', async () => {
+  it('with NUL, or with an impossible time, is recorded all the same, and costs no other report', async () => {
     const { rpt } = await testAgent(authority).granted()
     const { family } = readRptClaims(rpt)
     const entries = [

@@ -89,7 +89,7 @@ describe('A one-time code', () => {
     expect(await keysOf()).toHaveLength(1)
   })
 
-  it('of many that present it at once enrols one', async () => {
+  it('enrols one of many that present it at once', async () => {
     const code = await issue()
     const replies = await Promise.all(Array.from({ length: 8 }, () => call(enrolment(code, newKey()))))
     expect(replies.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 7 }, () => 401)])

@@ -156,7 +156,7 @@ describe('More streams than may be', () => {
     await open()
   })
 
-  it('of many that come at once no more than that many stand', async () => {
+  it('are refused even if many come at once', async () => {
     const tried = await Promise.allSettled(
       Array.from({ length: 3 * PER_OWNER }, () => tryOpen(authority.alice)),
     )

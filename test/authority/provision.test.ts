@@ -321,7 +321,7 @@ describe('Provisioning', () => {
     expect(await readResourceServer(database.db, two, asClientId('demo-tools'))).toBeUndefined()
   })
 
-  it('of many replicas that start at once each item is made by one', async () => {
+  it('each item is made by one of many replicas that start at once', async () => {
     const owners = load(documentOf(newOwner(), newOwner(), newOwner()))
     const done = await Promise.all(Array.from({ length: 12 }, () => provision(database.db, owners)))
     expect(done.flat().filter(({ outcome }) => outcome === 'made')).toHaveLength(3 * 10)

@@ -80,7 +80,7 @@ describe('A document', () => {
     expect(await read()).toMatchObject({ authorization_servers: [ISSUER] })
   })
 
-  it('of many who want it at once is fetched once', async () => {
+  it('is fetched once, even if many want it at once', async () => {
     await Promise.all(Array.from({ length: 10 }, read))
     expect(reads()).toBe(1)
   })

@@ -86,7 +86,7 @@ describe('Of an origin of which she has approved nothing two may wait', () => {
     )
   })
 
-  it('of 32 that register at once two wait, and she is told of two', async () => {
+  it('two of 32 that register at once wait, and she is told of two', async () => {
     await using server = await strange()
     const names = Array.from({ length: 32 }, (_, n) => `many-${n}`)
     // Read once, so that concurrent requests compete for the place and not for the documents.

@@ -61,7 +61,7 @@ describe('/perm', () => {
     expect(queries(name)).toBe(2)
   })
 
-  it('of many who ask at once, on two replicas, one pulls and all get what it brings', async () => {
+  it('many ask at once on two replicas: one pulls, and all get what it brings', async () => {
     const name = await published('before')
     tools.listings[name] = listing('before', 'after')
     const pat = await tools.pat(authority, name)

@@ -136,7 +136,7 @@ describe('A run that says how far it has come', () => {
     expect(gaps(await told('reports_missing'))).toEqual([[3, 5]])
   })
 
-  it('and of which nothing ever came: all of it is missing', async () => {
+  it('and from which nothing ever came is missing as a whole', async () => {
     const { say, told } = await run()
     await say(3, true)
     expect(gaps(await told('reports_missing'))).toEqual([[1, 3]])

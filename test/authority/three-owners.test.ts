@@ -183,7 +183,7 @@ describe('What is another owner’s is to alice what nobody’s is, byte for byt
     expect(await Promise.all(FOREIGN.map(owner => everythingOf(asOwner(owner))))).toEqual(before)
   })
 
-  it('nor is anything of theirs among what alice is shown', async () => {
+  it('and alice is shown nothing of theirs', async () => {
     const { alice } = both.authority
     const shown = JSON.stringify(await everythingOf(asOwner('alice')))
     for (const owner of FOREIGN) {

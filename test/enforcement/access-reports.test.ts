@@ -107,7 +107,7 @@ describe('An authority that answers', () => {
     expect(batches(authority)).toEqual([['first0'], ['e0'], ['during0', 'after0', 'after1']])
   })
 
-  test('and refuses one entry loses that one, and none of those beside it', async () => {
+  test('and refuses one entry loses only that one', async () => {
     authority.script('/audit/access', ({ body }) =>
       body.includes('"e3"') ? { status: 400, body: { error: 'invalid_request' } } : counted,
     )

@@ -132,7 +132,7 @@ describe('What was verified', () => {
     expect(stand.authority.count('/jwks')).toBe(0)
   })
 
-  it('is no liveness: a grant that has ended is none', async () => {
+  it('proves no liveness: a grant that has ended does not count', async () => {
     const token = grantOf(both())
     expect(await read(token)).toBe('allow')
     stand.authority.end(token, 'connection_revoked')

@@ -186,7 +186,7 @@ describe('What a process left is sent by the next', () => {
     ])
   })
 
-  test('of a run that is alive nothing is taken', async () => {
+  test('nothing is taken of a run that is alive', async () => {
     const alice = clientOf('alice')
     away()
     const living = open([alice])

@@ -97,7 +97,7 @@ it('a receipt holds with the agreement in it, and what she signed if her key is 
   expect((await verify('receipt', receipt, jwks(bea))).code).toBe(1)
 })
 
-it('files that cannot be read, and keys that are none, are wrong usage', async () => {
+it('files that cannot be read, and texts that are no keys, are wrong usage', async () => {
   for (const keys of ['{', '{"keys":[]}', '[]']) expect((await verify('grant', 'x', keys)).code).toBe(2)
   const given = { file: join(folder, 'none'), keys: write('keys.json', jwks(bea)) }
   const terminal = { out: () => undefined, err: () => undefined }
