@@ -142,4 +142,12 @@ describe('organization', () => {
     answers['/owner/organization'] = { body: { left: true } }
     expect((await owner('organization', 'leave')).printed).toBe('You have left.\n')
   })
+
+  it('leave says which sidecars were waited for', async () => {
+    const leases = { holders: 1, acknowledged: 0, waited_ms: 2_003, silent: ['tools'] }
+    answers['/owner/organization'] = { body: { left: true, leases } }
+    const { printed } = await owner('organization', 'leave')
+    expect(printed).toContain('You have left.\n')
+    expect(printed).toContain('1 sidecar of tools did not answer and can use nothing any more after 2003 ms.')
+  })
 })

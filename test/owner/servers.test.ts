@@ -57,6 +57,13 @@ describe('servers', () => {
   })
 })
 
+it('revoke-server says which sidecars were waited for', async () => {
+  const leases = { holders: 2, acknowledged: 2, waited_ms: 14 }
+  answers['/owner/resource-servers/decision'] = { body: { ...broker, status: 'revoked', leases } }
+  const { printed } = await owner('revoke-server', broker.client_id)
+  expect(printed).toBe(`${broker.client_id} is revoked.\n2 sidecars let go in 14 ms.\n`)
+})
+
 describe.each([
   ['approve-server', 'approved', 'active'],
   ['revoke-server', 'revoked', 'revoked'],

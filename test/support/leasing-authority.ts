@@ -39,6 +39,8 @@ export interface LeasingAuthority {
     renewalForgets: boolean
     /** Before an answer about grants leaves; what was read is from before. */
     beforeAnswer: () => Promise<void> | void
+    /** Before its metadata leave. */
+    beforeMetadata: () => Promise<void> | void
   }
   /** A standing grant of alice for ten minutes; `lie` changes what is told of it. */
   issue(lie?: Record<string, unknown>): string
@@ -66,6 +68,7 @@ export async function startLeasingAuthority(key: PublicKey): Promise<LeasingAuth
     renewalAsks: 0,
     renewalForgets: false,
     beforeAnswer: () => undefined,
+    beforeMetadata: () => undefined,
   }
   let grants = 0
 
@@ -84,6 +87,18 @@ export async function startLeasingAuthority(key: PublicKey): Promise<LeasingAuth
         : { answers: json.tokens.map(token => answerTo(token, json.lease)) }
     await does.beforeAnswer()
     return { body: answers }
+  }
+  const metadata = async (): Promise<Reply> => {
+    await does.beforeMetadata()
+    return {
+      body: {
+        issuer: server.origin,
+        token_endpoint: `${server.origin}/token`,
+        jwks_uri: `${server.origin}/jwks`,
+        introspection_tokens_max: 64,
+        introspection_lease_ms_max: does.offers,
+      },
+    }
   }
   const register = ({ body }: Received): Reply => {
     if (does.registers === 'never answers') return { write: () => undefined }
@@ -122,16 +137,7 @@ export async function startLeasingAuthority(key: PublicKey): Promise<LeasingAuth
         holders.find(({ id }) => path.endsWith(id)),
         received,
       )
-    if (path === '/.well-known/agents-configuration')
-      return {
-        body: {
-          issuer: server.origin,
-          token_endpoint: `${server.origin}/token`,
-          jwks_uri: `${server.origin}/jwks`,
-          introspection_tokens_max: 64,
-          introspection_lease_ms_max: does.offers,
-        },
-      }
+    if (path === '/.well-known/agents-configuration') return metadata()
     return undefined
   })
   return {

@@ -57,6 +57,16 @@ async function lineOf(parts: CallParts): Promise<Record<string, unknown>> {
   return written[0]!
 }
 
+test('it takes a lease with the first answer that comes once it has read that the authority offers leases', async () => {
+  const { promise: isRead, resolve: read } = Promise.withResolvers<void>()
+  authority.does.beforeMetadata = () => isRead
+  const call = () => lineOf({ token: authority.issue(), signer: agent })
+  for (const _ of [1, 2]) expect(await call()).toMatchObject({ decision: 'allow' })
+  expect(authority.server.to('/leases')).toHaveLength(0)
+  read()
+  await until(async () => (await call()) && authority.holders.length === 1)
+})
+
 test('the line of a call says if it was judged by a kept answer; all else is judged for each call', async () => {
   const token = authority.issue()
   const call = { token, signer: agent }
