@@ -235,7 +235,7 @@ module.exports = {
       to: {
         path: '^src/wire/|^(node:)?(crypto|buffer)$',
         pathNot:
-          '^src/wire/(event-stream|html|json|names|passkey-claims|refusal|request-signing|statement-claims)[.]ts$',
+          '^src/wire/(event-stream|html|json|names|refusal|passkeys/passkey-claims|signatures/request-signing|owner/statement-claims)[.]ts$',
         dependencyTypesNot: ['type-only'],
       },
     },
@@ -312,7 +312,7 @@ module.exports = {
         'a resource that embeds enforcement gets no gRPC, no database, no other party and no server of ours.',
       from: { path: '^src/enforcement/doors/embedded/index[.]ts$' },
       to: {
-        path: '^src/(storage|surface|credentials|authority|organization|tally|agent|owner|admin|client|dev|terminal)/|^src/http/(server|methods)[.]ts$|node_modules/(pg|kysely|@grpc|protobufjs|commander)/',
+        path: '^src/(storage|surface|credentials|authority|organization|tally|agent|owner|admin|client|dev|terminal)/|^src/http/servers/(server|methods)[.]ts$|node_modules/(pg|kysely|@grpc|protobufjs|commander)/',
         reachable: true,
       },
     },

@@ -22,7 +22,7 @@ export default {
       `export { default as Agent } from 'undici/lib/dispatcher/agent.js'
        export { default as buildConnector } from 'undici/lib/core/connect.js'`,
     ),
-    // Compilers for route schemas, which src/http/server.ts refuses.
+    // Compilers for route schemas, which src/http/servers/server.ts refuses.
     inPlaceOf('@fastify/ajv-compiler', 'export {}'),
     inPlaceOf('@fastify/fast-json-stringify-compiler', 'export {}'),
     asciiAlone(),

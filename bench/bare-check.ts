@@ -7,8 +7,8 @@ import { Server, ServerCredentials, type handleUnaryCall, type ServiceDefinition
 import { readFileSync } from 'node:fs'
 import type { CheckRequest, CheckResponse } from '../src/enforcement/doors/grpc/check-messages.ts'
 import { useLibsodium } from '../src/native/libsodium.ts'
-import { verifyRequest } from '../src/wire/http-signature.ts'
-import { importPublicJwk } from '../src/wire/keys.ts'
+import { verifyRequest } from '../src/wire/signatures/http-signature.ts'
+import { importPublicJwk } from '../src/wire/signatures/keys.ts'
 import { ours } from '../test/support/envoy-protos.ts'
 
 /** The public URL that signatures are made for, and the public keys of those who sign. */

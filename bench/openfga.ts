@@ -6,8 +6,8 @@ import { execFile } from 'node:child_process'
 import { connect } from 'node:http2'
 import { promisify } from 'node:util'
 import { Client } from 'pg'
-import { untilReady, type Child } from '../src/dev/child-process.ts'
-import { freePorts } from '../src/dev/ports.ts'
+import { untilReady, type Child } from '../src/dev/stack/child-process.ts'
+import { freePorts } from '../src/dev/stack/ports.ts'
 import { framed, GRPC } from './cross-check.ts'
 
 export interface OpenFga {

@@ -2,9 +2,9 @@
  * Owns the sidecars under measurement, as processes of their own with the settings that a deployment has by
  * default, and what each tells of itself.
  */
-import { startChild, untilReady, type Child } from '../src/dev/child-process.ts'
-import { writeSidecarFile, type Household } from '../src/dev/household.ts'
-import { accepts, freePorts } from '../src/dev/ports.ts'
+import { startChild, untilReady, type Child } from '../src/dev/stack/child-process.ts'
+import { writeSidecarFile, type Household } from '../src/dev/stack/household.ts'
+import { accepts, freePorts } from '../src/dev/stack/ports.ts'
 import { connect } from '../test/support/check-client.ts'
 import { readHistogram, type Histogram } from './histogram.ts'
 

@@ -2,7 +2,7 @@
  * Owns what the processes of the bench tell each other: where the measured parts are, who the known agents
  * are, and the result of a round.
  */
-import type { PrivateJwk } from '../src/wire/keys.ts'
+import type { PrivateJwk } from '../src/wire/signatures/keys.ts'
 import type { ClientId, Handle, Owner } from '../src/wire/identifiers.ts'
 
 /** An agent that the owner has admitted; its standing grant was negotiated with the authority. */

@@ -315,7 +315,7 @@ function passOn(name: string, description: string, run: (args: string[]) => Prom
 /** What people run goes out as their environment says; servers never do. */
 async function heedProxy(): Promise<void> {
   const { proxyVariables } = await import('./config/outgoing-proxy.ts')
-  const { useProxy } = await import('./http/outgoing-proxy.ts')
+  const { useProxy } = await import('./http/outbound/outgoing-proxy.ts')
   const unheeded = useProxy(proxyVariables())
   if (unheeded !== undefined) processTerminal.err(`Warning: ${unheeded}\n`)
 }

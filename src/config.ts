@@ -2,7 +2,7 @@
  * Owns configuration: the only reader of `process.env`. Contract: "Limits" and "Authentication". One schema
  * per process (in config/), from which docs/configuration.md is written too.
  */
-import { ADMINISTRATORS_FILE } from './config/administrators.ts'
+import { ADMINISTRATORS_FILE } from './config/provisioning/administrators.ts'
 import {
   AUTHORITY_SETTINGS,
   loadAuthorityFiles,
@@ -11,9 +11,9 @@ import {
   type AuthorityConfig,
 } from './config/authority.ts'
 import { CLIENT_SETTINGS } from './config/client.ts'
-import { PROVISION_FILE } from './config/provision.ts'
+import { PROVISION_FILE } from './config/provisioning/provision.ts'
 import { DEV_SETTINGS } from './config/dev.ts'
-import { ORGANIZATION_FILE } from './config/organization-file.ts'
+import { ORGANIZATION_FILE } from './config/provisioning/organization-file.ts'
 import {
   loadOrganizationFiles,
   ORGANIZATION_MIGRATION_SETTINGS,
@@ -23,8 +23,8 @@ import {
 import { configurationPage } from './config/reference.ts'
 import { ConfigFault, readSettings, settingFaults, type Environment, type Values } from './config/settings.ts'
 import { isServiceLink } from './config/service-links.ts'
-import { approvalWarnings } from './config/sidecar-approval.ts'
-import { SIDECAR_FILE } from './config/sidecar-file.ts'
+import { approvalWarnings } from './config/sidecar/sidecar-approval.ts'
+import { SIDECAR_FILE } from './config/sidecar/sidecar-file.ts'
 import {
   EMBEDDED_SETTINGS,
   loadEmbedded,
@@ -32,26 +32,26 @@ import {
   SIDECAR_SETTINGS,
   type EmbeddedConfig,
   type SidecarConfig,
-} from './config/sidecar.ts'
+} from './config/sidecar/sidecar.ts'
 import { loadTallyFiles, TALLY_MIGRATION_SETTINGS, TALLY_SETTINGS, type TallyConfig } from './config/tally.ts'
-import { TALLY_FILE } from './config/tally-file.ts'
+import { TALLY_FILE } from './config/provisioning/tally-file.ts'
 import { traceExport, TRACING_SETTINGS } from './config/tracing.ts'
-import type { TraceExport } from './http/otlp.ts'
+import type { TraceExport } from './http/telemetry/otlp.ts'
 
 export { ConfigFault } from './config/settings.ts'
 export type { NamedCertificates } from './config/files.ts'
 export type { AuthorityConfig } from './config/authority.ts'
 export type { OrganizationConfig } from './config/organization.ts'
 export type { TallyConfig } from './config/tally.ts'
-export type { ProvisionedAccount } from './config/tally-file.ts'
-export type { ProvisionedOwner } from './config/provision.ts'
-export type { EmbeddedConfig, SidecarConfig, SidecarOwner, PatCredential } from './config/sidecar.ts'
-export { proposedProvision, provisionedFrom } from './config/proposed-provision.ts'
-export { readConfiguredSurface } from './config/sidecar-surfaces.ts'
-export { readOwnedResources } from './config/sidecar.ts'
-export type { ToolPart } from './config/sidecar-file.ts'
-export type { SidecarJoint } from './config/sidecar-joint.ts'
-export type { SidecarOrganization } from './config/sidecar-organization.ts'
+export type { ProvisionedAccount } from './config/provisioning/tally-file.ts'
+export type { ProvisionedOwner } from './config/provisioning/provision.ts'
+export type { EmbeddedConfig, SidecarConfig, SidecarOwner, PatCredential } from './config/sidecar/sidecar.ts'
+export { proposedProvision, provisionedFrom } from './config/provisioning/proposed-provision.ts'
+export { readConfiguredSurface } from './config/sidecar/sidecar-surfaces.ts'
+export { readOwnedResources } from './config/sidecar/sidecar.ts'
+export type { ToolPart } from './config/sidecar/sidecar-file.ts'
+export type { SidecarJoint } from './config/sidecar/sidecar-joint.ts'
+export type { SidecarOrganization } from './config/sidecar/sidecar-organization.ts'
 
 /** Every variable of every process: one environment may serve several of them. */
 const KNOWN: ReadonlySet<string> = new Set(

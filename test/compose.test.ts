@@ -10,8 +10,8 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { readAuthorityConfig, readClientConfig, readSidecarConfig } from '../src/config.ts'
-import { ENVOY_VERSION } from '../src/dev/envoy-binary.ts'
-import { formatListenAddress } from '../src/http/listen-address.ts'
+import { ENVOY_VERSION } from '../src/dev/stack/envoy-binary.ts'
+import { formatListenAddress } from '../src/http/servers/listen-address.ts'
 import { ROOT } from './support/repository.ts'
 
 interface Service {

@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest'
 import { ENDPOINTS, JOINT_ENDPOINTS } from '../src/authority/endpoints.ts'
 import { ENDPOINTS as ORGANIZATION_ENDPOINTS } from '../src/organization/endpoints.ts'
 import { ENDPOINTS as TALLY_ENDPOINTS } from '../src/tally/endpoints.ts'
-import type { Described } from '../src/http/endpoint.ts'
+import type { Described } from '../src/http/servers/endpoint.ts'
 import { REFUSALS } from '../src/wire/refusal.ts'
 import {
   contractEndpoints,
@@ -337,6 +337,13 @@ describe('the repository', () => {
     const program = files.filter(({ path }) => /\.(?:tsx|js|mjs)$/.test(path))
     const long = [...code, ...program].filter(file => isWritten(file) && lines(file) > 400)
     expect(long.map(({ path }) => path)).toEqual([])
+  })
+
+  it('has no folder with more than twenty source files: divide it by noun', () => {
+    const inFolder = Map.groupBy(sources, ({ path }) => dirname(path))
+    const full = [...inFolder].filter(([, among]) => among.length > 20).map(([folder]) => folder)
+    expect(inFolder.size).toBeGreaterThan(20)
+    expect(full).toEqual([])
   })
 
   it.each(['migrations/authority/', 'migrations/organization/', 'migrations/tally/', 'docs/decisions/'])(

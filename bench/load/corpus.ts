@@ -3,10 +3,10 @@
  * the official messages. Signatures are good for a minute, so a corpus is made right before its round.
  */
 import { randomUUID } from 'node:crypto'
-import { rpcHeaders, rpcRequest, toolCallParams, type ToolCall } from '../../src/agent/mcp.ts'
+import { rpcHeaders, rpcRequest, toolCallParams, type ToolCall } from '../../src/agent/transports/mcp.ts'
 import { contentDigest } from '../../src/wire/encoding.ts'
-import { signRequest } from '../../src/wire/http-signature.ts'
-import type { PrivateKey } from '../../src/wire/keys.ts'
+import { signRequest } from '../../src/wire/signatures/http-signature.ts'
+import type { PrivateKey } from '../../src/wire/signatures/keys.ts'
 import { codec, official } from '../../test/support/envoy-protos.ts'
 import type { World } from '../world.ts'
 

@@ -5,7 +5,12 @@
  */
 import { randomBytes } from 'node:crypto'
 import { Pool } from 'pg'
-import { generatePrivateJwk, importPrivateJwk, signEd25519, verifyEd25519 } from '../../src/wire/keys.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  signEd25519,
+  verifyEd25519,
+} from '../../src/wire/signatures/keys.ts'
 import type { Scenario } from '../world.ts'
 
 /** About what an RPT, an agreement or a receipt has. */

@@ -10,9 +10,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Client } from 'pg'
-import { startEmbeddedPostgres } from '../../src/dev/embedded-postgres.ts'
-import { OWNER } from '../../src/dev/household.ts'
-import { startIdentityProvider } from '../../src/dev/identity-provider.ts'
+import { startEmbeddedPostgres } from '../../src/dev/stack/embedded-postgres.ts'
+import { OWNER } from '../../src/dev/stack/household.ts'
+import { startIdentityProvider } from '../../src/dev/stack/identity-provider.ts'
 import {
   adminOf,
   agreeTo,
@@ -20,16 +20,16 @@ import {
   membershipOf,
   openOrganizationScene,
   previewOf,
-} from '../../src/dev/organization-scene.ts'
-import type { Scene } from '../../src/dev/scene.ts'
-import { startStack, type Stack } from '../../src/dev/stack.ts'
+} from '../../src/dev/story/organization-scene.ts'
+import type { Scene } from '../../src/dev/story/scene.ts'
+import { startStack, type Stack } from '../../src/dev/stack/stack.ts'
 import { createOwnerClient } from '../../src/owner/client.ts'
 import { openDatabase } from '../../src/storage/authority/database.ts'
-import { insertDeviceKey } from '../../src/storage/authority/device-keys.ts'
+import { insertDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
-import { thumbprintHandle } from '../../src/wire/handles.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
+import { thumbprintHandle } from '../../src/wire/agents/handles.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import * as seed from '../../test/support/seed.ts'
 import { percentile, spreadOf, type Spread } from '../figures.ts'
 import { analyze } from '../system.ts'

@@ -6,13 +6,18 @@
 import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { until } from '../../src/dev/child-process.ts'
+import { until } from '../../src/dev/stack/child-process.ts'
 import { createOwnerClient, type OwnerClient } from '../../src/owner/client.ts'
-import { insertDeviceKey } from '../../src/storage/authority/device-keys.ts'
+import { insertDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Handle, Owner } from '../../src/wire/identifiers.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateJwk } from '../../src/wire/keys.ts'
-import type { Revoked } from '../../src/wire/owner-api.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  publicJwk,
+  type PrivateJwk,
+} from '../../src/wire/signatures/keys.ts'
+import type { Revoked } from '../../src/wire/owner/owner-api.ts'
 import { connect, type CheckClient } from '../../test/support/check-client.ts'
 import * as seed from '../../test/support/seed.ts'
 import { percentile, spreadOf, type Spread } from '../figures.ts'

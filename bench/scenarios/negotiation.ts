@@ -3,11 +3,11 @@
  * the resource server (/perm), the terms for it, the signed agreement, the grant with its receipt.
  */
 import { Agent } from 'undici'
-import { signAgreement } from '../../src/wire/agreement.ts'
+import { signAgreement } from '../../src/wire/negotiation/agreement.ts'
 import { parseJson, type JsonObject } from '../../src/wire/json.ts'
-import { importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { importPrivateJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import { DEFAULT_SPEC_NS, GRANT_TYPE_UMA_TICKET, specNames } from '../../src/wire/names.ts'
-import { offeredTerms, parseGrantAnswer, parseNeedInfo } from '../../src/wire/negotiation.ts'
+import { offeredTerms, parseGrantAnswer, parseNeedInfo } from '../../src/wire/negotiation/negotiation.ts'
 import type { Scenario, Share, WorldOfOwner } from '../world.ts'
 
 const { agreementFormat } = specNames(DEFAULT_SPEC_NS)

@@ -3,7 +3,7 @@
  * authority, which reads Postgres. In a closed loop for the ceiling, over two sidecars for what a second one
  * adds, and in open loops for latencies and memory.
  */
-import { importPrivateJwk } from '../../src/wire/keys.ts'
+import { importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { checkLoad, type Corpus } from '../load/check-load.ts'
 import { checkOf } from '../load/corpus.ts'
 import type { Scenario, World } from '../world.ts'

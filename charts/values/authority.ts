@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import { AUTHORITY_SETTINGS } from '../../src/config/authority.ts'
-import { PROVISION_FILE } from '../../src/config/provision.ts'
+import { PROVISION_FILE } from '../../src/config/provisioning/provision.ts'
 import {
   CLIENT_SECRETS,
   dataKey,

@@ -3,9 +3,9 @@
  * Secrets they come from.
  */
 import { z } from 'zod'
-import { ORGANIZATION_FILE } from '../../src/config/organization-file.ts'
+import { ORGANIZATION_FILE } from '../../src/config/provisioning/organization-file.ts'
 import { ORGANIZATION_SETTINGS } from '../../src/config/organization.ts'
-import { ORGANIZATION_NAME_MAX } from '../../src/wire/charter.ts'
+import { ORGANIZATION_NAME_MAX } from '../../src/wire/organization/charter.ts'
 import { NAME_PATTERN } from '../../src/wire/names.ts'
 import {
   CREDENTIALS,

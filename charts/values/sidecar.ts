@@ -3,8 +3,8 @@
  * opens.
  */
 import { z } from 'zod'
-import { SIDECAR_FILE } from '../../src/config/sidecar-file.ts'
-import { SIDECAR_SETTINGS } from '../../src/config/sidecar.ts'
+import { SIDECAR_FILE } from '../../src/config/sidecar/sidecar-file.ts'
+import { SIDECAR_SETTINGS } from '../../src/config/sidecar/sidecar.ts'
 import {
   certificate,
   CLIENT_SECRETS,

@@ -3,7 +3,7 @@
  * from.
  */
 import { z } from 'zod'
-import { TALLY_FILE } from '../../src/config/tally-file.ts'
+import { TALLY_FILE } from '../../src/config/provisioning/tally-file.ts'
 import { TALLY_SETTINGS } from '../../src/config/tally.ts'
 import {
   CLIENT_SECRETS,

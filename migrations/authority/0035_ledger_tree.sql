@@ -1,7 +1,7 @@
 -- expand
 -- The entries of an owner are the leaves of a Merkle tree (RFC 9162), so that others can find out whether one was changed, removed or put in later:
 -- docs/choices.md, "The tree of the ledger". Entries from before this migration, or numbered by a program from before it, get salt and leaf later, by
--- src/storage/authority/ledger-tree.ts.
+-- src/storage/authority/ledger/ledger-tree.ts.
 
 ALTER TABLE ledger
   -- 16 random bytes: nobody guesses an entry from its leaf.

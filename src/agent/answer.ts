@@ -2,15 +2,20 @@
  * Owns what the answer of a tool's resource means. Contract: "Challenge (beat 1)" in both encodings, and
  * "Errors": an unknown refusal is terminal.
  */
-import { parseAuthChallenges } from '../wire/auth-challenges.ts'
+import { parseAuthChallenges } from '../wire/negotiation/auth-challenges.ts'
 import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
 import { GRANT_UNSPENT, UMA_SCHEME } from '../wire/names.ts'
-import { isChallengeData, parseChallenge, parseChallengeData, type Challenge } from '../wire/negotiation.ts'
+import {
+  isChallengeData,
+  parseChallenge,
+  parseChallengeData,
+  type Challenge,
+} from '../wire/negotiation/negotiation.ts'
 import { AgentError, fail, isRefusalWord, reading, receivedSentence, refusalWord } from './agent-error.ts'
-import type { ApiAnswer } from './api.ts'
-import { asRpcError, type RpcAnswer, type RpcError } from './mcp.ts'
+import type { ApiAnswer } from './transports/api.ts'
+import { asRpcError, type RpcAnswer, type RpcError } from './transports/mcp.ts'
 import type { Profile } from './profile.ts'
-import { retryAfterSeconds } from './transport.ts'
+import { retryAfterSeconds } from './transports/transport.ts'
 
 /**
  * The answer of a tool's resource: a result, or beat 1. Refusals are thrown, unless another client reads the

@@ -5,12 +5,12 @@
  */
 import { AgentError, fail } from './agent-error.ts'
 import type { CallAnswer } from './answer.ts'
-import { namedBy, needName, type ToolCall } from './mcp.ts'
-import type { Directory } from './metadata.ts'
-import { negotiate } from './negotiate.ts'
+import { namedBy, needName, type ToolCall } from './transports/mcp.ts'
+import type { Directory } from './negotiation/metadata.ts'
+import { negotiate } from './negotiation/negotiate.ts'
 import type { Profile } from './profile.ts'
 import type { Grant, KeptReceipt } from './store.ts'
-import { pauseBeforeRetry } from './token.ts'
+import { pauseBeforeRetry } from './negotiation/token.ts'
 
 /** A call, and the way to send it. */
 export interface Asked<T> {

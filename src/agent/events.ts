@@ -2,9 +2,9 @@
  * Owns what an agent reports about a running call. Contract: "What the service does", beats 1 to 4: one event
  * each, so that an observer can follow the negotiation.
  */
-import type { RequestKind } from '../wire/negotiation.ts'
-import type { TermsTemplate } from '../wire/terms.ts'
-import type { ToolCall } from './mcp.ts'
+import type { RequestKind } from '../wire/negotiation/negotiation.ts'
+import type { TermsTemplate } from '../wire/negotiation/terms.ts'
+import type { ToolCall } from './transports/mcp.ts'
 import type { Grant } from './store.ts'
 
 /** Times are in seconds. Quoted texts (terms, realm) come from others: escape them before showing them. */

@@ -13,7 +13,7 @@ import {
   record,
 } from '../terminal/printable.ts'
 import { inexactNumberIn, isJsonObject, type Json } from '../wire/json.ts'
-import type { TermsTemplate } from '../wire/terms.ts'
+import type { TermsTemplate } from '../wire/negotiation/terms.ts'
 import type { AgentEvent } from './events.ts'
 
 /** A listener that tells each step as it happens. Polls of one wait are printed once. */

@@ -2,7 +2,7 @@
  * Owns who an agent is, and what it says about itself in every agreement. Contract: "Agreement (claim_token,
  * beat 3)": key or agent token, operator, reason, mission, introduction; none of them can widen anything.
  */
-import { claimedToken } from '../wire/agent-identity.ts'
+import { claimedToken } from '../wire/agents/agent-identity.ts'
 import type { Json, JsonObject } from '../wire/json.ts'
 import {
   importPrivateJwk,
@@ -10,15 +10,15 @@ import {
   type PrivateJwk,
   type PrivateKey,
   type PublicJwk,
-} from '../wire/keys.ts'
-import { INTRODUCTION_SECONDS_MAX, signIntroduction } from '../wire/introduction.ts'
-import { parseJws } from '../wire/jws.ts'
+} from '../wire/signatures/keys.ts'
+import { INTRODUCTION_SECONDS_MAX, signIntroduction } from '../wire/agents/introduction.ts'
+import { parseJws } from '../wire/signatures/jws.ts'
 import { DEFAULT_SPEC_NS, specNames, type SpecNames } from '../wire/names.ts'
-import type { TermsTemplate } from '../wire/terms.ts'
+import type { TermsTemplate } from '../wire/negotiation/terms.ts'
 import { fail, reading } from './agent-error.ts'
 import type { AgentEvent } from './events.ts'
-import type { IdentitySource } from './identity.ts'
-import type { McpVersion } from './mcp.ts'
+import type { IdentitySource } from './negotiation/identity.ts'
+import type { McpVersion } from './transports/mcp.ts'
 import { memoryStore, type AgentStore } from './store.ts'
 
 /** The parts of an agent. Wire names are the contract's; everything but the key may be left out. */

@@ -2,9 +2,9 @@
  * Owns the numbers of one authority. Contract: "Health": for dashboards, never for owners or agents; no label
  * says whose anything is.
  */
-import { SECURITY_EVENTS } from '../http/security-log.ts'
-import { createServerMetrics, type ServerMetrics } from '../http/server-metrics.ts'
-import type { HttpServerOptions } from '../http/server.ts'
+import { SECURITY_EVENTS } from '../http/telemetry/security-log.ts'
+import { createServerMetrics, type ServerMetrics } from '../http/telemetry/server-metrics.ts'
+import type { HttpServerOptions } from '../http/servers/server.ts'
 import { answersNow } from '../storage/core/database-wait.ts'
 import type { Authority } from './context.ts'
 import type { CountNotification } from './notifications/delivery.ts'

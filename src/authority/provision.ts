@@ -10,8 +10,8 @@ import type { CellView } from './cells/cells.ts'
 import { newTag } from './administration/lives.ts'
 import { consideredWith, settle, underCeiling } from './organization/settlement.ts'
 import type { Db, Tx } from '../storage/authority/database.ts'
-import { insertLogin, loginId, loginKey, ownerOfLogin } from '../storage/authority/logins.ts'
-import { insertDeviceKey, readDeviceKey } from '../storage/authority/device-keys.ts'
+import { insertLogin, loginId, loginKey, ownerOfLogin } from '../storage/authority/credentials/logins.ts'
+import { insertDeviceKey, readDeviceKey } from '../storage/authority/credentials/device-keys.ts'
 import {
   claimProvisioned,
   insertNamespace,
@@ -19,20 +19,20 @@ import {
   listUnprovisioned,
   lockQueue,
   readOwner,
-} from '../storage/authority/owners.ts'
-import { wasRemoved } from '../storage/authority/owner-lives.ts'
-import { isElsewhere } from '../storage/authority/moves.ts'
-import { insertResource, insertResourceServer } from '../storage/authority/resources.ts'
+} from '../storage/authority/owners/owners.ts'
+import { wasRemoved } from '../storage/authority/owners/owner-lives.ts'
+import { isElsewhere } from '../storage/authority/owners/moves.ts'
+import { insertResource, insertResourceServer } from '../storage/authority/registry/resources.ts'
 import {
   listOutdated,
   takeResourceValues,
   takeServerValues,
   type ResourceValues,
   type ServerValues,
-} from '../storage/authority/operator-values.ts'
-import { insertTier, tierOfResource } from '../storage/authority/tiers.ts'
+} from '../storage/authority/policies/operator-values.ts'
+import { insertTier, tierOfResource } from '../storage/authority/policies/tiers.ts'
 import { s256 } from '../wire/encoding.ts'
-import { publicJwk } from '../wire/keys.ts'
+import { publicJwk } from '../wire/signatures/keys.ts'
 import { asClientId, asOwner, type Owner } from '../wire/identifiers.ts'
 
 /** The result of one item of the file, for the log. `skipped` items are never tried again. */

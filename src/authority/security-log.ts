@@ -3,11 +3,11 @@
  * numbered. Contract: "Events", "Health".
  */
 import type { FastifyBaseLogger } from 'fastify'
-import type { RequestObserver } from '../http/metrics.ts'
-import { createSecurityLog, type SecurityLine } from '../http/security-log.ts'
+import type { RequestObserver } from '../http/telemetry/metrics.ts'
+import { createSecurityLog, type SecurityLine } from '../http/telemetry/security-log.ts'
 import type { Db } from '../storage/authority/database.ts'
-import type { LedgerKind } from '../storage/authority/ledger.ts'
-import { onNumbered, type Numbered } from '../storage/authority/positions.ts'
+import type { LedgerKind } from '../storage/authority/ledger/ledger.ts'
+import { onNumbered, type Numbered } from '../storage/authority/ledger/positions.ts'
 import type { AuthorityMetrics } from './metrics.ts'
 
 /** Events that happen with every call or agreement are not security events; the owner's ledger has them. */

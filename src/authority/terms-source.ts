@@ -1,8 +1,8 @@
 /** Where an authority keeps its owners' terms: their tiers. Contract: "Terms document". */
-import { listPlaced } from '../storage/authority/cell-directory.ts'
+import { listPlaced } from '../storage/authority/owners/cell-directory.ts'
 import type { Database } from '../storage/authority/database.ts'
-import { listOwners, readOwner } from '../storage/authority/owners.ts'
-import { listTiers, readTerms } from '../storage/authority/tiers.ts'
+import { listOwners, readOwner } from '../storage/authority/owners/owners.ts'
+import { listTiers, readTerms } from '../storage/authority/policies/tiers.ts'
 import type { TermsSource } from '../surface/terms.ts'
 
 /** The terms of the owners of one store. */

@@ -4,9 +4,9 @@
  * of her realm.
  */
 import { contentDigest } from '../wire/encoding.ts'
-import type { PrivateKey } from '../wire/keys.ts'
+import type { PrivateKey } from '../wire/signatures/keys.ts'
 import { isLoopbackHost } from '../wire/loopback.ts'
-import { signedFields, type SentRequest } from '../wire/sent-request.ts'
+import { signedFields, type SentRequest } from '../wire/signatures/sent-request.ts'
 import { connectionWords } from '../terminal/connection-words.ts'
 import { ApiError } from './api-error.ts'
 

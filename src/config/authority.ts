@@ -1,17 +1,17 @@
 /**
  * Owns the settings of `usher authority`. Contract: "Limits" and "Authentication".
  */
-import { networkFault } from '../http/trusted-networks.ts'
+import { networkFault } from '../http/outbound/trusted-networks.ts'
 import type { RealmPolicy } from '../rules/owner-token.ts'
 import { ALIAS, type Alias } from '../wire/names.ts'
-import type { NotificationKey } from '../wire/notification-key.ts'
-import { loadAdministratorsFile, type Administrator } from './administrators.ts'
+import type { NotificationKey } from '../wire/owner/notification-key.ts'
+import { loadAdministratorsFile, type Administrator } from './provisioning/administrators.ts'
 import { cellFaults } from './cells.ts'
 import { DATABASE_SETTINGS } from './database.ts'
 import { collectFaults, readNotificationKeyFile } from './files.ts'
 import { oidcFaults, oidcSettings, realmIssuers, realmPolicy } from './oidc.ts'
 import { PASSKEY_SETTINGS, passkeyFaults } from './passkeys.ts'
-import { loadProvisionFile, type ProvisionedOwner } from './provision.ts'
+import { loadProvisionFile, type ProvisionedOwner } from './provisioning/provision.ts'
 import { serverFaults, serverFileTasks, serverSettings, type ServerFiles } from './server.ts'
 import {
   choices,

@@ -8,10 +8,10 @@ import { parse, YAMLParseError } from 'yaml'
 import { ExposedFile, readPrivateFileSync } from '../files/private-file.ts'
 import { KEYS_MAX } from '../wire/document-bounds.ts'
 import { parseJsonObject } from '../wire/json.ts'
-import { importPrivateJwk, type PrivateKey, type SigningAlg } from '../wire/keys.ts'
-import { importNotificationKey, type NotificationKey } from '../wire/notification-key.ts'
+import { importPrivateJwk, type PrivateKey, type SigningAlg } from '../wire/signatures/keys.ts'
+import { importNotificationKey, type NotificationKey } from '../wire/owner/notification-key.ts'
 import { NOT_UTF8, utf8Text } from '../wire/utf8-text.ts'
-import { certificateFault } from '../http/certificates.ts'
+import { certificateFault } from '../http/servers/certificates.ts'
 import { ConfigFault } from './settings.ts'
 
 const READ_REMEDIES: ReadonlyMap<string, string> = new Map([

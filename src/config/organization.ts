@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { databaseUrl } from './database.ts'
 import { collectFaults } from './files.ts'
 import { oidcFaults, oidcSettings, realmPolicy } from './oidc.ts'
-import { loadOrganizationFile, type ProvisionedOrganization } from './organization-file.ts'
+import { loadOrganizationFile, type ProvisionedOrganization } from './provisioning/organization-file.ts'
 import { serverFaults, serverFileTasks, serverSettings, type ServerFiles } from './server.ts'
 import {
   choices,
@@ -23,7 +23,7 @@ import {
   type Kind,
   type Values,
 } from './settings.ts'
-import { ORGANIZATION_NAME_MAX } from '../wire/charter.ts'
+import { ORGANIZATION_NAME_MAX } from '../wire/organization/charter.ts'
 import { ORGANIZATION_ALIAS, type OrganizationAlias } from '../wire/names.ts'
 
 const DAY_SECONDS = 86_400

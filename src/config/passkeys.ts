@@ -2,8 +2,8 @@
  * Owns the settings of passkeys: to which domain browsers bind them, and where they sign. Contract:
  * "Authentication" (owner at the owner API); docs/choices.md.
  */
-import { isBareOrigin } from '../wire/members.ts'
-import { isDomain, relyingPartyOf } from '../wire/relying-party.ts'
+import { isBareOrigin } from '../wire/json-members.ts'
+import { isDomain, relyingPartyOf } from '../wire/passkeys/relying-party.ts'
 import { issuers, optional, text } from './settings.ts'
 
 export const PASSKEY_SETTINGS = {

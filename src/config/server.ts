@@ -3,10 +3,10 @@
  * `usher organization`, `usher tally`. Contract: "Limits" and "Versioning" (keys are the operator's to
  * rotate).
  */
-import { IDLE_SECONDS } from '../http/connection-bounds.ts'
-import type { TraceExport } from '../http/otlp.ts'
+import { IDLE_SECONDS } from '../http/servers/connection-bounds.ts'
+import type { TraceExport } from '../http/telemetry/otlp.ts'
 import type { RealmPolicy } from '../rules/owner-token.ts'
-import type { PrivateKey } from '../wire/keys.ts'
+import type { PrivateKey } from '../wire/signatures/keys.ts'
 import { readCertificates, readKeysFile, type NamedCertificates } from './files.ts'
 import {
   defaulted,

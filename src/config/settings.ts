@@ -6,11 +6,11 @@
 import { z } from 'zod'
 import { didYouMean } from './nearest.ts'
 import { isServiceLink } from './service-links.ts'
-import { parseListenAddress, type ListenAddress } from '../http/listen-address.ts'
-import { isTrustedHost } from '../http/trusted-networks.ts'
+import { parseListenAddress, type ListenAddress } from '../http/servers/listen-address.ts'
+import { isTrustedHost } from '../http/outbound/trusted-networks.ts'
 import { isLoopbackHost } from '../wire/loopback.ts'
 import { NAME_PATTERN } from '../wire/names.ts'
-import { isAgentIssuer, issuerInHandles } from '../wire/agent-identity.ts'
+import { isAgentIssuer, issuerInHandles } from '../wire/agents/agent-identity.ts'
 
 /** How the text of a variable becomes a value; `type` is the word the reference page uses. */
 export interface Kind<T> {

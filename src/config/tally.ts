@@ -17,7 +17,7 @@ import {
   type Values,
 } from './settings.ts'
 import { surfaceFaults, surfaceSettings } from './surface.ts'
-import { loadTallyFile, type ProvisionedAccount } from './tally-file.ts'
+import { loadTallyFile, type ProvisionedAccount } from './provisioning/tally-file.ts'
 import { TALLY_ALIAS, type TallyAlias } from '../wire/names.ts'
 
 export const TALLY_SETTINGS = defineSettings({

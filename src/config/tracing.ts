@@ -2,7 +2,7 @@
  * Owns the settings by which traces leave a server process: OpenTelemetry's own variables. Contract:
  * "Events". Off unless an endpoint is set.
  */
-import { SAMPLERS, type TraceExport } from '../http/otlp.ts'
+import { SAMPLERS, type TraceExport } from '../http/telemetry/otlp.ts'
 import { z } from 'zod'
 import {
   choice,

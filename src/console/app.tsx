@@ -3,17 +3,17 @@
  * Contract: "Owner API", "Events". Secrets stay in the key of the browser, and never enter an address.
  */
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import type { Passkey } from '../wire/owner-credentials.ts'
-import { readSettings, type Access } from './api.ts'
-import { useLogin } from './login.ts'
-import { storedKey, type DeviceKey } from './device-key.ts'
-import { Navigation, pageOf, PAGES, type PageName } from './navigation.tsx'
-import { Fault } from './parts.tsx'
-import { passkeysOf, rpIdHere } from './passkey.ts'
-import type { Login } from './realm.ts'
+import type { Passkey } from '../wire/owner/owner-credentials.ts'
+import { readSettings, type Access } from './access/api.ts'
+import { useLogin } from './access/login.ts'
+import { storedKey, type DeviceKey } from './access/device-key.ts'
+import { Navigation, pageOf, PAGES, type PageName } from './parts/navigation.tsx'
+import { Fault } from './parts/parts.tsx'
+import { passkeysOf, rpIdHere } from './access/passkey.ts'
+import type { Login } from './access/realm.ts'
 import { SignInPage } from './pages/sign-in.tsx'
-import { endOf, SessionContext, wordsOf, type Session } from './session.ts'
-import { followEvents, type OwnerEvent } from './stream.ts'
+import { endOf, SessionContext, wordsOf, type Session } from './access/session.ts'
+import { followEvents, type OwnerEvent } from './access/stream.ts'
 import { WORDS } from './words.ts'
 
 /** The address of the page, and so of the API. */

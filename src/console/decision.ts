@@ -3,17 +3,17 @@
  * over it, if the page has a key. Contract: "Owner API" (`/owner/pending/{family}/decision`).
  */
 import { admitsOf, isFirstContact } from '../rules/owner-statement.ts'
-import type { DecisionItem } from '../wire/decision-item.ts'
+import type { DecisionItem } from '../wire/owner/decision-item.ts'
 import { canonicalize } from '../wire/json.ts'
 import { TYP } from '../wire/names.ts'
-import type { Decided } from '../wire/owner-api.ts'
-import type { Passkey } from '../wire/owner-credentials.ts'
-import { statementClaims, type StatementClaims } from '../wire/statement-claims.ts'
-import { ask, nowOf, type Access } from './api.ts'
+import type { Decided } from '../wire/owner/owner-api.ts'
+import type { Passkey } from '../wire/owner/owner-credentials.ts'
+import { statementClaims, type StatementClaims } from '../wire/owner/statement-claims.ts'
+import { ask, nowOf, type Access } from './access/api.ts'
 import { base64url, randomText, s256 } from './bytes.ts'
-import { sign, type DeviceKey } from './device-key.ts'
-import { signByPasskey } from './passkey.ts'
-import { passkeyThumbprint } from './passkey-statement.ts'
+import { sign, type DeviceKey } from './access/device-key.ts'
+import { signByPasskey } from './access/passkey.ts'
+import { passkeyThumbprint } from './access/passkey-statement.ts'
 
 /**
  * How she approves: a first contact only for its tier, or signed by a passkey in place of this browser's key.

@@ -1,7 +1,7 @@
 /**
  * Owns the signed documents that the page verifies itself, by WebCrypto. Contract: "Algorithms", "Agreement
- * (claim_token, beat 3)" (JWS protected header). src/wire/jws.ts and src/wire/known-agreement.ts do the same
- * for programs.
+ * (claim_token, beat 3)" (JWS protected header). src/wire/signatures/jws.ts and
+ * src/wire/negotiation/known-agreement.ts do the same for programs.
  */
 import { isJsonObject, parseJsonObject, type Json, type JsonObject } from '../wire/json.ts'
 import { TYP } from '../wire/names.ts'

@@ -5,13 +5,13 @@
  */
 import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
 import { TYP } from '../wire/names.ts'
-import type { ReceiptRecord } from '../wire/owner-api.ts'
-import type { DeviceKey as ListedKey, Passkey } from '../wire/owner-credentials.ts'
-import { ask, askAll, type Access } from './api.ts'
+import type { ReceiptRecord } from '../wire/owner/owner-api.ts'
+import type { DeviceKey as ListedKey, Passkey } from '../wire/owner/owner-credentials.ts'
+import { ask, askAll, type Access } from './access/api.ts'
 import { s256 } from './bytes.ts'
 import { isSignedBy, keyIn, parsedJws, signedAgreement } from './jws.ts'
-import { passkeysOf } from './passkey.ts'
-import { signedByPasskey } from './passkey-statement.ts'
+import { passkeysOf } from './access/passkey.ts'
+import { signedByPasskey } from './access/passkey-statement.ts'
 
 /**
  * Whether it holds, why not, and whose decision is in it: `name` is her name for the key that signed.

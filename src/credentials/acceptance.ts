@@ -2,7 +2,7 @@
  * Which credentials of people a listener accepts, and the realm whose tokens are among them. Contract:
  * "Authentication" (owner at the owner API).
  */
-import { openOutbound } from '../http/outbound.ts'
+import { openOutbound } from '../http/outbound/outbound.ts'
 import type { RealmPolicy } from '../rules/owner-token.ts'
 import { createRealm } from './oidc.ts'
 import type { AcceptedCredentials, Space } from './presentation.ts'

@@ -4,9 +4,9 @@
  * accepted once).
  */
 import type { FastifyRequest } from 'fastify'
-import { signedMessage, type SignatureBase } from '../http/signed-request.ts'
+import { signedMessage, type SignatureBase } from '../http/servers/signed-request.ts'
 import { sha256 } from '../wire/encoding.ts'
-import type { PublicKey } from '../wire/keys.ts'
+import type { PublicKey } from '../wire/signatures/keys.ts'
 import { namedKeyids, verifyDeviceSignature } from './device-signature.ts'
 import { presentedBy, proveLogin, refusedToken, type AcceptedCredentials } from './presentation.ts'
 

@@ -2,8 +2,8 @@
  * The RFC 9421 signature of a request by a person's device key: what it must cover, and which key made it.
  * Contract: "Authentication" (owner at the owner API: a required body digest on any request with a body).
  */
-import { verifyRequest, type SignedMessage } from '../wire/http-signature.ts'
-import type { PublicKey } from '../wire/keys.ts'
+import { verifyRequest, type SignedMessage } from '../wire/signatures/http-signature.ts'
+import type { PublicKey } from '../wire/signatures/keys.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { refusedSignature, type Space } from './presentation.ts'
 

@@ -11,10 +11,10 @@ import {
   type JSONWebKeySet,
   type JWSHeaderParameters,
 } from 'jose'
-import { OutboundFault, type Outbound } from '../http/outbound.ts'
+import { OutboundFault, type Outbound } from '../http/outbound/outbound.ts'
 import { NAMED_KEYS_BYTES_MAX } from '../wire/document-bounds.ts'
 import { isJsonObject, parseJson, type Json } from '../wire/json.ts'
-import { issuerMetadataUrls } from '../wire/authorization-server-metadata.ts'
+import { issuerMetadataUrls } from '../wire/resources/authorization-server-metadata.ts'
 
 export interface RealmKeysOptions {
   /** The realm, exactly as it spells its own issuer. */

@@ -9,9 +9,9 @@ import { dirname, resolve } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
 import { UsageError, type Terminal } from '../terminal/command.ts'
-import { startEmbeddedPostgres } from './embedded-postgres.ts'
-import type { Envoy } from './envoy-binary.ts'
-import { spawnGuarded } from './guarded-spawn.ts'
+import { startEmbeddedPostgres } from './stack/embedded-postgres.ts'
+import type { Envoy } from './stack/envoy-binary.ts'
+import { spawnGuarded } from './stack/guarded-spawn.ts'
 
 const DATABASE_CONNECTIONS_MAX = 100
 

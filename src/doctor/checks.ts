@@ -3,13 +3,13 @@
  * members", "Resource metadata (RFC 9728)", "Protection access token (PAT)". Each sends only requests that
  * anybody may send, and changes nothing.
  */
-import { OutboundFault, type Outbound, type OutboundAnswer } from '../http/outbound.ts'
+import { OutboundFault, type Outbound, type OutboundAnswer } from '../http/outbound/outbound.ts'
 import { awaitDatabase } from '../storage/core/database-wait.ts'
 import { SHARED_ROLE } from '../storage/core/runtime-role.ts'
 import { lookAt } from '../storage/migrate.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
-import { parseJwks, type PrivateKey } from '../wire/keys.ts'
-import { resourceMetadataUrl } from '../wire/resource-metadata.ts'
+import { parseJwks, type PrivateKey } from '../wire/signatures/keys.ts'
+import { resourceMetadataUrl } from '../wire/resources/resource-metadata.ts'
 import { GRANT_TYPE_CLIENT_CREDENTIALS, PROTECTION_SCOPE } from '../wire/names.ts'
 
 /** What was found wrong: the fault, and the remedy. */

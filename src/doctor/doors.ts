@@ -3,8 +3,8 @@
  * Contract: "Authentication": TLS is the trust root between the parties.
  */
 import { X509Certificate } from 'node:crypto'
-import { formatListenAddress, type ListenAddress } from '../http/listen-address.ts'
-import { shownCertificate } from '../http/shown-certificate.ts'
+import { formatListenAddress, type ListenAddress } from '../http/servers/listen-address.ts'
+import { shownCertificate } from '../http/outbound/shown-certificate.ts'
 import { connectionWords } from '../terminal/connection-words.ts'
 import { Unwell } from './checks.ts'
 

@@ -2,7 +2,7 @@
  * Owns one check of `usher doctor`, and the checks of other parties that must be there. Contract: "Limits"
  * (clocks), "Authorization server metadata members".
  */
-import { createOutbound, type Outbound } from '../http/outbound.ts'
+import { createOutbound, type Outbound } from '../http/outbound/outbound.ts'
 import { checkMetadata, checkPeerClock } from './checks.ts'
 
 /** Runs one check, prints its line, and returns what it found; undefined if it failed. */

@@ -3,11 +3,11 @@
  * realm. Contract: "Tally for a jointly held resource" (`/mandate/{account}`), "The organization's authority"
  * (`/membership/{owner}`), "Authentication" (the realm's published keys).
  */
-import type { Outbound } from '../http/outbound.ts'
-import { LEASE_OFFER } from '../wire/leases.ts'
+import type { Outbound } from '../http/outbound/outbound.ts'
+import { LEASE_OFFER } from '../wire/resources/leases.ts'
 import { MANDATE_BYTES_MAX } from '../wire/document-bounds.ts'
-import { mandateDigest, parseMandate } from '../wire/mandate.ts'
-import { issuerMetadataUrls, parseTallyMetadata } from '../wire/authorization-server-metadata.ts'
+import { mandateDigest, parseMandate } from '../wire/joint/mandate.ts'
+import { issuerMetadataUrls, parseTallyMetadata } from '../wire/resources/authorization-server-metadata.ts'
 import { ORGANIZATION_PATH, WELL_KNOWN } from '../wire/names.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { ask, checkMetadata, getObject, Unwell } from './checks.ts'

@@ -3,9 +3,9 @@
  * "Parties", "Limits" (clocks).
  */
 import type { AuthorityConfig, OrganizationConfig, TallyConfig } from '../config.ts'
-import type { ListenAddress } from '../http/listen-address.ts'
-import type { Outbound } from '../http/outbound.ts'
-import type { PrivateKey } from '../wire/keys.ts'
+import type { ListenAddress } from '../http/servers/listen-address.ts'
+import type { Outbound } from '../http/outbound/outbound.ts'
+import type { PrivateKey } from '../wire/signatures/keys.ts'
 import { ALIAS, aliasIn, WELL_KNOWN } from '../wire/names.ts'
 import { checkDatabase, checkDatabaseClock, checkMetadata, checkPublishedKeys } from './checks.ts'
 import { checkDoor } from './doors.ts'

@@ -3,7 +3,7 @@
  * "Protection access token (PAT)".
  */
 import type { SidecarConfig } from '../config.ts'
-import type { Outbound } from '../http/outbound.ts'
+import type { Outbound } from '../http/outbound/outbound.ts'
 import { WELL_KNOWN } from '../wire/names.ts'
 import { checkBodies, checkResource, checkSecret } from './checks.ts'
 import { checkDoor } from './doors.ts'

@@ -4,12 +4,12 @@
  * enforcement point". Opens no door itself.
  */
 import type { SidecarConfig, SidecarOwner } from '../config.ts'
-import { createJwksCache, type JwksCache } from '../http/jwks-cache.ts'
-import type { Logger } from '../http/log.ts'
-import { watchCertificates } from '../http/certificates.ts'
-import type { Tracing } from '../http/tracing.ts'
-import { signatureBase } from '../http/signed-request.ts'
-import type { PrivateKey } from '../wire/keys.ts'
+import { createJwksCache, type JwksCache } from '../http/outbound/jwks-cache.ts'
+import type { Logger } from '../http/telemetry/log.ts'
+import { watchCertificates } from '../http/servers/certificates.ts'
+import type { Tracing } from '../http/telemetry/tracing.ts'
+import { signatureBase } from '../http/servers/signed-request.ts'
+import type { PrivateKey } from '../wire/signatures/keys.ts'
 import { openMarks, type Marks } from './approval/marks.ts'
 import { openPinnedKeys } from './approval/pinned-keys.ts'
 import { createAccessReports, type AccessReports } from './authorities/access-reports.ts'
@@ -35,7 +35,7 @@ import { checkSecrets } from './authorities/secrets.ts'
 import { startRegistration, type Registration, type RegistrationOptions } from './authorities/registration.ts'
 import type { Route, RouteTable, Tool } from './request/routes.ts'
 import { serveOwners } from './served-owners.ts'
-import { watchToolNeeds } from './tool-needs.ts'
+import { watchToolNeeds } from './preflight/tool-needs.ts'
 
 /** The part of a sidecar's configuration that the core needs wherever it runs: nothing about listeners. */
 export type CoreConfig = Omit<

@@ -2,8 +2,13 @@
  * Owns how a call without a sufficient grant is answered. Contract: "Challenge (beat 1)": 401 with the scheme
  * `UMA`, a ticket from the owner's authority and the address of that authority.
  */
-import { resourceMetadataUrl } from '../wire/resource-metadata.ts'
-import { buildRemediation, challengeData, encodeChallenge, type Challenge } from '../wire/challenge.ts'
+import { resourceMetadataUrl } from '../wire/resources/resource-metadata.ts'
+import {
+  buildRemediation,
+  challengeData,
+  encodeChallenge,
+  type Challenge,
+} from '../wire/negotiation/challenge.ts'
 import { Refusal } from '../wire/refusal.ts'
 import type { Call } from './call.ts'
 import { sourceOf, type ChallengeLimit } from './challenge-limit.ts'

@@ -3,8 +3,8 @@
  * report. Every error that is thrown becomes a denial. Contract: "Authorized call" and "Errors". The order
  * itself is `order.ts`.
  */
-import type { Logger } from '../http/log.ts'
-import type { Tracing } from '../http/tracing.ts'
+import type { Logger } from '../http/telemetry/log.ts'
+import type { Tracing } from '../http/telemetry/tracing.ts'
 import { Refusal } from '../wire/refusal.ts'
 import type { AccessReports } from './authorities/access-reports.ts'
 import type { Call, Denied, Outcome } from './call.ts'

@@ -3,7 +3,7 @@
  * "Challenge (beat 1)": a page that may call must be able to read the challenge. Which origins may call is
  * configured (`allowed_origins`); behind a gateway its own filter answers the question before the call.
  */
-import { allowedFields } from '../http/any-origin.ts'
+import { allowedFields } from '../http/servers/any-origin.ts'
 import type { Call, Denied, Outcome } from './call.ts'
 import type { HeaderLines } from './request/header-lines.ts'
 

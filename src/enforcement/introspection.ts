@@ -6,8 +6,8 @@
 import { z } from 'zod'
 import { stricterPermissions } from '../rules/permission.ts'
 import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
-import { importPublicJwk, type PublicKey } from '../wire/keys.ts'
-import type { RptOperation } from '../wire/tokens.ts'
+import { importPublicJwk, type PublicKey } from '../wire/signatures/keys.ts'
+import type { RptOperation } from '../wire/negotiation/tokens.ts'
 import { outage } from './deadline.ts'
 import { asFamily, asHandle, asOwner, type Owner } from '../wire/identifiers.ts'
 

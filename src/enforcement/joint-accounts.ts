@@ -3,7 +3,7 @@
  * jointly held resource".
  */
 import type { SidecarConfig, SidecarJoint } from '../config.ts'
-import type { JwksCache } from '../http/jwks-cache.ts'
+import type { JwksCache } from '../http/outbound/jwks-cache.ts'
 import type { Owner } from '../wire/identifiers.ts'
 import { aliasIn, ENFORCEMENT_ALIAS } from '../wire/names.ts'
 import type { AuthorityPools } from './authorities/authority-pools.ts'

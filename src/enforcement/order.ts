@@ -5,10 +5,14 @@
  */
 import { consumeReaction, INACTIVE_REASONS, reactTo } from '../rules/liveness.ts'
 import { matchPermission, worseConsequence, type Permission } from '../rules/permission.ts'
-import { verifyRequestApart, type SignedMessage, type VerifiedSignature } from '../wire/http-signature.ts'
+import {
+  verifyRequestApart,
+  type SignedMessage,
+  type VerifiedSignature,
+} from '../wire/signatures/http-signature.ts'
 import { canonicalize } from '../wire/json.ts'
 import { refuse } from '../wire/refusal.ts'
-import { readRptClaims } from '../wire/tokens.ts'
+import { readRptClaims } from '../wire/negotiation/tokens.ts'
 import type { Mark } from './approval/marks.ts'
 import { takeApproval } from './approval/owner-approval.ts'
 import type { AccessReports } from './authorities/access-reports.ts'

@@ -4,7 +4,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import type { SidecarConfig, SidecarOwner } from '../config.ts'
-import type { Logger } from '../http/log.ts'
+import type { Logger } from '../http/telemetry/log.ts'
 import { startRepeating, type Repetition } from '../limits/repetition.ts'
 
 const LOOK_SECONDS = 5

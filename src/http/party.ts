@@ -3,13 +3,13 @@
  * binds the listener of its metrics and its own listeners, one after the other. It knows no party. Contract:
  * "Parties" and "Health".
  */
-import type { OnUndeclared } from './endpoint.ts'
-import type { ListenAddress } from './listen-address.ts'
-import { createLogger, type Logger, type LogLevel } from './log.ts'
-import type { RequestObserver } from './metrics.ts'
+import type { OnUndeclared } from './servers/endpoint.ts'
+import type { ListenAddress } from './servers/listen-address.ts'
+import { createLogger, type Logger, type LogLevel } from './telemetry/log.ts'
+import type { RequestObserver } from './telemetry/metrics.ts'
 import { startServed, type Served, type Starting } from './process.ts'
-import type { ServerMetrics } from './server-metrics.ts'
-import { createHttpServer, type HttpServer, type HttpServerOptions } from './server.ts'
+import type { ServerMetrics } from './telemetry/server-metrics.ts'
+import { createHttpServer, type HttpServer, type HttpServerOptions } from './servers/server.ts'
 import { openSurroundings, warnOfExposure, type SurroundingsConfig } from './surroundings.ts'
 
 export interface StartOptions {

@@ -2,10 +2,10 @@
  * Owns the life of our processes: a process starts completely or not at all, serves until it is told to end,
  * drains, then ends in order. Contract: "Health"; docs/choices.md, "Health", says what draining is.
  */
-import type { ListenAddress } from './listen-address.ts'
-import { listenAs } from './listen-fault.ts'
-import { createLogger, type Logger, type LogLevel } from './log.ts'
-import { listen, type HttpServer } from './server.ts'
+import type { ListenAddress } from './servers/listen-address.ts'
+import { listenAs } from './servers/listen-fault.ts'
+import { createLogger, type Logger, type LogLevel } from './telemetry/log.ts'
+import { listen, type HttpServer } from './servers/server.ts'
 
 /** A party that serves. */
 export interface Served {

@@ -2,13 +2,13 @@
  * Owns what the listeners of one process have in common: certificates, traces, limits, the form of outages.
  * It knows no party. Contract: "Health" and "Errors".
  */
-import { watchCertificates, type CertificateOptions } from './certificates.ts'
-import { boundsWithIdle } from './connection-bounds.ts'
-import { formatListenAddress, isLocalAddress, type ListenAddress } from './listen-address.ts'
-import type { Logger } from './log.ts'
-import { openTracing, type TraceExport } from './otlp.ts'
-import type { ServerMetrics } from './server-metrics.ts'
-import type { HttpServerOptions, ServerTls } from './server.ts'
+import { watchCertificates, type CertificateOptions } from './servers/certificates.ts'
+import { boundsWithIdle } from './servers/connection-bounds.ts'
+import { formatListenAddress, isLocalAddress, type ListenAddress } from './servers/listen-address.ts'
+import type { Logger } from './telemetry/log.ts'
+import { openTracing, type TraceExport } from './telemetry/otlp.ts'
+import type { ServerMetrics } from './telemetry/server-metrics.ts'
+import type { HttpServerOptions, ServerTls } from './servers/server.ts'
 
 const BODY_BYTES_MAX = 256 * 1_024
 

@@ -11,7 +11,7 @@ import {
   signEd25519,
   verifyEd25519By,
   type Ed25519Check,
-} from '../wire/keys.ts'
+} from '../wire/signatures/keys.ts'
 
 /** Which library verifies signatures in this process; `why` says why it is not libsodium. */
 export type VerifiedBy = { ed25519: 'libsodium' } | { ed25519: 'node:crypto'; why: string }

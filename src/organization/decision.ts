@@ -3,9 +3,9 @@
  * (`/decision`: allow, ask or refuse; never widens).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../http/endpoint.ts'
-import { plainText } from '../http/pages.ts'
-import { decideUnderCharter } from '../rules/charter-decision.ts'
+import { endpoint, type Endpoint } from '../http/servers/endpoint.ts'
+import { plainText } from '../http/servers/pages.ts'
+import { decideUnderCharter } from '../rules/organization/charter-decision.ts'
 import { readCharterVersion } from '../storage/organization/charters.ts'
 import { ORGANIZATION_PATH } from '../wire/names.ts'
 import type { Organization } from './context.ts'

@@ -3,10 +3,10 @@
  * authority".
  */
 import { z } from 'zod'
-import { ANY_ORIGIN } from '../http/any-origin.ts'
-import { endpoint, type Endpoint } from '../http/endpoint.ts'
+import { ANY_ORIGIN } from '../http/servers/any-origin.ts'
+import { endpoint, type Endpoint } from '../http/servers/endpoint.ts'
 import { readCharter } from '../storage/organization/charters.ts'
-import { publicJwk } from '../wire/keys.ts'
+import { publicJwk } from '../wire/signatures/keys.ts'
 import { ORGANIZATION_ALIAS, ORGANIZATION_PATH, WELL_KNOWN } from '../wire/names.ts'
 import { refuse } from '../wire/refusal.ts'
 import type { Organization } from './context.ts'

@@ -2,9 +2,9 @@
  * Everything that an organization serves, by listener, and what OpenAPI says of each as a whole. Contract:
  * "The organization's authority".
  */
-import type { Described, Endpoint } from '../http/endpoint.ts'
-import { HEALTH, READY } from '../http/health.ts'
-import { OPENAPI_ENDPOINT, RUNNING, type AboutListener } from '../http/openapi.ts'
+import type { Described, Endpoint } from '../http/servers/endpoint.ts'
+import { HEALTH, READY } from '../http/servers/health.ts'
+import { OPENAPI_ENDPOINT, RUNNING, type AboutListener } from '../http/openapi/openapi.ts'
 import { AGENTS } from './admin/agents.ts'
 import { BREAK_GLASS_WINDOWS } from './admin/break-glass.ts'
 import { CHARTER } from './admin/charter.ts'

@@ -8,7 +8,7 @@ import {
   type SecurityLine,
   type SecurityLog,
   type SecurityLogOptions,
-} from '../http/security-log.ts'
+} from '../http/telemetry/security-log.ts'
 import { onActivity, type AppendedActivity } from '../storage/organization/activity.ts'
 import type { Db } from '../storage/organization/database.ts'
 import { Refusal } from '../wire/refusal.ts'

@@ -4,7 +4,7 @@
  */
 import type { BoundBy } from './signed-approval.ts'
 import type { Json, JsonObject } from '../wire/json.ts'
-import { parseJwks, publicJwk, type PublishedKey } from '../wire/keys.ts'
+import { parseJwks, publicJwk, type PublishedKey } from '../wire/signatures/keys.ts'
 import { ApiError } from '../client/api-error.ts'
 import {
   ANSWER_SECONDS_MAX,
@@ -40,9 +40,9 @@ import type {
   Subscription,
   Tier,
   WholePendingItem,
-} from '../wire/owner-api.ts'
-import { termsUri } from '../wire/terms.ts'
-import type { DeviceKey, Login, Passkey } from '../wire/owner-credentials.ts'
+} from '../wire/owner/owner-api.ts'
+import { termsUri } from '../wire/negotiation/terms.ts'
+import type { DeviceKey, Login, Passkey } from '../wire/owner/owner-credentials.ts'
 import { apiBase, requestUrl, unreachable, type ApiAccess, type ApiRequest } from '../client/signed-fetch.ts'
 
 /**

@@ -14,8 +14,8 @@ export type {
   Resource,
   Revoked,
   Tier,
-} from '../wire/owner-api.ts'
-export type { DeviceKey, Login } from '../wire/owner-credentials.ts'
+} from '../wire/owner/owner-api.ts'
+export type { DeviceKey, Login } from '../wire/owner/owner-credentials.ts'
 export type { ApiAccess as OwnerAccess, ApiRequest as OwnerRequest } from '../client/signed-fetch.ts'
-export { happenedAt, ledgerSentence, reportedText } from '../rules/ledger-sentences.ts'
+export { happenedAt, ledgerSentence, reportedText } from '../rules/words/ledger-sentences.ts'
 export { shortName } from '../client/names.ts'

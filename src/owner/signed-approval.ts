@@ -6,11 +6,11 @@ import { randomBytes } from 'node:crypto'
 import { ApiError } from '../client/api-error.ts'
 import type { ApiAccess } from '../client/signed-fetch.ts'
 import { admitsOf, isFirstContact } from '../rules/owner-statement.ts'
-import { itemDigest, type DecisionItem } from '../wire/decision-item.ts'
-import { signStatement } from '../wire/decision-statement.ts'
+import { itemDigest, type DecisionItem } from '../wire/owner/decision-item.ts'
+import { signStatement } from '../wire/owner/decision-statement.ts'
 import { s256Json } from '../wire/encoding.ts'
 import type { Json } from '../wire/json.ts'
-import type { PendingItem } from '../wire/owner-api.ts'
+import type { PendingItem } from '../wire/owner/owner-api.ts'
 
 /** The additions to a decision. */
 export interface BoundBy {

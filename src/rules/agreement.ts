@@ -3,7 +3,7 @@
  * matter later. Contract: "Agreement (claim_token, beat 3)", "Errors" (agreement verification failures).
  */
 import { canonicalize, isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
-import { OPTIONAL_ECHOES, type OptionalEcho, type TermsTemplate } from '../wire/terms.ts'
+import { OPTIONAL_ECHOES, type OptionalEcho, type TermsTemplate } from '../wire/negotiation/terms.ts'
 
 /** The terms template as it was offered in this family. */
 export type OfferedTerms = Readonly<TermsTemplate>

@@ -3,7 +3,7 @@
  * her keys. Contract: "Authorized call", order 4, and "Owner API" (`/owner/pending/{family}/decision`);
  * docs/choices.md. Everything that her authority says is compared with what the resource knows by itself.
  */
-import type { StatementClaims } from '../wire/decision-statement.ts'
+import type { StatementClaims } from '../wire/owner/decision-statement.ts'
 import { s256Json } from '../wire/encoding.ts'
 import { isJsonObject, type JsonObject } from '../wire/json.ts'
 import { consequenceRank, parseConsequence } from './permission.ts'

@@ -29,7 +29,7 @@ export type ConnectionReach = 'organization' | `joint:${string}`
 /**
  * The state of a connection for a request: outside its reach the agent is a stranger. `governed`: an
  * organization governs the requested resource; `joint`: the account that holds it. SQL reads standing in the
- * same way (storage/authority/standing.ts).
+ * same way (storage/authority/negotiations/standing.ts).
  */
 export function stateWithin(
   { status, reach }: { status: 'active' | 'revoked'; reach: ConnectionReach | null },
@@ -206,8 +206,8 @@ export interface LineageMember {
 /**
  * Whether the owner personally approved this tier for a live member of the lineage: approvals count for the
  * whole lineage in both directions, but only approvals of a connection that is active now, given in its
- * current generation. SQL reads this (storage/authority/standing.ts), and test/storage/rules.test.ts compares
- * it with this function.
+ * current generation. SQL reads this (storage/authority/negotiations/standing.ts), and
+ * test/storage/rules.test.ts compares it with this function.
  * @internal
  */
 export function approvedAtTier(lineage: readonly LineageMember[], tier_id: string): boolean {

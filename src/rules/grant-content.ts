@@ -2,11 +2,11 @@
  * The content of an RPT and its receipt, as it is stored if somebody is asked first. Contract: "RPT claims",
  * "Grant answer (beat 4)".
  */
-import type { SignedStatement } from '../wire/decision-statement.ts'
+import type { SignedStatement } from '../wire/owner/decision-statement.ts'
 import type { ClientId, Family, Handle, Owner } from '../wire/identifiers.ts'
 import type { JsonObject } from '../wire/json.ts'
-import type { Mandate } from '../wire/mandate.ts'
-import type { RptClaims, RptOperation } from '../wire/tokens.ts'
+import type { Mandate } from '../wire/joint/mandate.ts'
+import type { RptClaims, RptOperation } from '../wire/negotiation/tokens.ts'
 import type { DeclaredConsequences } from './permission.ts'
 
 /** The party that issues it knows whose decision it rests on. */

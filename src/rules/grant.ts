@@ -6,7 +6,7 @@ import { s256Json } from '../wire/encoding.ts'
 import type { RequestFacts } from './conditions.ts'
 import type { ConnectionState } from './connection.ts'
 import type { GrantContent } from './grant-content.ts'
-import type { OrganizationEpochs, Reach } from './membership.ts'
+import type { OrganizationEpochs, Reach } from './organization/membership.ts'
 import type { DeclaredConsequences } from './permission.ts'
 
 /**

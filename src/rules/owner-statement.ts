@@ -2,7 +2,7 @@
  * Owns what a signed decision must say about its item. Contract: "Owner API"
  * (`/owner/pending/{family}/decision`); docs/choices.md.
  */
-import type { Admits, StatementClaims } from '../wire/decision-statement.ts'
+import type { Admits, StatementClaims } from '../wire/owner/decision-statement.ts'
 import type { Family, Owner } from '../wire/identifiers.ts'
 
 /** The subject of a statement, as the verifier knows it. */

@@ -4,7 +4,7 @@
  * 3)" (only the operation in what an agent signs is enforced) and "Authorized call": an enforcement point
  * checks permissions and the exact operation, never a prohibition.
  */
-import type { EnforcedProhibition } from '../wire/terms.ts'
+import type { EnforcedProhibition } from '../wire/negotiation/terms.ts'
 
 /** The terms, and what is known about the resource that they are offered for. */
 export interface ProhibitionFacts {

@@ -2,7 +2,7 @@
  * Owns when a message about what waits is sent to an address of hers: at once, or, if what is asked can be
  * undone, after her quiet hours and together with others. Contract: "Events" (row 1), "Owner API".
  */
-import type { MessageTiming, QuietHours } from '../wire/owner-api.ts'
+import type { MessageTiming, QuietHours } from '../wire/owner/owner-api.ts'
 import { parseConsequence } from './permission.ts'
 
 const DAY_MINUTES = 1_440

@@ -4,7 +4,7 @@
  * ones are noticed. Contract: "Protection API" (/audit/access), "Events" (row 2).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../http/endpoint.ts'
+import { endpoint, type Endpoint } from '../http/servers/endpoint.ts'
 import { invalidPat, PAT, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
 import type { OnBehalfOf, ResourceServers } from './resource-servers.ts'
 import { asFamily, type ClientId, type Family, type Owner } from '../wire/identifiers.ts'

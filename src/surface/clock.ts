@@ -4,7 +4,7 @@
  * outlive their terms. A replica whose own clock is far off issues nothing at all. Contract: "Limits"
  * (lifetimes); docs/choices.md, "Storage".
  */
-import type { Logger } from '../http/log.ts'
+import type { Logger } from '../http/telemetry/log.ts'
 import { Refusal } from '../wire/refusal.ts'
 
 /** What the database's clock showed between two moments of this process. */

@@ -3,10 +3,10 @@
  * Contract: "Owner's authorization server: public", "Authorization server metadata members".
  */
 import { z } from 'zod'
-import { ANY_ORIGIN } from '../http/any-origin.ts'
-import { endpoint, type Endpoint } from '../http/endpoint.ts'
+import { ANY_ORIGIN } from '../http/servers/any-origin.ts'
+import { endpoint, type Endpoint } from '../http/servers/endpoint.ts'
 import type { JsonObject } from '../wire/json.ts'
-import { publicJwk } from '../wire/keys.ts'
+import { publicJwk } from '../wire/signatures/keys.ts'
 import { ALIAS, AUTHORITY_PATH, WELL_KNOWN } from '../wire/names.ts'
 import { refuse } from '../wire/refusal.ts'
 import type { Issuer } from './issuer.ts'

@@ -5,14 +5,14 @@
  * "Single-use grant".
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../http/endpoint.ts'
+import { endpoint, type Endpoint } from '../http/servers/endpoint.ts'
 import type { GrantRecord } from '../rules/grant-content.ts'
 import { consumeError, livenessReason, type GrantEnd, type LivenessFacts } from '../rules/liveness.ts'
 import { sha256 } from '../wire/encoding.ts'
-import { LEASE_ID, LEASE_MS } from '../wire/leases.ts'
-import { TOKENS_MAX } from '../wire/authorization-server-metadata.ts'
+import { LEASE_ID, LEASE_MS } from '../wire/resources/leases.ts'
+import { TOKENS_MAX } from '../wire/resources/authorization-server-metadata.ts'
 import { Refusal, refuse } from '../wire/refusal.ts'
-import { verifyRpt } from '../wire/tokens.ts'
+import { verifyRpt } from '../wire/negotiation/tokens.ts'
 import type { Issuer } from './issuer.ts'
 import { invalidPat, PAT, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
 import type { OnBehalfOf, ResourceServer } from './resource-servers.ts'
@@ -23,7 +23,9 @@ export const TOKEN_QUERY = z.object({
   token_type_hint: z.string().optional(),
 })
 
-/** What the asking sidecar holds (wire/leases.ts); one that is not known is as if it had named none. */
+/**
+ * What the asking sidecar holds (wire/resources/leases.ts); one that is not known is as if it had named none.
+ */
 const LEASE = {
   lease: z
     .string()

@@ -2,9 +2,9 @@
  * The identity of an authorization server: its identifier, its keys, and the time by which it signs.
  * Contract: "Parties" (owner's authorization server), "Authorization server metadata members".
  */
-import type { PrivateKey } from '../wire/keys.ts'
+import type { PrivateKey } from '../wire/signatures/keys.ts'
 import type { Alias, TallyAlias } from '../wire/names.ts'
-import type { TicketKey } from '../wire/ticket.ts'
+import type { TicketKey } from '../wire/negotiation/ticket.ts'
 
 export interface Issuer {
   /** Its identifier and the base of every URL it names; no trailing slash. */

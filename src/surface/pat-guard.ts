@@ -3,11 +3,11 @@
  * whether the server is still active is read with the answer itself. Contract: "Protection access token
  * (PAT)".
  */
-import type { Credential } from '../http/endpoint.ts'
+import type { Credential } from '../http/servers/endpoint.ts'
 import { BoundedMap } from '../limits/bounded-map.ts'
 import { PROTECTION_SCOPE } from '../wire/names.ts'
 import { Refusal } from '../wire/refusal.ts'
-import { verifyPat } from '../wire/tokens.ts'
+import { verifyPat } from '../wire/negotiation/tokens.ts'
 import type { Signer } from './issuer.ts'
 import type { OnBehalfOf } from './resource-servers.ts'
 import type { ClientId, Owner } from '../wire/identifiers.ts'

@@ -3,9 +3,9 @@
  * strangers can cause any number of these. Contract: "Protection API" (/perm), "Permission ticket".
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../http/endpoint.ts'
+import { endpoint, type Endpoint } from '../http/servers/endpoint.ts'
 import { refuse } from '../wire/refusal.ts'
-import { newFamily, sealTicket } from '../wire/ticket.ts'
+import { newFamily, sealTicket } from '../wire/negotiation/ticket.ts'
 import { refuseWhileOff, type Clock } from './clock.ts'
 import type { Issuer } from './issuer.ts'
 import { invalidPat, PAT, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'

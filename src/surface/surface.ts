@@ -2,8 +2,8 @@
  * Everything that an authorization server serves to agents, resource servers and the public, on top of what
  * its party provides. Contract: "Owner's authorization server: public", "Token endpoint", "Protection API".
  */
-import type { Endpoint } from '../http/endpoint.ts'
-import type { AboutListener } from '../http/openapi.ts'
+import type { Endpoint } from '../http/servers/endpoint.ts'
+import type { AboutListener } from '../http/openapi/openapi.ts'
 import { AUDIT_ACCESS, type AccessReports } from './access-reports.ts'
 import { DISCOVERY, type Discovery } from './discovery.ts'
 import { CONSUME, INTROSPECT, type Introspection } from './introspection.ts'

@@ -2,7 +2,7 @@
  * The three representations of one version of terms, and which of them a reader is given.
  * Contract: "Terms document".
  */
-import { termsDocument, termsHtml, termsOdrl, type TermsVersion } from '../wire/terms.ts'
+import { termsDocument, termsHtml, termsOdrl, type TermsVersion } from '../wire/negotiation/terms.ts'
 import type { Issuer } from './issuer.ts'
 
 export const FORMATS = ['json', 'html', 'jsonld'] as const

@@ -3,14 +3,19 @@
  * three representations. Contract: "Terms document", "Owner's authorization server: public".
  */
 import { z } from 'zod'
-import { ANY_ORIGIN } from '../http/any-origin.ts'
-import { endpoint, type Endpoint } from '../http/endpoint.ts'
-import { nextLink, PAGE, pageOf, plainText } from '../http/pages.ts'
+import { ANY_ORIGIN } from '../http/servers/any-origin.ts'
+import { endpoint, type Endpoint } from '../http/servers/endpoint.ts'
+import { nextLink, PAGE, pageOf, plainText } from '../http/servers/pages.ts'
 import { namesTag } from '../wire/entity-tags.ts'
 import { contentDigest, sha256 } from '../wire/encoding.ts'
 import { AUTHORITY_PATH } from '../wire/names.ts'
 import { refuse } from '../wire/refusal.ts'
-import { parseTemplateId, TERMS_HTML_POLICY, termsRoster, type TermsVersion } from '../wire/terms.ts'
+import {
+  parseTemplateId,
+  TERMS_HTML_POLICY,
+  termsRoster,
+  type TermsVersion,
+} from '../wire/negotiation/terms.ts'
 import type { Issuer } from './issuer.ts'
 import { FORMATS, MEDIA_TYPES, preferredFormat, represent } from './terms-formats.ts'
 import { asOwner, type Owner } from '../wire/identifiers.ts'

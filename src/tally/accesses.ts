@@ -3,11 +3,11 @@
  * for a jointly held resource"; docs/choices.md says what co-holders see.
  */
 import { z } from 'zod'
-import { endpoint, type Credential, type Endpoint } from '../http/endpoint.ts'
-import { NUMBERED_PAGE, pageOf } from '../http/pages.ts'
+import { endpoint, type Credential, type Endpoint } from '../http/servers/endpoint.ts'
+import { NUMBERED_PAGE, pageOf } from '../http/servers/pages.ts'
 import { listAccesses } from '../storage/tally/accesses.ts'
 import { asFamily, asOwner, type Owner } from '../wire/identifiers.ts'
-import { accessesRequester, verifyAccessesRequest } from '../wire/joint-accesses.ts'
+import { accessesRequester, verifyAccessesRequest } from '../wire/joint/joint-accesses.ts'
 import { NAME_PATTERN, TALLY_PATH } from '../wire/names.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { keysOfHolder, unproven, type Proving } from './holders/proof.ts'

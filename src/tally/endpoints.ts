@@ -2,9 +2,9 @@
  * Everything that a tally serves, and what OpenAPI says of it as a whole. Contract: "Tally for a jointly held
  * resource".
  */
-import type { Described } from '../http/endpoint.ts'
-import { HEALTH, READY } from '../http/health.ts'
-import { OPENAPI_ENDPOINT, RUNNING, type AboutListener } from '../http/openapi.ts'
+import type { Described } from '../http/servers/endpoint.ts'
+import { HEALTH, READY } from '../http/servers/health.ts'
+import { OPENAPI_ENDPOINT, RUNNING, type AboutListener } from '../http/openapi/openapi.ts'
 import { SURFACE, SURFACE_CHAPTERS } from '../surface/surface.ts'
 import { ACCESSES } from './accesses.ts'
 import { MANDATE } from './mandates.ts'

@@ -3,9 +3,9 @@
  * which the digest does not cover. Contract: "Tally for a jointly held resource".
  */
 import { z } from 'zod'
-import { ANY_ORIGIN } from '../http/any-origin.ts'
-import { endpoint, type Endpoint } from '../http/endpoint.ts'
-import { mandateDocument } from '../rules/mandate-document.ts'
+import { ANY_ORIGIN } from '../http/servers/any-origin.ts'
+import { endpoint, type Endpoint } from '../http/servers/endpoint.ts'
+import { mandateDocument } from '../rules/joint/mandate-document.ts'
 import { listResources, readAccount } from '../storage/tally/accounts.ts'
 import { namesTag } from '../wire/entity-tags.ts'
 import { s256Json } from '../wire/encoding.ts'

@@ -3,14 +3,14 @@
  * resource"; docs/choices.md says how far it reaches.
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../http/endpoint.ts'
+import { endpoint, type Endpoint } from '../http/servers/endpoint.ts'
 import { withdraw } from '../storage/tally/withdrawals.ts'
 import { asOwner } from '../wire/identifiers.ts'
-import { parseJws } from '../wire/jws.ts'
-import { idMember } from '../wire/members.ts'
+import { parseJws } from '../wire/signatures/jws.ts'
+import { idMember } from '../wire/json-members.ts'
 import { aliasIn, TALLY_ALIAS, TALLY_PATH } from '../wire/names.ts'
 import { Refusal, refuse } from '../wire/refusal.ts'
-import { namedSigner, verifyWithdrawal, type Withdrawal } from '../wire/verdict.ts'
+import { namedSigner, verifyWithdrawal, type Withdrawal } from '../wire/joint/verdict.ts'
 import { keysOfHolder, unproven, type Proving } from './holders/proof.ts'
 
 export const WITHDRAWAL: Endpoint<Proving> = endpoint({

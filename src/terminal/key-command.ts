@@ -2,7 +2,7 @@
  * Owns `usher keys`: the signing keys of servers. Contract: "Authentication": what an authority or a resource
  * signs is verified by the key that it publishes.
  */
-import { publicJwk } from '../wire/keys.ts'
+import { publicJwk } from '../wire/signatures/keys.ts'
 import type { Terminal } from './command.ts'
 import { writeNewKeySet, writeNewNotificationKey } from './key-file.ts'
 import { printableJson } from './printable.ts'

@@ -6,12 +6,12 @@ import { mkdir, open, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { ExposedFile, readPrivateFile } from '../files/private-file.ts'
 import { parseJson } from '../wire/json.ts'
-import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../wire/signatures/keys.ts'
 import {
   generateNotificationJwk,
   importNotificationKey,
   type NotificationKey,
-} from '../wire/notification-key.ts'
+} from '../wire/owner/notification-key.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { UsageError } from './command.ts'
 

@@ -11,16 +11,16 @@ import {
   verifyStatement,
   type SignedStatement,
   type StatementClaims,
-} from '../wire/decision-statement.ts'
-import { thumbprintHandle } from '../wire/handles.ts'
+} from '../wire/owner/decision-statement.ts'
+import { thumbprintHandle } from '../wire/agents/handles.ts'
 import { parseJson, type JsonObject } from '../wire/json.ts'
-import { parseJws } from '../wire/jws.ts'
-import { parseJwks, type PublishedKey } from '../wire/keys.ts'
-import { integerMember, textMember } from '../wire/members.ts'
-import { readPasskeys, type PinnedPasskey } from '../wire/pinned-keys.ts'
-import { verifyReceipt } from '../wire/receipt.ts'
+import { parseJws } from '../wire/signatures/jws.ts'
+import { parseJwks, type PublishedKey } from '../wire/signatures/keys.ts'
+import { integerMember, textMember } from '../wire/json-members.ts'
+import { readPasskeys, type PinnedPasskey } from '../wire/signatures/pinned-keys.ts'
+import { verifyReceipt } from '../wire/negotiation/receipt.ts'
 import { Refusal } from '../wire/refusal.ts'
-import { verifyRpt } from '../wire/tokens.ts'
+import { verifyRpt } from '../wire/negotiation/tokens.ts'
 import { EXIT, Exit, UsageError, type Terminal } from './command.ts'
 import { printable, printableJson } from './printable.ts'
 

@@ -8,7 +8,7 @@
 import { hash } from 'node:crypto'
 import { canonicalize, type Json } from './json.ts'
 import { refuse } from './refusal.ts'
-import { parseDictionaryField } from './structured-fields.ts'
+import { parseDictionaryField } from './signatures/structured-fields.ts'
 
 /** Base64url without padding (RFC 4648 §5). A string is encoded as its UTF-8 bytes. */
 export function encodeBase64url(bytes: Uint8Array | string): string {

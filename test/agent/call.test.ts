@@ -1,8 +1,8 @@
 /** contract, "What the service does", beats 1 to 4, and "Authorized call", seen from the agent. */
 import { describe, expect, it } from 'vitest'
 import { memoryStore, type Agent, type AgentEvent } from '../../src/agent/index.ts'
-import { challengeData } from '../../src/wire/challenge.ts'
-import { readRptClaims } from '../../src/wire/tokens.ts'
+import { challengeData } from '../../src/wire/negotiation/challenge.ts'
+import { readRptClaims } from '../../src/wire/negotiation/tokens.ts'
 import { challengeOf, startScriptedPeers, type ScriptedPeers } from '../support/scripted-resource.ts'
 import { startedForEach } from '../support/started.ts'
 import { newKey } from '../support/wire-samples.ts'

@@ -1,6 +1,6 @@
 /** contract, "Errors": a fault of the file system that a bridge keeps its state on is told as one. */
 import { describe, expect, it } from 'vitest'
-import { unusable } from '../../src/agent/bridge/state.ts'
+import { unusable } from '../../src/agent/bridge/negotiation/state.ts'
 
 describe('A fault of the file system', () => {
   it.each([

@@ -5,7 +5,7 @@
 import type { ServerResponse } from 'node:http'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createAgent } from '../../src/agent/index.ts'
-import { encodeHeaderValue } from '../../src/agent/mcp.ts'
+import { encodeHeaderValue } from '../../src/agent/transports/mcp.ts'
 import { startScriptedPeers, type ScriptedPeers } from '../support/scripted-resource.ts'
 import type { Received, Reply } from '../support/scripted-http.ts'
 import { describeVectors } from '../support/vectors.ts'

@@ -1,7 +1,7 @@
 /** contract, "Authorized call": the proof of a call that no HTTP carries, by a key as a program has it. */
 import { expect, it } from 'vitest'
 import { proveMessage } from '../../src/agent/index.ts'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 
 const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'portfolio_read' } }
 const call = {

@@ -1,7 +1,7 @@
 /** contract, "Permission ticket", "Grant (RPT) liveness" and "Errors", as far as they bind the agent. */
 import { describe, expect, it } from 'vitest'
 import { memoryStore, type AgentError, type AgentEvent, type AgentOptions } from '../../src/agent/index.ts'
-import { challengeData } from '../../src/wire/challenge.ts'
+import { challengeData } from '../../src/wire/negotiation/challenge.ts'
 import { challengeOf, startScriptedPeers } from '../support/scripted-resource.ts'
 import type { Reply } from '../support/scripted-http.ts'
 import { startedForEach } from '../support/started.ts'

@@ -18,7 +18,7 @@ import {
   type SurveyOptions,
 } from '../../src/agent/bridge/survey/main.ts'
 import { readSidecarConfig } from '../../src/config.ts'
-import { loadProvisionFile } from '../../src/config/provision.ts'
+import { loadProvisionFile } from '../../src/config/provisioning/provision.ts'
 import { capturedTerminal } from '../support/captured-terminal.ts'
 import { configFolder } from '../support/config-files.ts'
 import { serve } from '../support/embedded.ts'

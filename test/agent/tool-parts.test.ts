@@ -4,8 +4,8 @@
  */
 import { describe, expect, it } from 'vitest'
 import type { JsonObject } from '../../src/wire/json.ts'
-import { encodeChallenge } from '../../src/wire/challenge.ts'
-import { readRptClaims } from '../../src/wire/tokens.ts'
+import { encodeChallenge } from '../../src/wire/negotiation/challenge.ts'
+import { readRptClaims } from '../../src/wire/negotiation/tokens.ts'
 import { challengeOf, startScriptedPeers } from '../support/scripted-resource.ts'
 import { startedForEach } from '../support/started.ts'
 import { agentWith } from './agents.ts'

@@ -3,7 +3,7 @@
  * is its grant known to be unspent.
  */
 import { describe, expect, it } from 'vitest'
-import { neverLeft } from '../../src/agent/transport.ts'
+import { neverLeft } from '../../src/agent/transports/transport.ts'
 import { startScriptedPeers } from '../support/scripted-resource.ts'
 
 describe('A request that failed', () => {

@@ -5,7 +5,7 @@
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openUpstream } from '../../src/agent/bridge/upstream.ts'
+import { openUpstream } from '../../src/agent/bridge/upstream/upstream.ts'
 import { createAgent } from '../../src/agent/index.ts'
 import { createOwnerClient, readAll } from '../../src/owner/index.ts'
 import { DEFAULT_SPEC_NS } from '../../src/wire/names.ts'

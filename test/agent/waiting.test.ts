@@ -2,7 +2,7 @@
  * Contract, "Permission ticket" (awaiting-owner): how long an agent waits, and what it collects at the end.
  */
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { waitingText } from '../../src/agent/bridge/answers.ts'
+import { waitingText } from '../../src/agent/bridge/answers/answers.ts'
 import { createAgent } from '../../src/agent/index.ts'
 import { teller } from '../../src/agent/narrate.ts'
 import { capturedTerminal } from '../support/captured-terminal.ts'

@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest'
 import type { Handle } from '../../src/wire/identifiers.ts'
-import { readRptClaims } from '../../src/wire/tokens.ts'
+import { readRptClaims } from '../../src/wire/negotiation/tokens.ts'
 import { authorityStand } from '../support/stands.ts'
 import { protectionCall, testAgent } from '../support/test-agent.ts'
 

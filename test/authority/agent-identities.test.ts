@@ -5,11 +5,11 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createAgent, type AgentOptions } from '../../src/agent/index.ts'
-import { freePorts } from '../../src/dev/ports.ts'
-import { resourceMetadataUrl } from '../../src/wire/resource-metadata.ts'
+import { freePorts } from '../../src/dev/stack/ports.ts'
+import { resourceMetadataUrl } from '../../src/wire/resources/resource-metadata.ts'
 import { DEFAULT_SPEC_NS } from '../../src/wire/names.ts'
-import { buildRemediation, encodeChallenge } from '../../src/wire/challenge.ts'
-import { readRptClaims } from '../../src/wire/tokens.ts'
+import { buildRemediation, encodeChallenge } from '../../src/wire/negotiation/challenge.ts'
+import { readRptClaims } from '../../src/wire/negotiation/tokens.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import {
   newKey,

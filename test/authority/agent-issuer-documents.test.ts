@@ -3,7 +3,7 @@
  * and what follows if it cannot be had.
  */
 import { describe, expect, it } from 'vitest'
-import { publicJwk } from '../../src/wire/keys.ts'
+import { publicJwk } from '../../src/wire/signatures/keys.ts'
 import { WELL_KNOWN } from '../../src/wire/names.ts'
 import { asHandle } from '../../src/wire/identifiers.ts'
 import { startTestAuthority } from '../support/authority.ts'

@@ -3,8 +3,8 @@
  * vouches for.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { parseJwks } from '../../src/wire/keys.ts'
-import { verifyRpt } from '../../src/wire/tokens.ts'
+import { parseJwks } from '../../src/wire/signatures/keys.ts'
+import { verifyRpt } from '../../src/wire/negotiation/tokens.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import * as seed from '../support/seed.ts'
 import { newKey, startIssuer, startOperator, type TestIssuer } from '../support/operators.ts'

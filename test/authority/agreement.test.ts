@@ -3,9 +3,9 @@
  * names, denies the request.
  */
 import { describe, expect, it } from 'vitest'
-import { signIntroduction } from '../../src/wire/introduction.ts'
-import { generatePrivateJwk, importPrivateJwk, parseJwks } from '../../src/wire/keys.ts'
-import { verifyReceipt } from '../../src/wire/receipt.ts'
+import { signIntroduction } from '../../src/wire/agents/introduction.ts'
+import { generatePrivateJwk, importPrivateJwk, parseJwks } from '../../src/wire/signatures/keys.ts'
+import { verifyReceipt } from '../../src/wire/negotiation/receipt.ts'
 import { AGREEMENT_FORMAT, decide, pendingAt, testAgent, type Claims } from '../support/test-agent.ts'
 import { authorityStand } from '../support/stands.ts'
 

@@ -4,8 +4,8 @@
  * "Agreement (claim_token, beat 3)", "Authorization server metadata members".
  */
 import { describe, expect, it } from 'vitest'
-import { signJws } from '../../src/wire/jws.ts'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { ALIAS, ALIAS_AGREEMENT_CLAIM } from '../../src/wire/names.ts'
 import type { TestAuthority } from '../support/authority.ts'
 import { authorityStand } from '../support/stands.ts'

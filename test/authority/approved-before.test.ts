@@ -3,10 +3,10 @@
  * "Owner API" (pending, ledger, receipts).
  */
 import { beforeAll, describe, expect, it } from 'vitest'
-import { appendLedgerAll } from '../../src/storage/authority/ledger.ts'
+import { appendLedgerAll } from '../../src/storage/authority/ledger/ledger.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
-import type { WholePendingItem } from '../../src/wire/owner-api.ts'
-import { becauseText } from '../../src/rules/rule-words.ts'
+import type { WholePendingItem } from '../../src/wire/owner/owner-api.ts'
+import { becauseText } from '../../src/rules/words/rule-words.ts'
 import { decodeBase64url } from '../../src/wire/encoding.ts'
 import { authorityStand } from '../support/stands.ts'
 import { decide, testAgent, type TestAgent } from '../support/test-agent.ts'

@@ -4,9 +4,9 @@
  */
 import { readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { signClearance, type ClearanceClaims } from '../../src/wire/clearance.ts'
+import { signClearance, type ClearanceClaims } from '../../src/wire/organization/clearance.ts'
 import { s256 } from '../../src/wire/encoding.ts'
-import { generatePrivateJwk, importPrivateJwk, type PrivateJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk, type PrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { row } from '../support/contract-row.ts'
 import { startDoorStand } from '../support/door-stand.ts'
 import { dueAtOnce, lastAnsweredEarlier } from '../support/due.ts'

@@ -5,7 +5,7 @@
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
 import { createClock } from '../../src/surface/clock.ts'
-import { readRptClaims } from '../../src/wire/tokens.ts'
+import { readRptClaims } from '../../src/wire/negotiation/tokens.ts'
 import { startTestAuthority, type TestAuthority, type TestAuthorityOptions } from '../support/authority.ts'
 import { testAgent } from '../support/test-agent.ts'
 import { authorityStand } from '../support/stands.ts'

@@ -4,7 +4,7 @@
  */
 import { createServer, request as httpRequest, type Server } from 'node:http'
 import { afterAll, describe, expect, it } from 'vitest'
-import { freePorts } from '../../src/dev/ports.ts'
+import { freePorts } from '../../src/dev/stack/ports.ts'
 import { startMembershipStand, type MembershipStand } from '../support/membership.ts'
 import { startedForEach } from '../support/started.ts'
 import { until } from '../support/until.ts'

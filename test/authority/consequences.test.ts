@@ -4,8 +4,8 @@
  * `consequence_changed`), "Policy vocabulary and tiers".
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { freePorts } from '../../src/dev/ports.ts'
-import { readRptClaims } from '../../src/wire/tokens.ts'
+import { freePorts } from '../../src/dev/stack/ports.ts'
+import { readRptClaims } from '../../src/wire/negotiation/tokens.ts'
 import { startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
 import { denialIn } from '../support/check-client.ts'
 import { ownSidecar, type OwnSidecar } from '../support/own-sidecar.ts'

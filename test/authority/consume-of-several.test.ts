@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest'
 import { consumeEach, type Introspection } from '../../src/surface/introspection.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
 
 const holder = { owner: asOwner('alice'), client_id: asClientId('demo-tools'), generation: 1 }

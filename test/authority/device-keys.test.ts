@@ -1,7 +1,7 @@
 /** An owner's device keys: contract, "Authentication" (each sufficient, each revocable on its own). */
 import { describe, expect, it } from 'vitest'
-import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
-import { parsePinnedKeys } from '../../src/wire/pinned-keys.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
+import { parsePinnedKeys } from '../../src/wire/signatures/pinned-keys.ts'
 import type { OwnerCall } from '../support/authority.ts'
 import { addKey, newcomer, newcomerStand, PENDING, removeKey } from '../support/owner-credentials.ts'
 

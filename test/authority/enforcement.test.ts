@@ -2,9 +2,9 @@
  * The enforcement point and the authority meet on the wire. contract, "Authorized call", "Protection API".
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { freePorts } from '../../src/dev/ports.ts'
+import { freePorts } from '../../src/dev/stack/ports.ts'
 import type { Denied } from '../../src/enforcement/call.ts'
-import { parseChallenge } from '../../src/wire/challenge.ts'
+import { parseChallenge } from '../../src/wire/negotiation/challenge.ts'
 import { callOf, PUBLIC_URL, startCore, verdict, type CallParts, type Core } from '../enforcement/calls.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { decide as decideAs, testAgent, type TestAgent } from '../support/test-agent.ts'

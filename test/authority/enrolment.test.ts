@@ -11,8 +11,13 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { issueCode } from '../../src/authority/administration/recovery.ts'
-import { insertDeviceKey, listDeviceKeys } from '../../src/storage/authority/device-keys.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { insertDeviceKey, listDeviceKeys } from '../../src/storage/authority/credentials/device-keys.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  publicJwk,
+  type PrivateKey,
+} from '../../src/wire/signatures/keys.ts'
 import { startTestAuthority, type OwnerCall, type Reply } from '../support/authority.ts'
 import { realmEnvironment, startRealmAuthority, type RealmAuthority } from '../support/realm-authority.ts'
 import * as seed from '../support/seed.ts'

@@ -4,9 +4,9 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { readConnection } from '../../src/storage/authority/connections.ts'
-import { claimOperator, disclaimOperator } from '../../src/storage/authority/operators.ts'
-import { signIntroduction } from '../../src/wire/introduction.ts'
+import { readConnection } from '../../src/storage/authority/connections/connections.ts'
+import { claimOperator, disclaimOperator } from '../../src/storage/authority/connections/operators.ts'
+import { signIntroduction } from '../../src/wire/agents/introduction.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import {
   newKey,

@@ -4,10 +4,10 @@
  * (RFC 6761), so that `UMA_DEV_LOOPBACK` lets a test trust it.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createLogger } from '../../src/http/log.ts'
-import { freePorts } from '../../src/dev/ports.ts'
+import { createLogger } from '../../src/http/telemetry/log.ts'
+import { freePorts } from '../../src/dev/stack/ports.ts'
 import { openPublishers, type Publishers } from '../../src/authority/registry/publishers.ts'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { ISSUER, startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { issueCertificate, makeCa, trust } from '../support/local-ca.ts'
 import { A, startNameServer } from '../support/name-server.ts'

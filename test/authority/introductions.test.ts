@@ -3,8 +3,8 @@
  * agent).
  */
 import { describe, expect, it, vi } from 'vitest'
-import { lockQueue } from '../../src/storage/authority/owners.ts'
-import { readTier, updateTier } from '../../src/storage/authority/tiers.ts'
+import { lockQueue } from '../../src/storage/authority/owners/owners.ts'
+import { readTier, updateTier } from '../../src/storage/authority/policies/tiers.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { startTestAuthority } from '../support/authority.ts'
 import { introductionStand, nowSeconds } from '../support/introductions.ts'

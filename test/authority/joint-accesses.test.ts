@@ -3,9 +3,9 @@
  * for a jointly held resource" (on each holder's authorization server).
  */
 import { describe, expect, it } from 'vitest'
-import { verifyAccessesRequest } from '../../src/wire/joint-accesses.ts'
-import { signJws } from '../../src/wire/jws.ts'
-import { parseJwks } from '../../src/wire/keys.ts'
+import { verifyAccessesRequest } from '../../src/wire/joint/joint-accesses.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
+import { parseJwks } from '../../src/wire/signatures/keys.ts'
 import { ALIAS, TYP } from '../../src/wire/names.ts'
 import { ACCOUNT, startJointStand, type JointStand } from '../support/joint-holder.ts'
 import { startedForEach, startedOnce } from '../support/started.ts'

@@ -1,6 +1,6 @@
 /** What an owner holds with others, at her own authority: contract, "Tally for a jointly held resource". */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { mandateDigest, parseMandate } from '../../src/wire/mandate.ts'
+import { mandateDigest, parseMandate } from '../../src/wire/joint/mandate.ts'
 import { startTestAuthority } from '../support/authority.ts'
 import { row } from '../support/contract-row.ts'
 import { ACCOUNT, JOINT_TIER, SAVINGS, startJointStand } from '../support/joint-holder.ts'

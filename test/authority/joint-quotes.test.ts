@@ -1,7 +1,7 @@
 /** What a tally is told of a holder's terms: contract, "Tally for a jointly held resource". */
 import { sql } from 'kysely'
 import { afterEach, describe, expect, it } from 'vitest'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { row } from '../support/contract-row.ts'
 import { ACCOUNT, JOINT_TIER, SAVINGS, startJointStand } from '../support/joint-holder.ts'
 import { startedOnce } from '../support/started.ts'

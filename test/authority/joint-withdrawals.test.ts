@@ -6,8 +6,13 @@ import { sql } from 'kysely'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { endAfterRestore } from '../../src/authority/administration/after-restore.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
-import { generatePrivateJwk, importPrivateJwk, parseJwks, type PrivateKey } from '../../src/wire/keys.ts'
-import { verifyVerdict, verifyWithdrawal, type VerdictRequest } from '../../src/wire/verdict.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  parseJwks,
+  type PrivateKey,
+} from '../../src/wire/signatures/keys.ts'
+import { verifyVerdict, verifyWithdrawal, type VerdictRequest } from '../../src/wire/joint/verdict.ts'
 import type { Reply } from '../support/authority.ts'
 import { startAuthorityProcess } from '../support/authority-process.ts'
 import { ACCOUNT, startJointStand } from '../support/joint-holder.ts'

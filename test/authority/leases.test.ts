@@ -1,7 +1,7 @@
 /** Leased liveness: docs/choices.md, ADR 0021; contract, "Introspection and consume answers". */
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { listHolders } from '../../src/storage/authority/leases.ts'
-import { LEASE_MS, LEASE_RENEW_MS, LEASE_SETTLEMENT_MS } from '../../src/wire/leases.ts'
+import { listHolders } from '../../src/storage/authority/grants/leases.ts'
+import { LEASE_MS, LEASE_RENEW_MS, LEASE_SETTLEMENT_MS } from '../../src/wire/resources/leases.ts'
 import { CLIENT_ID, startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { holdLease, type LeaseHolder } from '../support/lease-holder.ts'
 import { authorityStand } from '../support/stands.ts'

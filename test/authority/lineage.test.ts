@@ -3,7 +3,7 @@
  * them together.
  */
 import { describe, expect, it } from 'vitest'
-import type { PrivateKey } from '../../src/wire/keys.ts'
+import type { PrivateKey } from '../../src/wire/signatures/keys.ts'
 import { startTestAuthority } from '../support/authority.ts'
 import { introductionStand, introductionTo } from '../support/introductions.ts'
 import { newKey, startOperator } from '../support/operators.ts'

@@ -3,7 +3,7 @@
  * (claim_token, beat 3)", "Connection": what can be shown to her can be approved, blocked and revoked.
  */
 import { describe, expect, it } from 'vitest'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { authorityStand } from '../support/stands.ts'
 import { decide, pendingAt, testAgent } from '../support/test-agent.ts'
 

@@ -6,7 +6,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
-import { parseJws } from '../../src/wire/jws.ts'
+import { parseJws } from '../../src/wire/signatures/jws.ts'
 import { CLIENT_ID, type Reply } from '../support/authority.ts'
 import { decide, denyAll, pendingAt, testAgent, type TestAgent } from '../support/test-agent.ts'
 import { asClientId, asOwner } from '../../src/wire/identifiers.ts'

@@ -5,7 +5,7 @@
  */
 import { sql } from 'kysely'
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest'
-import type { Notice } from '../../src/wire/notice.ts'
+import type { Notice } from '../../src/wire/organization/notice.ts'
 import type { Passage } from '../support/alternating-door.ts'
 import { startTestAuthority } from '../support/authority.ts'
 import { startFaultyStand } from '../support/faulty-membership.ts'

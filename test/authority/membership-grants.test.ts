@@ -5,7 +5,7 @@
 import { sql } from 'kysely'
 import { afterEach, describe, expect, it } from 'vitest'
 import { end } from '../../src/authority/organization/membership.ts'
-import { lockQueue } from '../../src/storage/authority/owners.ts'
+import { lockQueue } from '../../src/storage/authority/owners/owners.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Reply } from '../support/authority.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'

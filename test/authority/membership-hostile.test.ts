@@ -3,9 +3,9 @@
  * widen).
  */
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { bindingDigest, type MemberView } from '../../src/rules/member-view.ts'
+import { bindingDigest, type MemberView } from '../../src/rules/organization/member-view.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
-import type { Notice, NoticeClaims } from '../../src/wire/notice.ts'
+import type { Notice, NoticeClaims } from '../../src/wire/organization/notice.ts'
 import { startTestAuthority } from '../support/authority.ts'
 import { authorityUnder, noticeOf, startHostile, viewOf } from '../support/hostile-organization.ts'
 import { membershipCalls } from '../support/membership.ts'

@@ -3,9 +3,9 @@
  * member's authorization server", "Events" (organization notice), "Errors" (503).
  */
 import { describe, expect, it } from 'vitest'
-import { beginRemoval } from '../../src/storage/authority/removals.ts'
+import { beginRemoval } from '../../src/storage/authority/owners/removals.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { parseJws } from '../../src/wire/jws.ts'
+import { parseJws } from '../../src/wire/signatures/jws.ts'
 import type { Passage } from '../support/alternating-door.ts'
 import { isJoin, startFaultyStand } from '../support/faulty-membership.ts'
 import { startedForEach } from '../support/started.ts'

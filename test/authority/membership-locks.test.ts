@@ -5,9 +5,9 @@
  */
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Pool } from 'pg'
-import { takeView } from '../../src/authority/organization/views.ts'
+import { takeView } from '../../src/authority/organization/view-polling.ts'
 import { provision } from '../../src/authority/provision.ts'
-import { readMembership } from '../../src/storage/authority/membership.ts'
+import { readMembership } from '../../src/storage/authority/membership/membership.ts'
 import type { Reply } from '../support/authority.ts'
 import { dueAtOnce } from '../support/due.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'

@@ -4,8 +4,8 @@
  * replaced by an earlier one).
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { takeView } from '../../src/authority/organization/views.ts'
-import { readMembership } from '../../src/storage/authority/membership.ts'
+import { takeView } from '../../src/authority/organization/view-polling.ts'
+import { readMembership } from '../../src/storage/authority/membership/membership.ts'
 import { isOutage } from '../../src/storage/core/database.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { startMembershipStand, type MembershipStand } from '../support/membership.ts'

@@ -3,7 +3,7 @@
  * charter in sentences, before joining), "What the service does" (nothing above the owner can widen).
  */
 import { expect, it } from 'vitest'
-import { bindingDigest } from '../../src/rules/member-view.ts'
+import { bindingDigest } from '../../src/rules/organization/member-view.ts'
 import { authorityUnder, startHostile, viewOf } from '../support/hostile-organization.ts'
 import { membershipCalls } from '../support/membership.ts'
 

@@ -4,8 +4,8 @@
  */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { sql } from 'kysely'
-import type { Cut } from '../../src/rules/envelope.ts'
-import type { Tier } from '../../src/wire/owner-api.ts'
+import type { Cut } from '../../src/rules/organization/envelope.ts'
+import type { Tier } from '../../src/wire/owner/owner-api.ts'
 import { row } from '../support/contract-row.ts'
 import { holdLease } from '../support/lease-holder.ts'
 import { membershipCalls, startMembershipStand, type MembershipStand } from '../support/membership.ts'

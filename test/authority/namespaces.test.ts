@@ -3,7 +3,7 @@
  * and "Protection API" (`/perm`).
  */
 import { beforeAll, describe, expect, it } from 'vitest'
-import { insertNamespace } from '../../src/storage/authority/owners.ts'
+import { insertNamespace } from '../../src/storage/authority/owners/owners.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { ISSUER } from '../support/authority.ts'

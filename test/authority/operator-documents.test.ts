@@ -3,7 +3,7 @@
  * operators publish.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { publicJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import { WELL_KNOWN } from '../../src/wire/names.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import {

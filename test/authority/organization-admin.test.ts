@@ -4,8 +4,8 @@
  */
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { signJws } from '../../src/wire/jws.ts'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { exchange } from '../support/authority.ts'
 import { startMembershipStand } from '../support/membership.ts'
 import { askAdmin, organizationKey, prepareAdmin, type AdminCall } from '../support/organization-admin.ts'

@@ -3,7 +3,7 @@
  * organization's authority" (`/decision`: the answer for one request; discovery and `/jwks` are read beside).
  */
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { freePorts } from '../../src/dev/ports.ts'
+import { freePorts } from '../../src/dev/stack/ports.ts'
 import { ALIAS, WELL_KNOWN } from '../../src/wire/names.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { startMembershipStand, type MembershipStand } from '../support/membership.ts'

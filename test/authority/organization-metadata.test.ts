@@ -3,7 +3,7 @@
  * contract, "Authorization server metadata members", "need_info answer (beat 2)" (format id-jag).
  */
 import { describe, expect, it } from 'vitest'
-import { signJws } from '../../src/wire/jws.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
 import { ID_JAG, TYP } from '../../src/wire/names.ts'
 import { startTestAuthority } from '../support/authority.ts'
 import { startScriptedAuthority } from '../support/scripted-authority.ts'

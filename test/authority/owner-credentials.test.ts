@@ -4,15 +4,15 @@
  */
 import { sql } from 'kysely'
 import { describe, expect, it, vi } from 'vitest'
-import { changeAs, type OwnerCredential } from '../../src/authority/owner/guard.ts'
+import { changeAs, type OwnerCredential } from '../../src/authority/owner/credentials/guard.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
-import { appendEvent } from '../../src/storage/authority/events.ts'
-import { deleteLogin, loginId } from '../../src/storage/authority/logins.ts'
-import { revokeDeviceKey } from '../../src/storage/authority/device-keys.ts'
-import { lockQueue } from '../../src/storage/authority/owners.ts'
+import { appendEvent } from '../../src/storage/authority/ledger/events.ts'
+import { deleteLogin, loginId } from '../../src/storage/authority/credentials/logins.ts'
+import { revokeDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
+import { lockQueue } from '../../src/storage/authority/owners/owners.ts'
 import { EventStreamReader, type ServerSentEvent } from '../../src/wire/event-stream.ts'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { startTestAuthority, type OwnerCall, type Reply } from '../support/authority.ts'
 import {
   addKey,

@@ -3,10 +3,10 @@
  */
 import { request as httpRequest } from 'node:http'
 import { describe, expect, it } from 'vitest'
-import { readConnection } from '../../src/storage/authority/connections.ts'
+import { readConnection } from '../../src/storage/authority/connections/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { insertDeviceKey, revokeDeviceKey } from '../../src/storage/authority/device-keys.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
+import { insertDeviceKey, revokeDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import type { OwnerCall, PreparedCall } from '../support/authority.ts'
 import * as seed from '../support/seed.ts'
 import { asHandle, asOwner, type Handle } from '../../src/wire/identifiers.ts'

@@ -5,7 +5,7 @@
 import { sql } from 'kysely'
 import { generateKeyPair, SignJWT, UnsecuredJWT } from 'jose'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { testAgent } from '../support/test-agent.ts'
 import { startTestAuthority, type OwnerCall, type Reply } from '../support/authority.ts'
 import { AUDIENCE, PORTAL, type RealmTokens, startRealm } from '../support/realm.ts'

@@ -4,8 +4,8 @@
  * "Events" (rows 2 and 5), "Owner API" (`/owner/ledger`).
  */
 import { describe, expect, it } from 'vitest'
-import type { LedgerKind } from '../../src/storage/authority/ledger.ts'
-import { readRptClaims } from '../../src/wire/tokens.ts'
+import type { LedgerKind } from '../../src/storage/authority/ledger/ledger.ts'
+import { readRptClaims } from '../../src/wire/negotiation/tokens.ts'
 import type { OwnerCall, Reply } from '../support/authority.ts'
 import { authorityStand } from '../support/stands.ts'
 import { decide, protectionCall, testAgent } from '../support/test-agent.ts'

@@ -6,8 +6,13 @@ import { sql } from 'kysely'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { issueCode } from '../../src/authority/administration/recovery.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { insertDeviceKey, listDeviceKeys } from '../../src/storage/authority/device-keys.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { insertDeviceKey, listDeviceKeys } from '../../src/storage/authority/credentials/device-keys.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  publicJwk,
+  type PrivateKey,
+} from '../../src/wire/signatures/keys.ts'
 import { asOwner, type Owner } from '../../src/wire/identifiers.ts'
 import type { OwnerCall, Reply } from '../support/authority.ts'
 import * as seed from '../support/seed.ts'

@@ -4,10 +4,10 @@
  */
 import { sql } from 'kysely'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
-import { newCode } from '../../src/authority/owner/enrolment.ts'
-import { insertDeviceKey } from '../../src/storage/authority/device-keys.ts'
+import { newCode } from '../../src/authority/owner/credentials/enrolment.ts'
+import { insertDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { publicJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import type { OwnerCall, Reply, TestOwner } from '../support/authority.ts'
 import { hardware, passkeyCalls } from '../support/passkey-calls.ts'
 import { base64url, ORIGIN, RP_ID } from '../support/passkeys.ts'

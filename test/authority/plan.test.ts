@@ -10,7 +10,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { removeOwner } from '../../src/authority/administration/lives.ts'
 import { planOf } from '../../src/authority/administration/plan.ts'
 import { readAuthorityConfig } from '../../src/config.ts'
-import { readOwner } from '../../src/storage/authority/owners.ts'
+import { readOwner } from '../../src/storage/authority/owners/owners.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { startTestAuthority, type ProvisionDocument, type TestAuthority } from '../support/authority.ts'
 

@@ -4,7 +4,7 @@
  */
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { watchEvents } from '../../src/owner/index.ts'
-import { startOfReading } from '../../src/storage/authority/events.ts'
+import { startOfReading } from '../../src/storage/authority/ledger/events.ts'
 import { startTestAuthority } from '../support/authority.ts'
 import { connected, freshDatabase } from '../support/postgres.ts'
 import { decide, testAgent } from '../support/test-agent.ts'

@@ -5,7 +5,7 @@
 import { sql } from 'kysely'
 import { expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { endFamily } from '../../src/storage/authority/tickets.ts'
+import { endFamily } from '../../src/storage/authority/negotiations/tickets.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'
 import { authorityStand } from '../support/stands.ts'

@@ -4,9 +4,9 @@
  */
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
-import { signPat, signRpt, readRptClaims } from '../../src/wire/tokens.ts'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
-import { deleteTier } from '../../src/storage/authority/tiers.ts'
+import { signPat, signRpt, readRptClaims } from '../../src/wire/negotiation/tokens.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
+import { deleteTier } from '../../src/storage/authority/policies/tiers.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { CLIENT_ID } from '../support/authority.ts'
 import { decide, protectionCall, testAgent } from '../support/test-agent.ts'

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { stringify } from 'yaml'
 import { provision } from '../../src/authority/provision.ts'
-import { loadProvisionFile } from '../../src/config/provision.ts'
+import { loadProvisionFile } from '../../src/config/provisioning/provision.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Database, Tx } from '../../src/storage/authority/database.ts'
 import {
@@ -17,9 +17,9 @@ import {
   listLogins,
   loginId,
   ownerOfLogin,
-} from '../../src/storage/authority/logins.ts'
-import { insertDeviceKey } from '../../src/storage/authority/device-keys.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
+} from '../../src/storage/authority/credentials/logins.ts'
+import { insertDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import { faultsOf } from '../support/config-files.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import { asOwner, type Owner } from '../../src/wire/identifiers.ts'

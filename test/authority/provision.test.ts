@@ -10,20 +10,20 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { stringify } from 'yaml'
 import { provision } from '../../src/authority/provision.ts'
 import { ConfigFault } from '../../src/config.ts'
-import { loadProvisionFile, type ProvisionedOwner } from '../../src/config/provision.ts'
+import { loadProvisionFile, type ProvisionedOwner } from '../../src/config/provisioning/provision.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Database } from '../../src/storage/authority/database.ts'
-import { readDeviceKey, revokeDeviceKey } from '../../src/storage/authority/device-keys.ts'
-import { readResourceServer } from '../../src/storage/authority/resources.ts'
+import { readDeviceKey, revokeDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
+import { readResourceServer } from '../../src/storage/authority/registry/resources.ts'
 import {
   deleteTier,
   insertTier,
   readTier,
   tierOfResource,
   updateTier,
-} from '../../src/storage/authority/tiers.ts'
+} from '../../src/storage/authority/policies/tiers.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import { provisionDocument, type ProvisionDocument } from '../support/authority.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import { asClientId, asOwner, type Owner } from '../../src/wire/identifiers.ts'

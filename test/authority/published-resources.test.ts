@@ -8,9 +8,9 @@ import {
   PublicationFault,
   type PublishedResources,
 } from '../../src/authority/registry/published-resources.ts'
-import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
-import { createRemoteDocuments } from '../../src/http/remote-documents.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
+import { createOutbound, type Outbound } from '../../src/http/outbound/outbound.ts'
+import { createRemoteDocuments } from '../../src/http/outbound/remote-documents.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import { startResourceServer, type TestResourceServer } from '../support/resource-server.ts'
 
 const ISSUER = 'https://as.example'

@@ -5,7 +5,7 @@
  */
 import { describe, expect, it } from 'vitest'
 import { sweepLapsed } from '../../src/authority/registry/lapsed-registrations.ts'
-import type { LedgerKind } from '../../src/storage/authority/ledger.ts'
+import type { LedgerKind } from '../../src/storage/authority/ledger/ledger.ts'
 import { ISSUER, type Reply, type TestOwner } from '../support/authority.ts'
 import {
   ageDecision,

@@ -1,6 +1,6 @@
 /** Contract, "Resource server establishment: POST `/rs/register`" and "Resource server registration". */
 import { beforeAll, describe, expect, it } from 'vitest'
-import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import { ISSUER, startTestAuthority } from '../support/authority.ts'
 import {
   ageDecision,

@@ -1,7 +1,7 @@
 /** Contract, "Registry materialization": hostile and broken publications, of which nothing lands. */
 import { describe, expect, it } from 'vitest'
-import { signJws } from '../../src/wire/jws.ts'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { TYP } from '../../src/wire/names.ts'
 import { ISSUER } from '../support/authority.ts'
 import { listed, pulled, registryOf, sourcesOf } from '../support/registry.ts'

@@ -2,13 +2,13 @@
  * Contract, "Registry materialization": what lands of what resource servers publish, and how it is replaced.
  */
 import { describe, expect, it } from 'vitest'
-import { verifyRequest } from '../../src/wire/http-signature.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
+import { verifyRequest } from '../../src/wire/signatures/http-signature.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import { ISSUER, startTestAuthority } from '../support/authority.ts'
 import { listed, pulled, registryOf, sourcesOf } from '../support/registry.ts'
 import { decideServer, startResourceServer, type Twists } from '../support/resource-server.ts'
 import { decide, testAgent } from '../support/test-agent.ts'
-import { readRptClaims } from '../../src/wire/tokens.ts'
+import { readRptClaims } from '../../src/wire/negotiation/tokens.ts'
 import { authorityStand } from '../support/stands.ts'
 import { startedOnce } from '../support/started.ts'
 

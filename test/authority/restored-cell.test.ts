@@ -3,9 +3,9 @@
  * denial), and docs/cells.md, "Restore a cell".
  */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createLogger } from '../../src/http/log.ts'
+import { createLogger } from '../../src/http/telemetry/log.ts'
 import type { Database } from '../../src/storage/authority/database.ts'
-import { moveOwner } from '../../src/storage/authority/moving.ts'
+import { moveOwner } from '../../src/storage/authority/owners/moving.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { connected, freshDatabase } from '../support/postgres.ts'

@@ -4,7 +4,7 @@
  * and "Authorized call".
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { freePorts } from '../../src/dev/ports.ts'
+import { freePorts } from '../../src/dev/stack/ports.ts'
 import type { CallParts } from '../enforcement/calls.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { denialIn } from '../support/check-client.ts'

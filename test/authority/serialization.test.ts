@@ -7,9 +7,9 @@ import { startTestAuthority, type Reply, type TestAuthority } from '../support/a
 import { freshDatabase } from '../support/postgres.ts'
 import { refusingLink, type RefusingLink } from '../support/refusing-link.ts'
 import { testAgent, type PendingItem } from '../support/test-agent.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
-import type { TermsTemplate } from '../../src/wire/terms.ts'
-import { readRptClaims } from '../../src/wire/tokens.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
+import type { TermsTemplate } from '../../src/wire/negotiation/terms.ts'
+import { readRptClaims } from '../../src/wire/negotiation/tokens.ts'
 
 let link: RefusingLink
 let authority: TestAuthority

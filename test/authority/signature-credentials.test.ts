@@ -3,8 +3,8 @@
  * signature.
  */
 import { beforeAll, describe, expect, it } from 'vitest'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
-import { verifyPat } from '../../src/wire/tokens.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
+import { verifyPat } from '../../src/wire/negotiation/tokens.ts'
 import { CLIENT_ID, ISSUER, startTestAuthority } from '../support/authority.ts'
 import { decideServer, startResourceServer, type Signing } from '../support/resource-server.ts'
 import { authorityStand } from '../support/stands.ts'

@@ -5,11 +5,16 @@
 import { readFileSync } from 'node:fs'
 import { sign } from 'node:crypto'
 import { afterEach, describe, expect, it } from 'vitest'
-import { statementPayload } from '../../src/wire/decision-statement.ts'
+import { statementPayload } from '../../src/wire/owner/decision-statement.ts'
 import { encodeBase64url } from '../../src/wire/encoding.ts'
-import { importPrivateJwk, publicJwk, type PrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import {
+  importPrivateJwk,
+  publicJwk,
+  type PrivateJwk,
+  type PrivateKey,
+} from '../../src/wire/signatures/keys.ts'
 import { TYP } from '../../src/wire/names.ts'
-import type { PendingItem } from '../../src/wire/owner-api.ts'
+import type { PendingItem } from '../../src/wire/owner/owner-api.ts'
 import { approvalOf } from '../support/decision-samples.ts'
 import { passkeyCalls } from '../support/passkey-calls.ts'
 import { approvalByPasskey, ORIGIN, RP_ID } from '../support/passkeys.ts'

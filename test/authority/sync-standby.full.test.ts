@@ -12,7 +12,7 @@ import {
   startEmbeddedPair,
   startRestartablePostgres,
   type PostgresPair,
-} from '../../src/dev/embedded-postgres.ts'
+} from '../../src/dev/stack/embedded-postgres.ts'
 import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
 import { watchStandby } from '../../src/storage/core/standby.ts'
 import { startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'

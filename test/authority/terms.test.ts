@@ -1,7 +1,12 @@
 /** Terms in three representations, every version ever: contract, "Terms document", "Versioning". */
 import { describe, expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { deleteTier, insertTier, updateTier, type NewTier } from '../../src/storage/authority/tiers.ts'
+import {
+  deleteTier,
+  insertTier,
+  updateTier,
+  type NewTier,
+} from '../../src/storage/authority/policies/tiers.ts'
 import { startTestAuthority } from '../support/authority.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { authorityStand } from '../support/stands.ts'

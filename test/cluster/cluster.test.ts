@@ -6,9 +6,9 @@
  */
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import type { Credential } from '../../src/dev/raw-call.ts'
-import { openScene, type Scene } from '../../src/dev/scene.ts'
-import { STORY } from '../../src/dev/story.ts'
+import type { Credential } from '../../src/dev/story/raw-call.ts'
+import { openScene, type Scene } from '../../src/dev/story/scene.ts'
+import { STORY } from '../../src/dev/story/story.ts'
 import { approvedGrant, startLoad, type Load } from '../support/call-load.ts'
 import { trust } from '../support/local-ca.ts'
 import { until } from '../support/until.ts'

@@ -14,10 +14,10 @@ import {
   writeHousehold,
   writeSidecarFile,
   type Household,
-} from '../../src/dev/household.ts'
-import type { Stack } from '../../src/dev/stack.ts'
-import { startToolServer } from '../../src/dev/tool-server.ts'
-import { generatePrivateJwk } from '../../src/wire/keys.ts'
+} from '../../src/dev/stack/household.ts'
+import type { Stack } from '../../src/dev/stack/stack.ts'
+import { startToolServer } from '../../src/dev/stack/tool-server.ts'
+import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { issueCertificate, makeCa, type Pair } from '../support/local-ca.ts'
 import { until } from '../support/until.ts'
 import { apply, documents, must, podsOf, secret } from './kubernetes.ts'

@@ -3,7 +3,7 @@
  * gateway. Both run as strictly as the release itself. contract, "Resource server enforcement point".
  */
 import { parse } from 'yaml'
-import { envoyConfig } from '../../src/dev/envoy-config.ts'
+import { envoyConfig } from '../../src/dev/stack/envoy-config.ts'
 import { apply, kubectl, secret } from './kubernetes.ts'
 
 const STAGE = 'localhost/stage:lab'

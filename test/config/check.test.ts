@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, expect, it } from 'vitest'
 import { configurationFaults, type Checked } from '../../src/config.ts'
-import { generatePrivateJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
 const CLI = usherProgram()

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { ConfigFault, readEmbeddedConfig, readSidecarConfig } from '../../src/config.ts'
 import { embed } from '../../src/enforcement/doors/embedded/index.ts'
-import { generatePrivateJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { embeddedSettings } from '../support/embedded.ts'
 import { usherProgram } from '../support/usher-program.ts'
 

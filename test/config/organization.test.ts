@@ -8,7 +8,7 @@ import { describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { readOrganizationConfig } from '../../src/config.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import { configFolder, faultsOf } from '../support/config-files.ts'
 
 const { folder, keysFile } = configFolder()

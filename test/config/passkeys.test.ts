@@ -3,7 +3,7 @@
  */
 import { describe, expect, it } from 'vitest'
 import { passkeyFaults } from '../../src/config/passkeys.ts'
-import { relyingPartyOf } from '../../src/wire/relying-party.ts'
+import { relyingPartyOf } from '../../src/wire/passkeys/relying-party.ts'
 
 const given = (passkeyRpId?: string, passkeyOrigins?: string[]) => ({ passkeyRpId, passkeyOrigins })
 

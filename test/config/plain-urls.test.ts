@@ -1,7 +1,7 @@
 /** contract, "Authentication": an issuer is compared byte for byte, so its one spelling is what is told. */
 import { describe, expect, it } from 'vitest'
 import { isPlainUrl, plainUrlWords } from '../../src/config/settings.ts'
-import { resourceUri } from '../../src/config/provisioned.ts'
+import { resourceUri } from '../../src/config/provisioning/provisioned.ts'
 
 describe('A URL that is refused for its spelling alone', () => {
   it.each([

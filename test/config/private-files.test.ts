@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { readAuthorityConfig, readOrganizationConfig, readSidecarConfig } from '../../src/config.ts'
-import { generatePrivateJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { configFolder, faultsOf } from '../support/config-files.ts'
 import { issueCertificate, makeCa } from '../support/local-ca.ts'
 

@@ -8,13 +8,13 @@ import { describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { readAuthorityConfig, readSidecarConfig } from '../../src/config.ts'
 import { DOCUMENT_BYTES_MAX, KEYS_MAX } from '../../src/wire/document-bounds.ts'
-import { generatePrivateJwk, importPrivateJwk, parseJwks, publicJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk, parseJwks, publicJwk } from '../../src/wire/signatures/keys.ts'
 import {
   parseResourceMetadata,
   resourceMetadata,
   verifySignedMetadata,
-} from '../../src/wire/resource-metadata.ts'
-import { parseOwnerListing } from '../../src/wire/owner-resources.ts'
+} from '../../src/wire/resources/resource-metadata.ts'
+import { parseOwnerListing } from '../../src/wire/resources/owner-resources.ts'
 import { configFolder, faultsOf } from '../support/config-files.ts'
 
 const { folder, keysFile } = configFolder()

@@ -12,7 +12,7 @@ import { AUTHORITY_SETTINGS } from '../../src/config/authority.ts'
 import { CLIENT_SETTINGS } from '../../src/config/client.ts'
 import { ORGANIZATION_SETTINGS } from '../../src/config/organization.ts'
 import { isServiceLink } from '../../src/config/service-links.ts'
-import { SIDECAR_SETTINGS } from '../../src/config/sidecar.ts'
+import { SIDECAR_SETTINGS } from '../../src/config/sidecar/sidecar.ts'
 import { TALLY_SETTINGS } from '../../src/config/tally.ts'
 import { configFolder, faultsOf } from '../support/config-files.ts'
 

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { stringify } from 'yaml'
 import { configurationFaults, configurationWarnings, readSidecarConfig } from '../../src/config.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import { configFolder } from '../support/config-files.ts'
 import { usherProgram } from '../support/usher-program.ts'
 

@@ -3,11 +3,11 @@
  * (`/owner/pending/{family}`, `only`), over a real authority in a real browser.
  */
 import { describe, expect, it } from 'vitest'
-import { itemDigest } from '../../src/wire/decision-item.ts'
+import { itemDigest } from '../../src/wire/owner/decision-item.ts'
 import { s256 } from '../../src/wire/encoding.ts'
-import { signJws } from '../../src/wire/jws.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
 import { TYP } from '../../src/wire/names.ts'
-import type { Connection, PendingItem } from '../../src/wire/owner-api.ts'
+import type { Connection, PendingItem } from '../../src/wire/owner/owner-api.ts'
 import { installedBrowser } from '../support/browser.ts'
 import { card, consoleStand, DESK, expectSound, PHONE, WAYS } from '../support/console-stand.ts'
 import { describeWith } from '../support/requirement.ts'

@@ -1,15 +1,15 @@
 /** How a browser comes to decide for its owner: contract, "Authentication". By touch and by keyboard. */
 import { expect, it } from 'vitest'
-import { qrCode } from '../../src/console/qr.ts'
+import { qrCode } from '../../src/console/parts/qr.ts'
 import { issueCode } from '../../src/authority/administration/recovery.ts'
-import { listDeviceKeys } from '../../src/storage/authority/device-keys.ts'
+import { listDeviceKeys } from '../../src/storage/authority/credentials/device-keys.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { installedBrowser } from '../support/browser.ts'
 import { consoleStand, expectSound, WAYS } from '../support/console-stand.ts'
 import { describeWith } from '../support/requirement.ts'
 
-/** What a camera sees of a text: src/console/qr.ts, which its own test reads back. */
+/** What a camera sees of a text: src/console/parts/qr.ts, which its own test reads back. */
 function drawnOf(text: string): string {
   const dark = qrCode(text)!.flatMap((row, down) =>
     row.flatMap((isDark, across) => (isDark ? [`M${across + 4} ${down + 4}h1v1h-1z`] : [])),

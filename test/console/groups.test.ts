@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest'
 import { groupsOf, isGrave } from '../../src/console/waiting/groups.ts'
-import type { DecisionItem } from '../../src/wire/decision-item.ts'
+import type { DecisionItem } from '../../src/wire/owner/decision-item.ts'
 import { asFamily, asHandle } from '../../src/wire/identifiers.ts'
 import { ITEM } from '../support/decision-samples.ts'
 

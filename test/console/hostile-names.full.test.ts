@@ -5,7 +5,7 @@
  */
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { analyse } from '../../src/console/writing.ts'
+import { analyse } from '../../src/console/parts/writing.ts'
 import { canonicalize, isJsonObject, type Json, type JsonObject } from '../../src/wire/json.ts'
 import { installedBrowser, type Device } from '../support/browser.ts'
 import { card, consoleStand, expectSound, overhang, PHONE } from '../support/console-stand.ts'

@@ -3,7 +3,7 @@
  * completely, as text, with invisible characters written out; and her buttons do what they say.
  */
 import { beforeAll, describe, expect, it } from 'vitest'
-import { analyse } from '../../src/console/writing.ts'
+import { analyse } from '../../src/console/parts/writing.ts'
 import { canonicalize } from '../../src/wire/json.ts'
 import { installedBrowser, type Device } from '../support/browser.ts'
 import { card, consoleStand, overhang, PHONE } from '../support/console-stand.ts'

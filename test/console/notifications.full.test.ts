@@ -4,7 +4,7 @@
  */
 import type { Page } from 'playwright-core'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { notificationBody, pushBody } from '../../src/wire/notification.ts'
+import { notificationBody, pushBody } from '../../src/wire/owner/notification.ts'
 import { installedBrowser, type Device } from '../support/browser.ts'
 import { card, consoleStand, DESK, expectSound, overhang, PHONE, WAYS } from '../support/console-stand.ts'
 import { notifying, testBrowser, verifiedWebhook } from '../support/notifications.ts'

@@ -4,7 +4,7 @@
  */
 import type { Locator } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
-import type { Connection } from '../../src/wire/owner-api.ts'
+import type { Connection } from '../../src/wire/owner/owner-api.ts'
 import { installedBrowser } from '../support/browser.ts'
 import { card, consoleStand, expectSound, WAYS } from '../support/console-stand.ts'
 import { newKey, startOperator, type TestOperator } from '../support/operators.ts'

@@ -3,7 +3,11 @@
  * no denial). In a real browser, over an authority whose Postgres fails over to its standby.
  */
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { PostgresAbsent, startEmbeddedPair, type PostgresPair } from '../../src/dev/embedded-postgres.ts'
+import {
+  PostgresAbsent,
+  startEmbeddedPair,
+  type PostgresPair,
+} from '../../src/dev/stack/embedded-postgres.ts'
 import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
 import { Client } from 'pg'
 import { installedBrowser, type Device } from '../support/browser.ts'

@@ -5,8 +5,8 @@
  */
 import { afterEach, describe, expect, it } from 'vitest'
 import { serveConsole } from '../../src/owner/index.ts'
-import { itemDigest } from '../../src/wire/decision-item.ts'
-import type { PendingItem } from '../../src/wire/owner-api.ts'
+import { itemDigest } from '../../src/wire/owner/decision-item.ts'
+import type { PendingItem } from '../../src/wire/owner/owner-api.ts'
 import { builtConsole } from '../support/browser.ts'
 import { startedOnce } from '../support/started.ts'
 import { authorityStand } from '../support/stands.ts'

@@ -4,10 +4,10 @@
  */
 import { describe, expect, it } from 'vitest'
 import { signedAgreement } from '../../src/console/jws.ts'
-import { openClaimToken, signAgreement } from '../../src/wire/agreement.ts'
+import { openClaimToken, signAgreement } from '../../src/wire/negotiation/agreement.ts'
 import { encodeBase64url, s256 } from '../../src/wire/encoding.ts'
-import { signJws } from '../../src/wire/jws.ts'
-import { verifyKnownAgreement } from '../../src/wire/known-agreement.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
+import { verifyKnownAgreement } from '../../src/wire/negotiation/known-agreement.ts'
 import { TYP } from '../../src/wire/names.ts'
 import { Refusal } from '../../src/wire/refusal.ts'
 import { agentToken, agreementContent, newKey } from '../support/wire-samples.ts'

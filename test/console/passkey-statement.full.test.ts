@@ -3,10 +3,10 @@
  * the authority's code refuses of a statement, the page calls wrong.
  */
 import { describe, expect, it } from 'vitest'
-import { signedByPasskey } from '../../src/console/passkey-statement.ts'
-import type { PasskeyStatement } from '../../src/wire/decision-statement.ts'
+import { signedByPasskey } from '../../src/console/access/passkey-statement.ts'
+import type { PasskeyStatement } from '../../src/wire/owner/decision-statement.ts'
 import type { Json } from '../../src/wire/json.ts'
-import type { Passkey } from '../../src/wire/owner-credentials.ts'
+import type { Passkey } from '../../src/wire/owner/owner-credentials.ts'
 import { ITEM } from '../support/decision-samples.ts'
 import {
   approvalByPasskey,

@@ -4,11 +4,11 @@
  */
 import type { BrowserContextOptions, CDPSession, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { SignedStatement } from '../../src/wire/decision-statement.ts'
-import { verifyStatement } from '../../src/wire/decision-statement.ts'
-import type { Passkey } from '../../src/wire/owner-credentials.ts'
-import { pinnedPasskeys } from '../../src/wire/passkey-claims.ts'
-import { parsePinnedKeys } from '../../src/wire/pinned-keys.ts'
+import type { SignedStatement } from '../../src/wire/owner/decision-statement.ts'
+import { verifyStatement } from '../../src/wire/owner/decision-statement.ts'
+import type { Passkey } from '../../src/wire/owner/owner-credentials.ts'
+import { pinnedPasskeys } from '../../src/wire/passkeys/passkey-claims.ts'
+import { parsePinnedKeys } from '../../src/wire/signatures/pinned-keys.ts'
 import type { TestAuthority } from '../support/authority.ts'
 import { installedBrowser, type Device } from '../support/browser.ts'
 import {

@@ -1,7 +1,7 @@
 /** The QR code that carries the request of a new device: ISO/IEC 18004, read back as its text says. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { correctionOf, qrCode, withRemainder } from '../../src/console/qr.ts'
+import { correctionOf, qrCode, withRemainder } from '../../src/console/parts/qr.ts'
 
 /** Of level M, by version: bytes of correction of each block, and the bytes of data of each. */
 const LEVEL_M = [

@@ -3,7 +3,7 @@
  * (`/owner/resource-servers*`, `/owner/resources`).
  */
 import { describe, expect, it } from 'vitest'
-import type { BannedOrigin, ResourceServer } from '../../src/wire/owner-api.ts'
+import type { BannedOrigin, ResourceServer } from '../../src/wire/owner/owner-api.ts'
 import { consoleStand, DESK, expectSound, PHONE, WAYS } from '../support/console-stand.ts'
 import { installedBrowser, type Device } from '../support/browser.ts'
 import { describeWith } from '../support/requirement.ts'

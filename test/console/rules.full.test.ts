@@ -4,7 +4,7 @@
  */
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
-import type { LedgerEntry, Tier } from '../../src/wire/owner-api.ts'
+import type { LedgerEntry, Tier } from '../../src/wire/owner/owner-api.ts'
 import { consoleStand, DESK, expectSound, PHONE, pictured, WAYS } from '../support/console-stand.ts'
 import { installedBrowser } from '../support/browser.ts'
 import { describeWith } from '../support/requirement.ts'

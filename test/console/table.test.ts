@@ -1,7 +1,7 @@
 /** The ledger as a table for other programs (RFC 4180): contract, "Owner API" (`/owner/ledger`). */
 import { expect, it } from 'vitest'
 import { csvOf } from '../../src/console/ledger/csv.ts'
-import type { LedgerEntry } from '../../src/wire/owner-api.ts'
+import type { LedgerEntry } from '../../src/wire/owner/owner-api.ts'
 
 it('an entry is one row, what is in it stays in its cell, and no cell is a formula', () => {
   const entry = {

@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { analyse } from '../../src/console/writing.ts'
+import { analyse } from '../../src/console/parts/writing.ts'
 
 const textOf = (text: string, isName = false): string =>
   analyse(text, isName)

@@ -4,7 +4,7 @@
  * operators.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect } from 'vitest'
-import { signIntroduction } from '../../src/wire/introduction.ts'
+import { signIntroduction } from '../../src/wire/agents/introduction.ts'
 import type { OwnerCall, Reply } from '../support/authority.ts'
 import { row } from '../support/contract-row.ts'
 import { startContractStand, type ContractStand } from '../support/contract-stand.ts'

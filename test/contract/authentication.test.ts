@@ -4,8 +4,8 @@
  */
 import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect } from 'vitest'
-import { signRequest } from '../../src/wire/http-signature.ts'
-import type { PrivateKey } from '../../src/wire/keys.ts'
+import { signRequest } from '../../src/wire/signatures/http-signature.ts'
+import type { PrivateKey } from '../../src/wire/signatures/keys.ts'
 import { nowSeconds } from '../enforcement/calls.ts'
 import type { OwnerCall, Reply } from '../support/authority.ts'
 import { row } from '../support/contract-row.ts'

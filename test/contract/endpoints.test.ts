@@ -4,10 +4,15 @@
  */
 import { request } from 'undici'
 import { describe, expect } from 'vitest'
-import { signRequest } from '../../src/wire/http-signature.ts'
-import { importPrivateJwk, generatePrivateJwk, parseJwks, type PrivateKey } from '../../src/wire/keys.ts'
-import { verifyReceipt } from '../../src/wire/receipt.ts'
-import { verifyPat, verifyRpt } from '../../src/wire/tokens.ts'
+import { signRequest } from '../../src/wire/signatures/http-signature.ts'
+import {
+  importPrivateJwk,
+  generatePrivateJwk,
+  parseJwks,
+  type PrivateKey,
+} from '../../src/wire/signatures/keys.ts'
+import { verifyReceipt } from '../../src/wire/negotiation/receipt.ts'
+import { verifyPat, verifyRpt } from '../../src/wire/negotiation/tokens.ts'
 import type { OwnerCall, Reply } from '../support/authority.ts'
 import { row } from '../support/contract-row.ts'
 import { startContractStand, TOOLS_URL } from '../support/contract-stand.ts'

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect } from 'vitest'
 import { sql } from 'kysely'
 import { createAgent } from '../../src/agent/index.ts'
-import { parseChallengeData } from '../../src/wire/challenge.ts'
+import { parseChallengeData } from '../../src/wire/negotiation/challenge.ts'
 import { REFUSALS } from '../../src/wire/refusal.ts'
 import type { Reply } from '../support/authority.ts'
 import { row } from '../support/contract-row.ts'

@@ -7,13 +7,13 @@ import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { ENDPOINTS } from '../../src/authority/endpoints.ts'
-import type { Described } from '../../src/http/endpoint.ts'
+import type { Described } from '../../src/http/servers/endpoint.ts'
 import { ENDPOINTS as TALLY_ENDPOINTS } from '../../src/tally/endpoints.ts'
 import { s256 } from '../../src/wire/encoding.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
-import { signAccessesRequest } from '../../src/wire/joint-accesses.ts'
-import type { PrivateKey } from '../../src/wire/keys.ts'
-import { signOrganizationAdmin } from '../../src/wire/organization-admin.ts'
+import { signAccessesRequest } from '../../src/wire/joint/joint-accesses.ts'
+import type { PrivateKey } from '../../src/wire/signatures/keys.ts'
+import { signOrganizationAdmin } from '../../src/wire/organization/organization-admin.ts'
 import {
   attempts,
   bytesOf,

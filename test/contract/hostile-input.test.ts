@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, test } from 'vitest'
 import { ENDPOINTS, type Listener } from '../../src/authority/endpoints.ts'
 import { signedPost } from '../../src/enforcement/authorities/signed-post.ts'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { startContractStand, type ContractStand } from '../support/contract-stand.ts'
 import { hostileText } from '../support/hostile.ts'
 import {

@@ -6,7 +6,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { ENDPOINTS, type Listener } from '../../src/organization/endpoints.ts'
-import { publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { publicJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import { ORGANIZATION_PATH } from '../../src/wire/names.ts'
 import {
   accepting,

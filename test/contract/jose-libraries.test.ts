@@ -6,7 +6,7 @@
 import { createLocalJWKSet, jwtVerify, type JSONWebKeySet } from 'jose'
 import * as oauth from 'oauth4webapi'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { signJws } from '../../src/wire/jws.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
 import { WORLD, startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { python } from '../support/python.ts'
 import { startRegisteringServer, type RegisteringServer } from '../support/registering-server.ts'

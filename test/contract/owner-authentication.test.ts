@@ -3,7 +3,7 @@
  * provider.
  */
 import { afterAll, beforeAll, describe, expect } from 'vitest'
-import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import { row } from '../support/contract-row.ts'
 import { startRealmAuthority, type RealmAuthority } from '../support/realm-authority.ts'
 

@@ -1,7 +1,7 @@
 /** Contract, "Owner API": each row against the started authority. */
 import { describe, expect } from 'vitest'
 import { watchEvents } from '../../src/owner/index.ts'
-import { readRptClaims } from '../../src/wire/tokens.ts'
+import { readRptClaims } from '../../src/wire/negotiation/tokens.ts'
 import type { OwnerCall, Reply } from '../support/authority.ts'
 import { row } from '../support/contract-row.ts'
 import { startContractStand } from '../support/contract-stand.ts'

@@ -3,8 +3,8 @@
  * owner does about it: each row against the started authority and a started resource server.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect } from 'vitest'
-import { freePorts } from '../../src/dev/ports.ts'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { freePorts } from '../../src/dev/stack/ports.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import type { Reply } from '../support/authority.ts'
 import { row } from '../support/contract-row.ts'
 import { startContractStand, type ContractStand } from '../support/contract-stand.ts'

@@ -2,8 +2,8 @@
  * Contract, "Tally for a jointly held resource": what it serves to anybody, against a started one.
  */
 import { describe, expect, test } from 'vitest'
-import { mandateDigest, parseMandate } from '../../src/wire/mandate.ts'
-import { parseTallyMetadata } from '../../src/wire/authorization-server-metadata.ts'
+import { mandateDigest, parseMandate } from '../../src/wire/joint/mandate.ts'
+import { parseTallyMetadata } from '../../src/wire/resources/authorization-server-metadata.ts'
 import { row } from '../support/contract-row.ts'
 import { MANDATE_DOCUMENT, TALLY } from '../support/joint.ts'
 import { startedOnce } from '../support/started.ts'

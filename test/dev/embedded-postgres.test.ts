@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
-import { copyForAll, startEmbeddedPostgres } from '../../src/dev/embedded-postgres.ts'
+import { copyForAll, startEmbeddedPostgres } from '../../src/dev/stack/embedded-postgres.ts'
 
 test('a copy can be read and run by every account, also of what was installed for its owner alone', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'usher-copy-'))

@@ -5,7 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
-import { EnvoyAbsent, findEnvoy } from '../../src/dev/envoy-binary.ts'
+import { EnvoyAbsent, findEnvoy } from '../../src/dev/stack/envoy-binary.ts'
 
 let empty: string
 beforeAll(async () => {

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { createServer } from 'node:net'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
-import { freePorts } from '../../src/dev/ports.ts'
+import { freePorts } from '../../src/dev/stack/ports.ts'
 
 /** Where outgoing connections of this and most other systems begin to take theirs. */
 const OUTGOING = 32_768
@@ -27,7 +27,7 @@ describe('The ports of a local stack', () => {
   })
 
   it('are others in each process that chooses at the same time', async () => {
-    const program = `import { freePorts } from './src/dev/ports.ts'; console.log(JSON.stringify(await freePorts(30)))`
+    const program = `import { freePorts } from './src/dev/stack/ports.ts'; console.log(JSON.stringify(await freePorts(30)))`
     const chosen = await Promise.all(
       Array.from({ length: 4 }, async () => {
         const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program])

@@ -1,9 +1,9 @@
 /** contract, "What the service does": what the demo says before its story, and leaves for a person to try. */
 import { expect, test } from 'vitest'
-import { commandsOfSteps, legend } from '../../src/dev/legend.ts'
-import { AFTER_THE_STORY, tryByHand } from '../../src/dev/try-by-hand.ts'
-import type { Stack } from '../../src/dev/stack.ts'
-import { STORY } from '../../src/dev/story.ts'
+import { commandsOfSteps, legend } from '../../src/dev/story/legend.ts'
+import { AFTER_THE_STORY, tryByHand } from '../../src/dev/story/try-by-hand.ts'
+import type { Stack } from '../../src/dev/stack/stack.ts'
+import { STORY } from '../../src/dev/story/story.ts'
 
 const stack = {
   directory: 'demo-files',

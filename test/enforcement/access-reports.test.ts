@@ -13,8 +13,8 @@ import {
   type AuthorityClient,
 } from '../../src/enforcement/authorities/authority-client.ts'
 import type { AccessReport } from '../../src/enforcement/reports/outbox.ts'
-import { createJwksCache } from '../../src/http/jwks-cache.ts'
-import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
+import { createJwksCache } from '../../src/http/outbound/jwks-cache.ts'
+import { createOutbound, type Outbound } from '../../src/http/outbound/outbound.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
 import { reportsIn, sentTo, toldReports, type Sent } from '../support/told-reports.ts'
 import { until } from '../support/until.ts'

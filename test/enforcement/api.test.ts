@@ -11,7 +11,7 @@ import { readHeaderLines } from '../../src/enforcement/request/header-lines.ts'
 import { readMcp } from '../../src/enforcement/request/mcp.ts'
 import { splitTarget } from '../../src/enforcement/request/request-target.ts'
 import { s256, s256Json } from '../../src/wire/encoding.ts'
-import { encodeQuery, expandPath } from '../../src/wire/http-operation.ts'
+import { encodeQuery, expandPath } from '../../src/wire/resources/http-operation.ts'
 import { refusalOf } from '../support/refusals.ts'
 import { callOf, PUBLIC_URL } from './calls.ts'
 

@@ -6,8 +6,8 @@
  */
 import { describe, expect, test } from 'vitest'
 import { s256Json } from '../../src/wire/encoding.ts'
-import type { PrivateKey } from '../../src/wire/keys.ts'
-import { readRptClaims, signRpt, type RptClaims } from '../../src/wire/tokens.ts'
+import type { PrivateKey } from '../../src/wire/signatures/keys.ts'
+import { readRptClaims, signRpt, type RptClaims } from '../../src/wire/negotiation/tokens.ts'
 import { toldReports } from '../support/told-reports.ts'
 import { until } from '../support/until.ts'
 import { newKey, nowSeconds, verdict, type CallParts } from './calls.ts'

@@ -5,7 +5,7 @@
 import { afterEach, beforeEach } from 'vitest'
 import type { Outcome } from '../../src/enforcement/call.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
-import type { PrivateKey } from '../../src/wire/keys.ts'
+import type { PrivateKey } from '../../src/wire/signatures/keys.ts'
 import {
   startScriptedAuthority,
   type IssuedGrant,

@@ -9,8 +9,8 @@ import {
 } from '../../src/enforcement/authorities/authority-client.ts'
 import { createAuthorityOffers } from '../../src/enforcement/authorities/authority-offers.ts'
 import { deadlineAt, UnspentOutage, type Deadline } from '../../src/enforcement/deadline.ts'
-import { createJwksCache } from '../../src/http/jwks-cache.ts'
-import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
+import { createJwksCache } from '../../src/http/outbound/jwks-cache.ts'
+import { createOutbound, type Outbound } from '../../src/http/outbound/outbound.ts'
 import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
 import type { Refusal } from '../../src/wire/refusal.ts'
 import {

@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest'
 import { MANDATE_BYTES_MAX } from '../../src/wire/document-bounds.ts'
-import { publicJwk } from '../../src/wire/keys.ts'
+import { publicJwk } from '../../src/wire/signatures/keys.ts'
 import { ENFORCEMENT_ALIAS } from '../../src/wire/names.ts'
 import { row } from '../support/contract-row.ts'
 import type { Script } from '../support/scripted-authority.ts'

@@ -4,9 +4,9 @@
  */
 import { beforeEach } from 'vitest'
 import { s256Json } from '../../src/wire/encoding.ts'
-import { signJws } from '../../src/wire/jws.ts'
-import type { PrivateKey } from '../../src/wire/keys.ts'
-import { mandateDigest, parseMandate } from '../../src/wire/mandate.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
+import type { PrivateKey } from '../../src/wire/signatures/keys.ts'
+import { mandateDigest, parseMandate } from '../../src/wire/joint/mandate.ts'
 import { TYP } from '../../src/wire/names.ts'
 import {
   startScriptedAuthority,

@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'vitest'
 import type { Allowed, Denied } from '../../src/enforcement/call.ts'
-import { parseChallenge } from '../../src/wire/challenge.ts'
+import { parseChallenge } from '../../src/wire/negotiation/challenge.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
 import { toldReports } from '../support/told-reports.ts'
 import { until } from '../support/until.ts'

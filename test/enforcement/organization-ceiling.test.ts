@@ -3,7 +3,7 @@
  * "Errors".
  */
 import { beforeEach, describe, expect, it } from 'vitest'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { row } from '../support/contract-row.ts'
 import { startScriptedAuthority, type Script } from '../support/scripted-authority.ts'
 import { startedOnce } from '../support/started.ts'

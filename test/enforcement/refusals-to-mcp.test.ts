@@ -4,7 +4,7 @@
  * exactly to whom.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { challengeData, parseChallenge, parseChallengeData } from '../../src/wire/challenge.ts'
+import { challengeData, parseChallenge, parseChallengeData } from '../../src/wire/negotiation/challenge.ts'
 import { checkBytes } from '../support/check-client.ts'
 import { sendCall, serve, standEmbedded, type EmbeddedStand } from '../support/embedded.ts'
 import { startedOnce } from '../support/started.ts'

@@ -1,9 +1,9 @@
 /** The sidecar asks to be let in: contract, "Resource server establishment: POST `/rs/register`". */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { startRegistration, type Registration } from '../../src/enforcement/authorities/registration.ts'
-import { createLogger } from '../../src/http/log.ts'
-import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
-import { verifyRequest } from '../../src/wire/http-signature.ts'
+import { createLogger } from '../../src/http/telemetry/log.ts'
+import { createOutbound, type Outbound } from '../../src/http/outbound/outbound.ts'
+import { verifyRequest } from '../../src/wire/signatures/http-signature.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
 import { until } from '../support/until.ts'
 import { newKey, nowSeconds } from './calls.ts'

@@ -22,8 +22,8 @@ import {
   createAuthorityClient,
   type AuthorityClient,
 } from '../../src/enforcement/authorities/authority-client.ts'
-import { createJwksCache } from '../../src/http/jwks-cache.ts'
-import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
+import { createJwksCache } from '../../src/http/outbound/jwks-cache.ts'
+import { createOutbound, type Outbound } from '../../src/http/outbound/outbound.ts'
 import { asClientId, asFamily, asOwner } from '../../src/wire/identifiers.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
 import { sentTo, toldReports } from '../support/told-reports.ts'

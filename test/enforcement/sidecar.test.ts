@@ -7,17 +7,17 @@ import { request } from 'undici'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { readSidecarConfig } from '../../src/config.ts'
-import { freePorts } from '../../src/dev/ports.ts'
+import { freePorts } from '../../src/dev/stack/ports.ts'
 import { startSidecar, type Sidecar } from '../../src/enforcement/main.ts'
-import { createLogger } from '../../src/http/log.ts'
-import { signRequest } from '../../src/wire/http-signature.ts'
-import { generatePrivateJwk, parseJwks, type PrivateKey } from '../../src/wire/keys.ts'
+import { createLogger } from '../../src/http/telemetry/log.ts'
+import { signRequest } from '../../src/wire/signatures/http-signature.ts'
+import { generatePrivateJwk, parseJwks, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import {
   parseResourceMetadata,
   resourceMetadataUrl,
   verifySignedMetadata,
-} from '../../src/wire/resource-metadata.ts'
-import { readRptClaims } from '../../src/wire/tokens.ts'
+} from '../../src/wire/resources/resource-metadata.ts'
+import { readRptClaims } from '../../src/wire/negotiation/tokens.ts'
 import { checkBytes, connect, denialIn, type CheckClient } from '../support/check-client.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
 import { until } from '../support/until.ts'

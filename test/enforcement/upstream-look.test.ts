@@ -5,7 +5,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { lookAtUpstreams } from '../../src/enforcement/upstream-look.ts'
+import { lookAtUpstreams } from '../../src/enforcement/preflight/upstream-look.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 
 let server: Server

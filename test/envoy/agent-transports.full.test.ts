@@ -14,7 +14,7 @@ import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/s
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { createAgent, memoryStore, type Agent, type AgentEvent } from '../../src/agent/index.ts'
-import type { Stack } from '../../src/dev/stack.ts'
+import type { Stack } from '../../src/dev/stack/stack.ts'
 import { embed, type EnforcementPoint } from '../../src/enforcement/doors/embedded/index.ts'
 import { createOwnerClient, type OwnerClient } from '../../src/owner/index.ts'
 import { newKey } from '../enforcement/calls.ts'

@@ -4,9 +4,9 @@
  * was under way, which is told as an outage; none passes twice.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Credential } from '../../src/dev/raw-call.ts'
-import { openScene, type Scene } from '../../src/dev/scene.ts'
-import type { Stack } from '../../src/dev/stack.ts'
+import type { Credential } from '../../src/dev/story/raw-call.ts'
+import { openScene, type Scene } from '../../src/dev/story/scene.ts'
+import type { Stack } from '../../src/dev/stack/stack.ts'
 import { approvedGrant, outcomeOf, startLoad, type Load } from '../support/call-load.ts'
 import { envoy } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'

@@ -1,7 +1,7 @@
 /** The command behind `make demo`, with the other stories that it tells, and as it stays up. */
 import { expect, test } from 'vitest'
-import { JOINT_STORY } from '../../src/dev/joint-story.ts'
-import { ORGANIZATION_STORY } from '../../src/dev/organization-story.ts'
+import { JOINT_STORY } from '../../src/dev/story/joint-story.ts'
+import { ORGANIZATION_STORY } from '../../src/dev/story/organization-story.ts'
 import { installedBrowser } from '../support/browser.ts'
 import { DESK, pageStand } from '../support/console-stand.ts'
 import { dev, startDev } from '../support/dev-command.ts'

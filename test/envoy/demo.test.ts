@@ -1,6 +1,6 @@
 /** The command behind `make demo`: what it says, and how it ends. */
 import { expect, test } from 'vitest'
-import { STORY } from '../../src/dev/story.ts'
+import { STORY } from '../../src/dev/story/story.ts'
 import { dev } from '../support/dev-command.ts'
 import { envoy } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'

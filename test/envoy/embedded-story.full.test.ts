@@ -3,9 +3,9 @@
  * the service does".
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openScene, type Scene } from '../../src/dev/scene.ts'
-import type { Stack } from '../../src/dev/stack.ts'
-import { STORY } from '../../src/dev/story.ts'
+import { openScene, type Scene } from '../../src/dev/story/scene.ts'
+import type { Stack } from '../../src/dev/stack/stack.ts'
+import { STORY } from '../../src/dev/story/story.ts'
 import { startStack } from '../support/stack.ts'
 
 describe('the story, through an embedded MCP server', () => {

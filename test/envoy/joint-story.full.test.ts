@@ -3,11 +3,11 @@
  * contract, "Tally for a jointly held resource".
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openJointScene } from '../../src/dev/joint-scene.ts'
-import { JOINT_STORY } from '../../src/dev/joint-story.ts'
-import type { Scene } from '../../src/dev/scene.ts'
-import type { Stack } from '../../src/dev/stack.ts'
-import { startTurnedTally, type TurnedTally } from '../../src/dev/turned-tally.ts'
+import { openJointScene } from '../../src/dev/story/joint-scene.ts'
+import { JOINT_STORY } from '../../src/dev/story/joint-story.ts'
+import type { Scene } from '../../src/dev/story/scene.ts'
+import type { Stack } from '../../src/dev/stack/stack.ts'
+import { startTurnedTally, type TurnedTally } from '../../src/dev/stack/turned-tally.ts'
 import { envoy } from '../support/envoy.ts'
 import { emptyDatabase } from '../support/postgres.ts'
 import { describeWith } from '../support/requirement.ts'

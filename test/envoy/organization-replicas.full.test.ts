@@ -5,9 +5,9 @@
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Grant } from '../../src/agent/index.ts'
-import { startIdentityProvider, type IdentityProvider } from '../../src/dev/identity-provider.ts'
-import { CLIENT_ID, OWNER } from '../../src/dev/household.ts'
-import { callWith, grantFor } from '../../src/dev/held-grants.ts'
+import { startIdentityProvider, type IdentityProvider } from '../../src/dev/stack/identity-provider.ts'
+import { CLIENT_ID, OWNER } from '../../src/dev/stack/household.ts'
+import { callWith, grantFor } from '../../src/dev/story/held-grants.ts'
 import {
   adminOf,
   agreeTo,
@@ -17,14 +17,14 @@ import {
   MEMBERSHIP,
   openOrganizationScene,
   previewOf,
-} from '../../src/dev/organization-scene.ts'
-import type { RawAnswer } from '../../src/dev/raw-call.ts'
-import { SUBJECT } from '../../src/dev/organization-place.ts'
-import { openAgent, told, type ActingAgent, type Scene } from '../../src/dev/scene.ts'
-import { executions } from '../../src/dev/story.ts'
-import type { Stack } from '../../src/dev/stack.ts'
+} from '../../src/dev/story/organization-scene.ts'
+import type { RawAnswer } from '../../src/dev/story/raw-call.ts'
+import { SUBJECT } from '../../src/dev/stack/organization-place.ts'
+import { openAgent, told, type ActingAgent, type Scene } from '../../src/dev/story/scene.ts'
+import { executions } from '../../src/dev/story/story.ts'
+import type { Stack } from '../../src/dev/stack/stack.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { doorOf, startAlternatingDoor, type AlternatingDoor } from '../support/alternating-door.ts'
 import { envoy } from '../support/envoy.ts'
 import { emptyDatabase } from '../support/postgres.ts'

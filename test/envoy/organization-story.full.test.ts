@@ -3,11 +3,11 @@
  * "Organization membership, on the member's authorization server", "The organization's authority".
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startIdentityProvider, type IdentityProvider } from '../../src/dev/identity-provider.ts'
-import { openOrganizationScene } from '../../src/dev/organization-scene.ts'
-import { ORGANIZATION_STORY } from '../../src/dev/organization-story.ts'
-import type { Scene } from '../../src/dev/scene.ts'
-import type { Stack } from '../../src/dev/stack.ts'
+import { startIdentityProvider, type IdentityProvider } from '../../src/dev/stack/identity-provider.ts'
+import { openOrganizationScene } from '../../src/dev/story/organization-scene.ts'
+import { ORGANIZATION_STORY } from '../../src/dev/story/organization-story.ts'
+import type { Scene } from '../../src/dev/story/scene.ts'
+import type { Stack } from '../../src/dev/stack/stack.ts'
 import { envoy } from '../support/envoy.ts'
 import { emptyDatabase } from '../support/postgres.ts'
 import { describeWith } from '../support/requirement.ts'

@@ -5,9 +5,9 @@
  */
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openScene, told, type Scene } from '../../src/dev/scene.ts'
-import type { Stack } from '../../src/dev/stack.ts'
-import { STORY } from '../../src/dev/story.ts'
+import { openScene, told, type Scene } from '../../src/dev/story/scene.ts'
+import type { Stack } from '../../src/dev/stack/stack.ts'
+import { STORY } from '../../src/dev/story/story.ts'
 import { readAll } from '../../src/owner/index.ts'
 import { doorOf, startAlternatingDoor, type AuthorityDoors } from '../support/alternating-door.ts'
 import { envoy } from '../support/envoy.ts'

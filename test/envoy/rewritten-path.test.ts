@@ -4,13 +4,13 @@
  */
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { openScene, type Scene } from '../../src/dev/scene.ts'
-import type { Stack } from '../../src/dev/stack.ts'
+import { openScene, type Scene } from '../../src/dev/story/scene.ts'
+import type { Stack } from '../../src/dev/stack/stack.ts'
 import { readAll } from '../../src/owner/index.ts'
 import { envoy } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'
 import { startStack } from '../support/stack.ts'
-import { until } from '../../src/dev/child-process.ts'
+import { until } from '../../src/dev/stack/child-process.ts'
 
 /** As the comment in the file has it. */
 const [, REWRITE] = /# +(regex_rewrite: .*)$/m.exec(readFileSync('envoy/envoy.yaml', 'utf8'))!

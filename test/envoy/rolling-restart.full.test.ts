@@ -4,10 +4,10 @@
  * none passes that should fail.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Credential } from '../../src/dev/raw-call.ts'
-import { openScene, type Scene } from '../../src/dev/scene.ts'
-import type { Stack } from '../../src/dev/stack.ts'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import type { Credential } from '../../src/dev/story/raw-call.ts'
+import { openScene, type Scene } from '../../src/dev/story/scene.ts'
+import type { Stack } from '../../src/dev/stack/stack.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { approvedGrant, decided, startLoad, type Load } from '../support/call-load.ts'
 import { envoy } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'

@@ -3,9 +3,9 @@
  * "Behaviour that must hold".
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openScene, type Scene } from '../../src/dev/scene.ts'
-import type { Stack } from '../../src/dev/stack.ts'
-import { STORY } from '../../src/dev/story.ts'
+import { openScene, type Scene } from '../../src/dev/story/scene.ts'
+import type { Stack } from '../../src/dev/stack/stack.ts'
+import { STORY } from '../../src/dev/story/story.ts'
 import { envoys } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'
 import { startStack } from '../support/stack.ts'

@@ -5,7 +5,7 @@
  */
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
-import { startEmbeddedPostgres } from '../../src/dev/embedded-postgres.ts'
+import { startEmbeddedPostgres } from '../../src/dev/stack/embedded-postgres.ts'
 import { readFaults, type Fault } from './faults.ts'
 import { runTests } from './one-test.ts'
 import { copyTree, type Tree } from './tree.ts'

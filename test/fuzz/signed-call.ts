@@ -3,7 +3,7 @@
  * built. What is signed and what is sent can differ, and the tests find out what happens then.
  */
 import { contentDigest } from '../../src/wire/encoding.ts'
-import { signRequest } from '../../src/wire/http-signature.ts'
+import { signRequest } from '../../src/wire/signatures/http-signature.ts'
 import { Refusal } from '../../src/wire/refusal.ts'
 import { nowSeconds } from '../enforcement/calls.ts'
 import { checkBytes, type HttpFacts } from '../support/check-client.ts'

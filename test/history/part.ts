@@ -3,7 +3,7 @@
  * Then nothing is disturbed any more, everything is asked once more, and the whole part is judged.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { freePorts } from '../../src/dev/ports.ts'
+import { freePorts } from '../../src/dev/stack/ports.ts'
 import { createAgents, type Setting } from './agents.ts'
 import type { Chance } from './chance.ts'
 import { violationsOf } from './check.ts'

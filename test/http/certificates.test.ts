@@ -15,11 +15,11 @@ import {
   watchCertificates,
   type Certificates,
   type TlsMaterial,
-} from '../../src/http/certificates.ts'
-import { createLogger } from '../../src/http/log.ts'
-import { createMetricsRegistry, type MetricsRegistry } from '../../src/http/metrics.ts'
-import { createOutbound } from '../../src/http/outbound.ts'
-import { createHttpServer, listen, type HttpServer } from '../../src/http/server.ts'
+} from '../../src/http/servers/certificates.ts'
+import { createLogger } from '../../src/http/telemetry/log.ts'
+import { createMetricsRegistry, type MetricsRegistry } from '../../src/http/telemetry/metrics.ts'
+import { createOutbound } from '../../src/http/outbound/outbound.ts'
+import { createHttpServer, listen, type HttpServer } from '../../src/http/servers/server.ts'
 import { checkBytes, connect as connectCheck } from '../support/check-client.ts'
 import { issueCertificate, makeCa, type Pair } from '../support/local-ca.ts'
 import { mountSecret, type MountedSecret } from '../support/mounted-secret.ts'

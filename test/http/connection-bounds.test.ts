@@ -1,11 +1,11 @@
 /** contract, "Limits": what a stranger holds open ends when it is said to, at every HTTP listener. */
 import { connect, type Socket } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
-import type { ConnectionBounds } from '../../src/http/connection-bounds.ts'
-import { openEventStream } from '../../src/http/event-stream.ts'
-import { createLogger } from '../../src/http/log.ts'
-import { startRawServer } from '../../src/http/raw-server.ts'
-import { createHttpServer, listen } from '../../src/http/server.ts'
+import type { ConnectionBounds } from '../../src/http/servers/connection-bounds.ts'
+import { openEventStream } from '../../src/http/servers/event-stream.ts'
+import { createLogger } from '../../src/http/telemetry/log.ts'
+import { startRawServer } from '../../src/http/servers/raw-server.ts'
+import { createHttpServer, listen } from '../../src/http/servers/server.ts'
 import { until } from '../support/until.ts'
 
 /** Bounds far enough from each other, and from Node's own, to tell which one was kept. */

@@ -5,10 +5,10 @@
 import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { endpoint, serveEndpoints, type Credential } from '../../src/http/endpoint.ts'
-import { createLogger } from '../../src/http/log.ts'
-import { openApiDocument } from '../../src/http/openapi.ts'
-import { createHttpServer, listen, type HttpServer } from '../../src/http/server.ts'
+import { endpoint, serveEndpoints, type Credential } from '../../src/http/servers/endpoint.ts'
+import { createLogger } from '../../src/http/telemetry/log.ts'
+import { openApiDocument } from '../../src/http/openapi/openapi.ts'
+import { createHttpServer, listen, type HttpServer } from '../../src/http/servers/server.ts'
 import { refuse } from '../../src/wire/refusal.ts'
 
 interface Shelf {

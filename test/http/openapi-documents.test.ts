@@ -61,7 +61,7 @@ describe.each(Object.entries(documents()))('the document of %s', (_name, made) =
         .map(() => operationId),
     )
     expect(nameless).toEqual([])
-    // A member that no example is known of: name it in src/http/openapi-examples.ts.
+    // A member that no example is known of: name it in src/http/openapi/openapi-examples.ts.
     expect(JSON.stringify(document)).not.toContain('"…"')
   })
 

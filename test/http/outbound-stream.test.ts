@@ -1,13 +1,13 @@
 /** Contract, "Events": streams that our servers read go to whom other requests may go, and end when told. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { OutboundFault } from '../../src/http/outbound.ts'
+import { OutboundFault } from '../../src/http/outbound/outbound.ts'
 import {
   createOutboundStreams,
   type OutboundStreams,
   type StreamRequest,
-} from '../../src/http/outbound-stream.ts'
-import { createOutbound } from '../../src/http/outbound.ts'
-import { streamsWithReplicas, trackReplicas } from '../../src/http/replicas.ts'
+} from '../../src/http/outbound/outbound-stream.ts'
+import { createOutbound } from '../../src/http/outbound/outbound.ts'
+import { streamsWithReplicas, trackReplicas } from '../../src/http/outbound/replicas.ts'
 import { startScriptedServer, type ScriptedServer } from '../support/scripted-http.ts'
 import { severableLink } from '../support/severable-link.ts'
 import { until } from '../support/until.ts'

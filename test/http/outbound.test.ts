@@ -3,10 +3,10 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from 'node:net'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { createJwksCache } from '../../src/http/jwks-cache.ts'
-import { createOutbound, OutboundFault, type Outbound } from '../../src/http/outbound.ts'
-import { isPublicAddress } from '../../src/http/public-address.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
+import { createJwksCache } from '../../src/http/outbound/jwks-cache.ts'
+import { createOutbound, OutboundFault, type Outbound } from '../../src/http/outbound/outbound.ts'
+import { isPublicAddress } from '../../src/http/outbound/public-address.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import { until } from '../support/until.ts'
 
 let server: Server

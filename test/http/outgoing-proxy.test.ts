@@ -10,10 +10,10 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { neverLeft } from '../../src/agent/transport.ts'
+import { neverLeft } from '../../src/agent/transports/transport.ts'
 import { proxyVariables } from '../../src/config/outgoing-proxy.ts'
-import { useProxy } from '../../src/http/outgoing-proxy.ts'
-import { generatePrivateJwk } from '../../src/wire/keys.ts'
+import { useProxy } from '../../src/http/outbound/outgoing-proxy.ts'
+import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
 const CLI = usherProgram()

@@ -1,8 +1,8 @@
 /** Contract, "Health": a party with a database starts completely or not at all, and ends in order. */
 import { expect, onTestFinished, test } from 'vitest'
-import { createLogger } from '../../src/http/log.ts'
+import { createLogger } from '../../src/http/telemetry/log.ts'
 import { startParty, type Opening, type PartyListener } from '../../src/http/party.ts'
-import { createServerMetrics } from '../../src/http/server-metrics.ts'
+import { createServerMetrics } from '../../src/http/telemetry/server-metrics.ts'
 
 const FREE = { host: '127.0.0.1', port: 0 }
 const CONFIG = {

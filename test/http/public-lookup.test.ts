@@ -1,8 +1,8 @@
 /** Contract, "Operator documents": names that strangers give, asked of a name server that a test scripts. */
 import { lookup as systemLookup } from 'node:dns/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { createOutbound, OutboundFault, type Outbound } from '../../src/http/outbound.ts'
-import { publicLookup } from '../../src/http/public-lookup.ts'
+import { createOutbound, OutboundFault, type Outbound } from '../../src/http/outbound/outbound.ts'
+import { publicLookup } from '../../src/http/outbound/public-lookup.ts'
 import { A, AAAA, startNameServer, type Named, type NameServer } from '../support/name-server.ts'
 
 const ZONE: Record<string, Named> = {

@@ -3,10 +3,14 @@
  * fetching.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { createFetchGate } from '../../src/http/fetch-gate.ts'
-import { createOriginBudget } from '../../src/http/origin-budget.ts'
-import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
-import { createRemoteDocuments, type Looking, type RemoteDocuments } from '../../src/http/remote-documents.ts'
+import { createFetchGate } from '../../src/http/outbound/fetch-gate.ts'
+import { createOriginBudget } from '../../src/http/outbound/origin-budget.ts'
+import { createOutbound, type Outbound } from '../../src/http/outbound/outbound.ts'
+import {
+  createRemoteDocuments,
+  type Looking,
+  type RemoteDocuments,
+} from '../../src/http/outbound/remote-documents.ts'
 import { startScriptedServer, type ScriptedServer } from '../support/scripted-http.ts'
 import { until } from '../support/until.ts'
 

@@ -9,8 +9,8 @@ import {
   OutboundFault,
   type Outbound,
   type OutboundRequest,
-} from '../../src/http/outbound.ts'
-import { trackReplicas, withReplicas, type Replicas } from '../../src/http/replicas.ts'
+} from '../../src/http/outbound/outbound.ts'
+import { trackReplicas, withReplicas, type Replicas } from '../../src/http/outbound/replicas.ts'
 import { makeLocalCa } from '../support/local-ca.ts'
 import { startScriptedServer, type ScriptedServer } from '../support/scripted-http.ts'
 import { until } from '../support/until.ts'

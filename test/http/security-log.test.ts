@@ -1,7 +1,7 @@
 /** Contract, "Events" and "Health": a security event is one line and one more of a counter. */
 import { describe, expect, it } from 'vitest'
-import { createLogger } from '../../src/http/log.ts'
-import { createSecurityLog } from '../../src/http/security-log.ts'
+import { createLogger } from '../../src/http/telemetry/log.ts'
+import { createSecurityLog } from '../../src/http/telemetry/security-log.ts'
 
 interface Line {
   event: string

@@ -2,8 +2,8 @@
 import { createServer, type Server } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { createOutbound, OutboundFault } from '../../src/http/outbound.ts'
-import { createAddressTrust, isTrustedHost, networkFault } from '../../src/http/trusted-networks.ts'
+import { createOutbound, OutboundFault } from '../../src/http/outbound/outbound.ts'
+import { createAddressTrust, isTrustedHost, networkFault } from '../../src/http/outbound/trusted-networks.ts'
 import { A, AAAA, startNameServer, type NameServer } from '../support/name-server.ts'
 
 const DEPLOYED = { devLoopback: false }

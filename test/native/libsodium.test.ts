@@ -17,7 +17,7 @@ import {
   verifyEd25519Apart,
   verifyEd25519By,
   type PublicKey,
-} from '../../src/wire/keys.ts'
+} from '../../src/wire/signatures/keys.ts'
 import { ROOT } from '../support/repository.ts'
 import { describeWith } from '../support/requirement.ts'
 import { vectors } from '../support/vectors.ts'
@@ -175,7 +175,7 @@ it('if there is no binary, node:crypto verifies, and it is said why', () => {
   const program = `
     Object.defineProperty(process, 'arch', { value: 'abacus' })
     const { useLibsodium } = await import(${JSON.stringify(join(ROOT, 'src/native/libsodium.ts'))})
-    const { generatePrivateJwk, importPrivateJwk, signEd25519, verifyEd25519 } = await import(${JSON.stringify(join(ROOT, 'src/wire/keys.ts'))})
+    const { generatePrivateJwk, importPrivateJwk, signEd25519, verifyEd25519 } = await import(${JSON.stringify(join(ROOT, 'src/wire/signatures/keys.ts'))})
     const said = useLibsodium()
     const key = importPrivateJwk(generatePrivateJwk())
     const bytes = Buffer.from('bytes')

@@ -3,7 +3,7 @@
  * "Authentication", "Versioning".
  */
 import { describe, expect, it } from 'vitest'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { row } from '../support/contract-row.ts'
 import { charterOf, MEMBER_AS, startTestOrganization } from '../support/organization.ts'
 import { AUDIENCE, startRealm } from '../support/realm.ts'

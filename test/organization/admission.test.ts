@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { createLogger } from '../../src/http/log.ts'
+import { createLogger } from '../../src/http/telemetry/log.ts'
 import { startMemberStand } from '../support/organization-members.ts'
 import { ORG_ISSUER, startTestOrganization, type TestOrganization } from '../support/organization.ts'
 import { startRealm, type TestRealm } from '../support/realm.ts'

@@ -4,8 +4,8 @@
  */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { parseJws, signJws } from '../../src/wire/jws.ts'
-import { importPrivateJwk, type PrivateJwk } from '../../src/wire/keys.ts'
+import { parseJws, signJws } from '../../src/wire/signatures/jws.ts'
+import { importPrivateJwk, type PrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { ORGANIZATION_ALIAS, TYP } from '../../src/wire/names.ts'
 import { startMemberStand, type MemberStand } from '../support/organization-members.ts'
 import { startedOnce } from '../support/started.ts'

@@ -4,7 +4,7 @@
  * answer.
  */
 import { describe, expect, it } from 'vitest'
-import { parseJws } from '../../src/wire/jws.ts'
+import { parseJws } from '../../src/wire/signatures/jws.ts'
 import { until } from '../support/until.ts'
 import { kinds, redeem, stand, startEmergencies, voucher } from './emergencies.ts'
 

@@ -4,9 +4,9 @@
  */
 import { randomBytes } from 'node:crypto'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { verifyClearance } from '../../src/wire/clearance.ts'
+import { verifyClearance } from '../../src/wire/organization/clearance.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
-import { parseJwks } from '../../src/wire/keys.ts'
+import { parseJwks } from '../../src/wire/signatures/keys.ts'
 import { row } from '../support/contract-row.ts'
 import { startMemberStand } from '../support/organization-members.ts'
 import { ORG_ISSUER } from '../support/organization.ts'

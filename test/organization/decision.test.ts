@@ -1,9 +1,9 @@
 /** What an organization answers for one request: contract, "The organization's authority" (`/decision`). */
 import { randomBytes } from 'node:crypto'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { verifyClearance } from '../../src/wire/clearance.ts'
+import { verifyClearance } from '../../src/wire/organization/clearance.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
-import { parseJwks } from '../../src/wire/keys.ts'
+import { parseJwks } from '../../src/wire/signatures/keys.ts'
 import { row } from '../support/contract-row.ts'
 import { startMemberStand, type MemberAuthority } from '../support/organization-members.ts'
 import { ORG_ISSUER } from '../support/organization.ts'

@@ -5,14 +5,19 @@
 import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
-import type { Logger } from '../../src/http/log.ts'
+import type { Logger } from '../../src/http/telemetry/log.ts'
 import { ORGANIZATION_DATABASE, type Db } from '../../src/storage/organization/database.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
-import { parseJws, signJws } from '../../src/wire/jws.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { parseJws, signJws } from '../../src/wire/signatures/jws.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  publicJwk,
+  type PrivateKey,
+} from '../../src/wire/signatures/keys.ts'
 import { TYP } from '../../src/wire/names.ts'
-import type { BreakGlassGrant } from '../../src/wire/notice.ts'
+import type { BreakGlassGrant } from '../../src/wire/organization/notice.ts'
 import { exchange, prepare, type OwnerCall, type PreparedCall } from '../support/authority.ts'
 import { charterOf, ORG_ISSUER } from '../support/organization.ts'
 import { startMemberStand, type MemberAuthority, type MemberStand } from '../support/organization-members.ts'

@@ -6,7 +6,12 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  publicJwk,
+  type PrivateKey,
+} from '../../src/wire/signatures/keys.ts'
 import { exchange, prepare, type OwnerCall } from '../support/authority.ts'
 import { row } from '../support/contract-row.ts'
 import { charterOf, ORG_ISSUER } from '../support/organization.ts'

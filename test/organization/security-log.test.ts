@@ -3,7 +3,7 @@
  * line and one count. The line names people and things by their ids, and contains no secret.
  */
 import { describe, expect, it } from 'vitest'
-import { createLogger } from '../../src/http/log.ts'
+import { createLogger } from '../../src/http/telemetry/log.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import {
   appendActivity,
@@ -12,7 +12,7 @@ import {
   type NewActivity,
 } from '../../src/storage/organization/activity.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
-import { parseJws } from '../../src/wire/jws.ts'
+import { parseJws } from '../../src/wire/signatures/jws.ts'
 import { until } from '../support/until.ts'
 import {
   agent,

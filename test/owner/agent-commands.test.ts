@@ -2,9 +2,9 @@
 import { describe, expect, it } from 'vitest'
 import { localTime } from '../../src/terminal/printable.ts'
 import { ownerCommand } from '../support/owner-command.ts'
-import { signAgreement, verifyAgreement } from '../../src/wire/agreement.ts'
-import { thumbprintHandle } from '../../src/wire/handles.ts'
-import { signReceipt } from '../../src/wire/receipt.ts'
+import { signAgreement, verifyAgreement } from '../../src/wire/negotiation/agreement.ts'
+import { thumbprintHandle } from '../../src/wire/agents/handles.ts'
+import { signReceipt } from '../../src/wire/negotiation/receipt.ts'
 import { agreementContent, newKey, receiptClaims } from '../support/wire-samples.ts'
 
 const { answers, api, owner, ownerAt } = ownerCommand()

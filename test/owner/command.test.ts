@@ -2,8 +2,8 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
-import { importPublicJwk } from '../../src/wire/keys.ts'
-import { parsePinnedKeys } from '../../src/wire/pinned-keys.ts'
+import { importPublicJwk } from '../../src/wire/signatures/keys.ts'
+import { parsePinnedKeys } from '../../src/wire/signatures/pinned-keys.ts'
 import { ownerCommand, OWNER_ISSUER } from '../support/owner-command.ts'
 import type { Reply } from '../support/scripted-http.ts'
 

@@ -9,7 +9,12 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createOwnerClient } from '../../src/owner/index.ts'
 import { runOwner } from '../../src/owner/main.ts'
 import { readKeyFile, writeNewKey } from '../../src/terminal/key-file.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  publicJwk,
+  type PrivateKey,
+} from '../../src/wire/signatures/keys.ts'
 import { capturedTerminal } from '../support/captured-terminal.ts'
 import {
   startScriptedServer,

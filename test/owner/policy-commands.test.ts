@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Command } from 'commander'
 import { afterAll, describe, expect, it } from 'vitest'
-import { addPolicyCommands } from '../../src/owner/policy-commands.ts'
+import { addPolicyCommands } from '../../src/owner/commands/policy-commands.ts'
 import type { ApiRequest } from '../../src/client/signed-fetch.ts'
 import type { OwnerClient } from '../../src/owner/client.ts'
 import type { Session } from '../../src/owner/session.ts'
 import { runCommand } from '../../src/terminal/command.ts'
 import type { Json } from '../../src/wire/json.ts'
-import type { Operator, Tier } from '../../src/wire/owner-api.ts'
+import type { Operator, Tier } from '../../src/wire/owner/owner-api.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'usher-tier-'))
 afterAll(() => rmSync(directory, { recursive: true }))

@@ -3,8 +3,8 @@
  * with the published keys can verify it.
  */
 import { beforeEach, describe, expect, it } from 'vitest'
-import { signAgreement, signReceipt, verifyAgreement } from '../../src/wire/agreement.ts'
-import { publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { signAgreement, signReceipt, verifyAgreement } from '../../src/wire/negotiation/agreement.ts'
+import { publicJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import { ownerCommand } from '../support/owner-command.ts'
 import { agreementContent, newKey, receiptClaims } from '../support/wire-samples.ts'
 

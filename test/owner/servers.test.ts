@@ -3,7 +3,7 @@
  * contract, "Owner API" (`/owner/resource-servers`).
  */
 import { describe, expect, it } from 'vitest'
-import { eventLine, shortNames } from '../../src/owner/show.ts'
+import { eventLine, shortNames } from '../../src/owner/display/show.ts'
 import { ownerCommand } from '../support/owner-command.ts'
 
 const { answers, api, owner } = ownerCommand()

@@ -3,10 +3,10 @@
  * item), "Agreement (claim_token, beat 3)" (the agent's own words are its claim, and only what it signed).
  */
 import { beforeEach, describe, expect, it } from 'vitest'
-import { openClaimToken, signAgreement } from '../../src/wire/agreement.ts'
-import { itemDigest, type DecisionItem } from '../../src/wire/decision-item.ts'
+import { openClaimToken, signAgreement } from '../../src/wire/negotiation/agreement.ts'
+import { itemDigest, type DecisionItem } from '../../src/wire/owner/decision-item.ts'
 import { s256 } from '../../src/wire/encoding.ts'
-import { thumbprintHandle } from '../../src/wire/handles.ts'
+import { thumbprintHandle } from '../../src/wire/agents/handles.ts'
 import { ITEM } from '../support/decision-samples.ts'
 import { ownerCommand } from '../support/owner-command.ts'
 import { localTime } from '../../src/terminal/printable.ts'

@@ -4,10 +4,10 @@
  */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { agreedCharter, type Bound } from '../../src/rules/agreed-charter.ts'
-import { patternMatches } from '../../src/rules/charter-patterns.ts'
-import type { MemberView } from '../../src/rules/member-view.ts'
-import { reachOf } from '../../src/rules/membership.ts'
+import { agreedCharter, type Bound } from '../../src/rules/organization/agreed-charter.ts'
+import { patternMatches } from '../../src/rules/organization/charter-patterns.ts'
+import type { MemberView } from '../../src/rules/organization/member-view.ts'
+import { reachOf } from '../../src/rules/organization/membership.ts'
 
 const segment = fc.stringMatching(/^[ab*]{1,3}$/)
 const pattern = fc.tuple(fc.constantFrom('amy', 'ben'), segment).map(parts => parts.join('/'))

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { OPTIONAL_ECHOES } from '../../src/wire/terms.ts'
+import { OPTIONAL_ECHOES } from '../../src/wire/negotiation/terms.ts'
 import {
   absencesOf,
   absentEchoes,

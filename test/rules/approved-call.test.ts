@@ -4,8 +4,8 @@
  */
 import { describe, expect, it } from 'vitest'
 import { approvalFault, type ApprovalFault, type CallToApprove } from '../../src/rules/approved-call.ts'
-import { withoutParameters, type DecisionItem } from '../../src/wire/decision-item.ts'
-import { verifyStatement, type StatementClaims } from '../../src/wire/decision-statement.ts'
+import { withoutParameters, type DecisionItem } from '../../src/wire/owner/decision-item.ts'
+import { verifyStatement, type StatementClaims } from '../../src/wire/owner/decision-statement.ts'
 import { s256, s256Json } from '../../src/wire/encoding.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
 import { approvalOf, ITEM, PARAMS } from '../support/decision-samples.ts'

@@ -4,8 +4,8 @@
  */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { breakGlassCeilingFault, ceilingFault, type HeldGrant } from '../../src/rules/ceiling.ts'
-import { DELEGATIONS } from '../../src/wire/charter.ts'
+import { breakGlassCeilingFault, ceilingFault, type HeldGrant } from '../../src/rules/organization/ceiling.ts'
+import { DELEGATIONS } from '../../src/wire/organization/charter.ts'
 import type { EnforcedMembership } from '../../src/wire/documents/enforced-membership.ts'
 
 type Member = Extract<EnforcedMembership, { member: true }>

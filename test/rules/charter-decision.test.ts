@@ -4,8 +4,12 @@
  */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { decideUnderCharter, type DecisionFacts, type Governing } from '../../src/rules/charter-decision.ts'
-import type { Charter } from '../../src/wire/charter.ts'
+import {
+  decideUnderCharter,
+  type DecisionFacts,
+  type Governing,
+} from '../../src/rules/organization/charter-decision.ts'
+import type { Charter } from '../../src/wire/organization/charter.ts'
 import { CHARTER, charterWith } from './charters.ts'
 
 const FACTS: DecisionFacts = {

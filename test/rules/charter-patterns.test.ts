@@ -7,7 +7,7 @@ import {
   namedBy,
   patternFault,
   patternMatches,
-} from '../../src/rules/charter-patterns.ts'
+} from '../../src/rules/organization/charter-patterns.ts'
 
 describe('a pattern names a resource id', () => {
   it.each([

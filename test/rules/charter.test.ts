@@ -1,7 +1,7 @@
 /** contract, "The organization's authority": what a charter may say when it is saved. */
 import { describe, expect, it } from 'vitest'
-import { charterFault, roleFault } from '../../src/rules/charter.ts'
-import { charterDigest, parseCharter } from '../../src/wire/charter.ts'
+import { charterFault, roleFault } from '../../src/rules/organization/charter.ts'
+import { charterDigest, parseCharter } from '../../src/wire/organization/charter.ts'
 import { Refusal } from '../../src/wire/refusal.ts'
 import { CHARTER, charterWith } from './charters.ts'
 

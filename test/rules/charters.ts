@@ -1,5 +1,5 @@
 /** Owns charters for tests of rules. */
-import { parseCharter, type Charter } from '../../src/wire/charter.ts'
+import { parseCharter, type Charter } from '../../src/wire/organization/charter.ts'
 
 /** One that says something everywhere. */
 export const CHARTER: Charter = parseCharter({

@@ -10,7 +10,7 @@ import {
   nextStep,
   questionAt,
   type HolderAnswer,
-} from '../../src/rules/collection.ts'
+} from '../../src/rules/joint/collection.ts'
 import '../support/property-seed.ts'
 
 const NOW = 1_000

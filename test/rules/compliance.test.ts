@@ -3,10 +3,10 @@
  */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { complianceReport } from '../../src/rules/compliance.ts'
-import type { Clampable } from '../../src/rules/envelope.ts'
-import { memberView } from '../../src/rules/member-view.ts'
-import { parseCharter } from '../../src/wire/charter.ts'
+import { complianceReport } from '../../src/rules/organization/compliance.ts'
+import type { Clampable } from '../../src/rules/organization/envelope.ts'
+import { memberView } from '../../src/rules/organization/member-view.ts'
+import { parseCharter } from '../../src/wire/organization/charter.ts'
 import { CLAIMING } from '../support/membership.ts'
 import { charterOf } from '../support/organization.ts'
 

@@ -4,10 +4,14 @@
  */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { patternMatches } from '../../src/rules/charter-patterns.ts'
-import { emergencyFault, type AskedEmergency, type EmergencyRecord } from '../../src/rules/emergency.ts'
-import { memberView, type MemberView } from '../../src/rules/member-view.ts'
-import type { CharterBreakGlass } from '../../src/wire/charter.ts'
+import { patternMatches } from '../../src/rules/organization/charter-patterns.ts'
+import {
+  emergencyFault,
+  type AskedEmergency,
+  type EmergencyRecord,
+} from '../../src/rules/organization/emergency.ts'
+import { memberView, type MemberView } from '../../src/rules/organization/member-view.ts'
+import type { CharterBreakGlass } from '../../src/wire/organization/charter.ts'
 import { CHARTER } from './charters.ts'
 
 const NOW = 1_800_000_000

@@ -10,7 +10,7 @@ import {
   intersectClearances,
   type Ceiling,
   type Clampable,
-} from '../../src/rules/envelope.ts'
+} from '../../src/rules/organization/envelope.ts'
 
 const RESOURCES = ['acme/mail', 'acme/trades', 'bea/diary']
 const governed = (id: string): boolean => id.startsWith('acme/')

@@ -1,7 +1,7 @@
 /** Folded terms: contract, "Terms document" (the intersection of all holders' terms). */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { foldTerms, type FoldedTerms } from '../../src/rules/fold.ts'
+import { foldTerms, type FoldedTerms } from '../../src/rules/joint/fold.ts'
 
 const BEA: FoldedTerms = {
   expires_in: 600,

@@ -1,6 +1,6 @@
 /** What an edit of a joint tier leaves of what she allowed: contract, "Tally for a jointly held resource". */
 import { describe, expect, it } from 'vitest'
-import { stillAllows, type Allowing } from '../../src/rules/joint.ts'
+import { stillAllows, type Allowing } from '../../src/rules/joint/joint.ts'
 
 const tier = {
   resources: ['family-1/savings'],

@@ -1,7 +1,7 @@
 /** What of a ledger entry its leaf covers: docs/choices.md, "The tree of the ledger". */
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { deletedLeaf, ledgerLeaf, type LedgerRow } from '../../src/rules/ledger-leaf.ts'
+import { deletedLeaf, ledgerLeaf, type LedgerRow } from '../../src/rules/ledger/ledger-leaf.ts'
 
 const ROW: LedgerRow = {
   owner: 'alice',

@@ -1,7 +1,7 @@
 /** Contract, "Events" (row 5): what was promised, decided, done and refused, as the owner reads it. */
 import { describe, expect, it } from 'vitest'
-import { happenedAt, ledgerSentence, reportedText } from '../../src/rules/ledger-sentences.ts'
-import type { LedgerEntry } from '../../src/wire/owner-api.ts'
+import { happenedAt, ledgerSentence, reportedText } from '../../src/rules/words/ledger-sentences.ts'
+import type { LedgerEntry } from '../../src/wire/owner/owner-api.ts'
 
 const TS = '2026-11-28T17:34:05.400Z'
 const MS = Date.parse(TS)

@@ -1,6 +1,6 @@
 /** contract, "Owner API": the words by which she finds entries of her ledger. */
 import { describe, expect, it } from 'vitest'
-import { holdsWords, wordsOf } from '../../src/rules/ledger-words.ts'
+import { holdsWords, wordsOf } from '../../src/rules/words/ledger-words.ts'
 
 const ENTRY = {
   kind: 'touched',

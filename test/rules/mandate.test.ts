@@ -10,9 +10,9 @@ import {
   mandateFault,
   type CountedMandate,
   type JointGrant,
-} from '../../src/rules/mandate.ts'
-import { parseMandate } from '../../src/wire/mandate.ts'
-import type { Verdict } from '../../src/wire/verdict.ts'
+} from '../../src/rules/joint/mandate.ts'
+import { parseMandate } from '../../src/wire/joint/mandate.ts'
+import type { Verdict } from '../../src/wire/joint/verdict.ts'
 import {
   allowance,
   BEA,

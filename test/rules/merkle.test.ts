@@ -23,7 +23,7 @@ import {
   type Frontier,
   type ProofPlan,
   type Tile,
-} from '../../src/rules/merkle.ts'
+} from '../../src/rules/ledger/merkle.ts'
 import { describeWith } from '../support/requirement.ts'
 import { vectors } from '../support/vectors.ts'
 

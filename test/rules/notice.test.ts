@@ -1,6 +1,6 @@
 /** contract, "Events" (organization notice): which answers end a notice, and when it is told again. */
 import { describe, expect, it } from 'vitest'
-import { noticeOutcome, noticePause } from '../../src/rules/notice.ts'
+import { noticeOutcome, noticePause } from '../../src/rules/organization/notice.ts'
 
 describe('A notice', () => {
   it.each([

@@ -4,8 +4,8 @@
  */
 import { describe, expect, it } from 'vitest'
 import { admitsOf, isFirstContact, statementFault } from '../../src/rules/owner-statement.ts'
-import { itemDigest, type DecisionItem } from '../../src/wire/decision-item.ts'
-import { verifyStatement } from '../../src/wire/decision-statement.ts'
+import { itemDigest, type DecisionItem } from '../../src/wire/owner/decision-item.ts'
+import { verifyStatement } from '../../src/wire/owner/decision-statement.ts'
 import { approvalOf, ITEM } from '../support/decision-samples.ts'
 import { ISSUER, newKey, NOW } from '../support/wire-samples.ts'
 

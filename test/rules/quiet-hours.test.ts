@@ -4,7 +4,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { isTimeZone, mayWait, sendingTime, TIME_OF_DAY } from '../../src/rules/quiet-hours.ts'
-import type { MessageTiming, QuietHours } from '../../src/wire/owner-api.ts'
+import type { MessageTiming, QuietHours } from '../../src/wire/owner/owner-api.ts'
 
 const ZURICH = 'Europe/Zurich'
 const at = (text: string): number => Date.parse(text) / 1_000

@@ -1,7 +1,7 @@
 /** Her tiers, rules and the reasons why she is asked, in plain words (contract, "Owner API"). */
 import { beforeEach, describe, expect, it } from 'vitest'
 import { CONDITIONS } from '../../src/rules/conditions.ts'
-import { conditionText } from '../../src/rules/rule-words.ts'
+import { conditionText } from '../../src/rules/words/rule-words.ts'
 import { ownerCommand } from '../support/owner-command.ts'
 
 const { answers, owner } = ownerCommand()

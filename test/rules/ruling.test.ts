@@ -1,7 +1,7 @@
 /** contract, "What the service does": nothing above the owner can widen. */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { refusalWords, underRuling, type Ruling } from '../../src/rules/ruling.ts'
+import { refusalWords, underRuling, type Ruling } from '../../src/rules/organization/ruling.ts'
 import type { TierAnswer } from '../../src/rules/tier.ts'
 
 const STRICTNESS = { auto: 0, allow: 0, ask: 1, refuse: 2 }

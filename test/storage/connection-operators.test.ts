@@ -3,14 +3,18 @@
  * real Postgres.
  */
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { blockOperator, lockOperator, readConnection } from '../../src/storage/authority/connections.ts'
+import {
+  blockOperator,
+  lockOperator,
+  readConnection,
+} from '../../src/storage/authority/connections/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
 import { recordGrant } from '../../src/storage/authority/grants/issue.ts'
 import { readGrant } from '../../src/storage/authority/grants/read.ts'
-import { addOperator, isAnyBlocked } from '../../src/storage/authority/operators.ts'
-import { lockQueue } from '../../src/storage/authority/owners.ts'
-import { readStanding } from '../../src/storage/authority/standing.ts'
+import { addOperator, isAnyBlocked } from '../../src/storage/authority/connections/operators.ts'
+import { lockQueue } from '../../src/storage/authority/owners/owners.ts'
+import { readStanding } from '../../src/storage/authority/negotiations/standing.ts'
 import * as seed from '../support/seed.ts'
 import type { Handle, Owner } from '../../src/wire/identifiers.ts'
 import { PATIENT } from '../support/postgres.ts'

@@ -6,18 +6,22 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { sql } from 'kysely'
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
-import type { MemberView } from '../../src/rules/member-view.ts'
-import type { OrganizationEpochs } from '../../src/rules/membership.ts'
-import { blockOperator, lockOperator, revokeConnection } from '../../src/storage/authority/connections.ts'
+import type { MemberView } from '../../src/rules/organization/member-view.ts'
+import type { OrganizationEpochs } from '../../src/rules/organization/membership.ts'
+import {
+  blockOperator,
+  lockOperator,
+  revokeConnection,
+} from '../../src/storage/authority/connections/connections.ts'
 import { openDatabase, type Database, type Tx } from '../../src/storage/authority/database.ts'
 import { recordGrant, type NewGrant } from '../../src/storage/authority/grants/issue.ts'
 import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
 import { readGrant } from '../../src/storage/authority/grants/read.ts'
-import { insertMembership, writeReached } from '../../src/storage/authority/membership.ts'
-import { lockQueue } from '../../src/storage/authority/owners.ts'
-import { decideResourceServer } from '../../src/storage/authority/registrations.ts'
-import { insertResourceServer } from '../../src/storage/authority/resources.ts'
-import { deleteTier, insertTier, takeOut } from '../../src/storage/authority/tiers.ts'
+import { insertMembership, writeReached } from '../../src/storage/authority/membership/membership.ts'
+import { lockQueue } from '../../src/storage/authority/owners/owners.ts'
+import { decideResourceServer } from '../../src/storage/authority/registry/registrations.ts'
+import { insertResourceServer } from '../../src/storage/authority/registry/resources.ts'
+import { deleteTier, insertTier, takeOut } from '../../src/storage/authority/policies/tiers.ts'
 import {
   inTransaction,
   isOutage,

@@ -3,11 +3,11 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { sql } from 'kysely'
 import { pino } from 'pino'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { startAnnouncements } from '../../src/authority/owner/announcements.ts'
+import { startAnnouncements } from '../../src/authority/owner/events/announcements.ts'
 import { provision } from '../../src/authority/provision.ts'
 import { createCountedRegistry } from '../../src/authority/registry/registry-health.ts'
 import { sweepDue } from '../../src/authority/sweeper.ts'
-import type { ProvisionedOwner } from '../../src/config/provision.ts'
+import type { ProvisionedOwner } from '../../src/config/provisioning/provision.ts'
 import { dueNoMore, dueNow, dueWithin, sweepWithin, takeDue } from '../../src/storage/authority/due.ts'
 import { sweepAgain } from '../../src/storage/authority/sweep.ts'
 import { inTransaction, STATEMENTS_CHANNEL } from '../../src/storage/core/database.ts'
@@ -69,8 +69,8 @@ describe('With twenty thousand owners', () => {
   it('a sweep costs what is due, not who is there', async () => {
     const owner = await seed.seedOwner(database.db)
     await oldSignatures(owner, 10)
-    // One for each kind of row that is swept, one for the leaves that may be lacking, and what finds and keeps
-    // the owner's next time.
+    // One for each kind of row that is swept, one for the leaves that may be lacking, and what finds and
+    // keeps the owner's next time.
     expect(await statementsOf(sweepAll)).toBeLessThan(20)
     expect(await signaturesOf(owner)).toBe(0)
   })

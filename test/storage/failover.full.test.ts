@@ -5,8 +5,12 @@
 import { Client, Pool } from 'pg'
 import { CompiledQuery, Kysely, PostgresDialect, sql } from 'kysely'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { PostgresAbsent, startEmbeddedPair, type PostgresPair } from '../../src/dev/embedded-postgres.ts'
-import { revokeConnection } from '../../src/storage/authority/connections.ts'
+import {
+  PostgresAbsent,
+  startEmbeddedPair,
+  type PostgresPair,
+} from '../../src/dev/stack/embedded-postgres.ts'
+import { revokeConnection } from '../../src/storage/authority/connections/connections.ts'
 import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
 import { readGrant } from '../../src/storage/authority/grants/read.ts'
 import { inTransaction, isOutage } from '../../src/storage/core/database.ts'

@@ -1,7 +1,7 @@
 /** Contract, "Permission ticket" (identity before terms): an assertion opens one negotiation, whosever. */
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
-import { acceptIdentity } from '../../src/storage/authority/identities.ts'
+import { acceptIdentity } from '../../src/storage/authority/negotiations/identities.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import type { Owner } from '../../src/wire/identifiers.ts'
 import { PATIENT } from '../support/postgres.ts'

@@ -10,21 +10,21 @@ import {
   readConnection,
   recordApproval,
   revokeConnection,
-} from '../../src/storage/authority/connections.ts'
+} from '../../src/storage/authority/connections/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
 import { recordGrant } from '../../src/storage/authority/grants/issue.ts'
 import { readGrant } from '../../src/storage/authority/grants/read.ts'
-import { lockIntroducer, readIntroduction } from '../../src/storage/authority/introductions.ts'
+import { lockIntroducer, readIntroduction } from '../../src/storage/authority/negotiations/introductions.ts'
 import {
   claimOperator,
   disclaimOperator,
   hasActiveAgents,
   isOwn,
   nameOperator,
-} from '../../src/storage/authority/operators.ts'
-import { lockQueue } from '../../src/storage/authority/owners.ts'
-import { readStanding } from '../../src/storage/authority/standing.ts'
+} from '../../src/storage/authority/connections/operators.ts'
+import { lockQueue } from '../../src/storage/authority/owners/owners.ts'
+import { readStanding } from '../../src/storage/authority/negotiations/standing.ts'
 import * as seed from '../support/seed.ts'
 import { asHandle, type Handle, type Owner } from '../../src/wire/identifiers.ts'
 import { PATIENT } from '../support/postgres.ts'

@@ -10,7 +10,7 @@ import {
   QUESTIONS_PER_TALLY_MAX,
   readQuestion,
   type Answered,
-} from '../../src/storage/authority/joint-questions.ts'
+} from '../../src/storage/authority/joint/joint-questions.ts'
 import { takeDue } from '../../src/storage/authority/due.ts'
 import { sweepAgain, sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { asFamily, asOwner, type Owner } from '../../src/wire/identifiers.ts'

@@ -1,11 +1,15 @@
 import { Client } from 'pg'
 import { describe, expect, it } from 'vitest'
-import { blockOperator, readConnection, revokeConnection } from '../../src/storage/authority/connections.ts'
+import {
+  blockOperator,
+  readConnection,
+  revokeConnection,
+} from '../../src/storage/authority/connections/connections.ts'
 import { inTransaction, isOutage } from '../../src/storage/core/database.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
 import { recordGrant } from '../../src/storage/authority/grants/issue.ts'
-import { readLedger } from '../../src/storage/authority/ledger.ts'
-import { recordTouches, type ReportedCall } from '../../src/storage/authority/last-access.ts'
+import { readLedger } from '../../src/storage/authority/ledger/ledger.ts'
+import { recordTouches, type ReportedCall } from '../../src/storage/authority/ledger/last-access.ts'
 import * as seed from '../support/seed.ts'
 import { until } from '../support/until.ts'
 import { asClientId, asFamily, asOwner } from '../../src/wire/identifiers.ts'

@@ -3,11 +3,11 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Database } from '../../src/storage/authority/database.ts'
-import { insertHolder, letGo, renewHolder } from '../../src/storage/authority/leases.ts'
+import { insertHolder, letGo, renewHolder } from '../../src/storage/authority/grants/leases.ts'
 import { inTransaction, STATEMENTS_CHANNEL, type SentStatement } from '../../src/storage/core/database.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
-import { acknowledge, acknowledgementsOf } from '../../src/storage/authority/lease-acknowledgements.ts'
+import { acknowledge, acknowledgementsOf } from '../../src/storage/authority/grants/lease-acknowledgements.ts'
 import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
 
 const owner = asOwner('alice')

@@ -5,15 +5,15 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { createLeaseSweep } from '../../src/authority/protection/lease-sweep.ts'
-import { blockAgent } from '../../src/storage/authority/blocked-agents.ts'
+import { blockAgent } from '../../src/storage/authority/connections/blocked-agents.ts'
 import {
   blockOperator,
   endEveryConnection,
   revokeConnection,
-} from '../../src/storage/authority/connections.ts'
+} from '../../src/storage/authority/connections/connections.ts'
 import { openDatabase, type Database, type Tx } from '../../src/storage/authority/database.ts'
 import { readLeasedGrant } from '../../src/storage/authority/grants/read.ts'
-import { endWithin } from '../../src/storage/authority/joint-ends.ts'
+import { endWithin } from '../../src/storage/authority/joint/joint-ends.ts'
 import {
   deleteSilent,
   endHolder,
@@ -24,22 +24,26 @@ import {
   renewHolder,
   type LetGo,
   type SeenHolder,
-} from '../../src/storage/authority/leases.ts'
+} from '../../src/storage/authority/grants/leases.ts'
 import {
   endMembership,
   insertMembership,
   updateMembership,
   writeReached,
-} from '../../src/storage/authority/membership.ts'
-import { blockAgents, endAdmittedWithin, endAgent } from '../../src/storage/authority/organization-acts.ts'
-import { suspendOwner } from '../../src/storage/authority/owner-lives.ts'
-import { decideResourceServer } from '../../src/storage/authority/registrations.ts'
-import { beginRemoval } from '../../src/storage/authority/removals.ts'
-import { deleteTier, takeOut, updateTier } from '../../src/storage/authority/tiers.ts'
+} from '../../src/storage/authority/membership/membership.ts'
+import {
+  blockAgents,
+  endAdmittedWithin,
+  endAgent,
+} from '../../src/storage/authority/membership/organization-acts.ts'
+import { suspendOwner } from '../../src/storage/authority/owners/owner-lives.ts'
+import { decideResourceServer } from '../../src/storage/authority/registry/registrations.ts'
+import { beginRemoval } from '../../src/storage/authority/owners/removals.ts'
+import { deleteTier, takeOut, updateTier } from '../../src/storage/authority/policies/tiers.ts'
 import { endsLeases, settling } from '../../src/storage/core/after-commit.ts'
 import { inTransaction, STATEMENTS_CHANNEL, type SentStatement } from '../../src/storage/core/database.ts'
 import { asClientId, asHandle, asOwner, type Owner } from '../../src/wire/identifiers.ts'
-import { LEASE_SETTLEMENT_MS, LEASE_SILENT_MS } from '../../src/wire/leases.ts'
+import { LEASE_SETTLEMENT_MS, LEASE_SILENT_MS } from '../../src/wire/resources/leases.ts'
 import { refuse } from '../../src/wire/refusal.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'
 import { freshDatabase } from '../support/postgres.ts'

@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { deletedLeaf, ledgerLeaf } from '../../src/rules/ledger-leaf.ts'
+import { deletedLeaf, ledgerLeaf } from '../../src/rules/ledger/ledger-leaf.ts'
 import {
   appendLeaves,
   hashesIn,
@@ -16,11 +16,11 @@ import {
   rootOf,
   TILE_HASHES,
   type ProofPlan,
-} from '../../src/rules/merkle.ts'
+} from '../../src/rules/ledger/merkle.ts'
 import { openDatabase, type Database } from '../../src/storage/authority/database.ts'
-import { appendLedger, appendLedgerAll, readLedger } from '../../src/storage/authority/ledger.ts'
-import { completeTree } from '../../src/storage/authority/ledger-tree.ts'
-import { number } from '../../src/storage/authority/positions.ts'
+import { appendLedger, appendLedgerAll, readLedger } from '../../src/storage/authority/ledger/ledger.ts'
+import { completeTree } from '../../src/storage/authority/ledger/ledger-tree.ts'
+import { number } from '../../src/storage/authority/ledger/positions.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { asHandle, type Owner } from '../../src/wire/identifiers.ts'

@@ -15,7 +15,7 @@ import {
   tellNoticeAgain,
 } from '../../src/storage/organization/notices.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
-import type { Notice } from '../../src/wire/notice.ts'
+import type { Notice } from '../../src/wire/organization/notice.ts'
 import { openedDatabase } from '../support/postgres.ts'
 import { startedOnce } from '../support/started.ts'
 

@@ -7,22 +7,26 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { sql } from 'kysely'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { end } from '../../src/authority/organization/membership.ts'
-import type { MemberView } from '../../src/rules/member-view.ts'
-import type { OrganizationEpochs } from '../../src/rules/membership.ts'
+import type { MemberView } from '../../src/rules/organization/member-view.ts'
+import type { OrganizationEpochs } from '../../src/rules/organization/membership.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
 import { recordGrant } from '../../src/storage/authority/grants/issue.ts'
 import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
 import { readGrant } from '../../src/storage/authority/grants/read.ts'
-import { appendLedger } from '../../src/storage/authority/ledger.ts'
+import { appendLedger } from '../../src/storage/authority/ledger/ledger.ts'
 import {
   endMembership,
   insertMembership,
   readMembership,
   updateMembership,
   writeReached,
-} from '../../src/storage/authority/membership.ts'
-import { blockAgents, endAgent, type Acted } from '../../src/storage/authority/organization-acts.ts'
-import { lockQueue } from '../../src/storage/authority/owners.ts'
+} from '../../src/storage/authority/membership/membership.ts'
+import {
+  blockAgents,
+  endAgent,
+  type Acted,
+} from '../../src/storage/authority/membership/organization-acts.ts'
+import { lockQueue } from '../../src/storage/authority/owners/owners.ts'
 import { inTransaction, STATEMENTS_CHANNEL, type SentStatement } from '../../src/storage/core/database.ts'
 import type { Handle, Owner } from '../../src/wire/identifiers.ts'
 import { holdConsumes } from '../support/held-consumes.ts'

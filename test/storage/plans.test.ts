@@ -5,13 +5,16 @@
  */
 import { sql } from 'kysely'
 import { expect, it } from 'vitest'
-import { readAskedResource, readGovernedResource } from '../../src/storage/authority/governance.ts'
+import {
+  readAskedResource,
+  readGovernedResource,
+} from '../../src/storage/authority/negotiations/governance.ts'
 import { recordGrant } from '../../src/storage/authority/grants/issue.ts'
 import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
 import { readGrant } from '../../src/storage/authority/grants/read.ts'
-import { recordTouches } from '../../src/storage/authority/last-access.ts'
-import { readStanding } from '../../src/storage/authority/standing.ts'
-import { presentTicket } from '../../src/storage/authority/tickets.ts'
+import { recordTouches } from '../../src/storage/authority/ledger/last-access.ts'
+import { readStanding } from '../../src/storage/authority/negotiations/standing.ts'
+import { presentTicket } from '../../src/storage/authority/negotiations/tickets.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Family, Handle, Owner } from '../../src/wire/identifiers.ts'

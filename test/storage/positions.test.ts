@@ -5,7 +5,7 @@
 import { sql } from 'kysely'
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest'
-import { startEmbeddedPostgres } from '../../src/dev/embedded-postgres.ts'
+import { startEmbeddedPostgres } from '../../src/dev/stack/embedded-postgres.ts'
 import {
   AUTHORITY_DATABASE,
   openDatabase,
@@ -13,14 +13,14 @@ import {
   type Db,
   type Tx,
 } from '../../src/storage/authority/database.ts'
-import { appendEvent, readEvents, startOfReading } from '../../src/storage/authority/events.ts'
+import { appendEvent, readEvents, startOfReading } from '../../src/storage/authority/ledger/events.ts'
 import {
   appendLedger,
   countRefusal,
   readLedger,
   type LedgerEntry,
-} from '../../src/storage/authority/ledger.ts'
-import { readReceipts } from '../../src/storage/authority/receipts.ts'
+} from '../../src/storage/authority/ledger/ledger.ts'
+import { readReceipts } from '../../src/storage/authority/ledger/receipts.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { freshDatabase, PATIENT } from '../support/postgres.ts'

@@ -10,15 +10,19 @@ import {
   lockOperator,
   readConnection,
   revokeConnection,
-} from '../../src/storage/authority/connections.ts'
+} from '../../src/storage/authority/connections/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { openDatabase, type Database } from '../../src/storage/authority/database.ts'
 import { recordGrant } from '../../src/storage/authority/grants/issue.ts'
 import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
 import { readGrant } from '../../src/storage/authority/grants/read.ts'
-import { lockQueue, spendSignature } from '../../src/storage/authority/owners.ts'
-import { collectFamily, decideFamily, readUndecided } from '../../src/storage/authority/pending.ts'
-import { openFamily, presentTicket } from '../../src/storage/authority/tickets.ts'
+import { lockQueue, spendSignature } from '../../src/storage/authority/owners/owners.ts'
+import {
+  collectFamily,
+  decideFamily,
+  readUndecided,
+} from '../../src/storage/authority/negotiations/pending.ts'
+import { openFamily, presentTicket } from '../../src/storage/authority/negotiations/tickets.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'
 import { freshDatabase, onServer, PATIENT } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'

@@ -6,17 +6,17 @@ import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
 import { sweepDue } from '../../src/authority/sweeper.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { banOrigin } from '../../src/storage/authority/banned-origins.ts'
+import { banOrigin } from '../../src/storage/authority/connections/banned-origins.ts'
 import { dueNow, takeDue } from '../../src/storage/authority/due.ts'
-import { lockQueue } from '../../src/storage/authority/owners.ts'
+import { lockQueue } from '../../src/storage/authority/owners/owners.ts'
 import {
   decideResourceServer,
   endLapsed,
   listResourceServers,
   pendingAt,
   registerResourceServer,
-} from '../../src/storage/authority/registrations.ts'
-import { readResourceServer } from '../../src/storage/authority/resources.ts'
+} from '../../src/storage/authority/registry/registrations.ts'
+import { readResourceServer } from '../../src/storage/authority/registry/resources.ts'
 import { sweepAgain } from '../../src/storage/authority/sweep.ts'
 import { asClientId, type Owner } from '../../src/wire/identifiers.ts'
 import { ageDecision, ageRegistration } from '../support/resource-server.ts'

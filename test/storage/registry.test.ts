@@ -9,9 +9,12 @@ import {
   pullAgain,
   type Attempt,
   type ListedResource,
-} from '../../src/storage/authority/registry.ts'
+} from '../../src/storage/authority/registry/registry.ts'
 import { dueNow, takeDue, type Taken } from '../../src/storage/authority/due.ts'
-import { decideResourceServer, registerResourceServer } from '../../src/storage/authority/registrations.ts'
+import {
+  decideResourceServer,
+  registerResourceServer,
+} from '../../src/storage/authority/registry/registrations.ts'
 import { ageDecision } from '../support/resource-server.ts'
 import * as seed from '../support/seed.ts'
 import { asClientId, type ClientId, type Owner } from '../../src/wire/identifiers.ts'

@@ -13,7 +13,7 @@ import {
   openFamily,
   presentTicket,
   readFamily,
-} from '../../src/storage/authority/tickets.ts'
+} from '../../src/storage/authority/negotiations/tickets.ts'
 import { inTransaction, isOutage, sqlState } from '../../src/storage/core/database.ts'
 import { openDatabase, type Database } from '../../src/storage/authority/database.ts'
 import { startTestAuthority } from '../support/authority.ts'

@@ -6,16 +6,20 @@ import {
   readConnection,
   revokeConnection,
   unblockOperator,
-} from '../../src/storage/authority/connections.ts'
+} from '../../src/storage/authority/connections/connections.ts'
 import { inTransaction, isOutage } from '../../src/storage/core/database.ts'
 import { openDatabase, type Tx } from '../../src/storage/authority/database.ts'
 import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
 import { readGrant } from '../../src/storage/authority/grants/read.ts'
-import { appendLedger, readLedger } from '../../src/storage/authority/ledger.ts'
-import { insertDeviceKey, readDeviceKey, revokeDeviceKey } from '../../src/storage/authority/device-keys.ts'
-import { claimProvisioned, insertOwner, ownerOfTag } from '../../src/storage/authority/owners.ts'
-import { listPending, readUndecided } from '../../src/storage/authority/pending.ts'
-import { readStanding } from '../../src/storage/authority/standing.ts'
+import { appendLedger, readLedger } from '../../src/storage/authority/ledger/ledger.ts'
+import {
+  insertDeviceKey,
+  readDeviceKey,
+  revokeDeviceKey,
+} from '../../src/storage/authority/credentials/device-keys.ts'
+import { claimProvisioned, insertOwner, ownerOfTag } from '../../src/storage/authority/owners/owners.ts'
+import { listPending, readUndecided } from '../../src/storage/authority/negotiations/pending.ts'
+import { readStanding } from '../../src/storage/authority/negotiations/standing.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import {
   deleteTier,
@@ -23,8 +27,8 @@ import {
   readTerms,
   tierOfResource,
   updateTier,
-} from '../../src/storage/authority/tiers.ts'
-import { presentTicket, readFamily } from '../../src/storage/authority/tickets.ts'
+} from '../../src/storage/authority/policies/tiers.ts'
+import { presentTicket, readFamily } from '../../src/storage/authority/negotiations/tickets.ts'
 import * as seed from '../support/seed.ts'
 import { asHandle, type Handle, type Owner } from '../../src/wire/identifiers.ts'
 import { coreStand } from '../support/stands.ts'

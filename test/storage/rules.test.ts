@@ -22,13 +22,13 @@ import {
   revokeConnection,
   unblockOperator,
   type ConnectionRow,
-} from '../../src/storage/authority/connections.ts'
+} from '../../src/storage/authority/connections/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
-import { readIntroduction } from '../../src/storage/authority/introductions.ts'
-import { lockQueue } from '../../src/storage/authority/owners.ts'
-import { readStanding } from '../../src/storage/authority/standing.ts'
-import { insertTier } from '../../src/storage/authority/tiers.ts'
+import { readIntroduction } from '../../src/storage/authority/negotiations/introductions.ts'
+import { lockQueue } from '../../src/storage/authority/owners/owners.ts'
+import { readStanding } from '../../src/storage/authority/negotiations/standing.ts'
+import { insertTier } from '../../src/storage/authority/policies/tiers.ts'
 import * as seed from '../support/seed.ts'
 import { asHandle, type Handle, type Owner } from '../../src/wire/identifiers.ts'
 import { coreStand } from '../support/stands.ts'

@@ -3,7 +3,7 @@
  */
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
-import { readStanding } from '../../src/storage/authority/standing.ts'
+import { readStanding } from '../../src/storage/authority/negotiations/standing.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
 import * as seed from '../support/seed.ts'

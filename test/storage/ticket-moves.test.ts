@@ -5,15 +5,15 @@
 import { describe, expect, it } from 'vitest'
 import { nextTicketState, type TicketTrigger } from '../../src/rules/ticket.ts'
 import { recordGrant } from '../../src/storage/authority/grants/issue.ts'
-import { lockQueue } from '../../src/storage/authority/owners.ts'
-import { collectFamily, withdrawItemsUnder } from '../../src/storage/authority/pending.ts'
+import { lockQueue } from '../../src/storage/authority/owners/owners.ts'
+import { collectFamily, withdrawItemsUnder } from '../../src/storage/authority/negotiations/pending.ts'
 import {
   continueFamily,
   endFamily,
   holdFamily,
   presentTicket,
   readFamily,
-} from '../../src/storage/authority/tickets.ts'
+} from '../../src/storage/authority/negotiations/tickets.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Family, Handle, Owner } from '../../src/wire/identifiers.ts'

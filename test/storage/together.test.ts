@@ -2,14 +2,22 @@
  * Negotiations that come at the same time share statements: each gets what it would have got alone.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { revokeConnection } from '../../src/storage/authority/connections.ts'
+import { revokeConnection } from '../../src/storage/authority/connections/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Database } from '../../src/storage/authority/database.ts'
-import { readAskedResource, readGovernedResource } from '../../src/storage/authority/governance.ts'
+import {
+  readAskedResource,
+  readGovernedResource,
+} from '../../src/storage/authority/negotiations/governance.ts'
 import { recordGrant } from '../../src/storage/authority/grants/issue.ts'
 import { readGrant } from '../../src/storage/authority/grants/read.ts'
-import { readStanding } from '../../src/storage/authority/standing.ts'
-import { openFamily, presentTicket, readFamily, type NewFamily } from '../../src/storage/authority/tickets.ts'
+import { readStanding } from '../../src/storage/authority/negotiations/standing.ts'
+import {
+  openFamily,
+  presentTicket,
+  readFamily,
+  type NewFamily,
+} from '../../src/storage/authority/negotiations/tickets.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { asClientId, type Family, type Handle, type Owner } from '../../src/wire/identifiers.ts'

@@ -7,7 +7,7 @@
 import { createSignatureSync } from 'http-message-sig'
 import * as oauth from 'oauth4webapi'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { generatePrivateJwk, importPrivateJwk, signEd25519 } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk, signEd25519 } from '../../src/wire/signatures/keys.ts'
 import { toolCallBody } from '../enforcement/calls.ts'
 import { CLIENT_ID } from '../support/authority.ts'
 import { startContractStand, TOOLS_URL, type ContractStand } from '../support/contract-stand.ts'

@@ -5,7 +5,7 @@
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
-import type { StackOptions } from '../../src/dev/stack.ts'
+import type { StackOptions } from '../../src/dev/stack/stack.ts'
 
 export interface Passage {
   method: string

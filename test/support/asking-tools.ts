@@ -7,7 +7,7 @@ import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import { ElicitResultSchema, type ElicitRequest } from '@modelcontextprotocol/sdk/types.js'
 import { z } from 'zod'
-import type { Protect, ToolServer } from '../../src/dev/tool-server.ts'
+import type { Protect, ToolServer } from '../../src/dev/stack/tool-server.ts'
 import { listenAsTools } from './tool-listener.ts'
 
 export interface AskingTools {

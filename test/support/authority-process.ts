@@ -5,8 +5,8 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startChild, untilReady } from '../../src/dev/child-process.ts'
-import { freePorts } from '../../src/dev/ports.ts'
+import { startChild, untilReady } from '../../src/dev/stack/child-process.ts'
+import { freePorts } from '../../src/dev/stack/ports.ts'
 import { exchange, type OwnerCall, type Reply, type TestAuthority } from './authority.ts'
 import { usherProgram } from './usher-program.ts'
 

@@ -11,11 +11,16 @@ import { stringify } from 'yaml'
 import { startAuthority } from '../../src/authority/main.ts'
 import { readAuthorityConfig, type AuthorityConfig } from '../../src/config.ts'
 import { createOwnerClient, type OwnerClient } from '../../src/owner/index.ts'
-import type { Logger } from '../../src/http/log.ts'
+import type { Logger } from '../../src/http/telemetry/log.ts'
 import type { Database } from '../../src/storage/authority/database.ts'
 import { contentDigest } from '../../src/wire/encoding.ts'
-import { signRequest, type SigningOptions } from '../../src/wire/http-signature.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { signRequest, type SigningOptions } from '../../src/wire/signatures/http-signature.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  publicJwk,
+  type PrivateKey,
+} from '../../src/wire/signatures/keys.ts'
 import type { Listener } from '../../src/authority/endpoints.ts'
 import { undescribed } from './described-answers.ts'
 import { freshDatabase } from './postgres.ts'

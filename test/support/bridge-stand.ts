@@ -3,7 +3,7 @@
  * were started, ended after each test.
  */
 import { afterAll, afterEach, beforeAll, expect } from 'vitest'
-import type { Stack } from '../../src/dev/stack.ts'
+import type { Stack } from '../../src/dev/stack/stack.ts'
 import type { OwnerClient, PendingItem } from '../../src/owner/index.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
 import {

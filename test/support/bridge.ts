@@ -10,7 +10,7 @@ import { StdioClientTransport as Stdio2 } from '@modelcontextprotocol/client/std
 import { Client as Client1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport as Stdio1 } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { ElicitRequestSchema, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
-import type { Stack } from '../../src/dev/stack.ts'
+import type { Stack } from '../../src/dev/stack/stack.ts'
 import { createOwnerClient, type OwnerClient, type PendingItem } from '../../src/owner/index.ts'
 import { python } from './python.ts'
 import { withTasks } from './bridge-tasks.ts'

@@ -4,9 +4,9 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Grant } from '../../src/agent/index.ts'
-import { callByHand, refusalIn, type Credential, type RawCall } from '../../src/dev/raw-call.ts'
-import { told, type Scene } from '../../src/dev/scene.ts'
-import type { Stack } from '../../src/dev/stack.ts'
+import { callByHand, refusalIn, type Credential, type RawCall } from '../../src/dev/story/raw-call.ts'
+import { told, type Scene } from '../../src/dev/story/scene.ts'
+import type { Stack } from '../../src/dev/stack/stack.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
 
 /** Calls that go on until the end, and the results of each kind. */

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll } from 'vitest'
 import { ConfigFault } from '../../src/config.ts'
-import { generatePrivateJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
 
 /** A folder that is gone after the tests, and in it a file with one private key. */
 export function configFolder(): { folder: string; keysFile: string } {

@@ -4,7 +4,7 @@
  */
 import { sql, type RawBuilder } from 'kysely'
 import type { RequestFacts } from '../../src/rules/conditions.ts'
-import { HASH_BYTES } from '../../src/rules/merkle.ts'
+import { HASH_BYTES } from '../../src/rules/ledger/merkle.ts'
 import type { Db } from '../../src/storage/authority/database.ts'
 import { basisOf, templateOf, waitingItem } from './seed.ts'
 import { asFamily, asHandle, type Owner } from '../../src/wire/identifiers.ts'

@@ -1,9 +1,9 @@
 /** Owns one waiting item of a trade, the call it is for, and her signed decision on it. */
-import { itemDigest, type DecisionItem } from '../../src/wire/decision-item.ts'
-import { signStatement, type StatementClaims } from '../../src/wire/decision-statement.ts'
+import { itemDigest, type DecisionItem } from '../../src/wire/owner/decision-item.ts'
+import { signStatement, type StatementClaims } from '../../src/wire/owner/decision-statement.ts'
 import { s256, s256Json } from '../../src/wire/encoding.ts'
 import { asFamily, asHandle, asOwner } from '../../src/wire/identifiers.ts'
-import type { PrivateKey } from '../../src/wire/keys.ts'
+import type { PrivateKey } from '../../src/wire/signatures/keys.ts'
 import { ISSUER, NOW, RESOURCE } from './wire-samples.ts'
 
 export const PARAMS = { symbol: 'VTI', qty: 5 }

@@ -4,7 +4,7 @@
  */
 import Ajv2020 from 'ajv/dist/2020.js'
 import { aboutListener, ENDPOINTS, JOINT_ENDPOINTS, type Listener } from '../../src/authority/endpoints.ts'
-import { openApiDocument } from '../../src/http/openapi.ts'
+import { openApiDocument } from '../../src/http/openapi/openapi.ts'
 
 interface Described {
   responses: Record<string, { content?: Record<string, { schema?: Schema }> }>

@@ -1,5 +1,5 @@
 /** Owns a membership for tests, with a door in front of the organization that answers in its place. */
-import { freePorts } from '../../src/dev/ports.ts'
+import { freePorts } from '../../src/dev/stack/ports.ts'
 import { startMembershipStand, type MembershipStand } from './membership.ts'
 import { startOrganizationDoor, type OrganizationDoor } from './organization-door.ts'
 

@@ -2,8 +2,8 @@
  * Owns which party serves what: the routes that the sources register, and the endpoints that docs/contract.md
  * lists.
  */
-import type { Described } from '../../src/http/endpoint.ts'
-import { HEALTH, READY } from '../../src/http/health.ts'
+import type { Described } from '../../src/http/servers/endpoint.ts'
+import { HEALTH, READY } from '../../src/http/servers/health.ts'
 import { AUTHORITY_PATH, ORGANIZATION_PATH, WELL_KNOWN } from '../../src/wire/names.ts'
 import { tableRows, type TextFile } from './repository.ts'
 

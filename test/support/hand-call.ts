@@ -1,7 +1,7 @@
 /** Owns a call of a plain API as a test writes it, signed or not, and what comes back. */
 import { request } from 'node:http'
-import { signRequest } from '../../src/wire/http-signature.ts'
-import type { PrivateKey } from '../../src/wire/keys.ts'
+import { signRequest } from '../../src/wire/signatures/http-signature.ts'
+import type { PrivateKey } from '../../src/wire/signatures/keys.ts'
 
 export interface HandCall {
   method?: string

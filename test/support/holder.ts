@@ -4,8 +4,13 @@
  */
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { parseJson } from '../../src/wire/json.ts'
-import { importPublicJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
-import { signVerdict, signWithdrawal, type Verdict, type VerdictRequest } from '../../src/wire/verdict.ts'
+import { importPublicJwk, publicJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
+import {
+  signVerdict,
+  signWithdrawal,
+  type Verdict,
+  type VerdictRequest,
+} from '../../src/wire/joint/verdict.ts'
 import { TALLY } from './joint.ts'
 import { startScriptedServer, type Reply, type Scripted, type ScriptedServer } from './scripted-http.ts'
 import { newKey } from './wire-samples.ts'

@@ -6,11 +6,16 @@ import { randomBytes } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
-import { memberView, type MemberView } from '../../src/rules/member-view.ts'
-import { parseCharter } from '../../src/wire/charter.ts'
+import { memberView, type MemberView } from '../../src/rules/organization/member-view.ts'
+import { parseCharter } from '../../src/wire/organization/charter.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
-import { signNotice, type Notice, type NoticeClaims } from '../../src/wire/notice.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  publicJwk,
+  type PrivateKey,
+} from '../../src/wire/signatures/keys.ts'
+import { signNotice, type Notice, type NoticeClaims } from '../../src/wire/organization/notice.ts'
 import type { Json } from '../../src/wire/json.ts'
 import { startTestAuthority, type TestAuthority, type TestAuthorityOptions } from './authority.ts'
 import { CLAIMING } from './membership.ts'

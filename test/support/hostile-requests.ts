@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check'
 import { expect } from 'vitest'
-import type { Described } from '../../src/http/endpoint.ts'
+import type { Described } from '../../src/http/servers/endpoint.ts'
 import { REFUSALS } from '../../src/wire/refusal.ts'
 import { hostileBody, hostileJson, hostileText } from './hostile.ts'
 

@@ -3,8 +3,8 @@
  * operator that publishes many keys.
  */
 import { beforeEach } from 'vitest'
-import { signIntroduction } from '../../src/wire/introduction.ts'
-import type { PrivateKey, PublicKey } from '../../src/wire/keys.ts'
+import { signIntroduction } from '../../src/wire/agents/introduction.ts'
+import type { PrivateKey, PublicKey } from '../../src/wire/signatures/keys.ts'
 import { startTestAuthority, type Reply, type TestAuthority } from './authority.ts'
 import { newKey, startIssuer, startOperator, type TestIssuer, type TestOperator } from './operators.ts'
 import { startedOnce } from './started.ts'

@@ -2,8 +2,13 @@
  * Owns an authority whose owners hold an account jointly, and a scripted tally: on the wire, under its own
  * keys, at its own address.
  */
-import { freePorts } from '../../src/dev/ports.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { freePorts } from '../../src/dev/stack/ports.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  publicJwk,
+  type PrivateKey,
+} from '../../src/wire/signatures/keys.ts'
 import {
   startTestAuthority,
   type OwnerCall,

@@ -2,7 +2,7 @@
  * Owns a tally with two authorization servers of holders, bea at one, carl and dora at the other, and an
  * agent that negotiates for what they hold together.
  */
-import type { PrivateKey } from '../../src/wire/keys.ts'
+import type { PrivateKey } from '../../src/wire/signatures/keys.ts'
 import { startTestHolder, type TestHolder } from './holder.ts'
 import { accountOf, startTestTally, type TestTally } from './tally.ts'
 import { negotiating, type Negotiating } from './tally-negotiation.ts'

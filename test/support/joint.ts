@@ -2,11 +2,11 @@
  * Owns one good mandate with its holders, a grant under it, and the verdicts that allow it, for tests that
  * then break or exchange a part.
  */
-import { countedMandate, type CountedMandate, type JointGrant } from '../../src/rules/mandate.ts'
+import { countedMandate, type CountedMandate, type JointGrant } from '../../src/rules/joint/mandate.ts'
 import { asFamily, asOwner } from '../../src/wire/identifiers.ts'
-import type { Verified } from '../../src/wire/jws.ts'
-import { parseMandate } from '../../src/wire/mandate.ts'
-import type { Verdict } from '../../src/wire/verdict.ts'
+import type { Verified } from '../../src/wire/signatures/jws.ts'
+import { parseMandate } from '../../src/wire/joint/mandate.ts'
+import type { Verdict } from '../../src/wire/joint/verdict.ts'
 import { NOW } from './wire-samples.ts'
 
 export const TALLY = 'https://tally.example'

@@ -3,7 +3,7 @@
  * documented requests alone.
  */
 import { EventStreamReader } from '../../src/wire/event-stream.ts'
-import { parseLeaseMessage, type Lease } from '../../src/wire/leases.ts'
+import { parseLeaseMessage, type Lease } from '../../src/wire/resources/leases.ts'
 import type { Reply, TestAuthority } from './authority.ts'
 import { until } from './until.ts'
 

@@ -3,9 +3,9 @@
  * when, and whether at all, is the test's to say. It remembers who holds what, as a test must see it.
  */
 import type { ServerResponse } from 'node:http'
-import { LEASE_MS, LEASES_PATH } from '../../src/wire/leases.ts'
-import { generatePrivateJwk, importPrivateJwk, type PublicKey } from '../../src/wire/keys.ts'
-import { signRpt } from '../../src/wire/tokens.ts'
+import { LEASE_MS, LEASES_PATH } from '../../src/wire/resources/leases.ts'
+import { generatePrivateJwk, importPrivateJwk, type PublicKey } from '../../src/wire/signatures/keys.ts'
+import { signRpt } from '../../src/wire/negotiation/tokens.ts'
 import { claimsOf } from './scripted-authority.ts'
 import { startScriptedServer, type Received, type Reply, type ScriptedServer } from './scripted-http.ts'
 

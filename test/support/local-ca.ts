@@ -3,7 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { generate } from 'selfsigned'
-import type { StackTls } from '../../src/dev/stack.ts'
+import type { StackTls } from '../../src/dev/stack/stack.ts'
 
 export interface Pair {
   cert: string

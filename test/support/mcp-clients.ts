@@ -5,8 +5,8 @@
 import { Client as Client2, StreamableHTTPClientTransport as Http2 } from '@modelcontextprotocol/client'
 import { Client as Client1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport as Http1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import { signedHeaders } from '../../src/agent/proof.ts'
-import type { PrivateKey } from '../../src/wire/keys.ts'
+import { signedHeaders } from '../../src/agent/transports/proof.ts'
+import type { PrivateKey } from '../../src/wire/signatures/keys.ts'
 import { nowSeconds } from '../enforcement/calls.ts'
 
 /** What a client calls with, and what was seen of it. */

@@ -4,9 +4,9 @@
  */
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { freePorts } from '../../src/dev/ports.ts'
-import { importPrivateJwk, type PrivateJwk } from '../../src/wire/keys.ts'
-import { signNotice, type Notice, type NoticeClaims } from '../../src/wire/notice.ts'
+import { freePorts } from '../../src/dev/stack/ports.ts'
+import { importPrivateJwk, type PrivateJwk } from '../../src/wire/signatures/keys.ts'
+import { signNotice, type Notice, type NoticeClaims } from '../../src/wire/organization/notice.ts'
 import {
   startTestAuthority,
   type OwnerCall,

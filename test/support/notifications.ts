@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { importJWK, jwtVerify } from 'jose'
 import { afterAll } from 'vitest'
-import { generateNotificationJwk } from '../../src/wire/notification-key.ts'
+import { generateNotificationJwk } from '../../src/wire/owner/notification-key.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
 import type { Received } from './scripted-http.ts'
 

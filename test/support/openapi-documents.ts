@@ -6,7 +6,7 @@ import {
   JOINT_ENDPOINTS,
 } from '../../src/authority/endpoints.ts'
 import { aboutDocuments, DOCUMENTS } from '../../src/enforcement/documents/endpoints.ts'
-import { openApiDocument } from '../../src/http/openapi.ts'
+import { openApiDocument } from '../../src/http/openapi/openapi.ts'
 import {
   aboutListener as aboutOrganization,
   ENDPOINTS as ORGANIZATION,

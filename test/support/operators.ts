@@ -4,15 +4,15 @@
  */
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { generate } from 'selfsigned'
-import { subjectHandle } from '../../src/wire/agent-identity.ts'
-import { signJws } from '../../src/wire/jws.ts'
+import { subjectHandle } from '../../src/wire/agents/agent-identity.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
 import {
   generatePrivateJwk,
   importPrivateJwk,
   publicJwk,
   type PrivateKey,
   type PublicKey,
-} from '../../src/wire/keys.ts'
+} from '../../src/wire/signatures/keys.ts'
 import { TYP, WELL_KNOWN } from '../../src/wire/names.ts'
 import { startScriptedServer, type Scripted, type ScriptedServer } from './scripted-http.ts'
 import type { Handle } from '../../src/wire/identifiers.ts'

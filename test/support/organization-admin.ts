@@ -6,8 +6,11 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { s256 } from '../../src/wire/encoding.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
-import { importPrivateJwk, type PrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
-import { signOrganizationAdmin, type OrganizationAdminClaims } from '../../src/wire/organization-admin.ts'
+import { importPrivateJwk, type PrivateJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
+import {
+  signOrganizationAdmin,
+  type OrganizationAdminClaims,
+} from '../../src/wire/organization/organization-admin.ts'
 import { exchange, type PreparedCall, type Reply } from './authority.ts'
 import type { MembershipStand } from './membership.ts'
 

@@ -4,8 +4,13 @@
  */
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { Logger } from '../../src/http/log.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import type { Logger } from '../../src/http/telemetry/log.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  publicJwk,
+  type PrivateKey,
+} from '../../src/wire/signatures/keys.ts'
 import { exchange, prepare, type OwnerCall, type Reply } from './authority.ts'
 import { charterOf, ORG_ISSUER, startTestOrganization, type TestOrganization } from './organization.ts'
 

@@ -7,11 +7,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { readOrganizationConfig } from '../../src/config.ts'
-import { startChild, untilReady } from '../../src/dev/child-process.ts'
-import { freePorts } from '../../src/dev/ports.ts'
-import type { Logger } from '../../src/http/log.ts'
+import { startChild, untilReady } from '../../src/dev/stack/child-process.ts'
+import { freePorts } from '../../src/dev/stack/ports.ts'
+import type { Logger } from '../../src/http/telemetry/log.ts'
 import { startOrganization, type RunningOrganization } from '../../src/organization/main.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  publicJwk,
+  type PrivateKey,
+} from '../../src/wire/signatures/keys.ts'
 import {
   exchange,
   onUndeclared,

@@ -4,8 +4,13 @@
  */
 import { beforeEach } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { insertDeviceKey } from '../../src/storage/authority/device-keys.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { insertDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  publicJwk,
+  type PrivateKey,
+} from '../../src/wire/signatures/keys.ts'
 import type { OwnerCall, TestOwner } from './authority.ts'
 import { startRealmAuthority, type RealmAuthority } from './realm-authority.ts'
 import { seedOwner } from './seed.ts'

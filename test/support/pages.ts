@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
-import { freePorts } from '../../src/dev/ports.ts'
+import { freePorts } from '../../src/dev/stack/ports.ts'
 import { ROOT } from './repository.ts'
 import { usherProgram } from './usher-program.ts'
 

@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import { expect } from 'vitest'
 import { canonicalize, type JsonObject } from '../../src/wire/json.ts'
-import { publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
-import type { PasskeyOptions } from '../../src/wire/owner-credentials.ts'
+import { publicJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
+import type { PasskeyOptions } from '../../src/wire/owner/owner-credentials.ts'
 import type { OwnerCall, Reply, TestAuthority, TestOwner } from './authority.ts'
 import {
   assertionOf,

@@ -1,12 +1,12 @@
 /** Owns a passkey in software, which signs what it is told to, and as wrongly as it is told to. */
 import { createHash, generateKeyPairSync, sign, type KeyObject } from 'node:crypto'
-import { itemDigest, type DecisionItem } from '../../src/wire/decision-item.ts'
-import type { PasskeyStatement } from '../../src/wire/decision-statement.ts'
+import { itemDigest, type DecisionItem } from '../../src/wire/owner/decision-item.ts'
+import type { PasskeyStatement } from '../../src/wire/owner/decision-statement.ts'
 import { canonicalize, type JsonObject } from '../../src/wire/json.ts'
-import type { Assertion } from '../../src/wire/passkey-assertion.ts'
-import type { Registration } from '../../src/wire/passkey-registration.ts'
-import { parsePinnedKeys, type PinnedPasskey } from '../../src/wire/pinned-keys.ts'
-import { statementClaims, type StatementClaims } from '../../src/wire/statement-claims.ts'
+import type { Assertion } from '../../src/wire/passkeys/passkey-assertion.ts'
+import type { Registration } from '../../src/wire/passkeys/passkey-registration.ts'
+import { parsePinnedKeys, type PinnedPasskey } from '../../src/wire/signatures/pinned-keys.ts'
+import { statementClaims, type StatementClaims } from '../../src/wire/owner/statement-claims.ts'
 import { ISSUER, NOW } from './wire-samples.ts'
 
 export const RP_ID = 'as.example'

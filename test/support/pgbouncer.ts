@@ -6,8 +6,8 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { startChild, untilReady } from '../../src/dev/child-process.ts'
-import { accepts, freePorts } from '../../src/dev/ports.ts'
+import { startChild, untilReady } from '../../src/dev/stack/child-process.ts'
+import { accepts, freePorts } from '../../src/dev/stack/ports.ts'
 import type { Requirement } from './requirement.ts'
 
 const run = promisify(execFile)

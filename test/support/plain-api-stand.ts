@@ -11,12 +11,12 @@ import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { createAgent, type Agent, type AgentEvent, type Grant } from '../../src/agent/index.ts'
 import { readSidecarConfig } from '../../src/config.ts'
-import { until } from '../../src/dev/child-process.ts'
-import { freePorts } from '../../src/dev/ports.ts'
+import { until } from '../../src/dev/stack/child-process.ts'
+import { freePorts } from '../../src/dev/stack/ports.ts'
 import { startSidecar, type Sidecar } from '../../src/enforcement/main.ts'
-import { createLogger } from '../../src/http/log.ts'
+import { createLogger } from '../../src/http/telemetry/log.ts'
 import { readAll } from '../../src/owner/index.ts'
-import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import {
   CLIENT_ID,
   startTestAuthority,

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Grant } from '../../src/agent/index.ts'
-import { parseChallenge } from '../../src/wire/challenge.ts'
+import { parseChallenge } from '../../src/wire/negotiation/challenge.ts'
 import type { HandCall } from './hand-call.ts'
 import { standPlainApi, type ForwardAuthGateway, type PlainApiStand } from './plain-api-stand.ts'
 

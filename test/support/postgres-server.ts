@@ -10,7 +10,7 @@ import {
   PostgresAbsent,
   startEmbeddedPostgres,
   type PostgresServer,
-} from '../../src/dev/embedded-postgres.ts'
+} from '../../src/dev/stack/embedded-postgres.ts'
 import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
 import { ORGANIZATION_DATABASE } from '../../src/storage/organization/database.ts'
 import { TALLY_DATABASE } from '../../src/storage/tally/database.ts'

@@ -6,9 +6,9 @@
 import { writeFile } from 'node:fs/promises'
 import { request, type OutgoingHttpHeaders } from 'node:http'
 import { join } from 'node:path'
-import { startChild, untilReady, type Child } from '../../src/dev/child-process.ts'
-import type { Envoy } from '../../src/dev/envoy-binary.ts'
-import { accepts, freePorts } from '../../src/dev/ports.ts'
+import { startChild, untilReady, type Child } from '../../src/dev/stack/child-process.ts'
+import type { Envoy } from '../../src/dev/stack/envoy-binary.ts'
+import { accepts, freePorts } from '../../src/dev/stack/ports.ts'
 
 /** How one listener asks. Left out: what the defaults below say. */
 export interface ProxyListener {

@@ -3,7 +3,7 @@
  * at the other, each party in two replicas behind one address. Requests go to each replica in turn, unless a
  * test names one.
  */
-import type { PrivateKey } from '../../src/wire/keys.ts'
+import type { PrivateKey } from '../../src/wire/signatures/keys.ts'
 import { startAlternatingDoor, type AlternatingDoor } from './alternating-door.ts'
 import { startTestAuthority, type OwnerCall, type Reply, type TestAuthority } from './authority.ts'
 import { JOINT_TIER } from './joint-holder.ts'

@@ -2,10 +2,15 @@
  * Owns the count that everybody who relies on a tally's grant makes again: from the mandate, the holders'
  * keys, and the grant.
  */
-import { countedMandate, countVerdicts, type Count, type CountedMandate } from '../../src/rules/mandate.ts'
-import { parseJws } from '../../src/wire/jws.ts'
-import { parseMandate } from '../../src/wire/mandate.ts'
-import { verifyVerdict } from '../../src/wire/verdict.ts'
+import {
+  countedMandate,
+  countVerdicts,
+  type Count,
+  type CountedMandate,
+} from '../../src/rules/joint/mandate.ts'
+import { parseJws } from '../../src/wire/signatures/jws.ts'
+import { parseMandate } from '../../src/wire/joint/mandate.ts'
+import { verifyVerdict } from '../../src/wire/joint/verdict.ts'
 import type { JointStand } from './joint-stand.ts'
 import { TALLY } from './joint.ts'
 

@@ -5,9 +5,14 @@
  */
 import { randomBytes } from 'node:crypto'
 import { contentDigest } from '../../src/wire/encoding.ts'
-import { signRequest, type SigningOptions } from '../../src/wire/http-signature.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
-import { signJws } from '../../src/wire/jws.ts'
+import { signRequest, type SigningOptions } from '../../src/wire/signatures/http-signature.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  publicJwk,
+  type PrivateKey,
+} from '../../src/wire/signatures/keys.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
 import { TYP } from '../../src/wire/names.ts'
 import type { Reply as HttpReply, TestAuthority } from './authority.ts'
 import { startScriptedServer, type Reply, type ScriptedServer } from './scripted-http.ts'

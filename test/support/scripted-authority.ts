@@ -12,8 +12,8 @@ import {
   publicJwk,
   type PrivateKey,
   type PublicKey,
-} from '../../src/wire/keys.ts'
-import { signRpt, type RptClaims } from '../../src/wire/tokens.ts'
+} from '../../src/wire/signatures/keys.ts'
+import { signRpt, type RptClaims } from '../../src/wire/negotiation/tokens.ts'
 import { asFamily, asHandle, asOwner } from '../../src/wire/identifiers.ts'
 import { reportsIn, type Sent } from './told-reports.ts'
 

@@ -2,8 +2,8 @@
  * An owner API on the wire that checks who asks, as the real one does, and answers as a test scripts it:
  * pages, refusals, streams that break.
  */
-import { verifyRequest } from '../../src/wire/http-signature.ts'
-import type { PublicKey } from '../../src/wire/keys.ts'
+import { verifyRequest } from '../../src/wire/signatures/http-signature.ts'
+import type { PublicKey } from '../../src/wire/signatures/keys.ts'
 import { Refusal } from '../../src/wire/refusal.ts'
 import { startScriptedServer, type Received, type Reply, type ScriptedServer } from './scripted-http.ts'
 

@@ -5,7 +5,11 @@
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { openUpstream, type Upstream, type UpstreamOptions } from '../../src/agent/bridge/upstream.ts'
+import {
+  openUpstream,
+  type Upstream,
+  type UpstreamOptions,
+} from '../../src/agent/bridge/upstream/upstream.ts'
 
 /** A message as it came, and how often one of its method did. */
 export interface Came {

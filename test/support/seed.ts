@@ -6,14 +6,14 @@ import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Db } from '../../src/storage/authority/database.ts'
-import { admitConnection } from '../../src/storage/authority/connections.ts'
+import { admitConnection } from '../../src/storage/authority/connections/connections.ts'
 import type { GrantBasis } from '../../src/rules/grant.ts'
-import type { ShownItem } from '../../src/storage/authority/shown-item.ts'
+import type { ShownItem } from '../../src/storage/authority/negotiations/shown-item.ts'
 import { recordGrant, type NewGrant } from '../../src/storage/authority/grants/issue.ts'
-import { insertOwner, lockQueue } from '../../src/storage/authority/owners.ts'
-import { insertResource, insertResourceServer } from '../../src/storage/authority/resources.ts'
-import { insertTier } from '../../src/storage/authority/tiers.ts'
-import { holdFamily, openFamily } from '../../src/storage/authority/tickets.ts'
+import { insertOwner, lockQueue } from '../../src/storage/authority/owners/owners.ts'
+import { insertResource, insertResourceServer } from '../../src/storage/authority/registry/resources.ts'
+import { insertTier } from '../../src/storage/authority/policies/tiers.ts'
+import { holdFamily, openFamily } from '../../src/storage/authority/negotiations/tickets.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
 import {
   asClientId,
@@ -22,8 +22,8 @@ import {
   type Handle,
   type Owner,
 } from '../../src/wire/identifiers.ts'
-import type { TermsTemplate } from '../../src/wire/terms.ts'
-import type { RptClaims } from '../../src/wire/tokens.ts'
+import type { TermsTemplate } from '../../src/wire/negotiation/terms.ts'
+import type { RptClaims } from '../../src/wire/negotiation/tokens.ts'
 
 export const CLIENT_ID = asClientId('demo-tools')
 export const CLIENT_SECRET = 'a secret of sixteen'

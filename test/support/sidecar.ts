@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { readSidecarConfig } from '../../src/config.ts'
 import { startSidecar, type Sidecar } from '../../src/enforcement/main.ts'
-import { createLogger } from '../../src/http/log.ts'
-import { generatePrivateJwk } from '../../src/wire/keys.ts'
+import { createLogger } from '../../src/http/telemetry/log.ts'
+import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { PUBLIC_URL } from '../enforcement/calls.ts'
 
 export interface TestSidecarOptions {

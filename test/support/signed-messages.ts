@@ -6,8 +6,13 @@ import {
   type SigningOptions,
   type VerificationOptions,
   type VerifiedSignature,
-} from '../../src/wire/http-signature.ts'
-import { generatePrivateJwk, importPrivateJwk, signEd25519, type PrivateKey } from '../../src/wire/keys.ts'
+} from '../../src/wire/signatures/http-signature.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  signEd25519,
+  type PrivateKey,
+} from '../../src/wire/signatures/keys.ts'
 
 /** The second at which all these requests are signed. */
 export const SIGNED_AT = 1_700_000_000

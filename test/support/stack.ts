@@ -1,11 +1,11 @@
 /**
- * Owns a whole stack for a test: the one that the demo starts (src/dev/stack.ts), on its own database and
- * free ports. If a part does not start, the error contains its last lines.
+ * Owns a whole stack for a test: the one that the demo starts (src/dev/stack/stack.ts), on its own database
+ * and free ports. If a part does not start, the error contains its last lines.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startStack as startParts, type Stack, type StackOptions } from '../../src/dev/stack.ts'
+import { startStack as startParts, type Stack, type StackOptions } from '../../src/dev/stack/stack.ts'
 import { freshDatabase } from './postgres.ts'
 
 /** Starts it; `stop` ends its processes, drops its database and deletes its files. */

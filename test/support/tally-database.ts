@@ -12,7 +12,7 @@ import { holdNegotiation, openNegotiation } from '../../src/storage/tally/negoti
 import type { HeldAgreement } from '../../src/storage/tally/tables.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { asClientId, asFamily, asOwner, type Family } from '../../src/wire/identifiers.ts'
-import type { Mandate } from '../../src/wire/mandate.ts'
+import type { Mandate } from '../../src/wire/joint/mandate.ts'
 import { TALLY } from './joint.ts'
 import { openedDatabase, PATIENT } from './postgres.ts'
 

@@ -3,10 +3,10 @@
  * that a test can do something in between. Through real sockets; each step at whichever replica a test names.
  */
 import { encodeBase64url } from '../../src/wire/encoding.ts'
-import { signJws } from '../../src/wire/jws.ts'
-import type { PrivateKey } from '../../src/wire/keys.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
+import type { PrivateKey } from '../../src/wire/signatures/keys.ts'
 import { GRANT_TYPE_UMA_TICKET } from '../../src/wire/names.ts'
-import type { TermsTemplate } from '../../src/wire/terms.ts'
+import type { TermsTemplate } from '../../src/wire/negotiation/terms.ts'
 import type { Reply } from './authority.ts'
 import type { TestTally } from './tally.ts'
 import { AGREEMENT_FORMAT } from './test-agent.ts'

@@ -1,11 +1,11 @@
 /** Owns what a tally asks of a holder's server, signed as a test wants it. */
 import { beforeEach, expect } from 'vitest'
-import { signAgreement } from '../../src/wire/agreement.ts'
+import { signAgreement } from '../../src/wire/negotiation/agreement.ts'
 import { decodeBase64url, s256 } from '../../src/wire/encoding.ts'
 import { asFamily } from '../../src/wire/identifiers.ts'
-import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
-import type { TermsTemplate } from '../../src/wire/terms.ts'
-import { signTallyRequest, type QuoteRequest, type VerdictRequest } from '../../src/wire/verdict.ts'
+import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
+import type { TermsTemplate } from '../../src/wire/negotiation/terms.ts'
+import { signTallyRequest, type QuoteRequest, type VerdictRequest } from '../../src/wire/joint/verdict.ts'
 import type { Reply } from './authority.ts'
 import { ACCOUNT, SAVINGS, type JointStand } from './joint-holder.ts'
 

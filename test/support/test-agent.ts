@@ -3,11 +3,11 @@
  * wire functions, so that a test can weaken any part of what it says.
  */
 import { encodeBase64url } from '../../src/wire/encoding.ts'
-import { signJws } from '../../src/wire/jws.ts'
-import { thumbprintHandle } from '../../src/wire/handles.ts'
-import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
+import { thumbprintHandle } from '../../src/wire/agents/handles.ts'
+import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import { GRANT_TYPE_UMA_TICKET, specNames } from '../../src/wire/names.ts'
-import type { TermsTemplate } from '../../src/wire/terms.ts'
+import type { TermsTemplate } from '../../src/wire/negotiation/terms.ts'
 import { WORLD, type Reply, type TestAuthority } from './authority.ts'
 import type { Handle } from '../../src/wire/identifiers.ts'
 

@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
-import type { Protect, ToolServer } from '../../src/dev/tool-server.ts'
+import type { Protect, ToolServer } from '../../src/dev/stack/tool-server.ts'
 
 /**
  * Listens on a loopback port. `answer` gets the body as JSON, `undefined` for a request without one; if it

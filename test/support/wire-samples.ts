@@ -1,12 +1,12 @@
 /** Owns one good example of each wire document, for tests that then break or exchange a part of it. */
-import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
-import type { AgreementContent } from '../../src/wire/agreement.ts'
-import { signJws } from '../../src/wire/jws.ts'
+import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
+import type { AgreementContent } from '../../src/wire/negotiation/agreement.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
 import { DEFAULT_SPEC_NS, TYP } from '../../src/wire/names.ts'
-import { buildRemediation, type Challenge } from '../../src/wire/challenge.ts'
-import type { ReceiptClaims } from '../../src/wire/receipt.ts'
-import { offerTemplate, type TermsVersion } from '../../src/wire/terms.ts'
-import type { PatClaims, RptClaims } from '../../src/wire/tokens.ts'
+import { buildRemediation, type Challenge } from '../../src/wire/negotiation/challenge.ts'
+import type { ReceiptClaims } from '../../src/wire/negotiation/receipt.ts'
+import { offerTemplate, type TermsVersion } from '../../src/wire/negotiation/terms.ts'
+import type { PatClaims, RptClaims } from '../../src/wire/negotiation/tokens.ts'
 import { asClientId, asFamily, asHandle, asOwner } from '../../src/wire/identifiers.ts'
 
 export const NOW = 1_790_000_000

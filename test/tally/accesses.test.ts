@@ -4,8 +4,8 @@
  */
 import { Client } from 'pg'
 import { describe, expect, test } from 'vitest'
-import { signJws } from '../../src/wire/jws.ts'
-import { parseJointAccesses, signAccessesRequest } from '../../src/wire/joint-accesses.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
+import { parseJointAccesses, signAccessesRequest } from '../../src/wire/joint/joint-accesses.ts'
 import { TYP } from '../../src/wire/names.ts'
 import { TALLY } from '../support/joint.ts'
 import { startJointStand } from '../support/joint-stand.ts'

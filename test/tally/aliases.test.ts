@@ -3,7 +3,7 @@
  * (`UMA_TALLY_ALIASES`). Contract: "Tally for a jointly held resource".
  */
 import { describe, expect, it } from 'vitest'
-import { parseJws, signJws } from '../../src/wire/jws.ts'
+import { parseJws, signJws } from '../../src/wire/signatures/jws.ts'
 import { TALLY_ALIAS, TYP } from '../../src/wire/names.ts'
 import { TALLY } from '../support/joint.ts'
 import { startJointStand, type JointStand } from '../support/joint-stand.ts'

@@ -4,7 +4,7 @@
  */
 import type { ServerResponse } from 'node:http'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
+import { createOutbound, type Outbound } from '../../src/http/outbound/outbound.ts'
 import { LEASE_SECONDS } from '../../src/storage/tally/answers.ts'
 import {
   ASK_MS,

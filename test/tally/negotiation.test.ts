@@ -3,10 +3,10 @@
  * carries what the holders signed. The holders sign with keys of their own, over real sockets.
  */
 import { describe, expect, test } from 'vitest'
-import { parseJws, signJws } from '../../src/wire/jws.ts'
-import { parseJwks } from '../../src/wire/keys.ts'
+import { parseJws, signJws } from '../../src/wire/signatures/jws.ts'
+import { parseJwks } from '../../src/wire/signatures/keys.ts'
 import { TYP } from '../../src/wire/names.ts'
-import { verifyReceipt } from '../../src/wire/receipt.ts'
+import { verifyReceipt } from '../../src/wire/negotiation/receipt.ts'
 import { row } from '../support/contract-row.ts'
 import type { Reply } from '../support/authority.ts'
 import { claimsOf } from '../support/holder.ts'

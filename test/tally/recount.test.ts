@@ -4,7 +4,7 @@
  * what its grant carries is then counted as an enforcement point counts.
  */
 import { describe, expect, test } from 'vitest'
-import { parseJws } from '../../src/wire/jws.ts'
+import { parseJws } from '../../src/wire/signatures/jws.ts'
 import { claimsOf } from '../support/holder.ts'
 import { newKey } from '../support/wire-samples.ts'
 import { startJointStand } from '../support/joint-stand.ts'

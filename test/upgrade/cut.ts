@@ -19,7 +19,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'pg'
-import { startEmbeddedPostgres } from '../../src/dev/embedded-postgres.ts'
+import { startEmbeddedPostgres } from '../../src/dev/stack/embedded-postgres.ts'
 import { ROOT } from '../support/repository.ts'
 import { artefact, dumpName, PARTIES, unpack, type Party } from './released.ts'
 import { dumpSchema } from './schema-dump.ts'

@@ -9,8 +9,8 @@ import {
   operatorOrigin,
   subjectHandle,
   verifyAgentToken,
-} from '../../src/wire/agent-identity.ts'
-import { signJws } from '../../src/wire/jws.ts'
+} from '../../src/wire/agents/agent-identity.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
 import { TYP } from '../../src/wire/names.ts'
 import { refusalOf } from '../support/refusals.ts'
 import { describeVectors } from '../support/vectors.ts'

@@ -1,15 +1,15 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { verifyAgentToken, type AgentIdentity } from '../../src/wire/agent-identity.ts'
+import { verifyAgentToken, type AgentIdentity } from '../../src/wire/agents/agent-identity.ts'
 import {
   agreementHash,
   openClaimToken,
   signAgreement,
   verifyAgreement,
   type AgreementContent,
-} from '../../src/wire/agreement.ts'
+} from '../../src/wire/negotiation/agreement.ts'
 import { decodeBase64url, encodeBase64url, s256 } from '../../src/wire/encoding.ts'
-import { signJws } from '../../src/wire/jws.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
 import { TYP } from '../../src/wire/names.ts'
 import { refusalOf, refusalOrValue } from '../support/refusals.ts'
 import {

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { formatAuthChallenge, parseAuthChallenges } from '../../src/wire/auth-challenges.ts'
+import { formatAuthChallenge, parseAuthChallenges } from '../../src/wire/negotiation/auth-challenges.ts'
 import { refusalOf, refusalOrValue } from '../support/refusals.ts'
 import { describeVectors } from '../support/vectors.ts'
 

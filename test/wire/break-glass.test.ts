@@ -1,11 +1,11 @@
 /** A yes to a grant of an emergency window: contract, "The organization's authority" (`/break-glass`). */
 import { describe, expect, it } from 'vitest'
-import { acceptsGrant, type PresentedBreakGlass } from '../../src/rules/break-glass.ts'
+import { acceptsGrant, type PresentedBreakGlass } from '../../src/rules/organization/break-glass.ts'
 import {
   signBreakGlassAcceptance,
   verifyBreakGlassAcceptance,
   type BreakGlassAcceptance,
-} from '../../src/wire/break-glass.ts'
+} from '../../src/wire/organization/break-glass.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { refusalOf } from '../support/refusals.ts'
 import { ISSUER, newKey, NOW } from '../support/wire-samples.ts'

@@ -1,11 +1,15 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { parseAuthChallenges } from '../../src/wire/auth-challenges.ts'
+import { parseAuthChallenges } from '../../src/wire/negotiation/auth-challenges.ts'
 import { decodeBase64url, encodeBase64url, s256Json } from '../../src/wire/encoding.ts'
 import { parseJson, type Json, type JsonObject } from '../../src/wire/json.ts'
 import { DEFAULT_SPEC_NS } from '../../src/wire/names.ts'
-import { challengeData, encodeChallenge } from '../../src/wire/challenge.ts'
-import { isChallengeData, parseChallenge, parseChallengeData } from '../../src/wire/negotiation.ts'
+import { challengeData, encodeChallenge } from '../../src/wire/negotiation/challenge.ts'
+import {
+  isChallengeData,
+  parseChallenge,
+  parseChallengeData,
+} from '../../src/wire/negotiation/negotiation.ts'
 import { refusalOf } from '../support/refusals.ts'
 import { challenge } from '../support/wire-samples.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'

@@ -1,5 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { signClearance, verifyClearance, type ClearanceClaims } from '../../src/wire/clearance.ts'
+import {
+  signClearance,
+  verifyClearance,
+  type ClearanceClaims,
+} from '../../src/wire/organization/clearance.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { refusalOf } from '../support/refusals.ts'
 import { ISSUER, newKey, NOW } from '../support/wire-samples.ts'

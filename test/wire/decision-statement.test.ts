@@ -1,8 +1,8 @@
 /** contract, "Owner API" (`/owner/pending/{family}/decision`): a decision that her own key signed. */
 import { describe, expect, it } from 'vitest'
-import { verifyStatement } from '../../src/wire/decision-statement.ts'
+import { verifyStatement } from '../../src/wire/owner/decision-statement.ts'
 import { encodeBase64url } from '../../src/wire/encoding.ts'
-import { signJws } from '../../src/wire/jws.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
 import { TYP } from '../../src/wire/names.ts'
 import { approvalOf, ITEM } from '../support/decision-samples.ts'
 import { refusalOf } from '../support/refusals.ts'

@@ -7,7 +7,7 @@ import {
   expandPath,
   parsePathTemplate,
   templateShape,
-} from '../../src/wire/http-operation.ts'
+} from '../../src/wire/resources/http-operation.ts'
 import { refusalOf } from '../support/refusals.ts'
 
 describe('A path template', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { signEd25519 } from '../../src/wire/keys.ts'
+import { signEd25519 } from '../../src/wire/signatures/keys.ts'
 import { refusalOf } from '../support/refusals.ts'
 import {
   agentKey,

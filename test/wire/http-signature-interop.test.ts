@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { createSignatureSync, verifySignature, type RequestDescriptor } from 'http-message-sig'
 import { describe, expect, it } from 'vitest'
 import { contentDigest } from '../../src/wire/encoding.ts'
-import { signEd25519, verifyEd25519 } from '../../src/wire/keys.ts'
+import { signEd25519, verifyEd25519 } from '../../src/wire/signatures/keys.ts'
 import {
   agentKey,
   CALL_COMPONENTS,

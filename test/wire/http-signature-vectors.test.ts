@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { signRequest, verifyRequest } from '../../src/wire/http-signature.ts'
-import { importPrivateJwk, importPublicJwk } from '../../src/wire/keys.ts'
+import { signRequest, verifyRequest } from '../../src/wire/signatures/http-signature.ts'
+import { importPrivateJwk, importPublicJwk } from '../../src/wire/signatures/keys.ts'
 import { refusalOf } from '../support/refusals.ts'
 import { withFields, type TestMessage } from '../support/signed-messages.ts'
 import { describeVectors } from '../support/vectors.ts'

@@ -5,8 +5,8 @@ import {
   prepareVerification,
   verifyRequest,
   verifyRequestApart,
-} from '../../src/wire/http-signature.ts'
-import { verifyEd25519 } from '../../src/wire/keys.ts'
+} from '../../src/wire/signatures/http-signature.ts'
+import { verifyEd25519 } from '../../src/wire/signatures/keys.ts'
 import { refusalOf } from '../support/refusals.ts'
 import {
   agentKey,

@@ -4,10 +4,10 @@
  */
 import { describe, expect, it } from 'vitest'
 import type { Db, Tx } from '../../src/storage/authority/database.ts'
-import { readConnection, revokeConnection } from '../../src/storage/authority/connections.ts'
-import { readResourceServer } from '../../src/storage/authority/resources.ts'
+import { readConnection, revokeConnection } from '../../src/storage/authority/connections/connections.ts'
+import { readResourceServer } from '../../src/storage/authority/registry/resources.ts'
 import type { ExpectedGrant } from '../../src/enforcement/introspection.ts'
-import { readFamily } from '../../src/storage/authority/tickets.ts'
+import { readFamily } from '../../src/storage/authority/negotiations/tickets.ts'
 import {
   asClientId,
   asFamily,
@@ -18,8 +18,8 @@ import {
   type Handle,
   type Owner,
 } from '../../src/wire/identifiers.ts'
-import type { ReceiptClaims } from '../../src/wire/receipt.ts'
-import type { RptClaims } from '../../src/wire/tokens.ts'
+import type { ReceiptClaims } from '../../src/wire/negotiation/receipt.ts'
+import type { RptClaims } from '../../src/wire/negotiation/tokens.ts'
 
 interface Named {
   owner: Owner

@@ -10,14 +10,14 @@ import {
   timeClaim,
   verifyJws,
   type ClaimExpectation,
-} from '../../src/wire/jws.ts'
+} from '../../src/wire/signatures/jws.ts'
 import {
   generatePrivateJwk,
   importPrivateJwk,
   parseJwks,
   publicJwk,
   signEd25519,
-} from '../../src/wire/keys.ts'
+} from '../../src/wire/signatures/keys.ts'
 import { refusalOf, refusalOrValue } from '../support/refusals.ts'
 import { describeVectors } from '../support/vectors.ts'
 

@@ -3,7 +3,7 @@ import * as fc from 'fast-check'
 import { calculateJwkThumbprint } from 'jose'
 import { describe, expect, it } from 'vitest'
 import { canonicalize, type Json } from '../../src/wire/json.ts'
-import { thumbprintHandle } from '../../src/wire/handles.ts'
+import { thumbprintHandle } from '../../src/wire/agents/handles.ts'
 import {
   generatePrivateJwk,
   importPrivateJwk,
@@ -12,7 +12,7 @@ import {
   publicJwk,
   signEd25519,
   verifyEd25519,
-} from '../../src/wire/keys.ts'
+} from '../../src/wire/signatures/keys.ts'
 import { refusalOf } from '../support/refusals.ts'
 import { describeVectors } from '../support/vectors.ts'
 

@@ -9,7 +9,7 @@ import {
   LEASE_SILENT_MS,
   parseAsked,
   parseLeaseMessage,
-} from '../../src/wire/leases.ts'
+} from '../../src/wire/resources/leases.ts'
 import { refusalOf } from '../support/refusals.ts'
 
 const lease = { id: 'AAAAAAAAAAAAAAAAAAAAAA', lease_ms: LEASE_MS, renew_ms: LEASE_RENEW_MS, asked: 0 }

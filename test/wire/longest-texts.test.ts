@@ -3,11 +3,11 @@
  * what an index holds. Contract: "Resources and their fields".
  */
 import { describe, expect, it } from 'vitest'
-import { mandateFault } from '../../src/rules/mandate.ts'
-import { isAgentIssuer, operatorOrigin, verifyAgentToken } from '../../src/wire/agent-identity.ts'
+import { mandateFault } from '../../src/rules/joint/mandate.ts'
+import { isAgentIssuer, operatorOrigin, verifyAgentToken } from '../../src/wire/agents/agent-identity.ts'
 import { isPossibleHost } from '../../src/wire/hosts.ts'
-import { signJws } from '../../src/wire/jws.ts'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import {
   digestMember,
   idMember,
@@ -16,7 +16,7 @@ import {
   isWebUrl,
   storableMember,
   urlMember,
-} from '../../src/wire/members.ts'
+} from '../../src/wire/json-members.ts'
 import { Refusal } from '../../src/wire/refusal.ts'
 
 /** A host of so many characters, of labels that are as long as they may be. */

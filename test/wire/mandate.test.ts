@@ -1,7 +1,7 @@
 /** The form of a mandate: contract, "Tally for a jointly held resource". */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { mandateDigest, parseMandate, totalWeight } from '../../src/wire/mandate.ts'
+import { mandateDigest, parseMandate, totalWeight } from '../../src/wire/joint/mandate.ts'
 import { BEA, CARL, MANDATE_DOCUMENT } from '../support/joint.ts'
 import { refusalOf } from '../support/refusals.ts'
 

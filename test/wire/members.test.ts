@@ -6,7 +6,7 @@ import {
   textMember,
   textsMember,
   wordMember,
-} from '../../src/wire/members.ts'
+} from '../../src/wire/json-members.ts'
 import { refusalOf } from '../support/refusals.ts'
 
 describe('a URL that names a party', () => {

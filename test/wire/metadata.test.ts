@@ -1,16 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import type { JsonObject } from '../../src/wire/json.ts'
-import { signJws } from '../../src/wire/jws.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
 import {
   parseResourceMetadata,
   resourceMetadata,
   resourceMetadataUrl,
   verifySignedMetadata,
-} from '../../src/wire/resource-metadata.ts'
+} from '../../src/wire/resources/resource-metadata.ts'
 import {
   authorizationServerMetadata,
   parseAuthorizationServerMetadata,
-} from '../../src/wire/authorization-server-metadata.ts'
+} from '../../src/wire/resources/authorization-server-metadata.ts'
 import { DEFAULT_SPEC_NS, TYP } from '../../src/wire/names.ts'
 import { refusalOf } from '../support/refusals.ts'
 import { describeVectors } from '../support/vectors.ts'

@@ -10,7 +10,7 @@ import {
   parseNeedInfo,
   parseRequestSubmitted,
   requestSubmitted,
-} from '../../src/wire/negotiation.ts'
+} from '../../src/wire/negotiation/negotiation.ts'
 import { refusalOf, refusalOrValue } from '../support/refusals.ts'
 import { describeVectors } from '../support/vectors.ts'
 import { TEMPLATE } from '../support/wire-samples.ts'

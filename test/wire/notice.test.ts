@@ -6,8 +6,8 @@ import {
   verifyNotice,
   type Notice,
   type NoticeClaims,
-} from '../../src/wire/notice.ts'
-import { signJws } from '../../src/wire/jws.ts'
+} from '../../src/wire/organization/notice.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
 import { TYP } from '../../src/wire/names.ts'
 import { refusalOf } from '../support/refusals.ts'
 import { ISSUER, newKey, NOW } from '../support/wire-samples.ts'

@@ -5,14 +5,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { asFamily, asHandle } from '../../src/wire/identifiers.ts'
-import { notificationBody, pushBody, type Asking } from '../../src/wire/notification.ts'
+import { notificationBody, pushBody, type Asking } from '../../src/wire/owner/notification.ts'
 import {
   generateNotificationJwk,
   importNotificationKey,
   webhookSecret,
-} from '../../src/wire/notification-key.ts'
-import { browserKeys, encryptPush, pushHeaders } from '../../src/wire/push-message.ts'
-import { webhookHeaders } from '../../src/wire/webhook.ts'
+} from '../../src/wire/owner/notification-key.ts'
+import { browserKeys, encryptPush, pushHeaders } from '../../src/wire/owner/push-message.ts'
+import { webhookHeaders } from '../../src/wire/owner/webhook.ts'
 import { testBrowser } from '../support/notifications.ts'
 
 const decoded = (text: string) => Buffer.from(text, 'base64url')

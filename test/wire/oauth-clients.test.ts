@@ -5,7 +5,7 @@
 import { auth as auth1 } from '@modelcontextprotocol/sdk/client/auth.js'
 import { auth as auth2 } from '@modelcontextprotocol/client'
 import { expect, test } from 'vitest'
-import { authorizationServerMetadata } from '../../src/wire/authorization-server-metadata.ts'
+import { authorizationServerMetadata } from '../../src/wire/resources/authorization-server-metadata.ts'
 import { DEFAULT_SPEC_NS } from '../../src/wire/names.ts'
 import { startScriptedServer } from '../support/scripted-http.ts'
 import { startedForEach } from '../support/started.ts'

@@ -1,15 +1,15 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Json } from '../../src/wire/json.ts'
-import { publicJwk } from '../../src/wire/keys.ts'
-import { isAgentIssuer, issuerInHandles } from '../../src/wire/agent-identity.ts'
+import { publicJwk } from '../../src/wire/signatures/keys.ts'
+import { isAgentIssuer, issuerInHandles } from '../../src/wire/agents/agent-identity.ts'
 import {
   directoryThumbprints,
   directoryUrl,
   issuerDocumentUrl,
   readClientDocument,
   readIssuerDocument,
-} from '../../src/wire/operator-documents.ts'
+} from '../../src/wire/agents/operator-documents.ts'
 import { refusalOf } from '../support/refusals.ts'
 import { newKey, NOW } from '../support/wire-samples.ts'
 

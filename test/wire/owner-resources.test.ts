@@ -1,7 +1,7 @@
 /** The owner-bound listing: contract, "Registry materialization". */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { parseOwnerListing } from '../../src/wire/owner-resources.ts'
+import { parseOwnerListing } from '../../src/wire/resources/owner-resources.ts'
 import { refusalOf } from '../support/refusals.ts'
 
 const notes = { _id: 'alice/notes', name: 'Notes', resource_scopes: ['read'] }

@@ -6,12 +6,12 @@ import { verifyRegistrationResponse } from '@simplewebauthn/server'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonObject } from '../../src/wire/json.ts'
-import { readLoginClaims, readRegistrationClaims } from '../../src/wire/passkey-claims.ts'
-import { isPasskeyNonce, newPasskeyNonce } from '../../src/wire/passkey-nonce.ts'
-import { readRegistration, verifyRegistration } from '../../src/wire/passkey-registration.ts'
-import { readPasskey } from '../../src/wire/pinned-keys.ts'
+import { readLoginClaims, readRegistrationClaims } from '../../src/wire/passkeys/passkey-claims.ts'
+import { isPasskeyNonce, newPasskeyNonce } from '../../src/wire/passkeys/passkey-nonce.ts'
+import { readRegistration, verifyRegistration } from '../../src/wire/passkeys/passkey-registration.ts'
+import { readPasskey } from '../../src/wire/signatures/pinned-keys.ts'
 import { Refusal } from '../../src/wire/refusal.ts'
-import { ticketKeys } from '../../src/wire/ticket.ts'
+import { ticketKeys } from '../../src/wire/negotiation/ticket.ts'
 import {
   base64url,
   newPasskey,

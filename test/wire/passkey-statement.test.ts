@@ -9,10 +9,10 @@ import {
   statementDigest,
   verifyStatement,
   type PasskeyStatement,
-} from '../../src/wire/decision-statement.ts'
+} from '../../src/wire/owner/decision-statement.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
 import type { Json, JsonObject } from '../../src/wire/json.ts'
-import { verifyAssertion } from '../../src/wire/passkey-assertion.ts'
+import { verifyAssertion } from '../../src/wire/passkeys/passkey-assertion.ts'
 import { Refusal } from '../../src/wire/refusal.ts'
 import { ITEM } from '../support/decision-samples.ts'
 import {

@@ -1,8 +1,8 @@
 /** What holders' servers answer to a tally, read strictly. */
 import { describe, expect, it } from 'vitest'
 import { asOwner } from '../../src/wire/identifiers.ts'
-import { parseHolderMetadata } from '../../src/wire/authorization-server-metadata.ts'
-import { parseQuote, parseVerdictAnswer } from '../../src/wire/quote.ts'
+import { parseHolderMetadata } from '../../src/wire/resources/authorization-server-metadata.ts'
+import { parseQuote, parseVerdictAnswer } from '../../src/wire/joint/quote.ts'
 
 const of = { owner: asOwner('bea'), resource_id: 'family-1/savings' }
 const tier = {

@@ -1,9 +1,9 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { signAgreement, signReceipt, verifyAgreement } from '../../src/wire/agreement.ts'
-import { verifyReceipt } from '../../src/wire/receipt.ts'
+import { signAgreement, signReceipt, verifyAgreement } from '../../src/wire/negotiation/agreement.ts'
+import { verifyReceipt } from '../../src/wire/negotiation/receipt.ts'
 import { encodeBase64url, s256 } from '../../src/wire/encoding.ts'
-import { signJws } from '../../src/wire/jws.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
 import { refusalOf } from '../support/refusals.ts'
 import {
   agentToken,

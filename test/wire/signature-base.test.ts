@@ -1,13 +1,13 @@
 import type { InnerList, Item } from 'structured-headers'
 import { describe, expect, it } from 'vitest'
-import { verifyEd25519, importPublicJwk } from '../../src/wire/keys.ts'
+import { verifyEd25519, importPublicJwk } from '../../src/wire/signatures/keys.ts'
 import {
   componentValue,
   plainComponent,
   signatureBase,
   type SignedMessage,
-} from '../../src/wire/signature-base.ts'
-import { parseDictionaryField } from '../../src/wire/structured-fields.ts'
+} from '../../src/wire/signatures/signature-base.ts'
+import { parseDictionaryField } from '../../src/wire/signatures/structured-fields.ts'
 import { refusalOf } from '../support/refusals.ts'
 import { describeVectors } from '../support/vectors.ts'
 

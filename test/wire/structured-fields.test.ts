@@ -12,7 +12,7 @@ import {
   Token,
 } from 'structured-headers'
 import { describe, expect, it } from 'vitest'
-import { parseDictionaryField } from '../../src/wire/structured-fields.ts'
+import { parseDictionaryField } from '../../src/wire/signatures/structured-fields.ts'
 import { describeVectors, vectors } from '../support/vectors.ts'
 
 describe('dictionary fields', () => {

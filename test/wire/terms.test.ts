@@ -13,7 +13,7 @@ import {
   termsRoster,
   termsUri,
   type TermsVersion,
-} from '../../src/wire/terms.ts'
+} from '../../src/wire/negotiation/terms.ts'
 import { ISSUER, TEMPLATE, TERMS } from '../support/wire-samples.ts'
 import { asFamily, asOwner } from '../../src/wire/identifiers.ts'
 

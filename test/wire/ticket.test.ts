@@ -13,7 +13,7 @@ import {
   ticketTag,
   type SealedTicket,
   type TicketKey,
-} from '../../src/wire/ticket.ts'
+} from '../../src/wire/negotiation/ticket.ts'
 import { ISSUER, newKey, NOW } from '../support/wire-samples.ts'
 import { asClientId, asFamily, asOwner } from '../../src/wire/identifiers.ts'
 

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { signJws } from '../../src/wire/jws.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
 import { TYP } from '../../src/wire/names.ts'
 import {
   readRptClaims,
@@ -9,7 +9,7 @@ import {
   verifyPat,
   verifyRpt,
   type RptClaims,
-} from '../../src/wire/tokens.ts'
+} from '../../src/wire/negotiation/tokens.ts'
 import { refusalOf } from '../support/refusals.ts'
 import { ISSUER, newKey, NOW, patClaims, RESOURCE, rptClaims } from '../support/wire-samples.ts'
 import { asClientId, asHandle, asOwner } from '../../src/wire/identifiers.ts'

@@ -1,7 +1,7 @@
 /** What passes between a tally and a holder: contract, "Tally for a jointly held resource". */
 import { describe, expect, it } from 'vitest'
 import { asFamily, asOwner } from '../../src/wire/identifiers.ts'
-import { signJws } from '../../src/wire/jws.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
 import { TYP } from '../../src/wire/names.ts'
 import {
   signTallyRequest,
@@ -15,7 +15,7 @@ import {
   type Verdict,
   type VerdictRequest,
   type Withdrawal,
-} from '../../src/wire/verdict.ts'
+} from '../../src/wire/joint/verdict.ts'
 import { allowance, BEA, TALLY } from '../support/joint.ts'
 import { refusalOf } from '../support/refusals.ts'
 import { newKey, NOW } from '../support/wire-samples.ts'

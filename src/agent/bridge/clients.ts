@@ -4,9 +4,9 @@
  * is one client).
  */
 import { ProtocolError, ProtocolErrorCode, type ClientCapabilities } from '@modelcontextprotocol/server'
-import { createConversations, type Conversations } from './conversations.ts'
+import { createConversations, type Conversations } from './questions/conversations.ts'
 import { openBridge, type Bridge, type BridgeOptions } from './core.ts'
-import { createTasks, type Tasks } from './tasks.ts'
+import { createTasks, type Tasks } from './questions/tasks.ts'
 
 /** The bridge as one client has it. */
 export interface OpenedClient {

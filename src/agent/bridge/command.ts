@@ -12,11 +12,11 @@ import { untilEnding } from '../../terminal/ending.ts'
 import { fromHome, homeFolder } from '../../terminal/home.ts'
 import { printable } from '../../terminal/printable.ts'
 import { DEFAULT_SPEC_NS } from '../../wire/names.ts'
-import { checkAddress } from '../transport.ts'
+import { checkAddress } from '../transports/transport.ts'
 import type { BridgeOptions } from './core.ts'
 import { CLIENT_NAME, clientSecret, listenToken } from './listen-token.ts'
 import type { Serving } from './serve.ts'
-import { readAcceptedTerms } from './terms.ts'
+import { readAcceptedTerms } from './negotiation/terms.ts'
 
 interface Given {
   stdio?: boolean
@@ -68,7 +68,7 @@ export function addBridge(program: Command, readConfig: () => ClientConfig, term
     .action(async (resources: string[], _own: object, command: Command) => {
       // Those too that the bridge itself has by the same names, and therefore takes for its own.
       const given = command.optsWithGlobals<ConfigGiven>()
-      const { configure } = await import('./client-config.ts')
+      const { configure } = await import('./setup/client-config.ts')
       const config = readConfig()
       const options = await optionsFor(bridge, given, config)
       const start = { environment: environmentOf(config), options, allowLoopback: config.devLoopback }
@@ -82,7 +82,7 @@ export function addBridge(program: Command, readConfig: () => ClientConfig, term
     .action(async (resource: string, _own: object, command: Command) => {
       const { clientName } = command.optsWithGlobals<{ clientName?: string }>()
       refuseForDoctor(bridge)
-      const { diagnose } = await import('./doctor.ts')
+      const { diagnose } = await import('./setup/doctor.ts')
       const config = readConfig()
       redirectConsole(sayTo(terminal))
       await diagnose({ resource, clientName, stateRoot: stateRoot(config), config }, terminal)

@@ -3,21 +3,21 @@
  * tools. Contract: "What the service does", from the requesting side.
  */
 import type { ClientCapabilities } from '@modelcontextprotocol/client'
-import { generatePrivateJwk } from '../../wire/keys.ts'
+import { generatePrivateJwk } from '../../wire/signatures/keys.ts'
 import type { JsonObject } from '../../wire/json.ts'
 import { standingGrants } from '../authorized-call.ts'
-import { createDirectory } from '../metadata.ts'
+import { createDirectory } from '../negotiation/metadata.ts'
 import { readProfile, type AgentOptions, type Profile } from '../profile.ts'
-import type { Proof } from './exchange.ts'
+import type { Proof } from './upstream/exchange.ts'
 import { createCalls, type Calls } from './calls.ts'
-import { openCatalogue, type CatalogueOptions } from './catalogue.ts'
+import { openCatalogue, type CatalogueOptions } from './listing/catalogue.ts'
 import type { Introduction } from './greeting.ts'
-import { openIntroductions } from './introductions.ts'
-import { methodDefinition, openObjects, type Objects } from './objects.ts'
-import { openPrefixes } from './prefixes.ts'
-import { bridgeState, type BridgeState, type Owner } from './state.ts'
-import type { AcceptedBeforehand } from './terms.ts'
-import { describeTool, type ListedTool } from './tools.ts'
+import { openIntroductions } from './listing/introductions.ts'
+import { methodDefinition, openObjects, type Objects } from './listing/objects.ts'
+import { openPrefixes } from './listing/prefixes.ts'
+import { bridgeState, type BridgeState, type Owner } from './negotiation/state.ts'
+import type { AcceptedBeforehand } from './negotiation/terms.ts'
+import { describeTool, type ListedTool } from './listing/tools.ts'
 
 /** The options that the bridge is started with. Times in seconds. */
 export interface BridgeOptions extends CatalogueOptions {

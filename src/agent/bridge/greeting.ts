@@ -11,8 +11,8 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
-import { foreignLine, foreignText } from './foreign-text.ts'
-import { safeIcons } from './icons.ts'
+import { foreignLine, foreignText } from './answers/foreign-text.ts'
+import { safeIcons } from './listing/icons.ts'
 
 /** What a server says of itself. */
 export interface Introduction {

@@ -15,12 +15,12 @@ import {
 import { UsageError } from '../../terminal/command.ts'
 import { isJsonObject, type Json } from '../../wire/json.ts'
 import { isLoopbackHost } from '../../wire/loopback.ts'
-import { writingLines } from './as-written.ts'
+import { writingLines } from './answers/as-written.ts'
 import { openClients } from './clients.ts'
 import type { BridgeOptions } from './core.ts'
 import { callerOf, type Caller } from './listen-token.ts'
 import { serverFor, type Serving, type Shared } from './serve.ts'
-import { marked } from './unchanged.ts'
+import { marked } from './answers/unchanged.ts'
 
 /** The address, and what clients must know. */
 export interface ListenOptions {

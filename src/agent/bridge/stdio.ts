@@ -6,12 +6,12 @@ import type { JSONRPCMessage } from '@modelcontextprotocol/server'
 import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio'
 import type { JsonObject } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
-import { sentence } from './answers.ts'
-import { messageAsWritten } from './as-written.ts'
+import { sentence } from './answers/answers.ts'
+import { messageAsWritten } from './answers/as-written.ts'
 import { openClients } from './clients.ts'
 import type { BridgeOptions } from './core.ts'
 import { serverFor, type Serving, type Shared } from './serve.ts'
-import { markingLines } from './unchanged.ts'
+import { markingLines } from './answers/unchanged.ts'
 
 /** Serves one client over standard input and output. */
 export function serveOnStdio(options: BridgeOptions): Serving {

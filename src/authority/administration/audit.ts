@@ -5,13 +5,13 @@
 import type { OwnersConfig } from '../../config.ts'
 import { readManifest } from '../../files/package.ts'
 import type { Db } from '../../storage/authority/database.ts'
-import { listOwnerLives, readOwnerLife, type OwnerLife } from '../../storage/authority/owner-lives.ts'
+import { listOwnerLives, readOwnerLife, type OwnerLife } from '../../storage/authority/owners/owner-lives.ts'
 import {
   readTrail,
   TRAIL_LISTS,
   type TrailEntry,
   type TrailList,
-} from '../../storage/authority/security-trail.ts'
+} from '../../storage/authority/ledger/security-trail.ts'
 import { UsageError, type Terminal } from '../../terminal/command.ts'
 import { printableLine } from '../../terminal/printable.ts'
 import { asOwner } from '../../wire/identifiers.ts'

@@ -3,9 +3,9 @@
  * another one. Contract: "Parties" (owner's authorization server).
  */
 import type { OwnersConfig } from '../../config.ts'
-import { placedBy, placedElsewhere } from '../../storage/authority/cell-directory.ts'
+import { placedBy, placedElsewhere } from '../../storage/authority/owners/cell-directory.ts'
 import { AUTHORITY_DATABASE, standbySetting, type Database } from '../../storage/authority/database.ts'
-import { moveOwner, type MoveOutcome, type MoveStep } from '../../storage/authority/moving.ts'
+import { moveOwner, type MoveOutcome, type MoveStep } from '../../storage/authority/owners/moving.ts'
 import { processTerminal, UsageError } from '../../terminal/command.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { HOME_CELL } from '../../wire/names.ts'

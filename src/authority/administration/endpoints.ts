@@ -4,13 +4,13 @@
  * authorization server), "Authentication".
  */
 import { z } from 'zod'
-import { endpoint, type Described, type Endpoint } from '../../http/endpoint.ts'
-import { HEALTH, READY } from '../../http/health.ts'
-import { OPENAPI_ENDPOINT, RUNNING, type AboutListener } from '../../http/openapi.ts'
-import { nextLink, PAGE, pageOf } from '../../http/pages.ts'
+import { endpoint, type Described, type Endpoint } from '../../http/servers/endpoint.ts'
+import { HEALTH, READY } from '../../http/servers/health.ts'
+import { OPENAPI_ENDPOINT, RUNNING, type AboutListener } from '../../http/openapi/openapi.ts'
+import { nextLink, PAGE, pageOf } from '../../http/servers/pages.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Tx } from '../../storage/authority/database.ts'
-import { listOwnerLives, type OwnerLife } from '../../storage/authority/owner-lives.ts'
+import { listOwnerLives, type OwnerLife } from '../../storage/authority/owners/owner-lives.ts'
 import { asOwner } from '../../wire/identifiers.ts'
 import { NAME_PATTERN } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'

@@ -2,7 +2,7 @@
  * Finishes removals in the background after the answer that began them. At a start, it finishes those that an
  * earlier process left behind. Contract: "Parties" (owner's authorization server).
  */
-import { unfinishedRemovals } from '../../storage/authority/removals.ts'
+import { unfinishedRemovals } from '../../storage/authority/owners/removals.ts'
 import type { OwnerAdministration } from './guard.ts'
 import { removeOwner, type Removal } from './lives.ts'
 

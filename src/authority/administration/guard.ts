@@ -5,12 +5,12 @@
  */
 import { proveAdministrator, type Administrator } from '../../credentials/administrators.ts'
 import { refusedSignature, refusedToken, type AcceptedCredentials } from '../../credentials/presentation.ts'
-import type { Credential } from '../../http/endpoint.ts'
-import type { SignatureBase } from '../../http/signed-request.ts'
-import { spendAdministratorSignature } from '../../storage/authority/administrator-signatures.ts'
+import type { Credential } from '../../http/servers/endpoint.ts'
+import type { SignatureBase } from '../../http/servers/signed-request.ts'
+import { spendAdministratorSignature } from '../../storage/authority/membership/administrator-signatures.ts'
 import type { Tx } from '../../storage/authority/database.ts'
-import type { Actor } from '../../wire/actor.ts'
-import { SIGNATURE_WINDOW_SECONDS } from '../../wire/http-signature.ts'
+import type { Actor } from '../../wire/owner/actor.ts'
+import { SIGNATURE_WINDOW_SECONDS } from '../../wire/signatures/http-signature.ts'
 import type { Authority } from '../context.ts'
 import type { Enrolling } from './recovery.ts'
 

@@ -6,18 +6,23 @@
 import { randomBytes } from 'node:crypto'
 import { prepareFolder, writePiecesDurably } from '../../files/durable-file.ts'
 import { inTransaction } from '../../storage/core/database.ts'
-import { readArchive } from '../../storage/authority/archive.ts'
+import { readArchive } from '../../storage/authority/owners/archive.ts'
 import type { Database, Db, Tx } from '../../storage/authority/database.ts'
-import { appendLedger } from '../../storage/authority/ledger.ts'
+import { appendLedger } from '../../storage/authority/ledger/ledger.ts'
 import {
   readOwnerLife,
   resumeOwner,
   suspendOwner,
   type OwnerLife,
-} from '../../storage/authority/owner-lives.ts'
-import { insertOwner, NameTaken } from '../../storage/authority/owners.ts'
-import { beginRemoval, isExported, noteExported, openDeleting } from '../../storage/authority/removals.ts'
-import type { Actor } from '../../wire/actor.ts'
+} from '../../storage/authority/owners/owner-lives.ts'
+import { insertOwner, NameTaken } from '../../storage/authority/owners/owners.ts'
+import {
+  beginRemoval,
+  isExported,
+  noteExported,
+  openDeleting,
+} from '../../storage/authority/owners/removals.ts'
+import type { Actor } from '../../wire/owner/actor.ts'
 import { encodeBase64url } from '../../wire/encoding.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { refuse } from '../../wire/refusal.ts'

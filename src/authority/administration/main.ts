@@ -4,9 +4,9 @@
  */
 import { readAuthorityConfig, readOwnersConfig } from '../../config.ts'
 import { inTransaction } from '../../storage/core/database.ts'
-import { releaseAllIn } from '../../storage/authority/cell-directory.ts'
+import { releaseAllIn } from '../../storage/authority/owners/cell-directory.ts'
 import type { Db } from '../../storage/authority/database.ts'
-import { listOwnerLives, readOwnerLife, type OwnerLife } from '../../storage/authority/owner-lives.ts'
+import { listOwnerLives, readOwnerLife, type OwnerLife } from '../../storage/authority/owners/owner-lives.ts'
 import { EXIT, Exit, processTerminal, UsageError, type Terminal } from '../../terminal/command.ts'
 import { printable, printableTime, table } from '../../terminal/printable.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'

@@ -3,17 +3,17 @@
  * after a delay during which any of her credentials can stop it. Contract: "Authentication" (owner at the
  * owner API; no static owner credential exists).
  */
-import type { Actor } from '../../wire/actor.ts'
+import type { Actor } from '../../wire/owner/actor.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { Tx } from '../../storage/authority/database.ts'
-import { appendEvent } from '../../storage/authority/events.ts'
-import { appendLedger } from '../../storage/authority/ledger.ts'
-import { hasCredential, replaceEnrolmentCode } from '../../storage/authority/logins.ts'
-import { lockQueue, readOwner } from '../../storage/authority/owners.ts'
-import { startRecovery } from '../../storage/authority/recoveries.ts'
-import { newCode } from '../owner/enrolment.ts'
+import { appendEvent } from '../../storage/authority/ledger/events.ts'
+import { appendLedger } from '../../storage/authority/ledger/ledger.ts'
+import { hasCredential, replaceEnrolmentCode } from '../../storage/authority/credentials/logins.ts'
+import { lockQueue, readOwner } from '../../storage/authority/owners/owners.ts'
+import { startRecovery } from '../../storage/authority/credentials/recoveries.ts'
+import { newCode } from '../owner/credentials/enrolment.ts'
 
 /** The settings by which a code is issued. */
 export interface Enrolling {

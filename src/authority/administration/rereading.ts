@@ -3,7 +3,7 @@
  * vocabulary and tiers", "Authentication".
  */
 import type { ProvisionedOwner } from '../../config.ts'
-import { placedElsewhere } from '../../storage/authority/cell-directory.ts'
+import { placedElsewhere } from '../../storage/authority/owners/cell-directory.ts'
 import { HOME_CELL } from '../../wire/names.ts'
 import type { Authority } from '../context.ts'
 import { logProvisioned, provision } from '../provision.ts'

@@ -4,7 +4,7 @@
  * asked, even if a charter names it.
  */
 import { createRealmKeys, RealmUnreachable, type RealmKeys } from '../../credentials/realm-keys.ts'
-import type { Outbound } from '../../http/outbound.ts'
+import type { Outbound } from '../../http/outbound/outbound.ts'
 import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
 import { Refusal } from '../../wire/refusal.ts'

@@ -5,16 +5,20 @@
  * "Connection" (introduced).
  */
 import { introductionAnswer, type IntroductionAnswer } from '../../rules/connection.ts'
-import { isAgentBlocked } from '../../storage/authority/blocked-agents.ts'
-import { admitConnection, lockOperator, readConnection } from '../../storage/authority/connections.ts'
+import { isAgentBlocked } from '../../storage/authority/connections/blocked-agents.ts'
+import {
+  admitConnection,
+  lockOperator,
+  readConnection,
+} from '../../storage/authority/connections/connections.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
-import { lockIntroducer, readIntroduction } from '../../storage/authority/introductions.ts'
-import { appendLedger } from '../../storage/authority/ledger.ts'
-import { nameOperator } from '../../storage/authority/operators.ts'
-import { lockQueue } from '../../storage/authority/owners.ts'
-import { handleOf, signingKeyOf, subjectHandle } from '../../wire/agent-identity.ts'
+import { lockIntroducer, readIntroduction } from '../../storage/authority/negotiations/introductions.ts'
+import { appendLedger } from '../../storage/authority/ledger/ledger.ts'
+import { nameOperator } from '../../storage/authority/connections/operators.ts'
+import { lockQueue } from '../../storage/authority/owners/owners.ts'
+import { handleOf, signingKeyOf, subjectHandle } from '../../wire/agents/agent-identity.ts'
 import { ALIAS, aliasIn } from '../../wire/names.ts'
-import { introducerOf, verifyIntroduction } from '../../wire/introduction.ts'
+import { introducerOf, verifyIntroduction } from '../../wire/agents/introduction.ts'
 import { verifyIdentity, type Identified, type Signed } from '../../surface/agents/identity.ts'
 import type { Authority } from '../context.ts'
 import type { NamedIntroducer, Weighed } from '../negotiation/presentation.ts'

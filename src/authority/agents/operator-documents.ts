@@ -4,7 +4,7 @@
  * not make the request wrong. Contract: "Operator documents", "Agreement (claim_token, beat 3)" (`client_id`,
  * `signature_agent`).
  */
-import type { RemoteDocument, RemoteDocuments } from '../../http/remote-documents.ts'
+import type { RemoteDocument, RemoteDocuments } from '../../http/outbound/remote-documents.ts'
 import type { Json } from '../../wire/json.ts'
 import {
   directoryOf,
@@ -12,7 +12,7 @@ import {
   directoryUrl,
   readClientDocument,
   type ClientDocument,
-} from '../../wire/operator-documents.ts'
+} from '../../wire/agents/operator-documents.ts'
 import { Refusal } from '../../wire/refusal.ts'
 
 /** The question to an operator. */

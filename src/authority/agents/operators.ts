@@ -3,9 +3,9 @@
  * "Operator documents", "Agreement (claim_token, beat 3)" (`client_id`, `signature_agent`).
  */
 import { assuranceOf } from '../../rules/assurance.ts'
-import { isBlocked, readConnection } from '../../storage/authority/connections.ts'
+import { isBlocked, readConnection } from '../../storage/authority/connections/connections.ts'
 import type { Db } from '../../storage/authority/database.ts'
-import { hasActiveAgents } from '../../storage/authority/operators.ts'
+import { hasActiveAgents } from '../../storage/authority/connections/operators.ts'
 import type { Identified } from '../../surface/agents/identity.ts'
 import type { Authority } from '../context.ts'
 import type { Patience } from './operator-documents.ts'

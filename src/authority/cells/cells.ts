@@ -4,8 +4,8 @@
  * docs/decisions/0020-cells.md.
  */
 import type { FastifyRequest } from 'fastify'
-import { serveEndpoints, serveWherePlaced, type Endpoint, type Placing } from '../../http/endpoint.ts'
-import type { HttpServer } from '../../http/server.ts'
+import { serveEndpoints, serveWherePlaced, type Endpoint, type Placing } from '../../http/servers/endpoint.ts'
+import type { HttpServer } from '../../http/servers/server.ts'
 import { BoundedMap } from '../../limits/bounded-map.ts'
 import {
   claimIn,
@@ -13,10 +13,10 @@ import {
   placedBy,
   releaseIn,
   takeOverIn,
-} from '../../storage/authority/cell-directory.ts'
+} from '../../storage/authority/owners/cell-directory.ts'
 import type { Database } from '../../storage/authority/database.ts'
-import { readMove, type Move } from '../../storage/authority/moves.ts'
-import { ownerOf as ownerHere } from '../../storage/authority/owners.ts'
+import { readMove, type Move } from '../../storage/authority/owners/moves.ts'
+import { ownerOf as ownerHere } from '../../storage/authority/owners/owners.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { Refusal } from '../../wire/refusal.ts'

@@ -4,14 +4,14 @@
  */
 import type { FastifyRequest } from 'fastify'
 import { namedKeyids } from '../../credentials/device-signature.ts'
-import { signedMessage, type SignatureBase } from '../../http/signed-request.ts'
-import { loginKey } from '../../storage/authority/logins.ts'
+import { signedMessage, type SignatureBase } from '../../http/servers/signed-request.ts'
+import { loginKey } from '../../storage/authority/credentials/logins.ts'
 import type { DirectoryTable } from '../../storage/authority/tables.ts'
 import { decodeBase64url } from '../../wire/encoding.ts'
 import { parseJsonObject } from '../../wire/json.ts'
-import { LEASES_PATH } from '../../wire/leases.ts'
+import { LEASES_PATH } from '../../wire/resources/leases.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
-import { openTicket, ticketTag, type TicketKey } from '../../wire/ticket.ts'
+import { openTicket, ticketTag, type TicketKey } from '../../wire/negotiation/ticket.ts'
 
 /** What names an owner: a kind of entry of the directory, and its value. */
 export type Naming = Readonly<{ kind: DirectoryTable['kind'] | 'owner'; key: string }>

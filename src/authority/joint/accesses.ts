@@ -2,13 +2,13 @@
  * The calls that were made on an account that she holds with others, as its tally lists them. Contract:
  * "Tally for a jointly held resource"; docs/choices.md says why co-holders may know.
  */
-import { readJointAccount } from '../../storage/authority/joint-accounts.ts'
+import { readJointAccount } from '../../storage/authority/joint/joint-accounts.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import {
   ACCESSES_REQUEST_SECONDS,
   signAccessesRequest,
   type JointAccesses,
-} from '../../wire/joint-accesses.ts'
+} from '../../wire/joint/joint-accesses.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { OwnerApi } from '../owner/api.ts'
 import { asRefused } from './holding.ts'

@@ -3,7 +3,7 @@
  * that is final already, the mandate, an earlier decision, her terms, the agreement, the agent, her rules,
  * her own decision. Contract: "Tally for a jointly held resource" (`/joint/verdict`).
  */
-import { jointServer } from '../../rules/joint.ts'
+import { jointServer } from '../../rules/joint/joint.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import {
   fixQuestion,
@@ -11,16 +11,16 @@ import {
   keepWaiting,
   readQuestion,
   type JointQuestion,
-} from '../../storage/authority/joint-questions.ts'
-import { lockQueue } from '../../storage/authority/owners.ts'
-import { endFamily, readFamily, type FamilyRow } from '../../storage/authority/tickets.ts'
+} from '../../storage/authority/joint/joint-questions.ts'
+import { lockQueue } from '../../storage/authority/owners/owners.ts'
+import { endFamily, readFamily, type FamilyRow } from '../../storage/authority/negotiations/tickets.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
 import type { Handle } from '../../wire/identifiers.ts'
-import type { VerdictAnswer, Withheld } from '../../wire/quote.ts'
+import type { VerdictAnswer, Withheld } from '../../wire/joint/quote.ts'
 import { refuse } from '../../wire/refusal.ts'
-import { newFamily } from '../../wire/ticket.ts'
-import type { VerdictRequest } from '../../wire/verdict.ts'
+import { newFamily } from '../../wire/negotiation/ticket.ts'
+import type { VerdictRequest } from '../../wire/joint/verdict.ts'
 import { readRecord, weigh, type Weighing } from '../negotiation/evaluation.ts'
 import { readGoverned } from '../negotiation/governance.ts'
 import { consult, type Consulting } from '../negotiation/organization.ts'

@@ -2,10 +2,10 @@
  * Holding an account jointly: what a mandate would commit her to, agreeing to exactly that, and ceasing to
  * hold. Contract: "Tally for a jointly held resource" (`/owner/joint*`).
  */
-import { isMixed, jointServer } from '../../rules/joint.ts'
-import { holderOf, coversResource } from '../../rules/mandate.ts'
-import { mandateSummary } from '../../rules/mandate-words.ts'
-import { endWithin } from '../../storage/authority/joint-ends.ts'
+import { isMixed, jointServer } from '../../rules/joint/joint.ts'
+import { holderOf, coversResource } from '../../rules/joint/mandate.ts'
+import { mandateSummary } from '../../rules/joint/mandate-words.ts'
+import { endWithin } from '../../storage/authority/joint/joint-ends.ts'
 import {
   endJointAccount,
   isNameTaken,
@@ -15,20 +15,20 @@ import {
   writeJointAccount,
   writeJointResources,
   type JointAccount,
-} from '../../storage/authority/joint-accounts.ts'
-import { takeAllBack, takeBack } from '../../storage/authority/joint-withdrawals.ts'
+} from '../../storage/authority/joint/joint-accounts.ts'
+import { takeAllBack, takeBack } from '../../storage/authority/joint/joint-withdrawals.ts'
 import type { Tx } from '../../storage/authority/database.ts'
-import { appendEvent, appendEvents } from '../../storage/authority/events.ts'
-import { appendLedger, appendLedgerAll } from '../../storage/authority/ledger.ts'
-import { listGovernable, type TierRow } from '../../storage/authority/tiers.ts'
+import { appendEvent, appendEvents } from '../../storage/authority/ledger/events.ts'
+import { appendLedger, appendLedgerAll } from '../../storage/authority/ledger/ledger.ts'
+import { listGovernable, type TierRow } from '../../storage/authority/policies/tiers.ts'
 import { endsLeases } from '../../storage/core/after-commit.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import { totalWeight, type Mandate } from '../../wire/mandate.ts'
+import { totalWeight, type Mandate } from '../../wire/joint/mandate.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import { tiersOf } from '../organization/settlement.ts'
 import type { OwnerApi } from '../owner/api.ts'
-import type { OwnerCredential } from '../owner/credential.ts'
-import { changeAs } from '../owner/guard.ts'
+import type { OwnerCredential } from '../owner/credentials/credential.ts'
+import { changeAs } from '../owner/credentials/guard.ts'
 import { TallyFault, TallyOutage, type ServedMandate } from './tallies.ts'
 
 /** Which account, at which tally. */

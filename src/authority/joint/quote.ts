@@ -3,12 +3,12 @@
  * "Tally for a jointly held resource" (`/joint/quote`).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { jointServer } from '../../rules/joint.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { jointServer } from '../../rules/joint/joint.ts'
 import { onBehalfOf } from '../../storage/core/shares.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
-import { WITHHELD, type Quote, type Withheld } from '../../wire/quote.ts'
-import type { QuoteRequest } from '../../wire/verdict.ts'
+import { WITHHELD, type Quote, type Withheld } from '../../wire/joint/quote.ts'
+import type { QuoteRequest } from '../../wire/joint/verdict.ts'
 import { readGoverned } from '../negotiation/governance.ts'
 import { heldAccount, verifiedRequest, type Asked } from './requests.ts'
 

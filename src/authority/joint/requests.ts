@@ -3,21 +3,21 @@
  * that tally and a resource of that account. Contract: "Tally for a jointly held resource" (`/joint/quote`,
  * `/joint/verdict`).
  */
-import { jointServer } from '../../rules/joint.ts'
+import { jointServer } from '../../rules/joint/joint.ts'
 import type { Db } from '../../storage/authority/database.ts'
-import { appendEvent } from '../../storage/authority/events.ts'
+import { appendEvent } from '../../storage/authority/ledger/events.ts'
 import {
   noteChangedMandate,
   readJointAccount,
   writeJointResources,
   type JointAccount,
-} from '../../storage/authority/joint-accounts.ts'
-import { takeBack } from '../../storage/authority/joint-withdrawals.ts'
-import { appendLedger } from '../../storage/authority/ledger.ts'
-import { lockQueue, readOwner } from '../../storage/authority/owners.ts'
-import { listGovernable } from '../../storage/authority/tiers.ts'
+} from '../../storage/authority/joint/joint-accounts.ts'
+import { takeBack } from '../../storage/authority/joint/joint-withdrawals.ts'
+import { appendLedger } from '../../storage/authority/ledger/ledger.ts'
+import { lockQueue, readOwner } from '../../storage/authority/owners/owners.ts'
+import { listGovernable } from '../../storage/authority/policies/tiers.ts'
 import { inTransaction } from '../../storage/core/database.ts'
-import { parseJws, type Verified } from '../../wire/jws.ts'
+import { parseJws, type Verified } from '../../wire/signatures/jws.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { ALIAS, aliasIn } from '../../wire/names.ts'
 import { Refusal, refuse, refusingAs } from '../../wire/refusal.ts'
@@ -26,7 +26,7 @@ import {
   verifyTallyRequest,
   type QuoteRequest,
   type VerdictRequest,
-} from '../../wire/verdict.ts'
+} from '../../wire/joint/verdict.ts'
 import type { Authority } from '../context.ts'
 import { TallyFault, TallyOutage, type ServedMandate } from './tallies.ts'
 

@@ -3,20 +3,24 @@
  * on unchanged; a refusal is signed in any case. Contract: "Tally for a jointly held resource" (a verdict is
  * bound to one negotiation and to the exact agreement digest).
  */
-import { readConnection } from '../../storage/authority/connections.ts'
-import { readJointAccount } from '../../storage/authority/joint-accounts.ts'
-import { answerQuestion, readQuestion, type JointQuestion } from '../../storage/authority/joint-questions.ts'
+import { readConnection } from '../../storage/authority/connections/connections.ts'
+import { readJointAccount } from '../../storage/authority/joint/joint-accounts.ts'
+import {
+  answerQuestion,
+  readQuestion,
+  type JointQuestion,
+} from '../../storage/authority/joint/joint-questions.ts'
 import type { Tx } from '../../storage/authority/database.ts'
-import { appendLedger, countRefusal } from '../../storage/authority/ledger.ts'
-import { isAnyBlocked } from '../../storage/authority/operators.ts'
-import { isOpen, lockQueue } from '../../storage/authority/owners.ts'
-import { endFamily, readFamily } from '../../storage/authority/tickets.ts'
+import { appendLedger, countRefusal } from '../../storage/authority/ledger/ledger.ts'
+import { isAnyBlocked } from '../../storage/authority/connections/operators.ts'
+import { isOpen, lockQueue } from '../../storage/authority/owners/owners.ts'
+import { endFamily, readFamily } from '../../storage/authority/negotiations/tickets.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Signer } from '../../surface/issuer.ts'
 import type { Handle } from '../../wire/identifiers.ts'
-import type { VerdictAnswer, Withheld } from '../../wire/quote.ts'
+import type { VerdictAnswer, Withheld } from '../../wire/joint/quote.ts'
 import { refuse } from '../../wire/refusal.ts'
-import { signVerdict, type VerdictBinding } from '../../wire/verdict.ts'
+import { signVerdict, type VerdictBinding } from '../../wire/joint/verdict.ts'
 import type { Authority } from '../context.ts'
 import { basisOf } from '../negotiation/grant.ts'
 import { factsMoved } from '../negotiation/pending-request.ts'

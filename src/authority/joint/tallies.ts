@@ -3,19 +3,19 @@
  * they publish, below their own origin. Contract: "Tally for a jointly held resource" (`/mandate/{account}`,
  * `/jwks`), and withdrawals.
  */
-import { createJwksCache } from '../../http/jwks-cache.ts'
-import { OutboundFault, plainWords, type Outbound } from '../../http/outbound.ts'
+import { createJwksCache } from '../../http/outbound/jwks-cache.ts'
+import { OutboundFault, plainWords, type Outbound } from '../../http/outbound/outbound.ts'
 import { BoundedMap } from '../../limits/bounded-map.ts'
-import { countedMandate, coversResource, type CountedMandate } from '../../rules/mandate.ts'
+import { countedMandate, coversResource, type CountedMandate } from '../../rules/joint/mandate.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { MANDATE_BYTES_MAX } from '../../wire/document-bounds.ts'
 import { isJsonObject, parseJson, type Json } from '../../wire/json.ts'
-import { parseJointAccesses, type JointAccesses } from '../../wire/joint-accesses.ts'
-import type { PublishedKey } from '../../wire/keys.ts'
-import { parseMandate } from '../../wire/mandate.ts'
-import { parseTallyMetadata, type TallyMetadata } from '../../wire/authorization-server-metadata.ts'
+import { parseJointAccesses, type JointAccesses } from '../../wire/joint/joint-accesses.ts'
+import type { PublishedKey } from '../../wire/signatures/keys.ts'
+import { parseMandate } from '../../wire/joint/mandate.ts'
+import { parseTallyMetadata, type TallyMetadata } from '../../wire/resources/authorization-server-metadata.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
-import { parseOwnerListing, type OwnerResource } from '../../wire/owner-resources.ts'
+import { parseOwnerListing, type OwnerResource } from '../../wire/resources/owner-resources.ts'
 import { Refusal } from '../../wire/refusal.ts'
 
 /** A tally gave no usable answer, so nobody knows what it would say. The message is plain words. */

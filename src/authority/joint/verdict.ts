@@ -3,7 +3,7 @@
  * there is none yet. Contract: "Tally for a jointly held resource" (`/joint/verdict`).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
 import { onBehalfOf } from '../../storage/core/shares.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'

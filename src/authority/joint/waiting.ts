@@ -4,14 +4,18 @@
  */
 import { queueAnswer } from '../../rules/pending.ts'
 import { mayWait } from '../../rules/quiet-hours.ts'
-import { appendEvent } from '../../storage/authority/events.ts'
-import { readJointAccount } from '../../storage/authority/joint-accounts.ts'
-import { holdQuestion, readQuestion, type JointQuestion } from '../../storage/authority/joint-questions.ts'
-import { notify } from '../../storage/authority/notifications.ts'
-import { isAnyBlocked } from '../../storage/authority/operators.ts'
-import { lockQueue } from '../../storage/authority/owners.ts'
-import { countWaiting } from '../../storage/authority/pending.ts'
-import { readFamily } from '../../storage/authority/tickets.ts'
+import { appendEvent } from '../../storage/authority/ledger/events.ts'
+import { readJointAccount } from '../../storage/authority/joint/joint-accounts.ts'
+import {
+  holdQuestion,
+  readQuestion,
+  type JointQuestion,
+} from '../../storage/authority/joint/joint-questions.ts'
+import { notify } from '../../storage/authority/notifications/notifications.ts'
+import { isAnyBlocked } from '../../storage/authority/connections/operators.ts'
+import { lockQueue } from '../../storage/authority/owners/owners.ts'
+import { countWaiting } from '../../storage/authority/negotiations/pending.ts'
+import { readFamily } from '../../storage/authority/negotiations/tickets.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'

@@ -13,11 +13,11 @@ import {
   endWithdrawal,
   listWithdrawals,
   type WaitingWithdrawal,
-} from '../../storage/authority/joint-withdrawals.ts'
+} from '../../storage/authority/joint/joint-withdrawals.ts'
 import { settling, type Settled } from '../../storage/core/after-commit.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import type { StillWaiting } from '../../wire/owner-api.ts'
-import { signWithdrawal, WITHDRAWAL_SECONDS } from '../../wire/verdict.ts'
+import type { StillWaiting } from '../../wire/owner/owner-api.ts'
+import { signWithdrawal, WITHDRAWAL_SECONDS } from '../../wire/joint/verdict.ts'
 import type { Authority } from '../context.ts'
 import { startDueRounds } from '../organization/due-rounds.ts'
 import { CLIENT_ID } from '../../wire/documents/names.ts'

@@ -3,7 +3,7 @@
  * waits for the owner, or a refusal. Contract: "Agreement (claim_token, beat 3)", "Policy vocabulary and
  * tiers".
  */
-import type { FamilyRow } from '../../storage/authority/tickets.ts'
+import type { FamilyRow } from '../../storage/authority/negotiations/tickets.ts'
 import type { Signed } from '../../surface/agents/identity.ts'
 import type { Signer } from '../../surface/issuer.ts'
 import type { Agreed, Decision, Refused } from '../../surface/token/negotiation.ts'

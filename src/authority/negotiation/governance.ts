@@ -3,14 +3,17 @@
  * names. Contract: "Policy vocabulary and tiers" (an ungoverned resource is denied).
  */
 import type { Db } from '../../storage/authority/database.ts'
-import { readGovernedResource, type GovernedReading } from '../../storage/authority/governance.ts'
+import {
+  readGovernedResource,
+  type GovernedReading,
+} from '../../storage/authority/negotiations/governance.ts'
 import type { Vouching } from '../../rules/identity-assertion.ts'
-import { intersectClearances } from '../../rules/envelope.ts'
-import type { ClearanceRequirement } from '../../rules/clearance.ts'
+import { intersectClearances } from '../../rules/organization/envelope.ts'
+import type { ClearanceRequirement } from '../../rules/organization/clearance.ts'
 import { SUSPENDED_OWNER } from '../../rules/grant.ts'
-import { jointAccountOf } from '../../rules/joint.ts'
-import { governedFault, STALE_SECONDS, vouchingOf } from '../../rules/membership.ts'
-import { readMembership, type Membership } from '../../storage/authority/membership.ts'
+import { jointAccountOf } from '../../rules/joint/joint.ts'
+import { governedFault, STALE_SECONDS, vouchingOf } from '../../rules/organization/membership.ts'
+import { readMembership, type Membership } from '../../storage/authority/membership/membership.ts'
 import type { Governing } from '../../surface/token/negotiation.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
 import { Refusal } from '../../wire/refusal.ts'

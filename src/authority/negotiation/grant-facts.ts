@@ -4,14 +4,17 @@
  */
 import { isGoverned, type GrantBasis, type GrantFacts } from '../../rules/grant.ts'
 import { isVouchedFor, type AcceptedIdentity } from '../../rules/identity-assertion.ts'
-import { vouchingOf } from '../../rules/membership.ts'
+import { vouchingOf } from '../../rules/organization/membership.ts'
 import type { Db } from '../../storage/authority/database.ts'
-import { readGovernedResource, type GovernedReading } from '../../storage/authority/governance.ts'
+import {
+  readGovernedResource,
+  type GovernedReading,
+} from '../../storage/authority/negotiations/governance.ts'
 import {
   readMembership,
   readOrganizationEpochs,
   type Membership,
-} from '../../storage/authority/membership.ts'
+} from '../../storage/authority/membership/membership.ts'
 import { freshMembership, isNothing, jointly, requirementOf } from './governance.ts'
 
 /** The facts that do not depend on the agent's connection, and what they were read from. */

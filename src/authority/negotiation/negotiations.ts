@@ -2,8 +2,8 @@
  * What an authority provides to the surface so that agents can negotiate with it: its rows of negotiations,
  * its tiers, its owner's decision. Contract: "Permission ticket", "Token endpoint".
  */
-import type { CountedRefusal } from '../../storage/authority/ledger.ts'
-import { ownerOfTag } from '../../storage/authority/owners.ts'
+import type { CountedRefusal } from '../../storage/authority/ledger/ledger.ts'
+import { ownerOfTag } from '../../storage/authority/owners/owners.ts'
 import {
   continueFamily,
   endFamily,
@@ -11,7 +11,7 @@ import {
   presentTicket,
   readFamily,
   type FamilyRow,
-} from '../../storage/authority/tickets.ts'
+} from '../../storage/authority/negotiations/tickets.ts'
 import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
 import type { Decisions, Negotiations } from '../../surface/token/negotiation.ts'
 import type { Authority } from '../context.ts'

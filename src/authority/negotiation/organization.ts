@@ -4,12 +4,12 @@
  * (`/decision`, `/member/clearance`), "Policy vocabulary and tiers" (clearance).
  */
 import { isDeepStrictEqual } from 'node:util'
-import { unmetFact } from '../../rules/clearance.ts'
-import type { DecisionQuestion, Ruling } from '../../rules/ruling.ts'
+import { unmetFact } from '../../rules/organization/clearance.ts'
+import type { DecisionQuestion, Ruling } from '../../rules/organization/ruling.ts'
 import type { RequestFacts } from '../../rules/conditions.ts'
-import type { StandingFacts } from '../../storage/authority/standing.ts'
+import type { StandingFacts } from '../../storage/authority/negotiations/standing.ts'
 import { refuse } from '../../wire/refusal.ts'
-import type { RptOperation } from '../../wire/tokens.ts'
+import type { RptOperation } from '../../wire/negotiation/tokens.ts'
 import type { Authority } from '../context.ts'
 import { stateOf, type Attested } from '../organization/clearances.ts'
 import { askDecision } from '../organization/decision.ts'

@@ -6,28 +6,33 @@
 import { reasonOf } from '../../rules/agreement.ts'
 import { stateWithin } from '../../rules/connection.ts'
 import { standsOn, type KnownConnection } from '../../rules/grant.ts'
-import { jointAccountOf } from '../../rules/joint.ts'
+import { jointAccountOf } from '../../rules/joint/joint.ts'
 import { queueAnswer } from '../../rules/pending.ts'
 import { enforcedProhibitions } from '../../rules/prohibition.ts'
 import { mayWait } from '../../rules/quiet-hours.ts'
-import { readConnection } from '../../storage/authority/connections.ts'
+import { readConnection } from '../../storage/authority/connections/connections.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
-import { appendEvent } from '../../storage/authority/events.ts'
-import type { ShownItem } from '../../storage/authority/shown-item.ts'
-import { isAnyBlocked } from '../../storage/authority/operators.ts'
-import { notify } from '../../storage/authority/notifications.ts'
-import { lockQueue } from '../../storage/authority/owners.ts'
+import { appendEvent } from '../../storage/authority/ledger/events.ts'
+import type { ShownItem } from '../../storage/authority/negotiations/shown-item.ts'
+import { isAnyBlocked } from '../../storage/authority/connections/operators.ts'
+import { notify } from '../../storage/authority/notifications/notifications.ts'
+import { lockQueue } from '../../storage/authority/owners/owners.ts'
 import {
   countWaiting,
   findWaiting,
   reopenCollected,
   type WaitingItem,
-} from '../../storage/authority/pending.ts'
-import { readTerms } from '../../storage/authority/tiers.ts'
-import { endFamily, holdFamily, joinFamily, readFamily } from '../../storage/authority/tickets.ts'
+} from '../../storage/authority/negotiations/pending.ts'
+import { readTerms } from '../../storage/authority/policies/tiers.ts'
+import {
+  endFamily,
+  holdFamily,
+  joinFamily,
+  readFamily,
+} from '../../storage/authority/negotiations/tickets.ts'
 import { s256Json } from '../../wire/encoding.ts'
-import { termsDocument } from '../../wire/terms.ts'
+import { termsDocument } from '../../wire/negotiation/terms.ts'
 import type { Decision } from '../../surface/token/negotiation.ts'
 import type { Authority } from '../context.ts'
 import { refuseAgreement, shownMission, type Refusing, type Weighed } from './presentation.ts'

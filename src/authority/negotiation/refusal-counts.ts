@@ -4,7 +4,11 @@
  * "Limits" (pending queue).
  */
 import type { Db } from '../../storage/authority/database.ts'
-import { countRefusal, FAMILIES_NAMED_MAX, type CountedRefusal } from '../../storage/authority/ledger.ts'
+import {
+  countRefusal,
+  FAMILIES_NAMED_MAX,
+  type CountedRefusal,
+} from '../../storage/authority/ledger/ledger.ts'
 import type { Family, Owner } from '../../wire/identifiers.ts'
 
 export interface RefusalCounts {

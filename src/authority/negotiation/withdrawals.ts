@@ -4,10 +4,10 @@
  * (awaiting-owner), "Events".
  */
 import type { Db, Tx } from '../../storage/authority/database.ts'
-import { appendEvents } from '../../storage/authority/events.ts'
-import { appendLedgerAll } from '../../storage/authority/ledger.ts'
-import { forgetExpired } from '../../storage/authority/joint-questions.ts'
-import { expireWaiting } from '../../storage/authority/pending.ts'
+import { appendEvents } from '../../storage/authority/ledger/events.ts'
+import { appendLedgerAll } from '../../storage/authority/ledger/ledger.ts'
+import { forgetExpired } from '../../storage/authority/joint/joint-questions.ts'
+import { expireWaiting } from '../../storage/authority/negotiations/pending.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 

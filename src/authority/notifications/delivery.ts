@@ -5,8 +5,8 @@
  */
 import { startRepeating, type Repetition } from '../../limits/repetition.ts'
 import { takeDue, type Taken } from '../../storage/authority/due.ts'
-import { appendEvent } from '../../storage/authority/events.ts'
-import { appendLedger } from '../../storage/authority/ledger.ts'
+import { appendEvent } from '../../storage/authority/ledger/events.ts'
+import { appendLedger } from '../../storage/authority/ledger/ledger.ts'
 import {
   endNotifications,
   noteFailed,
@@ -15,14 +15,14 @@ import {
   takeNotifications,
   type TakenNotification,
   type Which,
-} from '../../storage/authority/notifications.ts'
-import { lockQueue } from '../../storage/authority/owners.ts'
+} from '../../storage/authority/notifications/notifications.ts'
+import { lockQueue } from '../../storage/authority/owners/owners.ts'
 import {
   deleteSubscription,
   readSubscription,
   type ListedSubscription,
   type Subscription,
-} from '../../storage/authority/subscriptions.ts'
+} from '../../storage/authority/notifications/subscriptions.ts'
 import { inTransaction, isOutage } from '../../storage/core/database.ts'
 import type { Tx } from '../../storage/authority/database.ts'
 import { sha256 } from '../../wire/encoding.ts'

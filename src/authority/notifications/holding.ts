@@ -4,9 +4,9 @@
  */
 import { sendingTime } from '../../rules/quiet-hours.ts'
 import type { Db } from '../../storage/authority/database.ts'
-import { holdBack, oldestWaiting } from '../../storage/authority/held-notifications.ts'
-import type { Which } from '../../storage/authority/notifications.ts'
-import type { Subscription } from '../../storage/authority/subscriptions.ts'
+import { holdBack, oldestWaiting } from '../../storage/authority/notifications/held-notifications.ts'
+import type { Which } from '../../storage/authority/notifications/notifications.ts'
+import type { Subscription } from '../../storage/authority/notifications/subscriptions.ts'
 
 /**
  * Which are sent each by itself, and then which in one message. The time is that of Postgres, so that all

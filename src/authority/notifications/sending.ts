@@ -1,13 +1,13 @@
 /**
  * Sends one message to one subscription of an owner, by requests that reach only public addresses, and judges
- * the answer. Contract: "Owner API"; what is said is wire/notification.ts.
+ * the answer. Contract: "Owner API"; what is said is wire/owner/notification.ts.
  */
-import { OutboundFault, plainWords, type Outbound } from '../../http/outbound.ts'
-import type { Subscription } from '../../storage/authority/subscriptions.ts'
-import { notificationBody, pushBody, type Asking, type Several } from '../../wire/notification.ts'
-import { webhookSecret, type NotificationKey } from '../../wire/notification-key.ts'
-import { browserKeys, encryptPush, pushHeaders } from '../../wire/push-message.ts'
-import { webhookHeaders } from '../../wire/webhook.ts'
+import { OutboundFault, plainWords, type Outbound } from '../../http/outbound/outbound.ts'
+import type { Subscription } from '../../storage/authority/notifications/subscriptions.ts'
+import { notificationBody, pushBody, type Asking, type Several } from '../../wire/owner/notification.ts'
+import { webhookSecret, type NotificationKey } from '../../wire/owner/notification-key.ts'
+import { browserKeys, encryptPush, pushHeaders } from '../../wire/owner/push-message.ts'
+import { webhookHeaders } from '../../wire/owner/webhook.ts'
 
 /** What sending needs; an installation that sends no notifications has none. */
 export interface Notifier {

@@ -4,17 +4,17 @@
  * server" (`/org/admin/{owner}/...`: pending, connections, operators, ledger).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { nextLink, NUMBERED_PAGE, PAGE, pageOf } from '../../http/pages.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { nextLink, NUMBERED_PAGE, PAGE, pageOf } from '../../http/servers/pages.ts'
 import {
   listGovernedConnections,
   listGovernedLedger,
   listGovernedOperators,
   listGovernedPending,
   type AdministeredEntry,
-} from '../../storage/authority/administered.ts'
+} from '../../storage/authority/membership/administered.ts'
 import type { Db } from '../../storage/authority/database.ts'
-import type { PendingRow } from '../../storage/authority/pending.ts'
+import type { PendingRow } from '../../storage/authority/negotiations/pending.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'
 import { NAME_PATTERN } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'

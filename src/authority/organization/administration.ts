@@ -5,27 +5,31 @@
  * owner's personal approval).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { plainText } from '../../http/pages.ts'
-import { reachOf } from '../../rules/membership.ts'
-import { isGovernedItem } from '../../storage/authority/administered.ts'
-import { isEndedByOwner } from '../../storage/authority/connections.ts'
-import { appendEvent, appendEvents } from '../../storage/authority/events.ts'
-import { readGovernedResource } from '../../storage/authority/governance.ts'
-import { appendLedger, appendLedgerAll } from '../../storage/authority/ledger.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { plainText } from '../../http/servers/pages.ts'
+import { reachOf } from '../../rules/organization/membership.ts'
+import { isGovernedItem } from '../../storage/authority/membership/administered.ts'
+import { isEndedByOwner } from '../../storage/authority/connections/connections.ts'
+import { appendEvent, appendEvents } from '../../storage/authority/ledger/events.ts'
+import { readGovernedResource } from '../../storage/authority/negotiations/governance.ts'
+import { appendLedger, appendLedgerAll } from '../../storage/authority/ledger/ledger.ts'
 import {
   blockAgents,
   endAgent,
   restoreAgent,
   unblockAgents,
   type Acted,
-} from '../../storage/authority/organization-acts.ts'
-import { readUndecided, type GoneItem, type UndecidedItem } from '../../storage/authority/pending.ts'
-import { readStanding } from '../../storage/authority/standing.ts'
+} from '../../storage/authority/membership/organization-acts.ts'
+import {
+  readUndecided,
+  type GoneItem,
+  type UndecidedItem,
+} from '../../storage/authority/negotiations/pending.ts'
+import { readStanding } from '../../storage/authority/negotiations/standing.ts'
 import { asFamily, asHandle, type Family } from '../../wire/identifiers.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import { refusesNow, trajectoryCountTo } from '../negotiation/evaluation.ts'
-import { decideItem, isAnyBlockedNow, refuseUnsigned } from '../owner/decision.ts'
+import { decideItem, isAnyBlockedNow, refuseUnsigned } from '../owner/pending/decision.ts'
 import { FAMILY, HANDLE } from '../../wire/documents/names.ts'
 import { ACTOR, ADMINISTERED_ROWS, ONE_OWNER, shownActor } from './administered.ts'
 import {

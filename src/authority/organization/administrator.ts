@@ -4,13 +4,13 @@
  * verified against published keys), "Organization membership, on the member's authorization server".
  */
 import type { FastifyRequest } from 'fastify'
-import type { Credential } from '../../http/endpoint.ts'
+import type { Credential } from '../../http/servers/endpoint.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
-import { readMembership, type Membership } from '../../storage/authority/membership.ts'
-import { lockQueue, readOwner, spendSignature } from '../../storage/authority/owners.ts'
+import { readMembership, type Membership } from '../../storage/authority/membership/membership.ts'
+import { lockQueue, readOwner, spendSignature } from '../../storage/authority/owners/owners.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { onBehalfOf } from '../../storage/core/shares.ts'
-import type { Actor } from '../../wire/actor.ts'
+import type { Actor } from '../../wire/owner/actor.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import {
@@ -18,7 +18,7 @@ import {
   organizationAdminIssuer,
   verifyOrganizationAdmin,
   type OrganizationAdminClaims,
-} from '../../wire/organization-admin.ts'
+} from '../../wire/organization/organization-admin.ts'
 import { ALIAS, aliasIn } from '../../wire/names.ts'
 import { Refusal, refuse, refusingAs } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'

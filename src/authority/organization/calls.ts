@@ -11,8 +11,8 @@ import {
   listCalls,
   takeBackJoins,
   type OrganizationCall,
-} from '../../storage/authority/organization-calls.ts'
-import { lockQueue } from '../../storage/authority/owners.ts'
+} from '../../storage/authority/membership/organization-calls.ts'
+import { lockQueue } from '../../storage/authority/owners/owners.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { Authority } from '../context.ts'

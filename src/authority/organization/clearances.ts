@@ -4,10 +4,10 @@
  * organization's authority" (`/member/clearance`), "Errors" (404 if nothing is attested, read as unmet).
  */
 import { BoundedMap } from '../../limits/bounded-map.ts'
-import type { Membership } from '../../storage/authority/membership.ts'
-import { verifyClearance } from '../../wire/clearance.ts'
+import type { Membership } from '../../storage/authority/membership/membership.ts'
+import { verifyClearance } from '../../wire/organization/clearance.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import { parseJws } from '../../wire/jws.ts'
+import { parseJws } from '../../wire/signatures/jws.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { OrganizationClient } from './client.ts'
 import { asOutage } from './decision.ts'

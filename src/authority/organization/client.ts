@@ -4,18 +4,18 @@
  * Contract: "The organization's authority" (`/member/*`), "Authentication" (published keys).
  */
 import { z } from 'zod'
-import { createJwksCache } from '../../http/jwks-cache.ts'
-import { OutboundFault, type Outbound, type OutboundAnswer } from '../../http/outbound.ts'
-import { createRemoteDocuments } from '../../http/remote-documents.ts'
-import type { ComplianceReport } from '../../rules/compliance.ts'
-import type { MemberView } from '../../rules/member-view.ts'
-import type { DecisionQuestion } from '../../rules/ruling.ts'
-import { VIEW_BYTES_MAX } from '../../wire/charter.ts'
+import { createJwksCache } from '../../http/outbound/jwks-cache.ts'
+import { OutboundFault, type Outbound, type OutboundAnswer } from '../../http/outbound/outbound.ts'
+import { createRemoteDocuments } from '../../http/outbound/remote-documents.ts'
+import type { ComplianceReport } from '../../rules/organization/compliance.ts'
+import type { MemberView } from '../../rules/organization/member-view.ts'
+import type { DecisionQuestion } from '../../rules/organization/ruling.ts'
+import { VIEW_BYTES_MAX } from '../../wire/organization/charter.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { isJsonObject, parseJson, type Json } from '../../wire/json.ts'
-import type { PrivateKey, PublishedKey } from '../../wire/keys.ts'
+import type { PrivateKey, PublishedKey } from '../../wire/signatures/keys.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
-import { signedFields } from '../../wire/sent-request.ts'
+import { signedFields } from '../../wire/signatures/sent-request.ts'
 import {
   MalformedAnswer,
   readAttestation,
@@ -24,7 +24,7 @@ import {
   readView,
   type Decided,
   type Discovered,
-} from './view.ts'
+} from './view-document.ts'
 
 /** An organization gave no usable answer, so nobody knows what it did. The message is for the log. */
 export class OrganizationOutage extends Error {}

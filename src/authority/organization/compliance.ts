@@ -5,10 +5,10 @@
  * (`/member/compliance`: never her terms), "Events" (compliance report).
  */
 import type { Repetition } from '../../limits/repetition.ts'
-import { complianceReport, type ComplianceReport } from '../../rules/compliance.ts'
+import { complianceReport, type ComplianceReport } from '../../rules/organization/compliance.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import { dueAgainIn, dueNoMore, type Taken } from '../../storage/authority/due.ts'
-import { readMembership, type Membership } from '../../storage/authority/membership.ts'
+import { readMembership, type Membership } from '../../storage/authority/membership/membership.ts'
 import type { Authority } from '../context.ts'
 import { startDueRounds } from './due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'

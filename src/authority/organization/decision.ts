@@ -3,8 +3,8 @@
  * agreement and once when an approval is collected, outside any transaction. Contract: "The organization's
  * authority" (`/decision`), "Errors" (an outage is no denial).
  */
-import type { DecisionQuestion, Ruling } from '../../rules/ruling.ts'
-import type { Membership } from '../../storage/authority/membership.ts'
+import type { DecisionQuestion, Ruling } from '../../rules/organization/ruling.ts'
+import type { Membership } from '../../storage/authority/membership/membership.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import { OrganizationOutage, OrganizationRefusal, type OrganizationClient } from './client.ts'
 

@@ -5,7 +5,7 @@
  */
 import { startRepeating, type Repetition } from '../../limits/repetition.ts'
 import { isOutage } from '../../storage/core/database.ts'
-import { joinedOrganizations } from '../../storage/authority/membership.ts'
+import { joinedOrganizations } from '../../storage/authority/membership/membership.ts'
 import type { Authority } from '../context.ts'
 import { OrganizationOutage } from './client.ts'
 

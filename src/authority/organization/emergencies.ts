@@ -3,23 +3,23 @@
  * each emergency. Contract: "Organization membership, on the member's authorization server" (`/org/notice`),
  * "The organization's authority" (`/break-glass`), "Events".
  */
-import { thumbprintHandle } from '../../wire/handles.ts'
-import { emergencyFault } from '../../rules/emergency.ts'
+import { thumbprintHandle } from '../../wire/agents/handles.ts'
+import { emergencyFault } from '../../rules/organization/emergency.ts'
 import type { Tx } from '../../storage/authority/database.ts'
 import {
   countEmergencyNotice,
   endAccepted,
   insertAccepted,
   readEmergencyRecord,
-} from '../../storage/authority/emergencies.ts'
-import { appendEvent } from '../../storage/authority/events.ts'
-import { appendLedger } from '../../storage/authority/ledger.ts'
-import { spendSignature } from '../../storage/authority/owners.ts'
-import type { Membership } from '../../storage/authority/membership.ts'
-import type { BreakGlassAcceptance } from '../../wire/break-glass.ts'
+} from '../../storage/authority/membership/emergencies.ts'
+import { appendEvent } from '../../storage/authority/ledger/events.ts'
+import { appendLedger } from '../../storage/authority/ledger/ledger.ts'
+import { spendSignature } from '../../storage/authority/owners/owners.ts'
+import type { Membership } from '../../storage/authority/membership/membership.ts'
+import type { BreakGlassAcceptance } from '../../wire/organization/break-glass.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import type { Handle, Owner } from '../../wire/identifiers.ts'
-import { EMERGENCIES_PER_HOUR, type Notice, type NoticeClaims } from '../../wire/notice.ts'
+import { EMERGENCIES_PER_HOUR, type Notice, type NoticeClaims } from '../../wire/organization/notice.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { named } from './membership.ts'
 

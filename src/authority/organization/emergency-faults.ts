@@ -7,9 +7,9 @@ import {
   compareEmergencies,
   hasEmergenciesToCompare,
   type Acceptance,
-} from '../../storage/authority/emergencies.ts'
-import { appendEvent } from '../../storage/authority/events.ts'
-import { appendLedger } from '../../storage/authority/ledger.ts'
+} from '../../storage/authority/membership/emergencies.ts'
+import { appendEvent } from '../../storage/authority/ledger/events.ts'
+import { appendLedger } from '../../storage/authority/ledger/ledger.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 

@@ -7,30 +7,34 @@
 import { randomBytes } from 'node:crypto'
 import { readToken } from '../../credentials/oidc.ts'
 import { isAssertionTo } from '../../rules/identity-assertion.ts'
-import { ADMINISTRATOR_POWERS, shownView, type MemberView } from '../../rules/member-view.ts'
-import { enlargements } from '../../rules/membership.ts'
+import { ADMINISTRATOR_POWERS, shownView, type MemberView } from '../../rules/organization/member-view.ts'
+import { enlargements } from '../../rules/organization/membership.ts'
 import type { Tx } from '../../storage/authority/database.ts'
 import { dueIn, dueNow } from '../../storage/authority/due.ts'
-import { appendEvent, appendEvents } from '../../storage/authority/events.ts'
-import { appendLedger, appendLedgerAll } from '../../storage/authority/ledger.ts'
+import { appendEvent, appendEvents } from '../../storage/authority/ledger/events.ts'
+import { appendLedger, appendLedgerAll } from '../../storage/authority/ledger/ledger.ts'
 import {
   endMembership,
   insertMembership,
   readMembership,
   updateMembership,
   type Membership,
-} from '../../storage/authority/membership.ts'
-import { endAdmittedWithin } from '../../storage/authority/organization-acts.ts'
-import { beginJoin, endJoin, tellOrganization } from '../../storage/authority/organization-calls.ts'
-import { lockQueue, readOwner } from '../../storage/authority/owners.ts'
+} from '../../storage/authority/membership/membership.ts'
+import { endAdmittedWithin } from '../../storage/authority/membership/organization-acts.ts'
+import {
+  beginJoin,
+  endJoin,
+  tellOrganization,
+} from '../../storage/authority/membership/organization-calls.ts'
+import { lockQueue, readOwner } from '../../storage/authority/owners/owners.ts'
 import { endsLeases } from '../../storage/core/after-commit.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import type { ShownView } from '../../wire/owner-organization.ts'
+import type { ShownView } from '../../wire/owner/owner-organization.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { OwnerApi } from '../owner/api.ts'
-import type { OwnerCredential } from '../owner/credential.ts'
-import { changeAs } from '../owner/guard.ts'
+import type { OwnerCredential } from '../owner/credentials/credential.ts'
+import { changeAs } from '../owner/credentials/guard.ts'
 import { OrganizationOutage, OrganizationRefusal, type Entry } from './client.ts'
 import { considered, foresee, release, settle, type TierChange } from './settlement.ts'
 

@@ -4,21 +4,30 @@
  * (organization notice), "Events" (row 3).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
 import { onBehalfOf } from '../../storage/core/shares.ts'
 import type { Tx } from '../../storage/authority/database.ts'
 import { dueNow } from '../../storage/authority/due.ts'
-import { appendEvent } from '../../storage/authority/events.ts'
-import { appendLedger } from '../../storage/authority/ledger.ts'
-import { readMembership, updateMembership, type Membership } from '../../storage/authority/membership.ts'
-import { countSpentWithinHour, lockQueue, readOwner, spendSignature } from '../../storage/authority/owners.ts'
+import { appendEvent } from '../../storage/authority/ledger/events.ts'
+import { appendLedger } from '../../storage/authority/ledger/ledger.ts'
+import {
+  readMembership,
+  updateMembership,
+  type Membership,
+} from '../../storage/authority/membership/membership.ts'
+import {
+  countSpentWithinHour,
+  lockQueue,
+  readOwner,
+  spendSignature,
+} from '../../storage/authority/owners/owners.ts'
 import { endsLeases } from '../../storage/core/after-commit.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { refuseWhileOff } from '../../surface/clock.ts'
-import { signBreakGlassAcceptance } from '../../wire/break-glass.ts'
+import { signBreakGlassAcceptance } from '../../wire/organization/break-glass.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import { parseJws } from '../../wire/jws.ts'
+import { parseJws } from '../../wire/signatures/jws.ts'
 import { ALIAS, aliasIn, AUTHORITY_PATH, NAME_PATTERN } from '../../wire/names.ts'
 import {
   NOTICE_BYTES_MAX,
@@ -26,7 +35,7 @@ import {
   noticeIssuer,
   verifyNotice,
   type ReceivedNotice,
-} from '../../wire/notice.ts'
+} from '../../wire/organization/notice.ts'
 import { refuse, refusingAs } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
 import { admitNotice, decideEmergency, tellEmergency, type Decision } from './emergencies.ts'

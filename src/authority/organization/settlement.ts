@@ -4,11 +4,11 @@
  * (what the ceiling does to each tier).
  */
 import { setImmediate } from 'node:timers/promises'
-import { clampTier, cutsBetween, type Cut } from '../../rules/envelope.ts'
-import { reachOf, type Bound } from '../../rules/membership.ts'
+import { clampTier, cutsBetween, type Cut } from '../../rules/organization/envelope.ts'
+import { reachOf, type Bound } from '../../rules/organization/membership.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import { dueNow } from '../../storage/authority/due.ts'
-import { appendLedger } from '../../storage/authority/ledger.ts'
+import { appendLedger } from '../../storage/authority/ledger/ledger.ts'
 import {
   addClampedFields,
   hasSharedGrant,
@@ -17,11 +17,17 @@ import {
   updateMembership,
   writeReached,
   type ReachedResource,
-} from '../../storage/authority/membership.ts'
-import { listTiers, readTier, updateTier, type NewTier, type TierRow } from '../../storage/authority/tiers.ts'
-import type { DecidedBy } from '../../wire/actor.ts'
+} from '../../storage/authority/membership/membership.ts'
+import {
+  listTiers,
+  readTier,
+  updateTier,
+  type NewTier,
+  type TierRow,
+} from '../../storage/authority/policies/tiers.ts'
+import type { DecidedBy } from '../../wire/owner/actor.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import { templateId } from '../../wire/terms.ts'
+import { templateId } from '../../wire/negotiation/terms.ts'
 import { tellWithdrawn } from '../negotiation/withdrawals.ts'
 
 /**

@@ -1,14 +1,14 @@
 /**
  * What every endpoint of the owner API is handed. Contract: "Owner API".
  */
-import { signatureBase, type SignatureBase } from '../../http/signed-request.ts'
+import { signatureBase, type SignatureBase } from '../../http/servers/signed-request.ts'
 import { BoundedMap } from '../../limits/bounded-map.ts'
 import { createRateShares, type RateShares } from '../../limits/rate-shares.ts'
 import type { Authority } from '../context.ts'
 import type { Notifier } from '../notifications/sending.ts'
-import type { RelyingParty } from '../../wire/relying-party.ts'
+import type { RelyingParty } from '../../wire/passkeys/relying-party.ts'
 import type { Invitation } from '../organization/client.ts'
-import { createEventFeeds, type EventFeeds, type StreamCaps } from './event-feeds.ts'
+import { createEventFeeds, type EventFeeds, type StreamCaps } from './events/event-feeds.ts'
 import { createAttemptLimit, type AttemptLimit } from '../../credentials/attempt-limit.ts'
 import type { AcceptedCredentials } from '../../credentials/presentation.ts'
 

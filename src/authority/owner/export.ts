@@ -2,12 +2,12 @@
  * Her archive: everything that this authority has about her, whenever she asks. Contract: "Owner API".
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { PAGE } from '../../http/pages.ts'
-import { readArchive } from '../../storage/authority/archive.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { PAGE } from '../../http/servers/pages.ts'
+import { readArchive } from '../../storage/authority/owners/archive.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { OwnerApi } from './api.ts'
-import { OWNER } from './guard.ts'
+import { OWNER } from './credentials/guard.ts'
 
 const LINE = z
   .strictObject({ part: z.string(), row: z.record(z.string(), z.unknown()) })

@@ -3,19 +3,19 @@
  * Contract: "Tally for a jointly held resource" (on each holder's authorization server).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { NUMBERED_PAGE, plainText } from '../../http/pages.ts'
-import type { JointAccount } from '../../storage/authority/joint-accounts.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { NUMBERED_PAGE, plainText } from '../../http/servers/pages.ts'
+import type { JointAccount } from '../../storage/authority/joint/joint-accounts.ts'
 import { asFamily, asOwner } from '../../wire/identifiers.ts'
-import type { JointAccesses } from '../../wire/joint-accesses.ts'
-import type { JointHolding, JointPreview } from '../../wire/owner-api.ts'
+import type { JointAccesses } from '../../wire/joint/joint-accesses.ts'
+import type { JointHolding, JointPreview } from '../../wire/owner/owner-api.ts'
 import { refuse } from '../../wire/refusal.ts'
-import { templateId } from '../../wire/terms.ts'
+import { templateId } from '../../wire/negotiation/terms.ts'
 import { accessesOf } from '../joint/accesses.ts'
 import { agree, held, leave, preview, shown, type Foreseen } from '../joint/holding.ts'
 import { onceTold, STILL_WAITING } from '../joint/withdrawals.ts'
 import type { OwnerApi } from './api.ts'
-import { OWNER } from './guard.ts'
+import { OWNER } from './credentials/guard.ts'
 
 const text = z.string()
 const texts = z.array(text)

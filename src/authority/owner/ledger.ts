@@ -2,15 +2,19 @@
  * What happened to the owner's resources, as she reads it. Contract: "Owner API" (`/owner/ledger`).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { NUMBERED_PAGE, plainText } from '../../http/pages.ts'
-import { wordsOf } from '../../rules/ledger-words.ts'
-import { searchLedger } from '../../storage/authority/ledger-search.ts'
-import { LEDGER_KINDS, readLedger, type LedgerEntry as LedgerRow } from '../../storage/authority/ledger.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { NUMBERED_PAGE, plainText } from '../../http/servers/pages.ts'
+import { wordsOf } from '../../rules/words/ledger-words.ts'
+import { searchLedger } from '../../storage/authority/ledger/ledger-search.ts'
+import {
+  LEDGER_KINDS,
+  readLedger,
+  type LedgerEntry as LedgerRow,
+} from '../../storage/authority/ledger/ledger.ts'
 import { asHandle } from '../../wire/identifiers.ts'
-import type { LedgerEntry } from '../../wire/owner-api.ts'
+import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
 import type { OwnerApi } from './api.ts'
-import { OWNER } from './guard.ts'
+import { OWNER } from './credentials/guard.ts'
 import { numberedPage } from './lists.ts'
 
 const text = z.string()

@@ -1,15 +1,15 @@
 /**
- * How the owner's lists are declared and paged; how a page is asked for is http/pages.ts. Contract: "Owner
- * API", "Limits".
+ * How the owner's lists are declared and paged; how a page is asked for is http/servers/pages.ts. Contract:
+ * "Owner API", "Limits".
  */
 import type { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { nextLink, PAGE, pageOf } from '../../http/pages.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { nextLink, PAGE, pageOf } from '../../http/servers/pages.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { OwnerApi } from './api.ts'
-import type { OwnerCredential } from './credential.ts'
-import { OWNER } from './guard.ts'
+import type { OwnerCredential } from './credentials/credential.ts'
+import { OWNER } from './credentials/guard.ts'
 
 interface Asked<Query> {
   caller: OwnerCredential

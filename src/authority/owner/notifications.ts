@@ -4,10 +4,10 @@
  */
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { OutboundFault } from '../../http/outbound.ts'
-import { checkUrl } from '../../http/outbound-reach.ts'
-import { plainText } from '../../http/pages.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { OutboundFault } from '../../http/outbound/outbound.ts'
+import { checkUrl } from '../../http/outbound/outbound-reach.ts'
+import { plainText } from '../../http/servers/pages.ts'
 import { isTimeZone, TIME_OF_DAY } from '../../rules/quiet-hours.ts'
 import {
   deleteSubscription,
@@ -17,22 +17,22 @@ import {
   setTiming,
   type ListedSubscription,
   type NewSubscription,
-} from '../../storage/authority/subscriptions.ts'
-import { webhookSecret } from '../../wire/notification-key.ts'
+} from '../../storage/authority/notifications/subscriptions.ts'
+import { webhookSecret } from '../../wire/owner/notification-key.ts'
 import type {
   MessageTiming,
   NewWebhook,
   NotificationTest,
   QuietHours,
   Subscription,
-} from '../../wire/owner-api.ts'
-import { browserKeys } from '../../wire/push-message.ts'
+} from '../../wire/owner/owner-api.ts'
+import { browserKeys } from '../../wire/owner/push-message.ts'
 import { refuse, Refusal } from '../../wire/refusal.ts'
 import { send, type Notifier } from '../notifications/sending.ts'
 import { tellSubscription } from '../notifications/delivery.ts'
 import type { OwnerApi } from './api.ts'
-import { CREDENTIAL_NAME } from './credentials.ts'
-import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
+import { CREDENTIAL_NAME } from './credentials/credentials.ts'
+import { changeAs, OWNER, type OwnerCredential } from './credentials/guard.ts'
 import { ownerList } from './lists.ts'
 
 const rows = { addedUnder: 'Owner API' } as const

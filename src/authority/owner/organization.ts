@@ -4,16 +4,16 @@
  */
 import { z } from 'zod'
 import { refuseGuessing } from '../../credentials/attempt-limit.ts'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { plainText } from '../../http/pages.ts'
-import { shownView } from '../../rules/member-view.ts'
-import { reachOf, STALE_SECONDS } from '../../rules/membership.ts'
-import { isAlwaysAsked } from '../../rules/envelope.ts'
-import { readMembership, type Membership } from '../../storage/authority/membership.ts'
-import { listTiers, type TierRow } from '../../storage/authority/tiers.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { plainText } from '../../http/servers/pages.ts'
+import { shownView } from '../../rules/organization/member-view.ts'
+import { reachOf, STALE_SECONDS } from '../../rules/organization/membership.ts'
+import { isAlwaysAsked } from '../../rules/organization/envelope.ts'
+import { readMembership, type Membership } from '../../storage/authority/membership/membership.ts'
+import { listTiers, type TierRow } from '../../storage/authority/policies/tiers.ts'
 import { MEMBER_VIEW } from '../../wire/documents/member-view.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import type { OrganizationPreview, OrganizationStanding } from '../../wire/owner-organization.ts'
+import type { OrganizationPreview, OrganizationStanding } from '../../wire/owner/owner-organization.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import { OrganizationOutage, OrganizationRefusal, type Entry } from '../organization/client.ts'
 import {
@@ -29,8 +29,8 @@ import {
 import { foresee } from '../organization/settlement.ts'
 import { LET_GO, onceLetGo } from '../joint/withdrawals.ts'
 import type { KnownInvitation, OwnerApi } from './api.ts'
-import { OWNER } from './guard.ts'
-import { CUT } from './tiers.ts'
+import { OWNER } from './credentials/guard.ts'
+import { CUT } from './policies/tier-queries.ts'
 
 const ADDED = { addedUnder: "Organization membership, on the member's authorization server" }
 const TIERS_MAX = 100_000

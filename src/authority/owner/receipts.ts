@@ -2,14 +2,14 @@
  * The receipts of the owner's grants, as she reads them. Contract: "Grant answer (beat 4)", "Owner API".
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { NUMBERED_PAGE, plainText } from '../../http/pages.ts'
-import { readReceipts } from '../../storage/authority/receipts.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { NUMBERED_PAGE, plainText } from '../../http/servers/pages.ts'
+import { readReceipts } from '../../storage/authority/ledger/receipts.ts'
 import { FAMILY, HANDLE } from '../../wire/documents/names.ts'
 import { asFamily } from '../../wire/identifiers.ts'
-import type { ReceiptRecord } from '../../wire/owner-api.ts'
+import type { ReceiptRecord } from '../../wire/owner/owner-api.ts'
 import type { OwnerApi } from './api.ts'
-import { OWNER } from './guard.ts'
+import { OWNER } from './credentials/guard.ts'
 import { numberedPage } from './lists.ts'
 
 const text = z.string()

@@ -3,10 +3,10 @@
  * its registry. Contract: "Grant (RPT) liveness", "Events" (row 2), "Protection API".
  */
 import { grantEnd } from '../../rules/liveness.ts'
-import { readAskedResource, readGovernedResource } from '../../storage/authority/governance.ts'
+import { readAskedResource, readGovernedResource } from '../../storage/authority/negotiations/governance.ts'
 import { consumeGrant } from '../../storage/authority/grants/consume.ts'
 import { readGrant, readLeasedGrant } from '../../storage/authority/grants/read.ts'
-import { readResourceServer, readResourceServersAt } from '../../storage/authority/resources.ts'
+import { readResourceServer, readResourceServersAt } from '../../storage/authority/registry/resources.ts'
 import type { Database } from '../../storage/authority/database.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { AccessRecord } from '../../surface/access-reports.ts'

@@ -3,9 +3,9 @@
  * each that did not answer. Contract: "Health"; ADR 0021. No number says whose.
  */
 import type { FastifyBaseLogger } from 'fastify'
-import type { ServerMetrics } from '../../http/server-metrics.ts'
+import type { ServerMetrics } from '../../http/telemetry/server-metrics.ts'
 import type { Db } from '../../storage/authority/database.ts'
-import { onLetGo } from '../../storage/authority/leases.ts'
+import { onLetGo } from '../../storage/authority/grants/leases.ts'
 import type { LeaseStreams } from './lease-streams.ts'
 
 export interface ReportOptions {

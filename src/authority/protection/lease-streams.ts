@@ -4,12 +4,12 @@
  * answers"; an extension (docs/choices.md, ADR 0021).
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { eventFrame, type EventStream } from '../../http/event-stream.ts'
+import { eventFrame, type EventStream } from '../../http/servers/event-stream.ts'
 import { isOutage } from '../../storage/core/database.ts'
 import { onBehalfOf } from '../../storage/core/shares.ts'
-import { readAsked } from '../../storage/authority/leases.ts'
+import { readAsked } from '../../storage/authority/grants/leases.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import { LEASE_EVENT } from '../../wire/leases.ts'
+import { LEASE_EVENT } from '../../wire/resources/leases.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
 

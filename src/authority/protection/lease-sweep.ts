@@ -3,9 +3,9 @@
  * `LEASE_SILENT_MS` by the clock of this process uses no answer any more. Contract: "Limits"; ADR 0021.
  */
 import { startRepeating, type Repetition } from '../../limits/repetition.ts'
-import { deleteSilent, listHolders, type SeenHolder } from '../../storage/authority/leases.ts'
+import { deleteSilent, listHolders, type SeenHolder } from '../../storage/authority/grants/leases.ts'
 import { isOutage } from '../../storage/core/database.ts'
-import { LEASE_SILENT_MS } from '../../wire/leases.ts'
+import { LEASE_SILENT_MS } from '../../wire/resources/leases.ts'
 import type { Authority } from '../context.ts'
 
 /** The pause while there are no leases: those that a replica left behind when it ended are found by then. */

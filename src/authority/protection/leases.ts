@@ -4,9 +4,9 @@
  * extension (docs/choices.md, ADR 0021).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { eventFrame, openEventStream } from '../../http/event-stream.ts'
-import { endHolder, insertHolder, renewHolder } from '../../storage/authority/leases.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { eventFrame, openEventStream } from '../../http/servers/event-stream.ts'
+import { endHolder, insertHolder, renewHolder } from '../../storage/authority/grants/leases.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { invalidPat, PAT, type PatGuard, type PatHolder } from '../../surface/pat-guard.ts'
 import type { OnBehalfOf } from '../../surface/resource-servers.ts'
@@ -19,7 +19,7 @@ import {
   type Lease,
   type LeaseRenewal,
   type LeaseRequest,
-} from '../../wire/leases.ts'
+} from '../../wire/resources/leases.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
 import type { LeaseStreams } from './lease-streams.ts'

@@ -3,15 +3,15 @@
  * came. Contract: "Events" (row 2), "Protection API" (/audit/access).
  */
 import { gapsBetween } from '../../rules/report-numbers.ts'
-import { recordEmergencyCall } from '../../storage/authority/emergencies.ts'
+import { recordEmergencyCall } from '../../storage/authority/membership/emergencies.ts'
 import {
   grantsOfFamilies,
   isTouched,
   recordTouches,
   touchKey,
   type ReportedCall,
-} from '../../storage/authority/last-access.ts'
-import { hearInstances, tellMissing } from '../../storage/authority/report-instances.ts'
+} from '../../storage/authority/ledger/last-access.ts'
+import { hearInstances, tellMissing } from '../../storage/authority/ledger/report-instances.ts'
 import type { Tx } from '../../storage/authority/database.ts'
 import { tellEmergencyFault } from '../organization/emergency-faults.ts'
 import type { AccessRecord, AccessReport, InstanceWord, Reporter } from '../../surface/access-reports.ts'

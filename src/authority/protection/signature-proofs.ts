@@ -2,9 +2,9 @@
  * Whether a resource server proved itself by a key that its resource publishes, read as its registration is.
  * Contract: "Authentication" (resource server at the token endpoint).
  */
-import { verifyByPublishedKeys } from '../../http/published-keys.ts'
-import { endFormerSecret } from '../../storage/authority/operator-values.ts'
-import { touchPatIssued } from '../../storage/authority/resources.ts'
+import { verifyByPublishedKeys } from '../../http/servers/published-keys.ts'
+import { endFormerSecret } from '../../storage/authority/policies/operator-values.ts'
+import { touchPatIssued } from '../../storage/authority/registry/resources.ts'
 import type { SignatureProofs } from '../../surface/token/client-credentials.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'

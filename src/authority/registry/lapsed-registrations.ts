@@ -4,10 +4,10 @@
  */
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
-import { appendEvents } from '../../storage/authority/events.ts'
-import { appendLedgerAll } from '../../storage/authority/ledger.ts'
-import { lockQueue } from '../../storage/authority/owners.ts'
-import { anyLapsed, endLapsed } from '../../storage/authority/registrations.ts'
+import { appendEvents } from '../../storage/authority/ledger/events.ts'
+import { appendLedgerAll } from '../../storage/authority/ledger/ledger.ts'
+import { lockQueue } from '../../storage/authority/owners/owners.ts'
+import { anyLapsed, endLapsed } from '../../storage/authority/registry/registrations.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
 const BY_EXPIRY = { by: 'expiry' } as const

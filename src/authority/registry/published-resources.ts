@@ -3,18 +3,18 @@
  * claims. Others choose the addresses, so each read is bounded, and each fault has a code and a sentence.
  * Contract: "Resource server establishment: POST `/rs/register`", "Resource metadata (RFC 9728)".
  */
-import type { KeySource } from '../../http/published-keys.ts'
-import type { MissingReason, RemoteDocuments } from '../../http/remote-documents.ts'
+import type { KeySource } from '../../http/servers/published-keys.ts'
+import type { MissingReason, RemoteDocuments } from '../../http/outbound/remote-documents.ts'
 import { registrationFault, type ClaimingDocument } from '../../rules/registration.ts'
 import { isJsonObject, type Json } from '../../wire/json.ts'
-import { parseJws } from '../../wire/jws.ts'
-import { keyNamed, parseJwks } from '../../wire/keys.ts'
+import { parseJws } from '../../wire/signatures/jws.ts'
+import { keyNamed, parseJwks } from '../../wire/signatures/keys.ts'
 import {
   parseResourceMetadata,
   resourceMetadataUrl,
   verifySignedMetadata,
   type ResourceMetadata,
-} from '../../wire/resource-metadata.ts'
+} from '../../wire/resources/resource-metadata.ts'
 import { Refusal } from '../../wire/refusal.ts'
 
 /** Why the publication of a resource cannot be used: `reason` is for dashboards, the message for people. */

@@ -3,9 +3,9 @@
  * readiness probe. Contract: "Health".
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
 import type { Db } from '../../storage/authority/database.ts'
-import { countSources, type SourceCount } from '../../storage/authority/registry.ts'
+import { countSources, type SourceCount } from '../../storage/authority/registry/registry.ts'
 
 /** How long an answer is valid after it arrived. */
 const KEPT_MS = 2_000

@@ -2,18 +2,18 @@
  * One pull: from the resource's public document, through its signed claims, to what it lists of an owner's
  * resources. Writes nothing. Contract: "Registry materialization", "Resource metadata (RFC 9728)".
  */
-import { OutboundFault } from '../../http/outbound.ts'
+import { OutboundFault } from '../../http/outbound/outbound.ts'
 import { gravestConsequence, parseConsequence } from '../../rules/permission.ts'
 import { sameOrigin } from '../../rules/registration.ts'
-import type { ListedResource } from '../../storage/authority/registry.ts'
+import type { ListedResource } from '../../storage/authority/registry/registry.ts'
 import { parseJson } from '../../wire/json.ts'
-import type { PrivateKey } from '../../wire/keys.ts'
-import { parseOwnerListing, type OwnerResource } from '../../wire/owner-resources.ts'
+import type { PrivateKey } from '../../wire/signatures/keys.ts'
+import { parseOwnerListing, type OwnerResource } from '../../wire/resources/owner-resources.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import { PublicationFault, type Patience } from './published-resources.ts'
 import type { Publisher, Publishers } from './publishers.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import { signedFields } from '../../wire/sent-request.ts'
+import { signedFields } from '../../wire/signatures/sent-request.ts'
 
 /** What a pull is made with. */
 export interface PullTools {

@@ -16,9 +16,9 @@ import {
   pullAgain,
   type Attempt,
   type Source,
-} from '../../storage/authority/registry.ts'
+} from '../../storage/authority/registry/registry.ts'
 import { consideredWith, settle } from '../organization/settlement.ts'
-import type { Announcements } from '../owner/announcements.ts'
+import type { Announcements } from '../owner/events/announcements.ts'
 import { PublicationFault } from './published-resources.ts'
 import { fetchListing, type PullTools } from './registry-pull.ts'
 

@@ -3,16 +3,16 @@
  * Contract: "Tally for a jointly held resource" (on each holder's authorization server).
  */
 import { useState } from 'preact/hooks'
-import { secondsText } from '../../rules/rule-words.ts'
-import type { JointPreview } from '../../wire/owner-api.ts'
-import { AgreementForm } from '../agreement-form.tsx'
-import { ApiFault, ask, type Access } from '../api.ts'
+import { secondsText } from '../../rules/words/rule-words.ts'
+import type { JointPreview } from '../../wire/owner/owner-api.ts'
+import { AgreementForm } from '../parts/agreement-form.tsx'
+import { ApiFault, ask, type Access } from '../access/api.ts'
 import { Sentences } from '../organization/commitment.tsx'
-import { useSession } from '../session.ts'
-import { Field, Shown } from '../shown.tsx'
+import { useSession } from '../access/session.ts'
+import { Field, Shown } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
 import { Mandate } from './mandate.tsx'
-import { TextField } from '../text-field.tsx'
+import { TextField } from '../parts/text-field.tsx'
 
 const W = WORDS.joint
 

@@ -2,12 +2,12 @@
  * The calls on an account that she holds with others. Contract: "Tally for a jointly held resource".
  */
 import { useState } from 'preact/hooks'
-import type { JointAccess, JointAccesses } from '../../wire/joint-accesses.ts'
-import { ask, type Access } from '../api.ts'
-import { Awaited, Fault } from '../parts.tsx'
-import { useDeed, useLoaded, useSession } from '../session.ts'
-import { Shown } from '../shown.tsx'
-import { whenText } from '../time.ts'
+import type { JointAccess, JointAccesses } from '../../wire/joint/joint-accesses.ts'
+import { ask, type Access } from '../access/api.ts'
+import { Awaited, Fault } from '../parts/parts.tsx'
+import { useDeed, useLoaded, useSession } from '../access/session.ts'
+import { Shown } from '../parts/shown.tsx'
+import { whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.joint

@@ -2,9 +2,9 @@
  * What a mandate says: who holds the account, how many must agree, and over what. Contract: "Tally for a
  * jointly held resource" (mandate).
  */
-import type { JointHolder, JointHolding } from '../../wire/owner-api.ts'
-import { Chips } from '../parts.tsx'
-import { Field, Shown } from '../shown.tsx'
+import type { JointHolder, JointHolding } from '../../wire/owner/owner-api.ts'
+import { Chips } from '../parts/parts.tsx'
+import { Field, Shown } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.joint

@@ -2,11 +2,11 @@
  * One of her credentials on the page: its name, when it was used, and its end. Contract: "Authentication".
  */
 import type { ComponentChildren } from 'preact'
-import { ask } from '../api.ts'
-import { Asking, Fault } from '../parts.tsx'
-import { useDeed, useSession } from '../session.ts'
-import { Shown } from '../shown.tsx'
-import { whenText } from '../time.ts'
+import { ask } from '../access/api.ts'
+import { Asking, Fault } from '../parts/parts.tsx'
+import { useDeed, useSession } from '../access/session.ts'
+import { Shown } from '../parts/shown.tsx'
+import { whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.keys

@@ -3,15 +3,15 @@
  * Contract: "Authentication" (owner at the owner API).
  */
 import { useState } from 'preact/hooks'
-import type { Passkey } from '../../wire/owner-credentials.ts'
-import { pinnedPasskeys } from '../../wire/passkey-claims.ts'
-import { Copyable, Fault } from '../parts.tsx'
-import { addPasskey } from '../passkey.ts'
-import { useDeed, useSession } from '../session.ts'
-import { whenText } from '../time.ts'
+import type { Passkey } from '../../wire/owner/owner-credentials.ts'
+import { pinnedPasskeys } from '../../wire/passkeys/passkey-claims.ts'
+import { Copyable, Fault } from '../parts/parts.tsx'
+import { addPasskey } from '../access/passkey.ts'
+import { useDeed, useSession } from '../access/session.ts'
+import { whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
 import { Credentials } from './credential.tsx'
-import { TextField } from '../text-field.tsx'
+import { TextField } from '../parts/text-field.tsx'
 
 const W = WORDS.passkeys
 

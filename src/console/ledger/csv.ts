@@ -1,6 +1,6 @@
 /** Owns the ledger as a table for other programs (RFC 4180). Contract: "Owner API" (`/owner/ledger`). */
 import { canonicalize, type Json } from '../../wire/json.ts'
-import type { LedgerEntry } from '../../wire/owner-api.ts'
+import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
 
 /** Columns that most entries have come first, then the others, by name. */
 const FIRST = ['seq', 'ts', 'kind', 'handle', 'family', 'resource_id', 'tool', 'by', 'binding'] as const

@@ -4,10 +4,10 @@
 import { useState } from 'preact/hooks'
 import type { Json } from '../../wire/json.ts'
 import { canonicalize } from '../../wire/json.ts'
-import { happenedAt, reportedText } from '../../rules/ledger-sentences.ts'
-import type { LedgerEntry } from '../../wire/owner-api.ts'
-import { Shown } from '../shown.tsx'
-import { exactText, whenText } from '../time.ts'
+import { happenedAt, reportedText } from '../../rules/words/ledger-sentences.ts'
+import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
+import { Shown } from '../parts/shown.tsx'
+import { exactText, whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.ledger

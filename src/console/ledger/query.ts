@@ -2,7 +2,7 @@
  * Owns how the page asks for her ledger: the server searches, newest first, and the page reads on where a
  * part of the ledger has nothing that fits. Contract: "Owner API" (`GET /owner/ledger`).
  */
-import type { LedgerEntry } from '../../wire/owner-api.ts'
+import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
 
 /** What is looked for; an empty text means that it does not matter. Days are in her own time zone. */
 export interface Filter {

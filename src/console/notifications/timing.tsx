@@ -3,11 +3,11 @@
  * "Owner API", "Events" (row 1).
  */
 import { useState } from 'preact/hooks'
-import type { MessageTiming, Subscription } from '../../wire/owner-api.ts'
-import { ask } from '../api.ts'
-import { Fault } from '../parts.tsx'
-import { useDeed, useSession } from '../session.ts'
-import { TextField } from '../text-field.tsx'
+import type { MessageTiming, Subscription } from '../../wire/owner/owner-api.ts'
+import { ask } from '../access/api.ts'
+import { Fault } from '../parts/parts.tsx'
+import { useDeed, useSession } from '../access/session.ts'
+import { TextField } from '../parts/text-field.tsx'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.notifications

@@ -4,9 +4,9 @@
  * authorization server".
  */
 import type { ComponentChildren } from 'preact'
-import type { OrganizationChange, OrganizationStanding } from '../../wire/owner-organization.ts'
-import { Chips } from '../parts.tsx'
-import { Field, Shown } from '../shown.tsx'
+import type { OrganizationChange, OrganizationStanding } from '../../wire/owner/owner-organization.ts'
+import { Chips } from '../parts/parts.tsx'
+import { Field, Shown } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.organization

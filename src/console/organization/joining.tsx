@@ -4,16 +4,16 @@
  */
 import { useState } from 'preact/hooks'
 import { isJsonObject } from '../../wire/json.ts'
-import type { OrganizationPreview, OrganizationStanding } from '../../wire/owner-organization.ts'
-import { AgreementForm } from '../agreement-form.tsx'
-import { ApiFault, ask } from '../api.ts'
-import { Asking, Fault, Nothing } from '../parts.tsx'
-import { useDeed, useSession } from '../session.ts'
-import { Field, Shown } from '../shown.tsx'
-import { whenText } from '../time.ts'
+import type { OrganizationPreview, OrganizationStanding } from '../../wire/owner/owner-organization.ts'
+import { AgreementForm } from '../parts/agreement-form.tsx'
+import { ApiFault, ask } from '../access/api.ts'
+import { Asking, Fault, Nothing } from '../parts/parts.tsx'
+import { useDeed, useSession } from '../access/session.ts'
+import { Field, Shown } from '../parts/shown.tsx'
+import { whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
 import { Changes, Commitment, Governed, Part } from './commitment.tsx'
-import { TextField } from '../text-field.tsx'
+import { TextField } from '../parts/text-field.tsx'
 
 const W = WORDS.organization
 

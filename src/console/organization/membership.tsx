@@ -3,14 +3,14 @@
  * Contract: "Organization membership, on the member's authorization server".
  */
 import { useState } from 'preact/hooks'
-import { secondsText } from '../../rules/rule-words.ts'
+import { secondsText } from '../../rules/words/rule-words.ts'
 import { canonicalize, type Json } from '../../wire/json.ts'
-import type { OrganizationStanding } from '../../wire/owner-organization.ts'
-import { ask } from '../api.ts'
-import { Asking, Chips, Fault } from '../parts.tsx'
-import { useDeed, useSession } from '../session.ts'
-import { Field, Shown } from '../shown.tsx'
-import { whenText } from '../time.ts'
+import type { OrganizationStanding } from '../../wire/owner/owner-organization.ts'
+import { ask } from '../access/api.ts'
+import { Asking, Chips, Fault } from '../parts/parts.tsx'
+import { useDeed, useSession } from '../access/session.ts'
+import { Field, Shown } from '../parts/shown.tsx'
+import { whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
 import { Commitment, Governed, Part, Sentences } from './commitment.tsx'
 

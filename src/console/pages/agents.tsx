@@ -3,15 +3,15 @@
  * (connections).
  */
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { Blocked, Connection, LedgerEntry, Revoked } from '../../wire/owner-api.ts'
-import { ask, askAll, type Access } from '../api.ts'
+import type { Blocked, Connection, LedgerEntry, Revoked } from '../../wire/owner/owner-api.ts'
+import { ask, askAll, type Access } from '../access/api.ts'
 import { LedgerLine } from '../ledger/line.tsx'
-import { Asking, Awaited, Chips, Fault, Nothing, PageHead } from '../parts.tsx'
-import { useDeed, useLoaded, useSession, type PageProps } from '../session.ts'
-import { Field, Shown } from '../shown.tsx'
-import { whenText } from '../time.ts'
+import { Asking, Awaited, Chips, Fault, Nothing, PageHead } from '../parts/parts.tsx'
+import { useDeed, useLoaded, useSession, type PageProps } from '../access/session.ts'
+import { Field, Shown } from '../parts/shown.tsx'
+import { whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
-import { TextField } from '../text-field.tsx'
+import { TextField } from '../parts/text-field.tsx'
 
 const W = WORDS.agents
 /** How many entries about its acts are read at a time. */

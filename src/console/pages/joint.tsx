@@ -3,15 +3,15 @@
  * Contract: "Tally for a jointly held resource" (on each holder's authorization server).
  */
 import { useState } from 'preact/hooks'
-import type { JointHolding, JointPreview, StillWaiting } from '../../wire/owner-api.ts'
-import { ApiFault, ask, type Access } from '../api.ts'
+import type { JointHolding, JointPreview, StillWaiting } from '../../wire/owner/owner-api.ts'
+import { ApiFault, ask, type Access } from '../access/api.ts'
 import { MandatePreview, NameForm, readMandate, type Named } from '../joint/agreeing.tsx'
 import { Calls } from '../joint/calls.tsx'
 import { Mandate } from '../joint/mandate.tsx'
-import { Asking, Awaited, Fault, Nothing, PageHead } from '../parts.tsx'
-import { useDeed, useLoaded, useSession } from '../session.ts'
-import { Field, Shown } from '../shown.tsx'
-import { whenText } from '../time.ts'
+import { Asking, Awaited, Fault, Nothing, PageHead } from '../parts/parts.tsx'
+import { useDeed, useLoaded, useSession } from '../access/session.ts'
+import { Field, Shown } from '../parts/shown.tsx'
+import { whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.joint

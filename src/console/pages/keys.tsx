@@ -3,19 +3,19 @@
  * "Authentication".
  */
 import { useEffect, useState } from 'preact/hooks'
-import type { LedgerEntry } from '../../wire/owner-api.ts'
-import type { DeviceKey as ListedKey, Login, Passkey } from '../../wire/owner-credentials.ts'
-import { ask, askAll, type Access } from '../api.ts'
-import { forgetKey, jwkOf } from '../device-key.ts'
-import { checkWord, readRequest } from '../device-request.ts'
+import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
+import type { DeviceKey as ListedKey, Login, Passkey } from '../../wire/owner/owner-credentials.ts'
+import { ask, askAll, type Access } from '../access/api.ts'
+import { forgetKey, jwkOf } from '../access/device-key.ts'
+import { checkWord, readRequest } from '../access/device-request.ts'
 import { Credentials } from '../keys/credential.tsx'
 import { PasskeysSection } from '../keys/passkeys.tsx'
-import { Asking, Awaited, Fault, PageHead } from '../parts.tsx'
-import { passkeysOf } from '../passkey.ts'
-import { useDeed, useLoaded, useSession, type PageProps } from '../session.ts'
-import { whenText } from '../time.ts'
+import { Asking, Awaited, Fault, PageHead } from '../parts/parts.tsx'
+import { passkeysOf } from '../access/passkey.ts'
+import { useDeed, useLoaded, useSession, type PageProps } from '../access/session.ts'
+import { whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
-import { TextField } from '../text-field.tsx'
+import { TextField } from '../parts/text-field.tsx'
 
 const W = WORDS.keys
 /** How far back the ledger is searched for the last decision of each key. */

@@ -2,8 +2,8 @@
  * The ledger: what happened, with search, export, and receipts as proof. Contract: "Owner API".
  */
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import type { Connection, LedgerEntry } from '../../wire/owner-api.ts'
-import { ask, askAll, type Access } from '../api.ts'
+import type { Connection, LedgerEntry } from '../../wire/owner/owner-api.ts'
+import { ask, askAll, type Access } from '../access/api.ts'
 import { csvOf } from '../ledger/csv.ts'
 import { LedgerLine } from '../ledger/line.tsx'
 import {
@@ -19,10 +19,10 @@ import {
 } from '../ledger/query.ts'
 import { Receipts } from '../ledger/receipts.tsx'
 import { saveAs } from '../ledger/save.ts'
-import { Awaited, Fault, Nothing, PageHead } from '../parts.tsx'
-import { useDeed, useLoaded, useSession } from '../session.ts'
-import { shownText } from '../shown.tsx'
-import { TextField } from '../text-field.tsx'
+import { Awaited, Fault, Nothing, PageHead } from '../parts/parts.tsx'
+import { useDeed, useLoaded, useSession } from '../access/session.ts'
+import { shownText } from '../parts/shown.tsx'
+import { TextField } from '../parts/text-field.tsx'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.ledger

@@ -2,16 +2,16 @@
  * Where she is told, outside the page, that something waits. Contract: "Owner API", "Events" (row 1).
  */
 import { useRef, useState } from 'preact/hooks'
-import type { NewWebhook, NotificationTest, Subscription } from '../../wire/owner-api.ts'
-import { ask, askAll, type Access } from '../api.ts'
+import type { NewWebhook, NotificationTest, Subscription } from '../../wire/owner/owner-api.ts'
+import { ask, askAll, type Access } from '../access/api.ts'
 import { TimingForm, timingText } from '../notifications/timing.tsx'
-import { Asking, Awaited, Copyable, Fault, Nothing, PageHead } from '../parts.tsx'
-import { canPush, subscribePush } from '../push.ts'
-import { useDeed, useLoaded, useSession } from '../session.ts'
-import { Shown } from '../shown.tsx'
-import { whenText } from '../time.ts'
+import { Asking, Awaited, Copyable, Fault, Nothing, PageHead } from '../parts/parts.tsx'
+import { canPush, subscribePush } from '../access/push.ts'
+import { useDeed, useLoaded, useSession } from '../access/session.ts'
+import { Shown } from '../parts/shown.tsx'
+import { whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
-import { TextField } from '../text-field.tsx'
+import { TextField } from '../parts/text-field.tsx'
 
 const W = WORDS.notifications
 const load = (access: Access): Promise<Subscription[]> => askAll<Subscription>(access, 'owner/notifications')

@@ -2,12 +2,12 @@
  * The operators behind her agents: which ones she blocks, and which are her own. Contract: "Owner API"
  * (operators).
  */
-import type { Operator } from '../../wire/owner-api.ts'
-import { ask, askAll, type Access } from '../api.ts'
-import { Asking, Awaited, Fault, Nothing, PageHead } from '../parts.tsx'
-import { useDeed, useLoaded, useSession } from '../session.ts'
-import { Shown } from '../shown.tsx'
-import { whenText } from '../time.ts'
+import type { Operator } from '../../wire/owner/owner-api.ts'
+import { ask, askAll, type Access } from '../access/api.ts'
+import { Asking, Awaited, Fault, Nothing, PageHead } from '../parts/parts.tsx'
+import { useDeed, useLoaded, useSession } from '../access/session.ts'
+import { Shown } from '../parts/shown.tsx'
+import { whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.operators

@@ -3,12 +3,12 @@
  * member's authorization server".
  */
 import { useState } from 'preact/hooks'
-import type { OrganizationStanding } from '../../wire/owner-organization.ts'
-import { ask } from '../api.ts'
+import type { OrganizationStanding } from '../../wire/owner/owner-organization.ts'
+import { ask } from '../access/api.ts'
 import { Joining } from '../organization/joining.tsx'
 import { Membership } from '../organization/membership.tsx'
-import { Awaited, PageHead } from '../parts.tsx'
-import { useLoaded } from '../session.ts'
+import { Awaited, PageHead } from '../parts/parts.tsx'
+import { useLoaded } from '../access/session.ts'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.organization

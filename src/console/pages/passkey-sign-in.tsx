@@ -1,11 +1,11 @@
 /**
  * Signing in with a passkey on the sign-in page. Contract: "Authentication" (owner at the owner API).
  */
-import type { ConsoleSettings } from '../../wire/console.ts'
-import type { DeviceKey } from '../device-key.ts'
-import { Fault } from '../parts.tsx'
-import { rpIdHere, signInByPasskey } from '../passkey.ts'
-import { useDeed } from '../session.ts'
+import type { ConsoleSettings } from '../../wire/owner/console.ts'
+import type { DeviceKey } from '../access/device-key.ts'
+import { Fault } from '../parts/parts.tsx'
+import { rpIdHere, signInByPasskey } from '../access/passkey.ts'
+import { useDeed } from '../access/session.ts'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.passkeys

@@ -1,10 +1,10 @@
 /** The way to her realm from the sign-in page. Contract: "Authentication" (owner: an OIDC access token). */
-import type { ConsoleSettings } from '../../wire/console.ts'
-import { realmOf } from '../login.ts'
-import { Fault } from '../parts.tsx'
-import { beginLogin } from '../realm.ts'
-import { useDeed } from '../session.ts'
-import { Shown } from '../shown.tsx'
+import type { ConsoleSettings } from '../../wire/owner/console.ts'
+import { realmOf } from '../access/login.ts'
+import { Fault } from '../parts/parts.tsx'
+import { beginLogin } from '../access/realm.ts'
+import { useDeed } from '../access/session.ts'
+import { Shown } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.signIn

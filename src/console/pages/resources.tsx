@@ -3,14 +3,14 @@
  * Contract: "Resource server registration", "Owner API" (`/owner/resource-servers*`, `/owner/resources`).
  */
 import { useState } from 'preact/hooks'
-import type { Banned, BannedOrigin, Resource, ResourceServer } from '../../wire/owner-api.ts'
-import { ask, askAll, type Access } from '../api.ts'
-import { Asking, Awaited, Chips, Fault, Nothing, PageHead } from '../parts.tsx'
-import { useDeed, useLoaded, useSession } from '../session.ts'
-import { Field, Shown } from '../shown.tsx'
-import { whenText } from '../time.ts'
+import type { Banned, BannedOrigin, Resource, ResourceServer } from '../../wire/owner/owner-api.ts'
+import { ask, askAll, type Access } from '../access/api.ts'
+import { Asking, Awaited, Chips, Fault, Nothing, PageHead } from '../parts/parts.tsx'
+import { useDeed, useLoaded, useSession } from '../access/session.ts'
+import { Field, Shown } from '../parts/shown.tsx'
+import { whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
-import { TextField } from '../text-field.tsx'
+import { TextField } from '../parts/text-field.tsx'
 
 const W = WORDS.resources
 

@@ -3,15 +3,15 @@
  * them. Contract: "Policy vocabulary and tiers", "Owner API" (`/owner/policies*`).
  */
 import { useState } from 'preact/hooks'
-import { ruleText, secondsText } from '../../rules/rule-words.ts'
-import type { Resource, Tier, VocabularyWord } from '../../wire/owner-api.ts'
-import { ask, askAll, type Access } from '../api.ts'
-import { Asking, Awaited, Chips, Fault, Nothing, PageHead } from '../parts.tsx'
+import { ruleText, secondsText } from '../../rules/words/rule-words.ts'
+import type { Resource, Tier, VocabularyWord } from '../../wire/owner/owner-api.ts'
+import { ask, askAll, type Access } from '../access/api.ts'
+import { Asking, Awaited, Chips, Fault, Nothing, PageHead } from '../parts/parts.tsx'
 import { draftOf, linesOf } from '../rules/draft.ts'
 import { TierEditor, type SavedTier } from '../rules/tier-editor.tsx'
 import { Warnings } from '../rules/trial.tsx'
-import { useDeed, useLoaded, useSession, type PageProps } from '../session.ts'
-import { Field, sentenceOf, Shown } from '../shown.tsx'
+import { useDeed, useLoaded, useSession, type PageProps } from '../access/session.ts'
+import { Field, sentenceOf, Shown } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.rules

@@ -3,17 +3,17 @@
  * enrols it. Contract: "Authentication" (a device key she enrolled; no static owner credential exists).
  */
 import { useEffect, useState } from 'preact/hooks'
-import type { ConsoleSettings } from '../../wire/console.ts'
-import { ApiFault, ask, type Access } from '../api.ts'
-import { forgetKey, jwkOf, keepKey, makeKey, type DeviceKey } from '../device-key.ts'
-import { checkWord, requestOf } from '../device-request.ts'
-import { Copyable, Fault } from '../parts.tsx'
-import { QrCode } from '../qr-code.tsx'
-import { useDeed } from '../session.ts'
+import type { ConsoleSettings } from '../../wire/owner/console.ts'
+import { ApiFault, ask, type Access } from '../access/api.ts'
+import { forgetKey, jwkOf, keepKey, makeKey, type DeviceKey } from '../access/device-key.ts'
+import { checkWord, requestOf } from '../access/device-request.ts'
+import { Copyable, Fault } from '../parts/parts.tsx'
+import { QrCode } from '../parts/qr-code.tsx'
+import { useDeed } from '../access/session.ts'
 import { PasskeySignIn } from './passkey-sign-in.tsx'
 import { RealmSignIn } from './realm-sign-in.tsx'
 import { WORDS } from '../words.ts'
-import { TextField } from '../text-field.tsx'
+import { TextField } from '../parts/text-field.tsx'
 
 interface Props {
   base: URL

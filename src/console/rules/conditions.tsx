@@ -4,7 +4,7 @@
  */
 import { CONDITIONS } from '../../rules/conditions.ts'
 import { CONSEQUENCES } from '../../rules/permission.ts'
-import type { Tier, VocabularyWord } from '../../wire/owner-api.ts'
+import type { Tier, VocabularyWord } from '../../wire/owner/owner-api.ts'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.rules

@@ -1,5 +1,5 @@
 /** What is different between two versions of a tier, member by member, in words. Contract: "Owner API". */
-import { Shown } from '../shown.tsx'
+import { Shown } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
 import { differences, type Draft } from './draft.ts'
 

@@ -2,9 +2,9 @@
  * Owns a tier while it is edited: what she wrote, how that differs from what is stored, and how both are
  * merged if another device stored something meanwhile. Contract: "Owner API" (`/owner/policies*`).
  */
-import { ruleText, secondsText } from '../../rules/rule-words.ts'
+import { ruleText, secondsText } from '../../rules/words/rule-words.ts'
 import { canonicalize, type Json } from '../../wire/json.ts'
-import type { Tier } from '../../wire/owner-api.ts'
+import type { Tier } from '../../wire/owner/owner-api.ts'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.rules

@@ -2,10 +2,10 @@
  * Owns the editor of a tier's rules: which conditions together give which answer. Contract: "Policy
  * vocabulary and tiers": the strictest matching rule decides; only what she did herself relaxes.
  */
-import { ruleText } from '../../rules/rule-words.ts'
+import { ruleText } from '../../rules/words/rule-words.ts'
 import { CONDITIONS_PER_RULE_MAX, RULES_MAX } from '../../rules/tier.ts'
-import type { Tier, VocabularyWord } from '../../wire/owner-api.ts'
-import { sentenceOf, Shown } from '../shown.tsx'
+import type { Tier, VocabularyWord } from '../../wire/owner/owner-api.ts'
+import { sentenceOf, Shown } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
 import { ConditionEditor, parted } from './conditions.tsx'
 

@@ -4,8 +4,8 @@
  */
 import { useState } from 'preact/hooks'
 import { TERMS_SECONDS_MAX } from '../../rules/tier.ts'
-import type { Resource } from '../../wire/owner-api.ts'
-import { Shown } from '../shown.tsx'
+import type { Resource } from '../../wire/owner/owner-api.ts'
+import { Shown } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
 import type { Draft } from './draft.ts'
 import { ListField } from './list-field.tsx'

@@ -4,10 +4,10 @@
  * "Owner API" (`/owner/policies*`, If-Match).
  */
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import type { Resource, Tier, VocabularyWord } from '../../wire/owner-api.ts'
-import { ApiFault, ask } from '../api.ts'
-import { Asking, Fault } from '../parts.tsx'
-import { useDeed, useSession } from '../session.ts'
+import type { Resource, Tier, VocabularyWord } from '../../wire/owner/owner-api.ts'
+import { ApiFault, ask } from '../access/api.ts'
+import { Asking, Fault } from '../parts/parts.tsx'
+import { useDeed, useSession } from '../access/session.ts'
 import { WORDS } from '../words.ts'
 import { Differences } from './differences.tsx'
 import { bodyOf, differences, draftOf, isSame, NEW_DRAFT, rebased, type Draft } from './draft.ts'

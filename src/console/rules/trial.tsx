@@ -3,11 +3,11 @@
  * "Policy vocabulary and tiers"; her authority judges each request by the facts of its time, and nothing
  * changes.
  */
-import { becauseText } from '../../rules/rule-words.ts'
-import type { Connection, TierPreview, TriedRequest } from '../../wire/owner-api.ts'
-import { ask, askAll, type Access } from '../api.ts'
-import { Shown } from '../shown.tsx'
-import { whenText } from '../time.ts'
+import { becauseText } from '../../rules/words/rule-words.ts'
+import type { Connection, TierPreview, TriedRequest } from '../../wire/owner/owner-api.ts'
+import { ask, askAll, type Access } from '../access/api.ts'
+import { Shown } from '../parts/shown.tsx'
+import { whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
 import { bodyOf, type Draft } from './draft.ts'
 

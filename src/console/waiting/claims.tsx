@@ -2,7 +2,7 @@
  * Owns the agent's own words, shown separately, and only as its claim. Contract: "Agreement" (reason,
  * mission).
  */
-import { Field, Shown } from '../shown.tsx'
+import { Field, Shown } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
 import type { Whole } from './whole.ts'
 

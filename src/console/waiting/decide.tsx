@@ -4,13 +4,13 @@
  */
 import { useCallback, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { isFirstContact } from '../../rules/owner-statement.ts'
-import type { DecisionItem } from '../../wire/decision-item.ts'
+import type { DecisionItem } from '../../wire/owner/decision-item.ts'
 import { canonicalize } from '../../wire/json.ts'
-import { ApiFault, ask } from '../api.ts'
+import { ApiFault, ask } from '../access/api.ts'
 import { approve, deny } from '../decision.ts'
-import { Asking, Fault } from '../parts.tsx'
-import { useDeed, useSession } from '../session.ts'
-import { Shown } from '../shown.tsx'
+import { Asking, Fault } from '../parts/parts.tsx'
+import { useDeed, useSession } from '../access/session.ts'
+import { Shown } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
 import { DenyForm } from './deny-form.tsx'
 import { cardWithFocus, keepingFocus, takeFocus } from './focus.ts'
@@ -18,7 +18,7 @@ import { isGrave } from './groups.ts'
 import { HoldButton } from './hold-button.tsx'
 import type { Outcome } from './outcome.ts'
 import { useSigner } from './signer.tsx'
-import { TextField } from '../text-field.tsx'
+import { TextField } from '../parts/text-field.tsx'
 
 const W = WORDS.waiting
 
@@ -118,7 +118,9 @@ export function Decide({ item, only, onOnly, onSettled, onChanged }: Props) {
   )
 }
 
-/** Her act on this card, one at a time; a refusal that says how the item is now, or how it ended, is no fault. */
+/**
+ * Her act on this card, one at a time; a refusal that says how the item is now, or how it ended, is no fault.
+ */
 function useDecisionDeed({
   onSettled,
   onChanged,

@@ -3,7 +3,7 @@
  * (`/owner/pending/{family}/decision`, `reason`).
  */
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { TextField } from '../text-field.tsx'
+import { TextField } from '../parts/text-field.tsx'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.waiting

@@ -3,7 +3,7 @@
  * a deliberate act for each call, so no press approves several such calls. Contract: "Owner API"
  * (`/owner/pending/decisions`).
  */
-import type { DecisionItem } from '../../wire/decision-item.ts'
+import type { DecisionItem } from '../../wire/owner/decision-item.ts'
 import { canonicalize } from '../../wire/json.ts'
 
 /** How many the API accepts at once. */

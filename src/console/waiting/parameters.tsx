@@ -4,8 +4,8 @@
  * over this very form).
  */
 import { canonicalize, isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
-import { Shown } from '../shown.tsx'
-import { whenText } from '../time.ts'
+import { Shown } from '../parts/shown.tsx'
+import { whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
 import type { EarlierCall } from './whole.ts'
 

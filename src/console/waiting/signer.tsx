@@ -4,9 +4,9 @@
  */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import type { Passkey } from '../../wire/owner-credentials.ts'
-import { useSession } from '../session.ts'
-import { shownText } from '../shown.tsx'
+import type { Passkey } from '../../wire/owner/owner-credentials.ts'
+import { useSession } from '../access/session.ts'
+import { shownText } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.passkeys

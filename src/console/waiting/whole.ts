@@ -5,12 +5,12 @@
  * (`/owner/pending/{family}`).
  */
 import { operationOf } from '../../rules/agreement.ts'
-import type { DecisionItem } from '../../wire/decision-item.ts'
+import type { DecisionItem } from '../../wire/owner/decision-item.ts'
 import { isJsonObject, type JsonObject } from '../../wire/json.ts'
-import type { WholePendingItem } from '../../wire/owner-api.ts'
-import { ask, type Access } from '../api.ts'
+import type { WholePendingItem } from '../../wire/owner/owner-api.ts'
+import { ask, type Access } from '../access/api.ts'
 import { selfSignedAgreement, signedAgreement } from '../jws.ts'
-import { useLoaded } from '../session.ts'
+import { useLoaded } from '../access/session.ts'
 
 /** A call that she approved; `at` is ISO 8601. */
 export interface EarlierCall {

@@ -5,7 +5,7 @@
  */
 import { approvalFault, type CallToApprove } from '../../rules/approved-call.ts'
 import type { Permission } from '../../rules/permission.ts'
-import { readStatement, verifyStatement, type StatementClaims } from '../../wire/decision-statement.ts'
+import { readStatement, verifyStatement, type StatementClaims } from '../../wire/owner/decision-statement.ts'
 import { s256Json } from '../../wire/encoding.ts'
 import type { Json } from '../../wire/json.ts'
 import { Refusal } from '../../wire/refusal.ts'

@@ -3,8 +3,8 @@
  * call. Contract: "Authorized call", order 4; docs/choices.md: they are never fetched from her authority.
  */
 import { readFile } from 'node:fs/promises'
-import type { Logger } from '../../http/log.ts'
-import { NO_PINNED_KEYS, parsePinnedKeys, type PinnedKeys } from '../../wire/pinned-keys.ts'
+import type { Logger } from '../../http/telemetry/log.ts'
+import { NO_PINNED_KEYS, parsePinnedKeys, type PinnedKeys } from '../../wire/signatures/pinned-keys.ts'
 
 /** One file of keys. */
 export interface PinnedKeysFile {

@@ -4,7 +4,7 @@
  * reports together and words about runs, goes only to one that counts what it records.
  */
 import { z } from 'zod'
-import type { Outbound } from '../../http/outbound.ts'
+import type { Outbound } from '../../http/outbound/outbound.ts'
 import { isJsonObject } from '../../wire/json.ts'
 import type { Deadline } from '../deadline.ts'
 import type { AccessEntry } from '../reports/outbox.ts'

@@ -4,8 +4,8 @@
  * another authority.
  */
 import { z } from 'zod'
-import { OutboundFault, type Outbound } from '../../http/outbound.ts'
-import type { OutboundStreams } from '../../http/outbound-stream.ts'
+import { OutboundFault, type Outbound } from '../../http/outbound/outbound.ts'
+import type { OutboundStreams } from '../../http/outbound/outbound-stream.ts'
 import { isJsonObject } from '../../wire/json.ts'
 import { outage, UnspentOutage, type Deadline } from '../deadline.ts'
 import {

@@ -3,10 +3,10 @@
  * members"; docs/choices.md. Nobody waits for it: what is not known is not used.
  */
 import { BoundedMap } from '../../limits/bounded-map.ts'
-import type { Outbound } from '../../http/outbound.ts'
+import type { Outbound } from '../../http/outbound/outbound.ts'
 import { isJsonObject } from '../../wire/json.ts'
-import { LEASE_OFFER } from '../../wire/leases.ts'
-import { parseAuthorizationServerMetadata } from '../../wire/authorization-server-metadata.ts'
+import { LEASE_OFFER } from '../../wire/resources/leases.ts'
+import { parseAuthorizationServerMetadata } from '../../wire/resources/authorization-server-metadata.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
 
 export interface AuthorityOffers {

@@ -9,18 +9,18 @@ import {
   OutboundFault,
   type Outbound,
   type OutboundAnswer,
-} from '../../http/outbound.ts'
-import { createOutboundStreams, type OutboundStreams } from '../../http/outbound-stream.ts'
-import type { OutboundOptions } from '../../http/outbound-reach.ts'
+} from '../../http/outbound/outbound.ts'
+import { createOutboundStreams, type OutboundStreams } from '../../http/outbound/outbound-stream.ts'
+import type { OutboundOptions } from '../../http/outbound/outbound-reach.ts'
 import {
   streamsWithReplicas,
   trackReplicas,
   withReplicas,
   type ReplicaAddresses,
   type ReplicaObserver,
-} from '../../http/replicas.ts'
-import { traceOutbound, type Tracing } from '../../http/tracing.ts'
-import { LEASES_PATH } from '../../wire/leases.ts'
+} from '../../http/outbound/replicas.ts'
+import { traceOutbound, type Tracing } from '../../http/telemetry/tracing.ts'
+import { LEASES_PATH } from '../../wire/resources/leases.ts'
 import { ORGANIZATION_PATH, TALLY_PATH } from '../../wire/names.ts'
 import type { AuthorityCall } from '../telemetry/metrics.ts'
 

@@ -2,9 +2,9 @@
  * Owns what a holder of leases sends to one owner's authority. Contract: "Protection API (resource servers
  * only, PAT-authorized)", with the extension that the metadata offers (docs/choices.md, ADR 0021).
  */
-import type { Outbound } from '../../http/outbound.ts'
-import type { OpenedStream, OutboundStreams } from '../../http/outbound-stream.ts'
-import { LEASES_PATH, parseAsked, type LeaseRenewal, type LeaseRequest } from '../../wire/leases.ts'
+import type { Outbound } from '../../http/outbound/outbound.ts'
+import type { OpenedStream, OutboundStreams } from '../../http/outbound/outbound-stream.ts'
+import { LEASES_PATH, parseAsked, type LeaseRenewal, type LeaseRequest } from '../../wire/resources/leases.ts'
 import { deadlineAt, type Deadline } from '../deadline.ts'
 import type { PatSource } from './pat.ts'
 import { UnwantedAnswer, type AskForJson } from './protected-calls.ts'

@@ -4,9 +4,14 @@
  * refusal is not hammered at.
  */
 import { z } from 'zod'
-import { OutboundFault, plainWords, type Outbound, type OutboundRequest } from '../../http/outbound.ts'
+import {
+  OutboundFault,
+  plainWords,
+  type Outbound,
+  type OutboundRequest,
+} from '../../http/outbound/outbound.ts'
 import { parseJson } from '../../wire/json.ts'
-import type { PrivateKey } from '../../wire/keys.ts'
+import type { PrivateKey } from '../../wire/signatures/keys.ts'
 import { outage, within, type Deadline } from '../deadline.ts'
 import type { PatRecord } from './recorded-resource.ts'
 import { signedPost } from './signed-post.ts'

@@ -3,7 +3,7 @@
  * made by the configured authority, of this kind and for this resource, or nothing of it counts. An RPT alone
  * never lets a call through.
  */
-import type { JwksCache } from '../../http/jwks-cache.ts'
+import type { JwksCache } from '../../http/outbound/jwks-cache.ts'
 import type { JsonObject } from '../../wire/json.ts'
 import {
   checkClaims,
@@ -12,7 +12,7 @@ import {
   parseJws,
   verifyJws,
   type UnverifiedJws,
-} from '../../wire/jws.ts'
+} from '../../wire/signatures/jws.ts'
 import { AUTHORITY_PATH, TYP } from '../../wire/names.ts'
 import { outage, within, type Deadline } from '../deadline.ts'
 import type { ExpectedGrant, PresentedRpt } from '../introspection.ts'

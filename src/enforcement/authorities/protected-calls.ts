@@ -4,7 +4,12 @@
  * what cannot be had is an outage, and never a no.
  */
 import { z } from 'zod'
-import { OutboundFault, plainWords, type Outbound, type OutboundAnswer } from '../../http/outbound.ts'
+import {
+  OutboundFault,
+  plainWords,
+  type Outbound,
+  type OutboundAnswer,
+} from '../../http/outbound/outbound.ts'
 import { parseJson } from '../../wire/json.ts'
 import { outage, type Deadline } from '../deadline.ts'
 import type { PatSource } from './pat.ts'

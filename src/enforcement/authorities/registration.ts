@@ -4,10 +4,10 @@
  * may serve her is for her to say.
  */
 import { z } from 'zod'
-import type { Logger } from '../../http/log.ts'
-import type { Outbound } from '../../http/outbound.ts'
+import type { Logger } from '../../http/telemetry/log.ts'
+import type { Outbound } from '../../http/outbound/outbound.ts'
 import { parseJson } from '../../wire/json.ts'
-import type { PrivateKey } from '../../wire/keys.ts'
+import type { PrivateKey } from '../../wire/signatures/keys.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { signedPost } from './signed-post.ts'
 import type { Owner } from '../../wire/identifiers.ts'

@@ -2,7 +2,7 @@
  * Owns the look at client secrets before anything is served. Contract: "Protection access token (PAT)": a
  * wrong secret is a fault of the configuration, and is found when the process starts and not by its callers.
  */
-import type { Logger } from '../../http/log.ts'
+import type { Logger } from '../../http/telemetry/log.ts'
 import { deadlineAt } from '../deadline.ts'
 import type { AuthorityClient } from './authority-client.ts'
 import { refusedCredential } from './pat.ts'

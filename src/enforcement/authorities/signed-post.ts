@@ -3,9 +3,9 @@
  * and to an organization above her. Contract: "Resource server establishment: POST `/rs/register`" and
  * "Authentication" (resource server at the token endpoint, enforcement point at the organization).
  */
-import type { OutboundRequest } from '../../http/outbound.ts'
-import type { PrivateKey } from '../../wire/keys.ts'
-import { signedFields } from '../../wire/sent-request.ts'
+import type { OutboundRequest } from '../../http/outbound/outbound.ts'
+import type { PrivateKey } from '../../wire/signatures/keys.ts'
+import { signedFields } from '../../wire/signatures/sent-request.ts'
 
 /**
  * A POST that covers method, authority, path, the body's digest, and `authorization`, which it sends empty.

@@ -2,10 +2,10 @@
  * Owns who may ask for an owner's resources. Contract: "Authentication": the owner's authority, by an RFC
  * 9421 signature made with a key it publishes.
  */
-import type { JwksCache } from '../../http/jwks-cache.ts'
-import { verifyByPublishedKeys } from '../../http/published-keys.ts'
-import { signedMessage, type SignatureBase, type SignedRequest } from '../../http/signed-request.ts'
-import type { SignedMessage } from '../../wire/http-signature.ts'
+import type { JwksCache } from '../../http/outbound/jwks-cache.ts'
+import { verifyByPublishedKeys } from '../../http/servers/published-keys.ts'
+import { signedMessage, type SignatureBase, type SignedRequest } from '../../http/servers/signed-request.ts'
+import type { SignedMessage } from '../../wire/signatures/http-signature.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import { outage } from '../deadline.ts'

@@ -3,9 +3,9 @@
  * the rest of the path, which a declaration cannot express. Contract: "Resource server enforcement point".
  */
 import { z } from 'zod'
-import type { Described } from '../../http/endpoint.ts'
-import { HEALTH, READY } from '../../http/health.ts'
-import { OPENAPI_ENDPOINT, RUNNING, type AboutListener } from '../../http/openapi.ts'
+import type { Described } from '../../http/servers/endpoint.ts'
+import { HEALTH, READY } from '../../http/servers/health.ts'
+import { OPENAPI_ENDPOINT, RUNNING, type AboutListener } from '../../http/openapi/openapi.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
 
 const text = z.string()

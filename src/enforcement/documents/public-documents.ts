@@ -2,10 +2,10 @@
  * Owns what the resource publishes, whether the sidecar's own server or the resource itself serves it.
  * Contract: "Resource server enforcement point": RFC 9728 documents, `/jwks`, `/owner-resources`.
  */
-import type { SignedRequest } from '../../http/signed-request.ts'
-import { publicJwk, type PrivateKey, type PublicJwk } from '../../wire/keys.ts'
-import type { ResourceMetadata } from '../../wire/resource-metadata.ts'
-import type { OwnerListing } from '../../wire/owner-resources.ts'
+import type { SignedRequest } from '../../http/servers/signed-request.ts'
+import { publicJwk, type PrivateKey, type PublicJwk } from '../../wire/signatures/keys.ts'
+import type { ResourceMetadata } from '../../wire/resources/resource-metadata.ts'
+import type { OwnerListing } from '../../wire/resources/owner-resources.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { AuthorityGuard } from './authority-guard.ts'
 import { bareDocument, ownerDocument, ownerListing, ownerResourcesUrl } from './resource-documents.ts'

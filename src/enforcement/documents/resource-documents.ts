@@ -3,9 +3,13 @@
  * structural only, per owner, signed with the resource's key.
  */
 import { gravestConsequence } from '../../rules/permission.ts'
-import type { PrivateKey } from '../../wire/keys.ts'
-import { resourceMetadata, type ResourceMetadata, type ToolSurface } from '../../wire/resource-metadata.ts'
-import type { OwnerListing } from '../../wire/owner-resources.ts'
+import type { PrivateKey } from '../../wire/signatures/keys.ts'
+import {
+  resourceMetadata,
+  type ResourceMetadata,
+  type ToolSurface,
+} from '../../wire/resources/resource-metadata.ts'
+import type { OwnerListing } from '../../wire/resources/owner-resources.ts'
 import type { Route, Tool } from '../request/routes.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 

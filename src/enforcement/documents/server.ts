@@ -3,10 +3,10 @@
  * `/jwks`, `/owner-resources`. Decides nothing about calls.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { ANY_ORIGIN } from '../../http/any-origin.ts'
-import { serveEndpoints } from '../../http/endpoint.ts'
-import { OPENAPI_ENDPOINT, openApiDocument } from '../../http/openapi.ts'
-import { createHttpServer, type HttpServer, type HttpServerOptions } from '../../http/server.ts'
+import { ANY_ORIGIN } from '../../http/servers/any-origin.ts'
+import { serveEndpoints } from '../../http/servers/endpoint.ts'
+import { OPENAPI_ENDPOINT, openApiDocument } from '../../http/openapi/openapi.ts'
+import { createHttpServer, type HttpServer, type HttpServerOptions } from '../../http/servers/server.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import {

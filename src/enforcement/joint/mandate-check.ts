@@ -2,7 +2,7 @@
  * Owns the check of a tally's grant against the mandate. Contract: "Authorized call", order 2
  * (`joint_mandate_unsatisfied`), and "Tally for a jointly held resource": the tally decides nothing, so the
  * mandate is the one that this enforcement point is configured with, and everything is counted again. The
- * rule itself is `src/rules/mandate.ts`.
+ * rule itself is `src/rules/joint/mandate.ts`.
  */
 import {
   countVerdicts,
@@ -10,10 +10,10 @@ import {
   type CountedMandate,
   type JointGrant,
   type VerdictFault,
-} from '../../rules/mandate.ts'
+} from '../../rules/joint/mandate.ts'
 import type { Permission } from '../../rules/permission.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import { totalWeight } from '../../wire/mandate.ts'
+import { totalWeight } from '../../wire/joint/mandate.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import { outage, type Deadline } from '../deadline.ts'
 import type { LiveGrant } from '../introspection.ts'

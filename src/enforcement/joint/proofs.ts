@@ -5,13 +5,13 @@
  * of proofs, never of liveness.
  */
 import { BoundedMap } from '../../limits/bounded-map.ts'
-import { holderOf, type CountedMandate } from '../../rules/mandate.ts'
+import { holderOf, type CountedMandate } from '../../rules/joint/mandate.ts'
 import { s256 } from '../../wire/encoding.ts'
-import type { Verified } from '../../wire/jws.ts'
-import type { MandateHolder } from '../../wire/mandate.ts'
+import type { Verified } from '../../wire/signatures/jws.ts'
+import type { MandateHolder } from '../../wire/joint/mandate.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
-import { verdictSigner, verifyVerdict, type Verdict } from '../../wire/verdict.ts'
-import type { JwksCache } from '../../http/jwks-cache.ts'
+import { verdictSigner, verifyVerdict, type Verdict } from '../../wire/joint/verdict.ts'
+import type { JwksCache } from '../../http/outbound/jwks-cache.ts'
 import { within, type Deadline } from '../deadline.ts'
 
 /** Verdicts, and the grant that they came with. */

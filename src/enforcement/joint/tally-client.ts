@@ -3,13 +3,13 @@
  * (`/mandate/{account}`): the address comes from the tally's own metadata, below its own origin, and never
  * from a grant.
  */
-import { OutboundFault, plainWords, type Outbound } from '../../http/outbound.ts'
-import { countedMandate, type CountedMandate } from '../../rules/mandate.ts'
+import { OutboundFault, plainWords, type Outbound } from '../../http/outbound/outbound.ts'
+import { countedMandate, type CountedMandate } from '../../rules/joint/mandate.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { MANDATE_BYTES_MAX } from '../../wire/document-bounds.ts'
 import type { Json } from '../../wire/json.ts'
-import { parseMandate } from '../../wire/mandate.ts'
-import { parseTallyMetadata } from '../../wire/authorization-server-metadata.ts'
+import { parseMandate } from '../../wire/joint/mandate.ts'
+import { parseTallyMetadata } from '../../wire/resources/authorization-server-metadata.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
 import { outage, type Deadline } from '../deadline.ts'
 

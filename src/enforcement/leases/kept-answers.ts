@@ -5,7 +5,7 @@
  */
 import { BoundedMap } from '../../limits/bounded-map.ts'
 import { sha256 } from '../../wire/encoding.ts'
-import { LEASE_MS } from '../../wire/leases.ts'
+import { LEASE_MS } from '../../wire/resources/leases.ts'
 import type { LiveGrant } from '../introspection.ts'
 
 /** Milliseconds: one clock that only goes forward, and one since the epoch. */

@@ -4,7 +4,12 @@
  * (leases, docs/choices.md, ADR 0021).
  */
 import { EventStreamReader } from '../../wire/event-stream.ts'
-import { LEASE_RENEW_MS, parseLeaseMessage, type Lease, type LeaseMessage } from '../../wire/leases.ts'
+import {
+  LEASE_RENEW_MS,
+  parseLeaseMessage,
+  type Lease,
+  type LeaseMessage,
+} from '../../wire/resources/leases.ts'
 import type { LeaseDoor } from '../authorities/lease-door.ts'
 import type { KeptAnswers, Moment } from './kept-answers.ts'
 

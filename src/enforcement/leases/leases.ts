@@ -2,7 +2,7 @@
  * Owns the leases of one enforcement point (`liveness: leased`): how many it holds, and what is said of them.
  * Contract: "Introspection and consume answers" (leases, docs/choices.md, ADR 0021).
  */
-import type { Logger } from '../../http/log.ts'
+import type { Logger } from '../../http/telemetry/log.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { AuthorityOffers } from '../authorities/authority-offers.ts'
 import type { LeaseDoor } from '../authorities/lease-door.ts'

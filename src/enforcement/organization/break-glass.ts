@@ -3,10 +3,10 @@
  * Contract: "The organization's authority" (`/break-glass`, `/introspect`) and "What the service does": it
  * can allow one call, once, that the owner's own authority accepted.
  */
-import { acceptsGrant } from '../../rules/break-glass.ts'
-import { verifyBreakGlassAcceptance, type BreakGlassAcceptance } from '../../wire/break-glass.ts'
+import { acceptsGrant } from '../../rules/organization/break-glass.ts'
+import { verifyBreakGlassAcceptance, type BreakGlassAcceptance } from '../../wire/organization/break-glass.ts'
 import { isJsonObject, type JsonObject } from '../../wire/json.ts'
-import { parseJws } from '../../wire/jws.ts'
+import { parseJws } from '../../wire/signatures/jws.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import { presentedRpt } from '../authorities/presented-rpt.ts'

@@ -1,8 +1,8 @@
 /**
  * Owns the check of a grant against the ceiling of the organization above its owner. Contract: "Authorized
- * call", order 2 (`organization_envelope_exceeded`). The rule itself is `src/rules/ceiling.ts`.
+ * call", order 2 (`organization_envelope_exceeded`). The rule itself is `src/rules/organization/ceiling.ts`.
  */
-import { breakGlassCeilingFault, ceilingFault, type CeilingFault } from '../../rules/ceiling.ts'
+import { breakGlassCeilingFault, ceilingFault, type CeilingFault } from '../../rules/organization/ceiling.ts'
 import type { Permission } from '../../rules/permission.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { Marks } from '../approval/marks.ts'

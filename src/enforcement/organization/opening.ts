@@ -1,9 +1,9 @@
 /** Owns the organization above an owner, as a route holds it. Contract: "Authorized call", order 2. */
-import type { SidecarOrganization } from '../../config/sidecar-organization.ts'
-import type { Outbound } from '../../http/outbound.ts'
-import { isNamed } from '../../rules/ceiling.ts'
+import type { SidecarOrganization } from '../../config/sidecar/sidecar-organization.ts'
+import type { Outbound } from '../../http/outbound/outbound.ts'
+import { isNamed } from '../../rules/organization/ceiling.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import type { PrivateKey } from '../../wire/keys.ts'
+import type { PrivateKey } from '../../wire/signatures/keys.ts'
 import { aliasIn, ENFORCEMENT_ALIAS } from '../../wire/names.ts'
 import type { Marks } from '../approval/marks.ts'
 import type { AuthorityKeys } from '../authorities/presented-rpt.ts'

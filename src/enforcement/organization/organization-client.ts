@@ -9,11 +9,11 @@ import {
   type Outbound,
   type OutboundAnswer,
   type OutboundRequest,
-} from '../../http/outbound.ts'
+} from '../../http/outbound/outbound.ts'
 import { parseEnforcedMembership, type EnforcedMembership } from '../../wire/documents/enforced-membership.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { parseJson } from '../../wire/json.ts'
-import type { PrivateKey } from '../../wire/keys.ts'
+import type { PrivateKey } from '../../wire/signatures/keys.ts'
 import { AUTHORITY_PATH, ORGANIZATION_PATH } from '../../wire/names.ts'
 import { signedGet, signedPost } from '../authorities/signed-post.ts'
 import { outage, type Deadline } from '../deadline.ts'

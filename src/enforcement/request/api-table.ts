@@ -8,7 +8,7 @@ import {
   parsePathTemplate,
   type HttpOperation,
   type TemplateSegment,
-} from '../../wire/http-operation.ts'
+} from '../../wire/resources/http-operation.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 
 /** One line of the table: a method and a path template below the base, and their tool. */

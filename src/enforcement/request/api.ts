@@ -4,7 +4,7 @@
  * could make the server execute another call is refused.
  */
 import { s256, s256Json } from '../../wire/encoding.ts'
-import { decodeQuery } from '../../wire/http-operation.ts'
+import { decodeQuery } from '../../wire/resources/http-operation.ts'
 import { isJsonObject, parseJsonExact, type Json } from '../../wire/json.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { apiTable, type ApiOperation } from './api-table.ts'

@@ -6,7 +6,7 @@
 import { s256Json } from '../../wire/encoding.ts'
 import { parseJsonExact, type JsonObject } from '../../wire/json.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
-import { toolParameters } from '../../wire/tool-parameters.ts'
+import { toolParameters } from '../../wire/resources/tool-parameters.ts'
 import type { Call } from '../call.ts'
 import { SEND_THE_BODY } from './call-body.ts'
 import type { CallRequest } from './call-request.ts'

@@ -4,8 +4,8 @@
  * place.
  */
 import type { ToolPart } from '../../config.ts'
-import type { SignatureBase } from '../../http/signed-request.ts'
-import { decodeOnce } from '../../wire/http-operation.ts'
+import type { SignatureBase } from '../../http/servers/signed-request.ts'
+import { decodeOnce } from '../../wire/resources/http-operation.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { ApiOperation } from './api-table.ts'
 import type { ToolApproval } from '../approval/owner-approval.ts'

@@ -3,7 +3,7 @@
  * steps, and below that the requests to the authority. Contract: "Authorized call" (the enforcement order).
  * Spans never contain a token, a ticket or a parameter.
  */
-import type { Span, SpanAttributes, Tracing } from '../../http/tracing.ts'
+import type { Span, SpanAttributes, Tracing } from '../../http/telemetry/tracing.ts'
 import type { Call, Outcome } from '../call.ts'
 import type { Trace } from './decision-log.ts'
 

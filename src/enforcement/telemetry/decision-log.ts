@@ -2,7 +2,7 @@
  * Owns the one log line that each decision leaves. Contract: "Events" and "Authentication": who asked for
  * what and why it was answered so; no token, ticket, signature or parameter.
  */
-import type { Logger } from '../../http/log.ts'
+import type { Logger } from '../../http/telemetry/log.ts'
 import type { Call, Denied, Outcome } from '../call.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 

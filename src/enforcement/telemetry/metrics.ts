@@ -4,10 +4,15 @@
  * counted as `other`.
  */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
-import type { CertificateObserver } from '../../http/certificates.ts'
-import { addGauge, createMetricsRegistry, LATENCY_BUCKETS, type RenderedMetrics } from '../../http/metrics.ts'
-import type { OutboundReason, OutboundStats } from '../../http/outbound.ts'
-import type { ReplicaObserver } from '../../http/replicas.ts'
+import type { CertificateObserver } from '../../http/servers/certificates.ts'
+import {
+  addGauge,
+  createMetricsRegistry,
+  LATENCY_BUCKETS,
+  type RenderedMetrics,
+} from '../../http/telemetry/metrics.ts'
+import type { OutboundReason, OutboundStats } from '../../http/outbound/outbound.ts'
+import type { ReplicaObserver } from '../../http/outbound/replicas.ts'
 import { INACTIVE_REASONS } from '../../rules/liveness.ts'
 import { REFUSALS } from '../../wire/refusal.ts'
 import { createLeaseMetrics, type LeaseMetrics } from './lease-metrics.ts'

@@ -5,8 +5,8 @@
  * authorization server" (`/org/admin/{owner}/...`).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { nextLink, NUMBERED_PAGE, PAGE, plainText } from '../../http/pages.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { nextLink, NUMBERED_PAGE, PAGE, plainText } from '../../http/servers/pages.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { appendActivity } from '../../storage/organization/activity.ts'
 import { lockHead } from '../../storage/organization/charters.ts'

@@ -4,9 +4,9 @@
  */
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { nextLink, PAGE, pageOf, plainText } from '../../http/pages.ts'
-import { agreedCharter } from '../../rules/agreed-charter.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { nextLink, PAGE, pageOf, plainText } from '../../http/servers/pages.ts'
+import { agreedCharter } from '../../rules/organization/agreed-charter.ts'
 import { appendActivity } from '../../storage/organization/activity.ts'
 import { closeWindow, insertVoucher, listWindows } from '../../storage/organization/break-glass.ts'
 import { readCharterVersion } from '../../storage/organization/charters.ts'

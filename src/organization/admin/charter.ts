@@ -3,9 +3,9 @@
  * charter versions), "Versioning".
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { NUMBERED_PAGE, pageOf } from '../../http/pages.ts'
-import { charterFault } from '../../rules/charter.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { NUMBERED_PAGE, pageOf } from '../../http/servers/pages.ts'
+import { charterFault } from '../../rules/organization/charter.ts'
 import { appendActivity } from '../../storage/organization/activity.ts'
 import {
   listCharters,
@@ -18,7 +18,7 @@ import type { Db, Tx } from '../../storage/organization/database.ts'
 import { otherRoleWithMembers } from '../../storage/organization/members.ts'
 import { insertNoticeToAll } from '../../storage/organization/notices.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import { charterDigest, parseCharter, type Charter } from '../../wire/charter.ts'
+import { charterDigest, parseCharter, type Charter } from '../../wire/organization/charter.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { Administration } from '../context.ts'
 import { ADMINISTRATOR, changeAs } from './guard.ts'

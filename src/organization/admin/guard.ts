@@ -5,12 +5,12 @@
  */
 import { proveAdministrator } from '../../credentials/administrators.ts'
 import { refusedSignature, refusedToken } from '../../credentials/presentation.ts'
-import type { Credential } from '../../http/endpoint.ts'
+import type { Credential } from '../../http/servers/endpoint.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { spendSignature } from '../../storage/organization/activity.ts'
 import { lockHead } from '../../storage/organization/charters.ts'
 import type { Tx } from '../../storage/organization/database.ts'
-import { SIGNATURE_WINDOW_SECONDS } from '../../wire/http-signature.ts'
+import { SIGNATURE_WINDOW_SECONDS } from '../../wire/signatures/http-signature.ts'
 import type { Administration } from '../context.ts'
 
 const SPACE = 'admin'

@@ -3,8 +3,8 @@
  * "The organization's authority" (`/admin/...`: invitations, activity).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { nextLink, NUMBERED_PAGE, PAGE, pageOf, plainText } from '../../http/pages.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { nextLink, NUMBERED_PAGE, PAGE, pageOf, plainText } from '../../http/servers/pages.ts'
 import { appendActivity, listActivity } from '../../storage/organization/activity.ts'
 import {
   answerInvitation,
@@ -15,7 +15,7 @@ import {
 } from '../../storage/organization/invitations.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import { asOwner } from '../../wire/identifiers.ts'
-import { invitationCode, newCodeId, newJoinCode } from '../../wire/join-code.ts'
+import { invitationCode, newCodeId, newJoinCode } from '../../wire/organization/join-code.ts'
 import { NAME_PATTERN } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { Administration } from '../context.ts'

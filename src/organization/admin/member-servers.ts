@@ -4,15 +4,15 @@
  * on the member's authorization server" (`/org/admin/{owner}/...`).
  */
 import { randomBytes } from 'node:crypto'
-import { OutboundFault, plainWords, type Outbound } from '../../http/outbound.ts'
-import { createRemoteDocuments } from '../../http/remote-documents.ts'
+import { OutboundFault, plainWords, type Outbound } from '../../http/outbound/outbound.ts'
+import { createRemoteDocuments } from '../../http/outbound/remote-documents.ts'
 import { s256 } from '../../wire/encoding.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { isJsonObject, parseJson, type Json } from '../../wire/json.ts'
-import type { PrivateKey } from '../../wire/keys.ts'
-import { isWebUrl } from '../../wire/members.ts'
+import type { PrivateKey } from '../../wire/signatures/keys.ts'
+import { isWebUrl } from '../../wire/json-members.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
-import { signOrganizationAdmin } from '../../wire/organization-admin.ts'
+import { signOrganizationAdmin } from '../../wire/organization/organization-admin.ts'
 import { Refusal } from '../../wire/refusal.ts'
 
 /** The request, the server, and the administrator; `below` begins with a slash, encoded as a path is. */

@@ -3,8 +3,8 @@
  * "The organization's authority" (`/admin/...`: members; group management: moving one member, clearances).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { nextLink, PAGE, pageOf, plainText } from '../../http/pages.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { nextLink, PAGE, pageOf, plainText } from '../../http/servers/pages.ts'
 import { appendActivity, type NewActivity } from '../../storage/organization/activity.ts'
 import type { Tx } from '../../storage/organization/database.ts'
 import {
@@ -16,7 +16,7 @@ import {
   type MemberRow,
 } from '../../storage/organization/members.ts'
 import { insertNotice, noticeStates, type NoticeState } from '../../storage/organization/notices.ts'
-import { parseTextByName, type Charter } from '../../wire/charter.ts'
+import { parseTextByName, type Charter } from '../../wire/organization/charter.ts'
 import { canonicalize } from '../../wire/json.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'
 import { NAME_PATTERN } from '../../wire/names.ts'

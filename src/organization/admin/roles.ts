@@ -3,14 +3,14 @@
  * management).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { plainText } from '../../http/pages.ts'
-import { charterFault, roleFault } from '../../rules/charter.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { plainText } from '../../http/servers/pages.ts'
+import { charterFault, roleFault } from '../../rules/organization/charter.ts'
 import { appendActivity, type NewActivity } from '../../storage/organization/activity.ts'
 import type { CharterRow } from '../../storage/organization/charters.ts'
 import type { Tx } from '../../storage/organization/database.ts'
 import { membersByRole, roleHasMembers } from '../../storage/organization/members.ts'
-import { DELEGATIONS, parseRole, type Charter } from '../../wire/charter.ts'
+import { DELEGATIONS, parseRole, type Charter } from '../../wire/organization/charter.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { Administration } from '../context.ts'
 import { BASE_VERSION, charterInForce, publish, refuseFault, refuseStale, VERSION } from './charter.ts'

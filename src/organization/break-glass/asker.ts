@@ -4,11 +4,11 @@
  * key that the grant binds to).
  */
 import { z } from 'zod'
-import { parseBody } from '../../http/bodies.ts'
-import type { Credential } from '../../http/endpoint.ts'
-import { signedMessage } from '../../http/signed-request.ts'
-import { keyNamed, importPublicJwk, type PublicKey } from '../../wire/keys.ts'
-import { verifyRequestApart, type VerifiedSignature } from '../../wire/http-signature.ts'
+import { parseBody } from '../../http/servers/bodies.ts'
+import type { Credential } from '../../http/servers/endpoint.ts'
+import { signedMessage } from '../../http/servers/signed-request.ts'
+import { keyNamed, importPublicJwk, type PublicKey } from '../../wire/signatures/keys.ts'
+import { verifyRequestApart, type VerifiedSignature } from '../../wire/signatures/http-signature.ts'
 import { refusingAs } from '../../wire/refusal.ts'
 import type { Organization } from '../context.ts'
 

@@ -2,7 +2,7 @@
  * An agent redeems an emergency window. Contract: "The organization's authority" (`/break-glass`).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
 import { refuseWhileOff } from '../../surface/clock.ts'
 import { s256 } from '../../wire/encoding.ts'
 import { ORGANIZATION_PATH, POP } from '../../wire/names.ts'

@@ -4,14 +4,14 @@
  * "Errors" (404 if there is nothing to attest).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { plainText } from '../../http/pages.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { plainText } from '../../http/servers/pages.ts'
 import type { MemberRow } from '../../storage/organization/members.ts'
 import { refuseWhileOff } from '../../surface/clock.ts'
-import { CLEARANCE_SECONDS, signClearance } from '../../wire/clearance.ts'
+import { CLEARANCE_SECONDS, signClearance } from '../../wire/organization/clearance.ts'
 import { ORGANIZATION_PATH } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
-import { newJti } from '../../wire/ticket.ts'
+import { newJti } from '../../wire/negotiation/ticket.ts'
 import type { Organization } from '../context.ts'
 import { MEMBER } from './credential.ts'
 

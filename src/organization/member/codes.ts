@@ -14,7 +14,7 @@ import {
   type Person,
 } from '../../storage/organization/invitations.ts'
 import type { Db } from '../../storage/organization/database.ts'
-import { codeIdOf, isCode } from '../../wire/join-code.ts'
+import { codeIdOf, isCode } from '../../wire/organization/join-code.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { Organization } from '../context.ts'
 import { reportingRefusal } from '../security-log.ts'

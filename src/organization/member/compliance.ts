@@ -4,7 +4,7 @@
  * report).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { appendActivity } from '../../storage/organization/activity.ts'
 import { lockHead } from '../../storage/organization/charters.ts'

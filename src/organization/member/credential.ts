@@ -2,11 +2,11 @@
  * The proof that a request is for a member: her membership token, and a signature of her authorization server
  * over it. Contract: "The organization's authority" (`/member/*`).
  */
-import type { Credential } from '../../http/endpoint.ts'
+import type { Credential } from '../../http/servers/endpoint.ts'
 import { readMember, type MemberRow } from '../../storage/organization/members.ts'
-import { verifyMembership } from '../../wire/membership.ts'
+import { verifyMembership } from '../../wire/organization/membership.ts'
 import { aliasIn, ORGANIZATION_ALIAS } from '../../wire/names.ts'
-import type { VerifiedSignature } from '../../wire/http-signature.ts'
+import type { VerifiedSignature } from '../../wire/signatures/http-signature.ts'
 import { refuse, refusingAs } from '../../wire/refusal.ts'
 import type { Organization } from '../context.ts'
 import { provenAuthority } from './authority.ts'

@@ -3,7 +3,7 @@
  * "The organization's authority" (`/member/envelope`).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
 import { readCharterVersion } from '../../storage/organization/charters.ts'
 import { MEMBER_VIEW } from '../../wire/documents/member-view.ts'
 import { namesTag } from '../../wire/entity-tags.ts'

@@ -4,13 +4,13 @@
  * server" (refuse an invitation, recorded as an answer).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { plainText } from '../../http/pages.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { plainText } from '../../http/servers/pages.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { appendActivity } from '../../storage/organization/activity.ts'
 import { lockHead } from '../../storage/organization/charters.ts'
 import { declineInvitations, readInvitationOf } from '../../storage/organization/invitations.ts'
-import { invitationCode, isCode } from '../../wire/join-code.ts'
+import { invitationCode, isCode } from '../../wire/organization/join-code.ts'
 import { ORGANIZATION_PATH } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { Organization } from '../context.ts'

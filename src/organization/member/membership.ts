@@ -3,8 +3,8 @@
  * authority" (preview, join), "Errors" (joining names the charter version agreed).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { plainText } from '../../http/pages.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { plainText } from '../../http/servers/pages.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { appendActivity } from '../../storage/organization/activity.ts'
 import {
@@ -17,7 +17,7 @@ import type { Tx } from '../../storage/organization/database.ts'
 import type { Person } from '../../storage/organization/invitations.ts'
 import { deleteMember, insertMember, readMember, type MemberRow } from '../../storage/organization/members.ts'
 import { MEMBER_VIEW } from '../../wire/documents/member-view.ts'
-import { signMembership } from '../../wire/membership.ts'
+import { signMembership } from '../../wire/organization/membership.ts'
 import { ORGANIZATION_PATH } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { refuseWhileOff } from '../../surface/clock.ts'

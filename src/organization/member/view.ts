@@ -1,7 +1,7 @@
 /**
  * How a member's view is answered. Contract: "The organization's authority" (preview, join, envelope).
  */
-import { memberView } from '../../rules/member-view.ts'
+import { memberView } from '../../rules/organization/member-view.ts'
 import type { CharterRow } from '../../storage/organization/charters.ts'
 import type { MemberRow } from '../../storage/organization/members.ts'
 import type { Owner } from '../../wire/identifiers.ts'

@@ -2,9 +2,9 @@
  * Tells members' authorization servers what waits for them: at least once, in order for each membership, by
  * the first replica that gets to it. Contract: "Events" (organization notice).
  */
-import { OutboundFault, plainWords } from '../../http/outbound.ts'
+import { OutboundFault, plainWords } from '../../http/outbound/outbound.ts'
 import { startRepeating, type WakeableRepetition } from '../../limits/repetition.ts'
-import { noticeOutcome, noticePause, type NoticeOutcome } from '../../rules/notice.ts'
+import { noticeOutcome, noticePause, type NoticeOutcome } from '../../rules/organization/notice.ts'
 import { isOutage } from '../../storage/core/database.ts'
 import {
   closeEmptyLine,

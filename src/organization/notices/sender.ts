@@ -2,12 +2,12 @@
  * Sends one notice to an authorization server, at the address that its own metadata names. Contract: "Events"
  * (organization notice), "Organization membership, on the member's authorization server" (`/org/notice`).
  */
-import { OutboundFault, type Outbound } from '../../http/outbound.ts'
+import { OutboundFault, type Outbound } from '../../http/outbound/outbound.ts'
 import { BoundedMap } from '../../limits/bounded-map.ts'
 import { isJsonObject, parseJson, type Json } from '../../wire/json.ts'
-import type { PrivateKey } from '../../wire/keys.ts'
+import type { PrivateKey } from '../../wire/signatures/keys.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
-import { NOTICE_SECONDS, signNotice, type Notice, type NoticeClaims } from '../../wire/notice.ts'
+import { NOTICE_SECONDS, signNotice, type Notice, type NoticeClaims } from '../../wire/organization/notice.ts'
 
 /** The notice and its receiver; `as_uri` is where she is served, `membership` the id of her join. */
 export interface AddressedNotice extends Pick<NoticeClaims, 'sub' | 'membership' | 'jti'> {

@@ -3,7 +3,7 @@
  * resource. Contract: "The organization's authority" (`/introspect`, `/consume`: as a member's authority
  * answers), "Grant (RPT) liveness", "Single-use grant".
  */
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
 import { consumeError, livenessReason, type LivenessFacts } from '../../rules/liveness.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { appendActivity } from '../../storage/organization/activity.ts'
@@ -19,7 +19,7 @@ import { CONSUMED, INTROSPECTED, TOKEN_QUERY } from '../../surface/introspection
 import { sha256 } from '../../wire/encoding.ts'
 import { ORGANIZATION_PATH } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
-import { verifyRpt } from '../../wire/tokens.ts'
+import { verifyRpt } from '../../wire/negotiation/tokens.ts'
 import type { Organization } from '../context.ts'
 import { ENFORCEMENT_POINT, type Enforcing } from './guard.ts'
 

@@ -5,9 +5,9 @@
  */
 import { timingSafeEqual } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
-import type { Credential } from '../../http/endpoint.ts'
-import { verifyByPublishedKeys } from '../../http/published-keys.ts'
-import { signedMessage } from '../../http/signed-request.ts'
+import type { Credential } from '../../http/servers/endpoint.ts'
+import { verifyByPublishedKeys } from '../../http/servers/published-keys.ts'
+import { signedMessage } from '../../http/servers/signed-request.ts'
 import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import { Refusal } from '../../wire/refusal.ts'

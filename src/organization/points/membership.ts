@@ -3,9 +3,9 @@
  * organization's authority" (`/membership/{owner}`), "Authorized call" (the organization's ceiling).
  */
 import { z } from 'zod'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { agreedCharter } from '../../rules/agreed-charter.ts'
-import { sharedWith } from '../../rules/member-view.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { agreedCharter } from '../../rules/organization/agreed-charter.ts'
+import { sharedWith } from '../../rules/organization/member-view.ts'
 import { readCharter, readCharterVersion } from '../../storage/organization/charters.ts'
 import type { Db } from '../../storage/organization/database.ts'
 import { readMember, type MemberRow } from '../../storage/organization/members.ts'

@@ -6,7 +6,7 @@ import { openDatabase as openAny, type Database as AnyDatabase } from '../core/d
 import type { DatabaseOptions, Db as AnyDb, Tx as AnyTx } from '../core/database.ts'
 import { settleAfterCommit } from '../core/after-commit.ts'
 import { partyDatabase } from '../serving.ts'
-import { letGo } from './leases.ts'
+import { letGo } from './grants/leases.ts'
 import type { Tables } from './tables.ts'
 
 /** A connection or a transaction: the first parameter of every function of this folder. */

@@ -4,17 +4,17 @@
  */
 import type { ColumnType, Generated, RawBuilder } from 'kysely'
 import type { GrantClaims, OwnerDecision } from '../../rules/grant-content.ts'
-import type { Cut } from '../../rules/envelope.ts'
+import type { Cut } from '../../rules/organization/envelope.ts'
 import type { AcceptedIdentity } from '../../rules/identity-assertion.ts'
-import type { MemberView } from '../../rules/member-view.ts'
+import type { MemberView } from '../../rules/organization/member-view.ts'
 import type { ConnectionReach } from '../../rules/connection.ts'
-import type { Reach } from '../../rules/membership.ts'
-import type { Actor } from '../../wire/actor.ts'
-import type { Admits } from '../../wire/decision-statement.ts'
+import type { Reach } from '../../rules/organization/membership.ts'
+import type { Actor } from '../../wire/owner/actor.ts'
+import type { Admits } from '../../wire/owner/decision-statement.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
-import type { TermsTemplate } from '../../wire/terms.ts'
+import type { TermsTemplate } from '../../wire/negotiation/terms.ts'
 import type { GrantBasis } from '../../rules/grant.ts'
-import type { ShownItem } from './shown-item.ts'
+import type { ShownItem } from './negotiations/shown-item.ts'
 import type {
   EventsTable,
   HeadsTable,
@@ -25,7 +25,7 @@ import type {
   ReceiptsTable,
   RefusalCountsTable,
   ReportInstancesTable,
-} from './record-tables.ts'
+} from './ledger/record-tables.ts'
 import type {
   AdministratorSignaturesTable,
   DeviceKeysTable,
@@ -41,10 +41,10 @@ import type {
   RemovalsTable,
   SpentAssertionsTable,
   SpentSignaturesTable,
-} from './owner-tables.ts'
-import type { JointAccountsTable, JointQuestionsTable, JointWithdrawalsTable } from './joint-tables.ts'
-import type { NotificationsTable, SubscriptionsTable } from './notification-tables.ts'
-import type { PasskeysTable, SessionKeysTable } from './passkey-tables.ts'
+} from './owners/owner-tables.ts'
+import type { JointAccountsTable, JointQuestionsTable, JointWithdrawalsTable } from './joint/joint-tables.ts'
+import type { NotificationsTable, SubscriptionsTable } from './notifications/notification-tables.ts'
+import type { PasskeysTable, SessionKeysTable } from './credentials/passkey-tables.ts'
 import type {
   BannedOriginsTable,
   NullableTimestamp,
@@ -52,12 +52,12 @@ import type {
   ResourcesTable,
   ResourceServersTable,
   Timestamp,
-} from './registry-tables.ts'
+} from './registry/registry-tables.ts'
 
-export type * from './joint-tables.ts'
-export type * from './owner-tables.ts'
-export type * from './record-tables.ts'
-export type * from './registry-tables.ts'
+export type * from './joint/joint-tables.ts'
+export type * from './owners/owner-tables.ts'
+export type * from './ledger/record-tables.ts'
+export type * from './registry/registry-tables.ts'
 
 /** Stored as `json`, not `jsonb`: agents author some of it, and jsonb refuses \u0000 and rewrites numbers. */
 type Json<T> = ColumnType<T, string, string>

@@ -4,7 +4,7 @@
  * single-use grant is spendable exactly once).
  */
 import { sql, type Selectable } from 'kysely'
-import type { BreakGlassClaims } from '../../wire/break-glass.ts'
+import type { BreakGlassClaims } from '../../wire/organization/break-glass.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { Db, Tx } from './database.ts'
 import type { BreakGlassGrantsTable, VouchersTable } from './tables.ts'

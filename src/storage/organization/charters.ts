@@ -3,7 +3,7 @@
  * "Versioning" (a change publishes a new version).
  */
 import { sql, type Selectable } from 'kysely'
-import type { Charter } from '../../wire/charter.ts'
+import type { Charter } from '../../wire/organization/charter.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { Db, Tx } from './database.ts'
 import type { ChartersTable } from './tables.ts'

@@ -5,7 +5,7 @@
  */
 import { sql } from 'kysely'
 import type { Owner } from '../../wire/identifiers.ts'
-import type { Notice } from '../../wire/notice.ts'
+import type { Notice } from '../../wire/organization/notice.ts'
 import { inTransaction, prepared } from '../core/database.ts'
 import { notify } from '../core/notify.ts'
 import type { Db, Tx } from './database.ts'

@@ -3,11 +3,11 @@
  * "The organization's authority".
  */
 import type { ColumnType, Generated } from 'kysely'
-import type { BreakGlassClaims } from '../../wire/break-glass.ts'
-import type { Charter } from '../../wire/charter.ts'
+import type { BreakGlassClaims } from '../../wire/organization/break-glass.ts'
+import type { Charter } from '../../wire/organization/charter.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { JsonObject } from '../../wire/json.ts'
-import type { Notice } from '../../wire/notice.ts'
+import type { Notice } from '../../wire/organization/notice.ts'
 
 /** Timestamps leave Postgres as ISO 8601 strings in UTC, and are compared only by its clock. */
 type Timestamp = ColumnType<string, string | undefined, string>

@@ -4,7 +4,7 @@
  */
 import { sql, type Selectable } from 'kysely'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
-import { mandateDigest, type Mandate } from '../../wire/mandate.ts'
+import { mandateDigest, type Mandate } from '../../wire/joint/mandate.ts'
 import { prepared } from '../core/database.ts'
 import type { Db, Tx } from './database.ts'
 import type { AccountsTable, ResourcesTable, ResourceServersTable } from './tables.ts'

@@ -3,7 +3,7 @@
  * its negotiation. Contract: "Tally for a jointly held resource".
  */
 import { sql, type Selectable } from 'kysely'
-import { nextStep, questionAt, type NextStep } from '../../rules/collection.ts'
+import { nextStep, questionAt, type NextStep } from '../../rules/joint/collection.ts'
 import type { Family, Owner } from '../../wire/identifiers.ts'
 import { inTransaction } from '../core/database.ts'
 import { notify } from '../core/notify.ts'

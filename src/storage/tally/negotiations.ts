@@ -4,7 +4,7 @@
  */
 import { sql, type Selectable } from 'kysely'
 import type { Family, Owner } from '../../wire/identifiers.ts'
-import type { TermsTemplate } from '../../wire/terms.ts'
+import type { TermsTemplate } from '../../wire/negotiation/terms.ts'
 import { inTransaction } from '../core/database.ts'
 import type { Db, Tx } from './database.ts'
 import type { HeldAgreement, NegotiationsTable } from './tables.ts'

@@ -5,9 +5,9 @@
 import type { ColumnType, Generated } from 'kysely'
 import type { GrantClaims, GrantContent } from '../../rules/grant-content.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
-import type { Mandate } from '../../wire/mandate.ts'
-import type { TermsTemplate, TermsVersion } from '../../wire/terms.ts'
-import type { RptOperation } from '../../wire/tokens.ts'
+import type { Mandate } from '../../wire/joint/mandate.ts'
+import type { TermsTemplate, TermsVersion } from '../../wire/negotiation/terms.ts'
+import type { RptOperation } from '../../wire/negotiation/tokens.ts'
 
 /** Timestamps leave Postgres as ISO 8601 strings in UTC, and are compared only by its clock. */
 type Timestamp = ColumnType<string, string | undefined, string>

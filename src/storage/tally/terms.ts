@@ -4,7 +4,7 @@
 import { sql } from 'kysely'
 import { s256Json } from '../../wire/encoding.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import type { TermsVersion } from '../../wire/terms.ts'
+import type { TermsVersion } from '../../wire/negotiation/terms.ts'
 import type { Db } from './database.ts'
 
 /** The content of terms, without the number that they get. */

@@ -3,13 +3,13 @@
  * publishes, and nothing is fetched from an issuer that is not listed.
  * Contract: "Authentication" (agent-token issuers), "Agreement (claim_token, beat 3)" (`agent_token`).
  */
-import type { RemoteDocument, RemoteDocuments } from '../../http/remote-documents.ts'
-import { verifyAgentToken, type AgentToken, type ClaimedIdentity } from '../../wire/agent-identity.ts'
+import type { RemoteDocument, RemoteDocuments } from '../../http/outbound/remote-documents.ts'
+import { verifyAgentToken, type AgentToken, type ClaimedIdentity } from '../../wire/agents/agent-identity.ts'
 import { NAMED_KEYS_BYTES_MAX } from '../../wire/document-bounds.ts'
 import type { Json } from '../../wire/json.ts'
-import type { Verified } from '../../wire/jws.ts'
-import { parseJwks } from '../../wire/keys.ts'
-import { issuerDocumentUrl, readIssuerDocument } from '../../wire/operator-documents.ts'
+import type { Verified } from '../../wire/signatures/jws.ts'
+import { parseJwks } from '../../wire/signatures/keys.ts'
+import { issuerDocumentUrl, readIssuerDocument } from '../../wire/agents/operator-documents.ts'
 import { Refusal } from '../../wire/refusal.ts'
 
 export interface AgentIssuers {

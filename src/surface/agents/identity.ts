@@ -11,9 +11,9 @@ import {
   subjectHandle,
   type AgentIdentity,
   type ClaimedIdentity,
-} from '../../wire/agent-identity.ts'
-import { openClaimToken, verifyAgreement, type Agreement } from '../../wire/agreement.ts'
-import { parseJws, type Verified } from '../../wire/jws.ts'
+} from '../../wire/agents/agent-identity.ts'
+import { openClaimToken, verifyAgreement, type Agreement } from '../../wire/negotiation/agreement.ts'
+import { parseJws, type Verified } from '../../wire/signatures/jws.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { AgentIssuers } from './agent-issuers.ts'
 import type { Handle } from '../../wire/identifiers.ts'

@@ -3,7 +3,7 @@
  * Contract: "Agreement (claim_token, beat 3)", "Errors" (agreement verification failures).
  */
 import { agreementFault } from '../../rules/agreement.ts'
-import { CLAIM_TOKEN_BYTES_MAX } from '../../wire/agreement.ts'
+import { CLAIM_TOKEN_BYTES_MAX } from '../../wire/negotiation/agreement.ts'
 import { agentIssuerPrefixes } from '../../wire/names.ts'
 import { identify, REMOTE_MS_MAX, type Identified } from '../agents/identity.ts'
 import type { Agreed, Decision, Negotiation, Refused, TicketGrant } from './negotiation.ts'

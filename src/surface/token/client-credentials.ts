@@ -6,11 +6,11 @@
 import { timingSafeEqual } from 'node:crypto'
 import { protectionRefusal } from '../../rules/registration.ts'
 import { sha256 } from '../../wire/encoding.ts'
-import type { SignedMessage } from '../../wire/http-signature.ts'
+import type { SignedMessage } from '../../wire/signatures/http-signature.ts'
 import { PROTECTION_SCOPE } from '../../wire/names.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
-import { newJti } from '../../wire/ticket.ts'
-import { signPat } from '../../wire/tokens.ts'
+import { newJti } from '../../wire/negotiation/ticket.ts'
+import { signPat } from '../../wire/negotiation/tokens.ts'
 import type { Signer } from '../issuer.ts'
 import type {
   OnBehalfOf,

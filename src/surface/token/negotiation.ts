@@ -3,10 +3,10 @@
  * negotiation, and the decision. Nothing here requires a connection or a tier. Contract: "Permission ticket",
  * "Agreement (claim_token, beat 3)".
  */
-import type { AskedIdentity } from '../../wire/identity-claim.ts'
-import type { GrantAnswer, RequestKind } from '../../wire/negotiation.ts'
-import type { TermsTemplate, TermsVersion } from '../../wire/terms.ts'
-import type { SealedTicket } from '../../wire/ticket.ts'
+import type { AskedIdentity } from '../../wire/agents/identity-claim.ts'
+import type { GrantAnswer, RequestKind } from '../../wire/negotiation/negotiation.ts'
+import type { TermsTemplate, TermsVersion } from '../../wire/negotiation/terms.ts'
+import type { SealedTicket } from '../../wire/negotiation/ticket.ts'
 import type { AgentIssuers } from '../agents/agent-issuers.ts'
 import type { Identified, Signed } from '../agents/identity.ts'
 import type { Issuer } from '../issuer.ts'

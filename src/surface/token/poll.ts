@@ -3,7 +3,7 @@
  * interval has passed or the request is decided. An approval is collected once. Contract: "Permission ticket"
  * (awaiting-owner).
  */
-import { requestSubmitted } from '../../wire/negotiation.ts'
+import { requestSubmitted } from '../../wire/negotiation/negotiation.ts'
 import { denied, invalidGrant, type Answer } from './answers.ts'
 import { pauseOf, type Negotiation, type TicketGrant } from './negotiation.ts'
 

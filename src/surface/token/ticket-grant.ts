@@ -4,11 +4,11 @@
  * "Permission ticket" (states), "need_info answer", "Token endpoint".
  */
 import { nextTicketState } from '../../rules/ticket.ts'
-import { needIdentity, type AskedIdentity } from '../../wire/identity-claim.ts'
+import { needIdentity, type AskedIdentity } from '../../wire/agents/identity-claim.ts'
 import { agreementFormats, ID_JAG } from '../../wire/names.ts'
-import { needInfo, requestSubmitted } from '../../wire/negotiation.ts'
+import { needInfo, requestSubmitted } from '../../wire/negotiation/negotiation.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
-import { offerTemplate, type TermsTemplate } from '../../wire/terms.ts'
+import { offerTemplate, type TermsTemplate } from '../../wire/negotiation/terms.ts'
 import {
   newNonce,
   newTicket,
@@ -16,7 +16,7 @@ import {
   ticketHash,
   ticketTag,
   type SealedTicket,
-} from '../../wire/ticket.ts'
+} from '../../wire/negotiation/ticket.ts'
 import type { Issuer } from '../issuer.ts'
 import { presentAgreement } from './agreement.ts'
 import { denied, invalidGrant, type Answer } from './answers.ts'

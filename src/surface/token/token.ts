@@ -2,8 +2,8 @@
  * POST /token: the two grant types, form-encoded or JSON. Contract: "Token endpoint".
  */
 import type { FastifyRequest } from 'fastify'
-import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { signatureBase, signedMessage, type SignatureBase } from '../../http/signed-request.ts'
+import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { signatureBase, signedMessage, type SignatureBase } from '../../http/servers/signed-request.ts'
 import { GRANT_TYPE_CLIENT_CREDENTIALS, GRANT_TYPE_UMA_TICKET } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { refuseWhileOff, type Clock } from '../clock.ts'

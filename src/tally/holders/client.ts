@@ -3,15 +3,18 @@
  * held resource" (`/joint/quote`, `/joint/verdict`). Their own metadata says where they are asked, at their
  * own origin.
  */
-import { OutboundFault, type Outbound, type OutboundAnswer } from '../../http/outbound.ts'
+import { OutboundFault, type Outbound, type OutboundAnswer } from '../../http/outbound/outbound.ts'
 import { BoundedMap } from '../../limits/bounded-map.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { parseJson } from '../../wire/json.ts'
-import type { PrivateKey } from '../../wire/keys.ts'
-import { parseHolderMetadata, type HolderMetadata } from '../../wire/authorization-server-metadata.ts'
+import type { PrivateKey } from '../../wire/signatures/keys.ts'
+import {
+  parseHolderMetadata,
+  type HolderMetadata,
+} from '../../wire/resources/authorization-server-metadata.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
-import { parseQuote, parseVerdictAnswer, type Quote, type VerdictAnswer } from '../../wire/quote.ts'
-import { signTallyRequest, TALLY_REQUEST_SECONDS, type VerdictRequest } from '../../wire/verdict.ts'
+import { parseQuote, parseVerdictAnswer, type Quote, type VerdictAnswer } from '../../wire/joint/quote.ts'
+import { signTallyRequest, TALLY_REQUEST_SECONDS, type VerdictRequest } from '../../wire/joint/verdict.ts'
 
 /** A holder, and the subject of the question to her. */
 export interface Asked {

@@ -2,13 +2,13 @@
  * Checks that a document comes from a holder: her authorization server signs for her, with a key that it
  * publishes. Contract: "Tally for a jointly held resource", "Authentication" (published keys).
  */
-import type { JwksCache } from '../../http/jwks-cache.ts'
-import { holderOf } from '../../rules/mandate.ts'
+import type { JwksCache } from '../../http/outbound/jwks-cache.ts'
+import { holderOf } from '../../rules/joint/mandate.ts'
 import { readAccount } from '../../storage/tally/accounts.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
-import type { VerificationKeys } from '../../wire/tokens.ts'
+import type { VerificationKeys } from '../../wire/negotiation/tokens.ts'
 import type { Tally } from '../context.ts'
 
 /** What looking up a holder's keys needs. */

@@ -4,9 +4,9 @@
  * Contract: "Tally for a jointly held resource". The stored state is enough to continue from at the next
  * poll, wherever a process ended.
  */
-import type { JwksCache } from '../../http/jwks-cache.ts'
+import type { JwksCache } from '../../http/outbound/jwks-cache.ts'
 import { LATE, waitAtMost } from '../../limits/patience.ts'
-import { countVerdicts, type CountedMandate } from '../../rules/mandate.ts'
+import { countVerdicts, type CountedMandate } from '../../rules/joint/mandate.ts'
 import {
   advance,
   denyWaiting,
@@ -18,9 +18,9 @@ import {
 } from '../../storage/tally/answers.ts'
 import { readAccount } from '../../storage/tally/accounts.ts'
 import type { NegotiationRow } from '../../storage/tally/negotiations.ts'
-import { mandateDigest } from '../../wire/mandate.ts'
+import { mandateDigest } from '../../wire/joint/mandate.ts'
 import { aliasIn, AUTHORITY_PATH, TALLY_ALIAS } from '../../wire/names.ts'
-import { verdictSigner, verifyVerdict } from '../../wire/verdict.ts'
+import { verdictSigner, verifyVerdict } from '../../wire/joint/verdict.ts'
 import type { Tally } from '../context.ts'
 import { ASK_MS, type HolderClient, type Question } from '../holders/client.ts'
 

@@ -4,7 +4,7 @@
  * 4)".
  */
 import { operationOf } from '../../rules/agreement.ts'
-import { isAllowing, lastingLongest } from '../../rules/collection.ts'
+import { isAllowing, lastingLongest } from '../../rules/joint/collection.ts'
 import type { GrantContent } from '../../rules/grant-content.ts'
 import { grantScope, operationConsequence } from '../../rules/permission.ts'
 import { countAgain, readAnswers, type AnswerRow } from '../../storage/tally/answers.ts'
@@ -14,8 +14,8 @@ import { endNegotiation, holdNegotiation, readNegotiation } from '../../storage/
 import { grantContent, signGrant } from '../../surface/token/grant.ts'
 import type { Agreed, Collected, Decision, Decisions } from '../../surface/token/negotiation.ts'
 import { s256Json } from '../../wire/encoding.ts'
-import { parseJws } from '../../wire/jws.ts'
-import { totalWeight, type Mandate } from '../../wire/mandate.ts'
+import { parseJws } from '../../wire/signatures/jws.ts'
+import { totalWeight, type Mandate } from '../../wire/joint/mandate.ts'
 import type { Tally } from '../context.ts'
 import type { Wakes } from '../wakes.ts'
 import type { Collector } from './collector.ts'

@@ -2,7 +2,7 @@
  * What a tally provides to the surface so that agents can negotiate with it: its rows, and terms folded from
  * the quotes of holders. Contract: "Permission ticket", "Terms document".
  */
-import { countedMandate, coversResource, type CountedMandate } from '../../rules/mandate.ts'
+import { countedMandate, coversResource, type CountedMandate } from '../../rules/joint/mandate.ts'
 import {
   accountOfTag,
   readAccount,
@@ -20,7 +20,7 @@ import {
 } from '../../storage/tally/negotiations.ts'
 import { publishTerms } from '../../storage/tally/terms.ts'
 import type { Governing, Negotiation, Negotiations, Requested } from '../../surface/token/negotiation.ts'
-import { jointPurpose } from '../../wire/mandate.ts'
+import { jointPurpose } from '../../wire/joint/mandate.ts'
 import type { Tally } from '../context.ts'
 import type { Collector } from './collector.ts'
 import type { Quotes } from './quotes.ts'

@@ -4,9 +4,9 @@
  */
 import { waitAtMost, LATE } from '../../limits/patience.ts'
 import { BoundedMap } from '../../limits/bounded-map.ts'
-import { foldTerms, type FoldedTerms } from '../../rules/fold.ts'
-import type { CountedMandate } from '../../rules/mandate.ts'
-import type { MandateHolder } from '../../wire/mandate.ts'
+import { foldTerms, type FoldedTerms } from '../../rules/joint/fold.ts'
+import type { CountedMandate } from '../../rules/joint/mandate.ts'
+import type { MandateHolder } from '../../wire/joint/mandate.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { HolderClient } from '../holders/client.ts'
 

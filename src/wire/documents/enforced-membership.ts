@@ -4,7 +4,7 @@
  * (`/membership/{owner}`: governed here, what is shared, the ceiling): never her group, and no free text.
  */
 import { z } from 'zod'
-import { DELEGATIONS } from '../charter.ts'
+import { DELEGATIONS } from '../organization/charter.ts'
 import { refuse } from '../refusal.ts'
 
 /** The intersection of two charters may need as many patterns as both have together. */

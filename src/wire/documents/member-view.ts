@@ -4,7 +4,7 @@
  * authority" (preview, join, envelope).
  */
 import { z } from 'zod'
-import { CHARTER_LIST_MAX, DELEGATIONS, VIEW_SENTENCES_MAX, VIEW_TEXT_MAX } from '../charter.ts'
+import { CHARTER_LIST_MAX, DELEGATIONS, VIEW_SENTENCES_MAX, VIEW_TEXT_MAX } from '../organization/charter.ts'
 
 /** Accepts only what could be in a charter, because it is shown to people. */
 const text = z

@@ -5,7 +5,7 @@
  * authorization server" (`/org/admin/{owner}/pending`). A reader keeps unknown members. Times are ISO 8601.
  */
 import { z } from 'zod'
-import type { DecisionItem } from '../decision-item.ts'
+import type { DecisionItem } from '../owner/decision-item.ts'
 import { isJsonObject } from '../json.ts'
 import { FAMILY, HANDLE } from './names.ts'
 
@@ -16,7 +16,7 @@ const record = z.looseObject({})
 /** To the compiler, whatever the agent sends. */
 const parameters: z.ZodType = record
 
-/** In the form of src/wire/decision-item.ts. What is hashed is never rebuilt from a description. */
+/** In the form of src/wire/owner/decision-item.ts. What is hashed is never rebuilt from a description. */
 const DECISION_ITEM = z.custom<DecisionItem>(isJsonObject).meta({ type: 'object' })
 
 /** What both are shown of a request. */
@@ -30,7 +30,7 @@ const REQUEST = {
   mission: z.object({ approver: text, s256: text }).nullable(),
   prohibited: z.array(text),
   /**
-   * The limits of a grant; `prohibited` says what enforces each prohibition (wire/terms.ts,
+   * The limits of a grant; `prohibited` says what enforces each prohibition (wire/negotiation/terms.ts,
    * `EnforcedProhibition`).
    */
   enforced: record,

@@ -9,9 +9,9 @@ import {
   messageAsWritten,
   parseMarked,
   writingLines,
-} from '../../../src/agent/bridge/as-written.ts'
-import { plainElicitation } from '../../../src/agent/bridge/asked-back.ts'
-import { withoutOurMarks } from '../../../src/agent/bridge/answers.ts'
+} from '../../../src/agent/bridge/answers/as-written.ts'
+import { plainElicitation } from '../../../src/agent/bridge/questions/asked-back.ts'
+import { withoutOurMarks } from '../../../src/agent/bridge/answers/answers.ts'
 import { bridgeFolder } from '../../support/bridge.ts'
 import { rawBridge, type Over, type RawBridge, type Revision } from '../../support/raw-bridge.ts'
 import { document, resultOf, startScriptedTools, type ScriptedTools } from '../../support/scripted-tools.ts'

@@ -5,7 +5,7 @@
  * reaches the server, and if nobody can be asked, the call ends with that.
  */
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { ToolServer } from '../../../src/dev/tool-server.ts'
+import type { ToolServer } from '../../../src/dev/stack/tool-server.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
 import { rowsOfLayer } from '../../support/layer.ts'
 import { askingTools } from '../../support/asking-tools.ts'

@@ -5,7 +5,7 @@
  */
 import type { ServerResponse } from 'node:http'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { bounded } from '../../../src/agent/bridge/bounded-answer.ts'
+import { bounded } from '../../../src/agent/bridge/answers/bounded-answer.ts'
 import { createAgent } from '../../../src/agent/index.ts'
 import { POP } from '../../../src/wire/names.ts'
 import {

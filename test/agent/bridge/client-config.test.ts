@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parse } from '@decimalturn/toml-patch'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { configure } from '../../../src/agent/bridge/client-config.ts'
+import { configure } from '../../../src/agent/bridge/setup/client-config.ts'
 import { capturedTerminal } from '../../support/captured-terminal.ts'
 
 const RESOURCE = 'https://tools.example.com/mcp/alice'

@@ -6,7 +6,7 @@
 import { readdir, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { SILENT_MILLISECONDS_MAX } from '../../../src/agent/bridge/holds.ts'
+import { SILENT_MILLISECONDS_MAX } from '../../../src/agent/bridge/negotiation/holds.ts'
 import { pendingOf, type BridgedClient } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
 import { OWN_PROCESSES } from '../../support/own-processes.ts'

@@ -6,7 +6,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { ANSWER_DEPTH_MAX, depthGuard } from '../../../src/agent/bridge/depth.ts'
+import { ANSWER_DEPTH_MAX, depthGuard } from '../../../src/agent/bridge/answers/depth.ts'
 import { bridgeFolder, startBridge, type BridgedClient } from '../../support/bridge.ts'
 
 /** Objects in objects, so many. */

@@ -8,7 +8,11 @@ import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { AgentError } from '../../../src/agent/agent-error.ts'
-import { openUpstream, type Upstream, type UpstreamOptions } from '../../../src/agent/bridge/upstream.ts'
+import {
+  openUpstream,
+  type Upstream,
+  type UpstreamOptions,
+} from '../../../src/agent/bridge/upstream/upstream.ts'
 
 const INITIALIZED = {
   protocolVersion: '2025-11-25',

@@ -4,10 +4,10 @@
  * for.
  */
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { sendable } from '../../../src/agent/bridge/answer-field.ts'
-import { plainElicitation, withPlainQuestions } from '../../../src/agent/bridge/asked-back.ts'
-import { replyIn } from '../../../src/agent/bridge/questions.ts'
-import type { ToolServer } from '../../../src/dev/tool-server.ts'
+import { sendable } from '../../../src/agent/bridge/questions/answer-field.ts'
+import { plainElicitation, withPlainQuestions } from '../../../src/agent/bridge/questions/asked-back.ts'
+import { replyIn } from '../../../src/agent/bridge/questions/questions.ts'
+import type { ToolServer } from '../../../src/dev/stack/tool-server.ts'
 import { askingTools } from '../../support/asking-tools.ts'
 import { filledIn, type Elicited } from '../../support/bridge.ts'
 import { rowsOfLayer } from '../../support/layer.ts'

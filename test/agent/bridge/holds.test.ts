@@ -7,11 +7,11 @@ import { readdir, readFile, rm, stat, symlink, utimes, writeFile } from 'node:fs
 import { syncBuiltinESMExports } from 'node:module'
 import { basename, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { SILENT_MILLISECONDS_MAX } from '../../../src/agent/bridge/holds.ts'
-import { KeptFamily } from '../../../src/agent/bridge/kept-family.ts'
-import { bridgeState, type BridgeState } from '../../../src/agent/bridge/state.ts'
-import { createSweeper } from '../../../src/agent/bridge/sweep.ts'
-import { createDirectory } from '../../../src/agent/metadata.ts'
+import { SILENT_MILLISECONDS_MAX } from '../../../src/agent/bridge/negotiation/holds.ts'
+import { KeptFamily } from '../../../src/agent/bridge/negotiation/kept-family.ts'
+import { bridgeState, type BridgeState } from '../../../src/agent/bridge/negotiation/state.ts'
+import { createSweeper } from '../../../src/agent/bridge/negotiation/sweep.ts'
+import { createDirectory } from '../../../src/agent/negotiation/metadata.ts'
 import { bridgeFolder } from '../../support/bridge.ts'
 
 const ID = 'A'.repeat(43)

@@ -11,8 +11,8 @@ import { createInterface } from 'node:readline'
 import { toNodeHandler } from '@modelcontextprotocol/node'
 import { createMcpHandler, ProtocolError, Server, type McpHttpHandler } from '@modelcontextprotocol/server'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { withPlainQuestions } from '../../../src/agent/bridge/asked-back.ts'
-import { boundedProgress } from '../../../src/agent/bridge/progress.ts'
+import { withPlainQuestions } from '../../../src/agent/bridge/questions/asked-back.ts'
+import { boundedProgress } from '../../../src/agent/bridge/questions/progress.ts'
 import type { Json } from '../../../src/wire/json.ts'
 import {
   bridgeFolder,

@@ -7,12 +7,17 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { Tool } from '@modelcontextprotocol/client'
 import { AgentError } from '../../../src/agent/agent-error.ts'
-import { errorResult } from '../../../src/agent/bridge/answers.ts'
-import { foreignText, isPlain } from '../../../src/agent/bridge/foreign-text.ts'
-import { bridgeState } from '../../../src/agent/bridge/state.ts'
-import { isAgreed, readAcceptedTerms, readOffer, termsText } from '../../../src/agent/bridge/terms.ts'
-import { describeTool, listedTools } from '../../../src/agent/bridge/tools.ts'
-import type { TermsTemplate } from '../../../src/wire/terms.ts'
+import { errorResult } from '../../../src/agent/bridge/answers/answers.ts'
+import { foreignText, isPlain } from '../../../src/agent/bridge/answers/foreign-text.ts'
+import { bridgeState } from '../../../src/agent/bridge/negotiation/state.ts'
+import {
+  isAgreed,
+  readAcceptedTerms,
+  readOffer,
+  termsText,
+} from '../../../src/agent/bridge/negotiation/terms.ts'
+import { describeTool, listedTools } from '../../../src/agent/bridge/listing/tools.ts'
+import type { TermsTemplate } from '../../../src/wire/negotiation/terms.ts'
 import { bridgeFolder } from '../../support/bridge.ts'
 import { startScriptedServer } from '../../support/scripted-http.ts'
 import { asFamily } from '../../../src/wire/identifiers.ts'

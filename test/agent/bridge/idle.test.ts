@@ -8,7 +8,7 @@ import type { Server } from 'node:http'
 import { afterEach, describe, expect, it } from 'vitest'
 import { serveOnLoopback } from '../../../src/agent/bridge/listen.ts'
 import type { Serving } from '../../../src/agent/bridge/serve.ts'
-import { IDLE_SECONDS } from '../../../src/http/connection-bounds.ts'
+import { IDLE_SECONDS } from '../../../src/http/servers/connection-bounds.ts'
 import { bridgeFolder } from '../../support/bridge.ts'
 import { plainOptions } from '../../support/opened-bridge.ts'
 

@@ -3,7 +3,7 @@
  * several windows of one client share. A note of anything else about the tool leaves that as it is.
  */
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { bridgeState } from '../../../src/agent/bridge/state.ts'
+import { bridgeState } from '../../../src/agent/bridge/negotiation/state.ts'
 import { openedBridge } from '../../support/opened-bridge.ts'
 import { document, startScriptedTools, type ScriptedTools } from '../../support/scripted-tools.ts'
 

@@ -4,7 +4,7 @@
  * is named.
  */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { listedTools } from '../../../src/agent/bridge/tools.ts'
+import { listedTools } from '../../../src/agent/bridge/listing/tools.ts'
 import {
   document,
   INITIALIZED,

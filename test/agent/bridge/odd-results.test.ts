@@ -3,7 +3,7 @@
  * take is handed on as it is; what it cannot take is told in words, with what came, escaped.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { diagnose } from '../../../src/agent/bridge/doctor.ts'
+import { diagnose } from '../../../src/agent/bridge/setup/doctor.ts'
 import { readClientConfig } from '../../../src/config.ts'
 import { bridgeFolder, startBridge, type BridgedClient } from '../../support/bridge.ts'
 import { capturedTerminal } from '../../support/captured-terminal.ts'

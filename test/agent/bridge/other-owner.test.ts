@@ -4,10 +4,10 @@
  * The authority and the resource are scripted.
  */
 import { describe, expect, it } from 'vitest'
-import { buildRemediation } from '../../../src/wire/challenge.ts'
+import { buildRemediation } from '../../../src/wire/negotiation/challenge.ts'
 import { asOwner } from '../../../src/wire/identifiers.ts'
 import { DEFAULT_SPEC_NS } from '../../../src/wire/names.ts'
-import type { TermsTemplate } from '../../../src/wire/terms.ts'
+import type { TermsTemplate } from '../../../src/wire/negotiation/terms.ts'
 import { filesIn } from '../../support/bridge.ts'
 import { TOOL, useScriptedBridge } from '../../support/scripted-bridge.ts'
 

@@ -5,7 +5,7 @@
 import type { ServerResponse } from 'node:http'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { capturedTerminal } from '../../support/captured-terminal.ts'
-import { PROBE_MILLISECONDS_MAX } from '../../../src/agent/bridge/read-answer.ts'
+import { PROBE_MILLISECONDS_MAX } from '../../../src/agent/bridge/answers/read-answer.ts'
 import { runToolsSurvey } from '../../../src/agent/bridge/survey/main.ts'
 import {
   CALLED,

@@ -7,7 +7,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { openUpstream, type Upstream } from '../../../src/agent/bridge/upstream.ts'
+import { openUpstream, type Upstream } from '../../../src/agent/bridge/upstream/upstream.ts'
 import { newKey } from '../../support/operators.ts'
 import { createSessionTools, type SessionTools } from '../../support/session-tools.ts'
 

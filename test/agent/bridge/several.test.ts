@@ -8,8 +8,8 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { pendingOf } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
 import { oldTools } from '../../support/old-tools.ts'
-import { freePorts } from '../../../src/dev/ports.ts'
-import { startToolServer } from '../../../src/dev/tool-server.ts'
+import { freePorts } from '../../../src/dev/stack/ports.ts'
+import { startToolServer } from '../../../src/dev/stack/tool-server.ts'
 
 const old = oldTools()
 const args = ['--hold', '20']

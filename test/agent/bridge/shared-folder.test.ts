@@ -4,7 +4,7 @@
  */
 import { chmod } from 'node:fs/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { bridgeState, unusable, type BridgeState } from '../../../src/agent/bridge/state.ts'
+import { bridgeState, unusable, type BridgeState } from '../../../src/agent/bridge/negotiation/state.ts'
 import { ExposedFile } from '../../../src/files/private-file.ts'
 import { bridgeFolder } from '../../support/bridge.ts'
 import { openedBridge } from '../../support/opened-bridge.ts'

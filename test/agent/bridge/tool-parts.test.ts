@@ -4,9 +4,9 @@
  * tool).
  */
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
-import { encodeChallenge } from '../../../src/wire/challenge.ts'
+import { encodeChallenge } from '../../../src/wire/negotiation/challenge.ts'
 import type { JsonObject } from '../../../src/wire/json.ts'
-import { readRptClaims } from '../../../src/wire/tokens.ts'
+import { readRptClaims } from '../../../src/wire/negotiation/tokens.ts'
 import { bridgeFolder, startBridge, type BridgedClient } from '../../support/bridge.ts'
 import { challengeOf, startScriptedPeers } from '../../support/scripted-resource.ts'
 import { startedForEach } from '../../support/started.ts'

@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest'
 import { asFamily } from '../../../src/wire/identifiers.ts'
-import { linkTo } from '../../../src/wire/notification.ts'
+import { linkTo } from '../../../src/wire/owner/notification.ts'
 import { CLIENTS, pendingOf, type BridgeOptions } from '../../support/bridge.ts'
 import { rowsOfLayer } from '../../support/layer.ts'
 import { useBridges } from '../../support/bridge-stand.ts'

@@ -2,7 +2,7 @@ import express, { type RequestHandler } from 'express'
 import { fastify } from 'fastify'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { s256Json } from '../../../src/wire/encoding.ts'
-import { parseResourceMetadata } from '../../../src/wire/resource-metadata.ts'
+import { parseResourceMetadata } from '../../../src/wire/resources/resource-metadata.ts'
 import {
   sendCall,
   serve,

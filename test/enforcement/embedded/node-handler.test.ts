@@ -2,7 +2,7 @@ import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { parseChallenge } from '../../../src/wire/challenge.ts'
+import { parseChallenge } from '../../../src/wire/negotiation/challenge.ts'
 import { s256Json } from '../../../src/wire/encoding.ts'
 import type { Json } from '../../../src/wire/json.ts'
 import {

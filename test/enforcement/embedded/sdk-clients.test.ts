@@ -9,7 +9,7 @@ import { createMcpHandler, McpServer as Server2 } from '@modelcontextprotocol/se
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import type { NodeHandler } from '../../../src/enforcement/doors/embedded/index.ts'
-import { parseChallenge } from '../../../src/wire/challenge.ts'
+import { parseChallenge } from '../../../src/wire/negotiation/challenge.ts'
 import { s256Json } from '../../../src/wire/encoding.ts'
 import {
   serve,

@@ -14,8 +14,8 @@ import {
 import { EXIT, UsageError, type Terminal } from '../../../terminal/command.ts'
 import { printable } from '../../../terminal/printable.ts'
 import { NAME_PATTERN } from '../../../wire/names.ts'
-import { readAnswer, sentIn } from '../read-answer.ts'
-import type { SpoiltTool } from '../readable-tool.ts'
+import { readAnswer, sentIn } from '../answers/read-answer.ts'
+import type { SpoiltTool } from '../answers/readable-tool.ts'
 import { proposalFor, toolEntry, toolsBlock, type ListedTool, type Offers } from './block.ts'
 import { differences } from './difference.ts'
 

@@ -5,7 +5,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
-import { readWholeBody, type FieldChanges, type UnreadBody } from '../../../http/node-request.ts'
+import { readWholeBody, type FieldChanges, type UnreadBody } from '../../../http/servers/node-request.ts'
 import { parseJson, type Json } from '../../../wire/json.ts'
 import { UPSTREAM_HEADER } from '../../../wire/names.ts'
 import { Refusal, refuse } from '../../../wire/refusal.ts'

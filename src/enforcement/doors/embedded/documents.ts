@@ -4,7 +4,7 @@
  * sidecar.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { ANY_ORIGIN, anyOriginMay, isPreflight, type ReadHeader } from '../../../http/any-origin.ts'
+import { ANY_ORIGIN, anyOriginMay, isPreflight, type ReadHeader } from '../../../http/servers/any-origin.ts'
 import { WELL_KNOWN } from '../../../wire/names.ts'
 import { Refusal } from '../../../wire/refusal.ts'
 import { denialMessage, denialOf } from '../../denial.ts'

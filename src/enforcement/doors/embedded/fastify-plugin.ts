@@ -5,7 +5,7 @@
 import type { FastifyPluginCallback, FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
-import { changeFields } from '../../../http/node-request.ts'
+import { changeFields } from '../../../http/servers/node-request.ts'
 import type { Json } from '../../../wire/json.ts'
 import { WELL_KNOWN } from '../../../wire/names.ts'
 import { outage } from '../../deadline.ts'

@@ -5,7 +5,7 @@
 import type { FastifyPluginCallback } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import { readEmbeddedConfig } from '../../../config.ts'
-import { createLogger, writeToError, type Logger } from '../../../http/log.ts'
+import { createLogger, writeToError, type Logger } from '../../../http/telemetry/log.ts'
 import { assembleCore, type Core } from '../../assembly.ts'
 import type { Call, Outcome } from '../../call.ts'
 import { denialOf } from '../../denial.ts'

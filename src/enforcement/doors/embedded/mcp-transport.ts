@@ -3,9 +3,9 @@
  * JSON-RPC messages to a server of the official SDK. Contract: "Challenge (beat 1)" ("Where there is no
  * status line") and "Authorized call".
  */
-import type { Logger } from '../../../http/log.ts'
+import type { Logger } from '../../../http/telemetry/log.ts'
 import { canonicalize, isJsonObject, parseJson, type Json, type JsonObject } from '../../../wire/json.ts'
-import { takeProof } from '../../../wire/message-proof.ts'
+import { takeProof } from '../../../wire/signatures/message-proof.ts'
 import { MESSAGE_META } from '../../../wire/names.ts'
 import { Refusal, refuse } from '../../../wire/refusal.ts'
 import type { Core } from '../../assembly.ts'

@@ -3,8 +3,8 @@
  * Contract: "Resource server enforcement point": what a handler sees is what was judged.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Logger } from '../../../http/log.ts'
-import { changeFields, replayRequest } from '../../../http/node-request.ts'
+import type { Logger } from '../../../http/telemetry/log.ts'
+import { changeFields, replayRequest } from '../../../http/servers/node-request.ts'
 import type { Denied } from '../../call.ts'
 import { denialMessage } from '../../denial.ts'
 import type { Admission, Admit, Caller } from './admission.ts'

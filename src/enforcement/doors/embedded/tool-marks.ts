@@ -5,8 +5,8 @@
  */
 import { isJsonObject, type Json, type JsonObject } from '../../../wire/json.ts'
 import { CHALLENGE_ERROR } from '../../../wire/names.ts'
-import { markTool, type ToolAccess } from '../../../wire/tool-access.ts'
-import { readRptClaims } from '../../../wire/tokens.ts'
+import { markTool, type ToolAccess } from '../../../wire/resources/tool-access.ts'
+import { readRptClaims } from '../../../wire/negotiation/tokens.ts'
 import type { Call, Outcome } from '../../call.ts'
 import type { Route } from '../../request/routes.ts'
 import { presentedGrant } from '../../upstream.ts'

@@ -16,9 +16,9 @@ import {
   type ServiceDefinition,
 } from '@grpc/grpc-js'
 import type { Socket } from 'node:net'
-import type { Certificates } from '../../../http/certificates.ts'
-import { startHttp2Listener, type MutualTls } from '../../../http/http2-listener.ts'
-import { parseListenAddress, type ListenAddress } from '../../../http/listen-address.ts'
+import type { Certificates } from '../../../http/servers/certificates.ts'
+import { startHttp2Listener, type MutualTls } from '../../../http/servers/http2-listener.ts'
+import { parseListenAddress, type ListenAddress } from '../../../http/servers/listen-address.ts'
 import { Refusal } from '../../../wire/refusal.ts'
 import { deadlineOf, type CheckDoor } from '../check-door.ts'
 import { CHECK_PATH, HEALTH_SERVICE } from './check-messages.ts'

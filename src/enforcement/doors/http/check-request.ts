@@ -3,7 +3,7 @@
  * payload of `/check` is not shown) and "Authentication" (inputs never come from the transport): each
  * listener is configured with where to find the original request.
  */
-import type { RawRequest } from '../../../http/raw-server.ts'
+import type { RawRequest } from '../../../http/servers/raw-server.ts'
 import { UPSTREAM_HEADER_PREFIX } from '../../../wire/names.ts'
 import { refuse } from '../../../wire/refusal.ts'
 import type { Call, CallBody } from '../../call.ts'

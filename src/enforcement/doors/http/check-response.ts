@@ -3,7 +3,7 @@
  * for our own outage) and "Challenge (beat 1)". 200 lets a call pass, and at some gateways any 2xx does, so
  * `checked` checks every answer before it is sent.
  */
-import type { RawAnswer } from '../../../http/raw-server.ts'
+import type { RawAnswer } from '../../../http/servers/raw-server.ts'
 import type { Outcome } from '../../call.ts'
 import type { AnswerWriter } from '../check-door.ts'
 import { denialMessage, denialOf } from '../../denial.ts'

@@ -3,13 +3,13 @@
  * enforcement point" (`/check{path}`) and "Health". What it cannot do that the gRPC door can:
  * docs/gateways.md.
  */
-import type { ListenAddress } from '../../../http/listen-address.ts'
+import type { ListenAddress } from '../../../http/servers/listen-address.ts'
 import {
   startRawServer,
   type RawAnswer,
   type RawRequest,
   type RawServerOptions,
-} from '../../../http/raw-server.ts'
+} from '../../../http/servers/raw-server.ts'
 import { answerCall, deadlineOf, type CheckDoor } from '../check-door.ts'
 import type { Health } from '../../telemetry/health.ts'
 import { readHttpCheck, type GatewayHeaders } from './check-request.ts'

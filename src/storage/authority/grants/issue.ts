@@ -10,7 +10,7 @@ import { note } from '../../core/after-commit.ts'
 import { ASKED_FEW, gatheringOf, ownedBy, TOGETHER_MAX, WRITES_AT_ONCE } from '../../core/batch.ts'
 import { inTransaction, prepared } from '../../core/database.ts'
 import type { Db, Tx } from '../database.ts'
-import type { LedgerKind } from '../ledger.ts'
+import type { LedgerKind } from '../ledger/ledger.ts'
 import { andSame, CONNECTED, CURRENT, membershipStands, REACH_STANDS, TIER_STANDS } from './facts.sql.ts'
 
 /** A grant that was weighed and signed, to be recorded if all that it rests on still stands. */

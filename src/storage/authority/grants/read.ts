@@ -16,7 +16,7 @@ import {
   type GrantRow,
 } from '../../core/grant-reads.ts'
 import type { Tx } from '../database.ts'
-import type { ResourceServerRow } from '../resources.ts'
+import type { ResourceServerRow } from '../registry/resources.ts'
 import { CONNECTED, CURRENT, HELD, membershipStands, REACH_STANDS, TIER_STANDS } from './facts.sql.ts'
 
 /** What introspection reads. */

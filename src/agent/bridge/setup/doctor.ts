@@ -1,0 +1,181 @@
+/**
+ * Owns `usher agent bridge doctor`: it finds out, step by step, what keeps the bridge from working with a
+ * resource. Contract: "Resource metadata (RFC 9728)", "Authentication" (the clock within 60 s),
+ * "Authorization server metadata members".
+ */
+import { thumbprintHandle } from '../../../wire/agents/handles.ts'
+import type { ClientConfig } from '../../../config.ts'
+import { Exit, EXIT, type Terminal } from '../../../terminal/command.ts'
+import { printable } from '../../../terminal/printable.ts'
+import { parseJwks } from '../../../wire/signatures/keys.ts'
+import { parseResourceMetadata, resourceMetadataUrl } from '../../../wire/resources/resource-metadata.ts'
+import { AgentError, fail, reading } from '../../agent-error.ts'
+import { createDirectory } from '../../negotiation/metadata.ts'
+import {
+  checkAddress,
+  DOCUMENT_BYTES_MAX,
+  DOCUMENT_SECONDS_MAX,
+  exchange,
+  fetchDocument,
+  readObject,
+} from '../../transports/transport.ts'
+import { sentence } from '../answers/answers.ts'
+import { bridgeState } from '../negotiation/state.ts'
+import { listedTools, TASK_ONLY_WHY } from '../listing/tools.ts'
+import { openUpstream } from '../upstream/upstream.ts'
+
+export interface DiagnoseOptions {
+  resource: string
+  clientName: string | undefined
+  stateRoot: string
+  config: ClientConfig
+}
+
+/** Says how a step went; its value, undefined if it failed. */
+type Check = <T>(what: string, step: () => Promise<{ said: string; value: T }>) => Promise<T | undefined>
+
+/** How many seconds a clock may be wrong. */
+const CLOCK_SECONDS_MAX = 60
+
+/** Says for each check whether it passed; fails with exit code 1 if one did not. */
+export async function diagnose(options: DiagnoseOptions, terminal: Terminal): Promise<void> {
+  const { resource, config } = options
+  const allowLoopback = config.devLoopback
+  const now = (): number => Math.floor(Date.now() / 1000)
+  let faults = 0
+  const check: Check = async (what, step) => {
+    try {
+      const { said, value } = await step()
+      terminal.out(`ok    ${what}: ${printable(said)}\n`)
+      return value
+    } catch (error) {
+      faults++
+      const why = error instanceof AgentError ? sentence(error) : String(error)
+      terminal.out(`FAIL  ${what}: ${printable(why)}\n`)
+      return undefined
+    }
+  }
+  const url = await check('address', async () => ({
+    said: resource,
+    value: checkAddress(resource, allowLoopback, 'resource'),
+  }))
+  if (url === undefined) throw new Exit(EXIT.refused)
+  const heard = { date: undefined as string | undefined }
+  const authorities = await check('metadata', () => readMetadata(resource, heard))
+  if (authorities !== undefined) await check('clock', async () => readClock(url, heard.date, now()))
+  const directory = createDirectory({ allowLoopback, now })
+  for (const issuer of authorities ?? []) {
+    await check('authority', async () => {
+      const authority = await directory.authorityNamed(resource, issuer)
+      const keys = parseJwks(await fetchDocument(authority.jwksUri, "authority's keys"))
+      if (keys.length === 0) fail('answer_malformed', `${issuer} publishes no key.`)
+      return { said: `${issuer}, ${keys.length} keys`, value: undefined }
+    })
+  }
+  await check('key', () => readKey(options))
+  await checkTools(options, url, check)
+  if (faults > 0) throw new Exit(EXIT.refused)
+}
+
+/** Names the tools that no call reaches, each with the reason. */
+async function checkTools({ resource, config }: DiagnoseOptions, url: URL, check: Check): Promise<void> {
+  const upstream = openUpstream({
+    resource,
+    url,
+    specNs: config.specNs,
+    now: () => Math.floor(Date.now() / 1000),
+    capabilities: () => ({}),
+    onToolsChanged: () => undefined,
+  })
+  const unusable = await check('tools', async () => {
+    const { tools, spoilt } = await upstream.listTools().catch(withStatus)
+    const value = [...spoilt]
+    const shown = listedTools(resource, '', tools, tool => void value.push(tool))
+    const closed = shown.filter(({ isTaskOnly }) => isTaskOnly).map(({ tool }) => tool)
+    return { said: `${shown.length}`, value: { left: value, closed } }
+  })
+  const quoted = (name: string): string => `"${name.replaceAll('"', "'")}"`
+  for (const { name, why, part } of unusable?.left ?? [])
+    await check('tool', async () =>
+      fail(
+        'answer_malformed',
+        `${part === undefined ? '' : `${part} `}${quoted(name)} is left out of the list: ${why}.`,
+      ),
+    )
+  for (const name of unusable?.closed ?? [])
+    await check('tool', async () =>
+      fail('task_required', `${quoted(name)} is listed as closed: ${TASK_ONLY_WHY}.`),
+    )
+  await upstream.close()
+}
+
+/** Names the status that the resource answered with, if the SDK's client was told one. */
+function withStatus(error: unknown): never {
+  const { cause } = error as { cause?: { status?: unknown } }
+  if (error instanceof AgentError && typeof cause?.status === 'number')
+    fail('unreachable', `${error.detail} It answered with status ${cause.status}.`, { cause: error })
+  throw error
+}
+
+async function readMetadata(
+  resource: string,
+  heard: { date: string | undefined },
+): Promise<{ said: string; value: string[] }> {
+  const url = new URL(
+    reading('request_invalid', 'The resource has no metadata address', () => resourceMetadataUrl(resource)),
+  )
+  const headers = { accept: 'application/json' }
+  const answer = await exchange(
+    { method: 'GET', url, headers, timeoutSeconds: DOCUMENT_SECONDS_MAX },
+    DOCUMENT_BYTES_MAX,
+  )
+  heard.date = answer.headers.get('date') ?? undefined
+  if (answer.status !== 200) fail('unreachable', `${url.href} answered with status ${answer.status}.`)
+  const document = readObject(answer, 'resource metadata')
+  const metadata = reading('challenge_untrusted', 'It is not usable', () =>
+    parseResourceMetadata(document, resource),
+  )
+  const issuers = metadata.authorization_servers ?? []
+  if (issuers.length === 0)
+    fail('challenge_untrusted', 'It names no authorization server, so no challenge would be believed.')
+  return { said: issuers.join(', '), value: issuers }
+}
+
+/** The difference between this clock and the resource's. */
+function readClock(url: URL, date: string | undefined, now: number): { said: string; value: undefined } {
+  const told = Date.parse(date ?? '') / 1000
+  if (Number.isNaN(told)) return { said: `${url.origin} does not tell its time`, value: undefined }
+  const off = Math.round(now - told)
+  if (Math.abs(off) > CLOCK_SECONDS_MAX) {
+    const which = off > 0 ? 'ahead of' : 'behind'
+    fail(
+      'request_invalid',
+      `This clock is ${Math.abs(off)} s ${which} that of ${url.origin}; signatures need ${CLOCK_SECONDS_MAX} s at most.`,
+    )
+  }
+  return { said: `${Math.abs(off)} s apart`, value: undefined }
+}
+
+/** The key for this resource's owner, if there is one yet. */
+async function readKey({
+  resource,
+  clientName,
+  stateRoot,
+}: DiagnoseOptions): Promise<{ said: string; value: undefined }> {
+  if (clientName === undefined) return { said: 'give --client-name to have it looked at', value: undefined }
+  const state = bridgeState(stateRoot, clientName)
+  const owner = await state.ownerOf(resource)
+  if (owner === undefined)
+    return { said: 'none yet; it is made when terms are first signed', value: undefined }
+  const { key, file } = await state.keyOf(owner)
+  const whose = `for ${owner.owner} at ${owner.as_uri}`
+  if (key === undefined)
+    return fail(
+      'state_unusable',
+      `${file} is gone, which held the key ${whose}: put it back, or another one is made at the next call, which is another agent to her.`,
+    )
+  return {
+    said: `${thumbprintHandle(key)} ${whose}, in ${file}`,
+    value: undefined,
+  }
+}

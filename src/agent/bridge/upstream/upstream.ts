@@ -1,0 +1,370 @@
+/**
+ * Owns the bridge's side towards a resource: the official SDK's client, in the revision that the resource
+ * speaks, and what its answer to a call means. Contract: "Authorized call", "Single-use grant".
+ */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type {
+  Client,
+  ClientCapabilities,
+  ListToolsResult,
+  Progress,
+  Tool,
+} from '@modelcontextprotocol/client'
+import { connectionWords } from '../../../terminal/connection-words.ts'
+import type { Json, JsonObject } from '../../../wire/json.ts'
+import { AgentError, fail, unsent } from '../../agent-error.ts'
+import { interpretRpc, type CallAnswer } from '../../answer.ts'
+import { requestOf, type ToolCall } from '../../transports/mcp.ts'
+import { readMessage } from '../../transports/message.ts'
+import { withoutOurMarks } from '../answers/answers.ts'
+import { withPlainPages, withPlainQuestions, type QuestionMethod } from '../questions/asked-back.ts'
+import { newExchange, type Exchange, type Proof } from './exchange.ts'
+import { heedMessage, UnreadAnswer } from '../answers/foreign-answer.ts'
+import { guardedFetch } from './guarded-fetch.ts'
+import { ANY_OBJECT, entriesOf, type ListMethod } from '../listing/entries.ts'
+import { keepConnected, type Connection, type Connections } from './connections.ts'
+import type { SpoiltTool } from '../answers/readable-tool.ts'
+import { openOwnStream } from './own-stream.ts'
+import { openQuestions, type Ask } from '../questions/questions.ts'
+import { boundedProgress } from '../questions/progress.ts'
+import { loadSdk } from '../answers/read-answer.ts'
+import { sessionWord } from './session.ts'
+
+/** One call as it is sent. */
+export interface Sending {
+  call: ToolCall
+  /** What the client says about the sending alone, such as `traceparent`. */
+  meta?: JsonObject | undefined
+  /** If left out, the call goes without a grant. */
+  proof?: Proof | undefined
+  /**
+   * This call spends the grant, so it is not sent to a server that would refuse it because a session is
+   * missing.
+   */
+  once?: boolean | undefined
+  signal?: AbortSignal | undefined
+  onProgress?: ((progress: Progress) => void) | undefined
+  /** Asks a caller that waits for the call; left out if nobody can be asked. */
+  ask?: Ask | undefined
+}
+
+/** A resource as the bridge speaks to it. */
+export interface Upstream {
+  readonly resource: string
+  /**
+   * Every tool it lists that can be read, those that cannot be, and how long the list may be kept,
+   * milliseconds.
+   */
+  listTools(): Promise<{ tools: Tool[]; spoilt: SpoiltTool[]; ttlMs: number }>
+  /**
+   * Everything that it lists by a method of the protocol, such as `prompts/list`, in the member of that name;
+   * nothing if it has no such method.
+   */
+  listAll(method: ListMethod): Promise<JsonObject[]>
+  /** What its server said of itself when the connection was made. */
+  introduction(): Promise<{ serverInfo: JsonObject | undefined; instructions: string | undefined }>
+  /**
+   * Sends a call once. Fails with `unreachable` and `unspent` if it was never sent, and with
+   * `outcome_unknown` if its outcome cannot be known.
+   */
+  send(sending: Sending): Promise<CallAnswer>
+  close(): Promise<void>
+}
+
+/** What reaching a resource needs. */
+export interface UpstreamOptions {
+  resource: string
+  url: URL
+  specNs: string
+  now: () => number
+  /** The abilities of the bridge's client for a tool that asks back. */
+  capabilities: () => ClientCapabilities
+  onToolsChanged: () => void
+  /** A standing grant for the resource, if one is held. */
+  standingProof?: (() => Promise<Proof | undefined>) | undefined
+  /** A call ends after this long, whatever it tells of its progress; an hour if left out. */
+  callMillisecondsMax?: number | undefined
+  /** How long the answer to `server/discover` is waited for; ten seconds if left out. */
+  probeMillisecondsMax?: number | undefined
+}
+
+/** What a server may ask of a client, and what the client declares that it can be asked. */
+const CAPABILITY_OF: Record<QuestionMethod, 'elicitation' | 'sampling' | 'roots'> = {
+  'elicitation/create': 'elicitation',
+  'sampling/createMessage': 'sampling',
+  'roots/list': 'roots',
+}
+/** A call that tells nothing of its progress for this long ends. */
+const SILENCE_MILLISECONDS_MAX = 600_000
+const CALL_MILLISECONDS_MAX = 3_600_000
+const TTL_MILLISECONDS = 60_000
+/** A stream on which a server tells of changes is opened again for as long as the connection is used. */
+const RECONNECTION = {
+  initialReconnectionDelay: 1000,
+  maxReconnectionDelay: 300_000,
+  reconnectionDelayGrowFactor: 2,
+  maxRetries: Infinity,
+}
+const TOOLS_MAX = 2000
+
+/**
+ * A resource. The bridge connects when it is first asked, and again after a connection was lost or a server
+ * ended its session.
+ */
+export function openUpstream(options: UpstreamOptions): Upstream {
+  const underway = new AsyncLocalStorage<Exchange>()
+  const connections: Connections = keepConnected(async () => {
+    const connection = await connect(options, underway)
+    // Nobody tells of changes any more, so there may have been some, and the next list subscribes again.
+    void connection.client.autoOpenedSubscription?.closed.then(by => {
+      if (by === 'remote' && connections.lose(connection)) options.onToolsChanged()
+    })
+    return connection
+  })
+  return {
+    resource: options.resource,
+    listTools: async () => {
+      const { list, spoilt } = await attempted(() =>
+        connections.repeatable(async ({ client }) => {
+          const exchange = newExchange('tools/list')
+          const list = await underway.run(exchange, () => listAll(client, exchange))
+          return { list, spoilt: exchange.spoilt.slice(0, TOOLS_MAX) }
+        }),
+      )
+      const { tools, ttlMs } = list
+      const given = typeof ttlMs === 'number' && ttlMs >= 0 ? ttlMs : TTL_MILLISECONDS
+      const why = `the list has more than ${TOOLS_MAX} tools without it`
+      const over = tools.slice(TOOLS_MAX).map(({ name }) => ({ name, why }))
+      return { tools: tools.slice(0, TOOLS_MAX), spoilt: [...spoilt, ...over], ttlMs: given }
+    },
+    listAll: method =>
+      attempted(() => connections.repeatable(({ client }) => entriesOf(client, method, underway))),
+    introduction: async () => {
+      const { client } = await attempted(connections.current)
+      const serverInfo = client.getServerVersion() as unknown as JsonObject | undefined
+      return { serverInfo, instructions: client.getInstructions() }
+    },
+    send: async sending => {
+      if (sending.once === true)
+        await attempted(() => connections.repeatable(one => askForSession(one, underway)))
+      const sendNow = async (): Promise<{ connection: Connection; exchange: Exchange; answer: Answered }> => {
+        const exchange = newExchange(requestOf(sending.call).method, { proof: sending.proof })
+        const connection = await attempted(connections.current)
+        await openOwnStream(connection, sending, options)
+        const { call, end } = connection.questions.begin(sending.call.tool, sending.ask)
+        exchange.asking = call
+        const answer: Answered = await connections
+          .using(connection, () =>
+            underway.run(exchange, () => sendCall(connection.client, sending, { exchange, options })),
+          )
+          .then(
+            value => ({ value }),
+            (error: unknown) => ({ error }),
+          )
+          .finally(end)
+        return { connection, exchange, answer }
+      }
+      let { connection, exchange, answer } = await sendNow()
+      const isEnded =
+        exchange.session === 'ended' ||
+        (exchange.session === 'doubtful' &&
+          sending.once !== true &&
+          (await isForgotten(connection, underway)))
+      if (isEnded) {
+        connections.lose(connection)
+        if (sending.once !== true) ({ answer } = await sendNow())
+      }
+      if ('error' in answer) throw answer.error
+      return answer.value
+    },
+    close: connections.close,
+  }
+}
+
+type Answered = { value: CallAnswer } | { error: unknown }
+
+async function connect(options: UpstreamOptions, underway: AsyncLocalStorage<Exchange>): Promise<Connection> {
+  const { url, resource, onToolsChanged } = options
+  const capabilities = options.capabilities()
+  const sdk = await loadSdk()
+  const client = new sdk.Client(
+    { name: 'usher-bridge', version: '1.0' },
+    {
+      capabilities,
+      versionNegotiation: { mode: 'auto' },
+      inputRequired: { autoFulfill: false },
+      listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: onToolsChanged } },
+    },
+  )
+  const questions = openQuestions(resource)
+  const stream = { isOpen: false }
+  for (const [method, capability] of Object.entries(CAPABILITY_OF)) {
+    if (capabilities[capability] === undefined) continue
+    const answer = async (
+      { params }: { params?: unknown },
+      { mcpReq }: { mcpReq: { signal: AbortSignal } },
+    ) => {
+      try {
+        const asked = { method, params: (params ?? {}) as Json }
+        return await questions.answer(asked, underway.getStore()?.asking, mcpReq.signal)
+      } catch (error) {
+        const said = error instanceof AgentError ? error.detail : 'The client left.'
+        throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidRequest, said)
+      }
+    }
+    client.setRequestHandler(method as 'roots/list', answer as never)
+  }
+  const transport = new sdk.StreamableHTTPClientTransport(url, {
+    fetch: guardedFetch(options, underway, stream),
+    reconnectionOptions: RECONNECTION,
+    reconnectionScheduler: reconnectLater,
+  })
+  transport.onmessage = message => heedMessage(message as unknown as Json, underway.getStore(), url)
+  await overseen(underway, signal => client.connect(transport, { signal }))
+  return { client, transport, questions, stream }
+}
+
+/**
+ * The delay that a server names counts for the first attempt. If that fails, the server is asked more and
+ * more rarely, whatever it named.
+ */
+function reconnectLater(reconnect: () => void, milliseconds: number, attempts: number): () => void {
+  const {
+    initialReconnectionDelay: least,
+    maxReconnectionDelay: most,
+    reconnectionDelayGrowFactor,
+  } = RECONNECTION
+  const seldom = attempts === 0 ? 0 : least * reconnectionDelayGrowFactor ** (attempts - 1)
+  const timer = setTimeout(reconnect, Math.min(Math.max(milliseconds, seldom), most)).unref()
+  return () => clearTimeout(timer)
+}
+
+async function listAll(client: Client, exchange: Exchange): Promise<ListToolsResult> {
+  try {
+    return await client.listTools({}, { cacheMode: 'refresh', signal: exchange.ending.signal })
+  } catch (error) {
+    throw exchange.failure ?? error
+  }
+}
+
+/** A step before any call. It ends if an answer to it is not accepted, and fails with the reason. */
+async function overseen(
+  underway: AsyncLocalStorage<Exchange>,
+  step: (signal: AbortSignal) => Promise<unknown>,
+): Promise<void> {
+  const exchange = newExchange('connect')
+  try {
+    await underway.run(exchange, () => step(exchange.ending.signal))
+  } catch (error) {
+    throw exchange.failure ?? error
+  }
+}
+
+/** Fails if the server ended the session, or forgot it. */
+async function askForSession(
+  { client, transport }: Connection,
+  underway: AsyncLocalStorage<Exchange>,
+): Promise<void> {
+  if (transport.sessionId !== undefined) await overseen(underway, signal => client.ping({ signal }))
+}
+
+/**
+ * Whether the server proves that it does not know the session: it refuses, in the same session, a request
+ * that changes nothing. Calls that come to doubt together ask once.
+ */
+async function isForgotten(connection: Connection, underway: AsyncLocalStorage<Exchange>): Promise<boolean> {
+  connection.forgotten ??= askForSession(connection, underway).then(
+    () => false,
+    async (error: unknown) => {
+      const { SdkHttpError } = await loadSdk()
+      if (!(error instanceof SdkHttpError)) return false
+      const { status, data } = error
+      const message = typeof data.text === 'string' ? readMessage(data.text) : undefined
+      return sessionWord({ status, message }, undefined) !== undefined
+    },
+  )
+  const isProved = await connection.forgotten
+  if (!isProved) connection.forgotten = undefined
+  return isProved
+}
+
+async function sendCall(
+  client: Client,
+  { call, meta, signal, onProgress }: Sending,
+  { exchange, options }: { exchange: Exchange; options: UpstreamOptions },
+): Promise<CallAnswer> {
+  const { method, params } = requestOf(call)
+  const request = { method, params: meta === undefined ? params : { ...params, _meta: meta } }
+  const { ProtocolError, specTypeSchemas, withInputRequired } = await loadSdk()
+  const asker = { resource: options.resource, tool: call.tool }
+  const schema = call.method === undefined ? specTypeSchemas.CallToolResult : ANY_OBJECT
+  // The SDK's own bound of the whole is looked at only when the server tells something.
+  const late = setTimeout(() => {
+    exchange.failure ??= tooLong(options.url)
+    exchange.ending.abort()
+  }, options.callMillisecondsMax ?? CALL_MILLISECONDS_MAX).unref()
+  try {
+    const result = await client.request(
+      request as { method: 'tools/call'; params: { name: string } },
+      withInputRequired(schema as typeof specTypeSchemas.CallToolResult),
+      {
+        allowInputRequired: true,
+        timeout: SILENCE_MILLISECONDS_MAX,
+        resetTimeoutOnProgress: true,
+        signal:
+          signal === undefined ? exchange.ending.signal : AbortSignal.any([signal, exchange.ending.signal]),
+        ...(onProgress && { onprogress: boundedProgress(onProgress) }),
+      },
+    )
+    return {
+      kind: 'result',
+      result: withPlainQuestions(withoutOurMarks(result as Json), asker),
+    }
+  } catch (error) {
+    if (error instanceof AgentError) throw error
+    if (exchange.answer !== undefined) return exchange.answer
+    if (exchange.failure !== undefined) throw exchange.failure
+    if (error instanceof ProtocolError && exchange.answered) {
+      const { code, message } = error
+      const data = withPlainPages(code, error.data as Json | undefined, asker)
+      return interpretRpc(options, { code, message, ...(data === undefined ? {} : { data }) })
+    }
+    if (!exchange.sent)
+      return fail('unreachable', unreachableText(options.url.origin, '.', error), {
+        terminal: false,
+        unspent: true,
+        cause: error,
+      })
+    if (exchange.unread !== undefined) throw new UnreadAnswer(options.url, exchange.unread)
+    return fail('outcome_unknown', `${options.url.origin} did not say what became of the call.`, {
+      cause: error,
+    })
+  } finally {
+    clearTimeout(late)
+  }
+}
+
+function tooLong({ origin }: URL): AgentError {
+  const detail = `${origin} did not say what became of the call: it took longer than any call may take.`
+  return new AgentError('outcome_unknown', { detail, local: true })
+}
+
+/** With cause and remedy, such as a certificate that is not trusted; `otherwise` if they are not known. */
+function unreachableText(who: string, otherwise: string, error: unknown): string {
+  const why = connectionWords(error)
+  return `${who} cannot be reached${why === undefined ? otherwise : `: ${why}`}`
+}
+
+/** Connecting and listing change nothing, so a failure there is an outage, and spends no grant. */
+async function attempted<T>(step: () => Promise<T>): Promise<T> {
+  try {
+    return await step()
+  } catch (error) {
+    if (error instanceof AgentError) throw unsent(error)
+    return fail('unreachable', unreachableText('The resource', ', or does not speak MCP.', error), {
+      terminal: false,
+      unspent: true,
+      cause: error,
+    })
+  }
+}

@@ -1,0 +1,100 @@
+/**
+ * Owns what the demo leaves for a person to try: a file of settings for the shell, and commands that work
+ * with it. Contract: "What the service does": the same beats, at one's own pace.
+ */
+import { writeFile } from 'node:fs/promises'
+import { extname, join } from 'node:path'
+import type { Stack } from '../stack/stack.ts'
+
+/**
+ * Writes the file to be sourced: it makes `usher` a command, as alice and as an agent she does not know yet.
+ */
+export async function writeTryFile({ directory, household, issuer }: Stack): Promise<string> {
+  const cli = join(import.meta.dirname, '..', '..', `cli${extname(import.meta.filename)}`)
+  const settings = {
+    UMA_DEV_LOOPBACK: 'true',
+    UMA_OWNER_ISSUER: issuer,
+    UMA_OWNER_KEY: household.ownerKeyFile,
+    UMA_AGENT_KEY: household.agentKeyFile,
+    UMA_AGENT_STORE: join(directory, 'agent'),
+  }
+  const lines = [
+    ...Object.entries(settings).map(([name, value]) => `export ${name}=${quote(value)}`),
+    `usher() { ${quote(process.execPath)} ${quote(cli)} "$@"; }`,
+  ]
+  const path = join(directory, 'try.sh')
+  await writeFile(path, `${lines.join('\n')}\n`)
+  return path
+}
+
+/** The line that adds the tools to an MCP client. */
+export function clientLine(resource: string): string {
+  return `usher agent bridge config --client claude-code ${resource} --write`
+}
+
+/** Writes the receipt of the first grant beside the logs. @returns its path; undefined if there is none. */
+export async function writeReceipt(
+  { directory }: Pick<Stack, 'directory'>,
+  receipt: string | undefined,
+): Promise<string | undefined> {
+  if (receipt === undefined) return undefined
+  const path = join(directory, 'receipt.jws')
+  await writeFile(path, `${receipt}\n`)
+  return path
+}
+
+/** What a person can try, and where it is. */
+export interface ByHand {
+  /** The file to be sourced. */
+  tryFile: string
+  /** Her page; undefined if it is not built. */
+  link: string | undefined
+  /** The receipt of the story's first grant. */
+  receipt: string | undefined
+}
+
+/** What to type. */
+export function tryByHand(stack: Stack, { tryFile, link, receipt }: ByHand): string {
+  const { resource, toolServer } = stack
+  const page = link === undefined ? '' : `Decide as alice, with an agent that waits:\n\n  ${link}\n\n`
+  return `
+${page}It all stays up until you press Ctrl-C. In another terminal:
+
+  . ${tryFile}
+
+  usher agent call ${resource} portfolio_read                            # held: alice does not know this agent
+  usher owner pending                                                    # in a third terminal, sourced too
+  usher owner approve <family>                                           # and the call goes through
+  usher agent call ${resource} place_trade '{"symbol":"VTI","qty":2}'    # held again: every trade is
+  usher owner connections
+  usher owner revoke <handle>                                            # the next call is refused
+  usher owner ledger
+
+  ${clientLine(resource)}     # adds the tools to an MCP client (also: cursor, vscode, …)
+
+  curl -s http://127.0.0.1:${toolServer.port}/record                     # what reached the MCP server
+
+${placesText(stack, receipt)}`
+}
+
+function placesText({ directory, databaseUrl, issuer }: Stack, receipt: string | undefined): string {
+  const kept =
+    receipt === undefined
+      ? ''
+      : `The first receipt is ${receipt}. It is a JWS: any JOSE library verifies it by the keys at ${issuer}/jwks.
+With usher, and asking nobody:
+
+  curl -s ${issuer}/jwks > ${receipt}.keys && usher verify receipt ${receipt} --keys ${receipt}.keys
+
+`
+  const database = databaseUrl === undefined ? '' : `   Database: ${databaseUrl}`
+  return `Logs: ${directory}/*.log${database}\n${kept}`
+}
+
+/** What is left to say if the demo ends after its story, and nothing listens any more. */
+export const AFTER_THE_STORY =
+  'make demo keeps everything up after the story, and prints what to try by hand.\n\n'
+
+function quote(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`
+}

@@ -1,0 +1,228 @@
+/**
+ * Owns certificates that are renewed while a process runs. Contract: "Authentication": TLS is the trust root
+ * between parties. The files are read again every few seconds, because links are swapped under a mounted
+ * secret, and not every system reports that by an event. Unusable files never replace usable ones.
+ */
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { createSecureContext } from 'node:tls'
+import { readPrivateFile } from '../../files/private-file.ts'
+import type { Logger } from '../telemetry/log.ts'
+
+/** PEM. A listener has `cert` and `key`; `ca` is the authority that it, or one of our clients, trusts. */
+export interface TlsMaterial {
+  cert?: Buffer
+  key?: Buffer
+  ca?: Buffer
+}
+
+/** The file of each of them. */
+export interface TlsFiles {
+  cert?: string
+  key?: string
+  ca?: string
+}
+
+/**
+ * Callbacks about the certificates of a process; `use` is one of a few words, for example `check` or
+ * `documents`.
+ */
+export interface CertificateObserver {
+  /** These are in use from now on; `notAfter` is in seconds since the epoch. */
+  loaded(use: string, notAfter: number): void
+  /** Read anew, and in use. */
+  reloaded(use: string): void
+  /** These were read again but are unusable, so the previous ones stay in use. */
+  refused(use: string): void
+}
+
+export interface CertificateOptions {
+  /** What they are for, in logs and metrics. */
+  use: string
+  files: TlsFiles
+  /** What was read at the start. */
+  initial: TlsMaterial
+  logger: Logger
+  observer: CertificateObserver
+  /** The time between two checks; 2,000 if left out. */
+  everyMs?: number | undefined
+}
+
+/** Certificates as they are now. */
+export interface Certificates<T extends TlsMaterial = TlsMaterial> {
+  current(): T
+  /** Called with the certificates to use from now on. */
+  onReload(listener: (material: T) => void): void
+  stop(): void
+}
+
+const EVERY_MS = 2_000
+
+/**
+ * Watches the files until `stop`. A pair that does not fit together, cannot be read, has expired or whose key
+ * is open to others is reported once and changes nothing. Because a swap may be seen half done, a fault is
+ * reported only if it is still there at the next check.
+ */
+export function watchCertificates<T extends TlsMaterial>(
+  options: CertificateOptions & { initial: T },
+): Certificates<T> {
+  const { use, files, logger, observer, everyMs = EVERY_MS } = options
+  const listeners: ((material: T) => void)[] = []
+  let current = options.initial
+  let suspect: string | undefined
+  let told: string | undefined
+  let stopped = false
+
+  const refuse = (why: string): void => {
+    const again = suspect === why
+    suspect = why
+    if (!again || told === why) return
+    told = why
+    observer.refused(use)
+    logger.error({ use, why }, 'renewed certificates cannot be used: those before stay in use')
+  }
+  const look = async (): Promise<void> => {
+    try {
+      const read = await readAll<T>(files)
+      if (stopped) return
+      if (sameMaterial(read, current)) {
+        suspect = told = undefined
+        return
+      }
+      const notAfter = expiryOf(read)
+      current = read
+      for (const listener of listeners) listener(read)
+      suspect = told = undefined
+      observer.loaded(use, notAfter)
+      observer.reloaded(use)
+      logger.info({ use, not_after: new Date(notAfter * 1_000).toISOString() }, 'certificates were renewed')
+    } catch (error) {
+      refuse(error instanceof Error ? error.message : String(error))
+    }
+  }
+  let timer: NodeJS.Timeout | undefined
+  const again = (): void => {
+    if (stopped) return
+    timer = setTimeout(() => void look().finally(again), everyMs)
+    timer.unref()
+  }
+  tellFirst(options)
+  again()
+  return {
+    current: () => current,
+    onReload: listener => void listeners.push(listener),
+    stop: () => {
+      stopped = true
+      clearTimeout(timer)
+    },
+  }
+}
+
+/**
+ * Expired certificates are accepted, too: their operator learns it from clients that connect, and from the
+ * metric.
+ */
+function tellFirst({ use, initial, observer }: CertificateOptions): void {
+  const first = initial.cert ?? initial.ca
+  if (first !== undefined) observer.loaded(use, notAfterOf(first))
+}
+
+async function readAll<T extends TlsMaterial>(files: TlsFiles): Promise<T> {
+  const named = Object.entries(files) as [keyof TlsMaterial, string][]
+  const read: TlsMaterial = Object.fromEntries(
+    await Promise.all(
+      named.map(
+        async ([name, path]) => [name, await (name === 'key' ? readPrivateFile : readFile)(path)] as const,
+      ),
+    ),
+  )
+  return read as T
+}
+
+function sameMaterial(one: TlsMaterial, other: TlsMaterial): boolean {
+  return (['cert', 'key', 'ca'] as const).every(name => {
+    const [mine, theirs] = [one[name], other[name]]
+    return mine === undefined ? theirs === undefined : theirs !== undefined && mine.equals(theirs)
+  })
+}
+
+/**
+ * The fault of the files at the start, with the remedy, and the files that it is about; undefined if they are
+ * usable.
+ */
+export function certificateFault(
+  material: TlsMaterial,
+): { parts: (keyof TlsMaterial)[]; why: string } | undefined {
+  const { cert, key, ca } = material
+  for (const [part, pem] of [
+    ['cert', cert],
+    ['ca', ca],
+  ] as const)
+    if (pem !== undefined) {
+      const why = pemFault(pem)
+      if (why !== undefined) return { parts: [part], why }
+    }
+  if (key !== undefined && !isUsable(() => createPrivateKey(key)))
+    return { parts: ['key'], why: 'it holds no private key. Give one in PEM, without a passphrase.' }
+  if (cert === undefined || key === undefined) return undefined
+  if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key)))
+    return {
+      parts: ['cert', 'key'],
+      why: 'the key does not belong to the certificate. Give the key that the certificate was made for; the certificate of the server comes first in its file.',
+    }
+  return isUsable(() => requireUsable(material))
+    ? undefined
+    : { parts: ['cert', 'key'], why: 'they cannot serve. Give a certificate and its key that OpenSSL takes.' }
+}
+
+const CERTIFICATES = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/g
+
+/**
+ * OpenSSL ends at the first certificate of a file that it cannot read, and tells nobody: those behind it, or
+ * all of a file in DER, would not be trusted.
+ */
+function pemFault(pem: Buffer): string | undefined {
+  const text = pem.toString('latin1')
+  const places = [...text.matchAll(CERTIFICATES)].map(({ index }) => index)
+  if (places.length === 0) return 'it holds no certificate. Give certificates in PEM (BEGIN CERTIFICATE).'
+  const unusable = places.findIndex(
+    (from, n) =>
+      !/(?:^|[\r\n]|\xef\xbb\xbf)$/.test(text.slice(Math.max(0, from - 3), from)) ||
+      !isUsable(() => new X509Certificate(text.slice(from, places[n + 1]))),
+  )
+  if (unusable < 0) return undefined
+  return `its certificate ${unusable + 1} of ${places.length} cannot be read. Give each whole, from its BEGIN line to its END line, each on a line of its own.`
+}
+
+function isUsable(read: () => unknown): boolean {
+  try {
+    read()
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Throws, with the reason, if the parts cannot be used together. */
+export function requireUsable(material: TlsMaterial): void {
+  createSecureContext(material)
+}
+
+/** When it expires, in seconds since the epoch. Throws, with the reason, if it cannot be used. */
+function expiryOf(material: TlsMaterial): number {
+  const { cert, ca } = material
+  for (const pem of [cert, ca]) {
+    const why = pem === undefined ? undefined : pemFault(pem)
+    if (why !== undefined) throw new Error(why)
+  }
+  const trusted = ca === undefined ? undefined : notAfterOf(ca)
+  if (cert === undefined) return trusted!
+  requireUsable(material)
+  const notAfter = notAfterOf(cert)
+  if (notAfter * 1_000 <= Date.now()) throw new Error('the certificate has expired')
+  return notAfter
+}
+
+function notAfterOf(pem: Buffer): number {
+  return Math.floor(Date.parse(new X509Certificate(pem).validTo) / 1_000)
+}

@@ -1,0 +1,94 @@
+/**
+ * Owns `usher owner receipts`: what agents signed and the authority counter-signed, and whether it holds.
+ * Contract: "Grant answer (beat 4)": both sides hold the receipt.
+ */
+import type { Command } from 'commander'
+import type { PublishedKey } from '../../wire/signatures/keys.ts'
+import { verifyReceipt } from '../../wire/negotiation/receipt.ts'
+import { Refusal } from '../../wire/refusal.ts'
+import { readAll } from '../../client/exchange.ts'
+import { ApiError } from '../../client/api-error.ts'
+import { nameOf } from '../../client/names.ts'
+import type { ReceiptsQuery } from '../client.ts'
+import type { ReceiptRecord } from '../../wire/owner/owner-api.ts'
+import { tell, type Action, type Session } from '../session.ts'
+import { labelsOf } from '../display/labels.ts'
+import * as show from '../display/show.ts'
+
+interface ReceiptsOptions {
+  family?: string
+  after?: number
+  limit?: number
+  verify?: boolean
+}
+
+/** Adds the command. `wholeNumber` reads a number from the command line. */
+export function addReceipts(program: Command, action: Action, wholeNumber: (value: string) => number): void {
+  program
+    .command('receipts')
+    .option('--family <family>', 'of this negotiation only; the beginning of its name will do')
+    .option('--after <seq>', 'receipts after this one', wholeNumber)
+    .option('--limit <count>', 'at most this number', wholeNumber)
+    .option(
+      '--verify',
+      "check each against the authority's published keys, and the agreement in it against the agent's",
+    )
+    .description('what agents signed and what they were granted for it, counter-signed, oldest first')
+    .action(action((session, options: ReceiptsOptions) => receipts(session, options)))
+}
+
+async function receipts(session: Session, options: ReceiptsOptions): Promise<void> {
+  const { client } = session
+  const { verify, ...query } = options
+  const records = await receiptsOf(session, query)
+  const labels = await labelsOf(session)
+  if (verify !== true)
+    return tell(session, records, (all, columns) => show.receiptTable(all, columns, labels))
+  const { issuer } = client.access
+  const keys = await client.publishedKeys()
+  const verdicts = records.map(record => ({ record, fault: faultOf(record, keys, issuer) }))
+  tell(
+    session,
+    verdicts.map(({ record, fault }) => ({ ...record, verified: fault === undefined, fault: fault ?? null })),
+    (checked, columns) =>
+      show.receiptTable(
+        records,
+        columns,
+        labels,
+        checked.map(({ fault }) => fault ?? 'verified'),
+      ),
+  )
+  const bad = verdicts.filter(({ fault }) => fault !== undefined).length
+  if (bad > 0)
+    throw new ApiError(
+      'receipt_unverified',
+      `Of ${records.length} receipts ${bad} do not hold: keep what was printed, and ask the authority.`,
+    )
+}
+
+/** If no receipt has this family, it may be the beginning of one. */
+async function receiptsOf({ client }: Session, query: ReceiptsQuery): Promise<ReceiptRecord[]> {
+  const found = await readAll(client.receipts(query))
+  const { family: given, ...others } = query
+  if (found.length > 0 || given === undefined) return found
+  const all = await readAll(client.receipts({ ...others, limit: undefined }))
+  const family = nameOf(
+    given,
+    all.map(one => one.family),
+  )
+  return family === undefined ? found : all.filter(one => one.family === family).slice(0, others.limit)
+}
+
+/** The fault of a receipt, or of what the list says about it. */
+function faultOf(record: ReceiptRecord, keys: PublishedKey[], issuer: string): string | undefined {
+  try {
+    const { claims } = verifyReceipt(record.receipt, keys, { issuer, now: Math.floor(Date.now() / 1_000) })
+    const said = [claims.family, claims.rpt, claims.sub]
+    return String(said) === String([record.family, record.jti, record.handle])
+      ? undefined
+      : 'The list names another negotiation, grant or agent than the receipt.'
+  } catch (error) {
+    if (error instanceof Refusal) return error.detail ?? error.message
+    throw error
+  }
+}

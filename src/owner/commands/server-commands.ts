@@ -1,0 +1,106 @@
+/**
+ * Owns the subcommands of `usher owner` about resource servers. Contract: "Owner API"
+ * (`/owner/resource-servers*`): she approves and withdraws servers that may ask about her grants, and bans
+ * origins that may not even ask to register.
+ */
+import type { Command } from 'commander'
+import { printable } from '../../terminal/printable.ts'
+import type { DecidedServer } from '../../wire/owner/owner-api.ts'
+import { readAll } from '../../client/exchange.ts'
+import { named, namedAll } from '../../client/names.ts'
+import { tell, type Action, type Session } from '../session.ts'
+import * as show from '../display/show.ts'
+
+/** Adds `servers`, `approve-server`, `revoke-server`, `ban-origin`, `unban-origin` and `banned-origins`. */
+export function addServerCommands(program: Command, action: Action): void {
+  program
+    .command('servers')
+    .description('the resource servers that serve you, or wait for your approval')
+    .action(action(servers))
+  for (const [name, decision, says] of [
+    [
+      'approve-server',
+      'approved',
+      'let a resource server ask about your grants; what it publishes is registered',
+    ],
+    ['revoke-server', 'revoked', 'withdraw one: from now on it gets no answers, and no call reaches it'],
+  ] as const) {
+    program
+      .command(name)
+      .argument(
+        '<client_id...>',
+        'the resource server, as `servers` names it, or several of one origin; the beginning of its name will do',
+      )
+      .description(says)
+      .action(action((session, clientIds: string[]) => decide(session, clientIds, decision)))
+  }
+  addBans(program, action)
+}
+
+function addBans(program: Command, action: Action): void {
+  const origin = ['<origin>', 'such as https://tools.example'] as const
+  program
+    .command('ban-origin')
+    .argument(...origin)
+    .description(
+      'no resource server of an origin may register with you any more; those that wait are withdrawn',
+    )
+    .action(action(ban))
+  program
+    .command('unban-origin')
+    .argument(...origin)
+    .description('let the resource servers of an origin register again')
+    .action(action(unban))
+  program
+    .command('banned-origins')
+    .description('the origins that you have banned')
+    .action(action(bannedOrigins))
+}
+
+async function servers(session: Session): Promise<void> {
+  tell(session, await readAll(session.client.resourceServers()), show.resourceServerTable)
+}
+
+async function decide(
+  session: Session,
+  clientIds: string[],
+  decision: 'approved' | 'revoked',
+): Promise<void> {
+  const { client } = session
+  const [clientId, ...others] = clientIds
+  const known = async (): Promise<string[]> =>
+    (await readAll(client.resourceServers())).map(({ client_id }) => client_id)
+  if (others.length > 0) {
+    const decided = await namedAll(clientIds, all => client.decideServers(all, decision), known)
+    return tell(session, decided, all => all.map(stateSentence).join(''))
+  }
+  tell(session, await named(clientId!, one => client.decideServer(one, decision), known), stateSentence)
+}
+
+function stateSentence({ client_id, status, leases }: DecidedServer): string {
+  return `${printable(client_id)} is ${printable(status)}.\n${show.waitingSentence({ leases })}`
+}
+
+async function ban(session: Session, origin: string): Promise<void> {
+  tell(session, await session.client.banOrigin(origin), banned => {
+    const withdrawn = banned.withdrawn.map(client_id => `${printable(client_id)} is revoked.\n`)
+    return `${printable(banned.origin)} is banned.\n${withdrawn.join('')}`
+  })
+}
+
+async function unban(session: Session, origin: string): Promise<void> {
+  const { client } = session
+  tell(
+    session,
+    await named(
+      origin,
+      one => client.unbanOrigin(one),
+      async () => (await readAll(client.bannedOrigins())).map(banned => banned.origin),
+    ),
+    unbanned => `${printable(unbanned.origin)} may register again.\n`,
+  )
+}
+
+async function bannedOrigins(session: Session): Promise<void> {
+  tell(session, await readAll(session.client.bannedOrigins()), show.bannedOriginTable)
+}

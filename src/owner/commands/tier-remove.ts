@@ -1,0 +1,73 @@
+/**
+ * Owns `usher owner tier remove`: a person sees what she denies before she is asked, and everybody is given
+ * what would bring the tier back. Contract: "Owner API" (`/owner/policies*`).
+ */
+import { ApiError } from '../../client/api-error.ts'
+import { yamlText } from '../../client/given-file.ts'
+import { nameOf } from '../../client/names.ts'
+import { EXIT, Exit, UsageError } from '../../terminal/command.ts'
+import { printable } from '../../terminal/printable.ts'
+import { isJsonObject, type JsonObject } from '../../wire/json.ts'
+import type { StillWaiting, Tier } from '../../wire/owner/owner-api.ts'
+import { tell, type Session } from '../session.ts'
+import { waitingSentence } from '../display/show.ts'
+import { withoutVersion } from '../tier-file.ts'
+
+interface RemoveOptions {
+  /** The version; that which is read and shown, if left out. */
+  ifMatch?: string
+  /** Asks nobody. */
+  yes?: boolean
+}
+
+/**
+ * Removes the tier of that name, or the only one whose id begins with it. Asks first at a terminal; a script
+ * is not asked. Fails with `not_found` if there is none, and with `conflict` if it was changed meanwhile.
+ */
+export async function removeTier(
+  session: Session,
+  given: string,
+  { ifMatch, yes = false }: RemoveOptions,
+): Promise<void> {
+  const { client, terminal, json } = session
+  const tier = await tierOf(session, given)
+  if (!yes && !json && terminal.confirm !== undefined) {
+    terminal.err(`Denied from then on: ${listed(tier.resources)}. Grants under ${printable(tier.id)} end.\n`)
+    if (!(await terminal.confirm(`Remove the tier ${tier.id}?`))) {
+      terminal.err('Nothing was removed.\n')
+      throw new Exit(EXIT.refused)
+    }
+  }
+  const gone = await client.ask({
+    method: 'DELETE',
+    path: `/owner/policies/${encodeURIComponent(tier.id)}`,
+    headers: { 'if-match': `"${ifMatch ?? tier.terms.template_id}"` },
+  })
+  if (gone === undefined || !isJsonObject(gone))
+    throw new UsageError('The authority answered with something else than a removal: is this its owner API?')
+  const before = withoutVersion(tier as Tier & JsonObject)
+  const yaml = await yamlText(before)
+  tell(
+    session,
+    { ...gone, tier: before },
+    () =>
+      `Removed. Denied from now on: ${listed(gone['ungoverned'] as string[])}.\n` +
+      waitingSentence(gone as StillWaiting) +
+      `To bring it back, save this as tier.yaml and run: usher owner tier add tier.yaml\n\n${yaml}`,
+  )
+}
+
+async function tierOf({ client }: Session, given: string): Promise<Tier> {
+  const tiers = await client.policies()
+  const id = nameOf(
+    given,
+    tiers.map(tier => tier.id),
+  )
+  const tier = tiers.find(one => one.id === id)
+  if (tier === undefined) throw new ApiError('not_found', `You have no tier ${given}.`, { status: 404 })
+  return tier
+}
+
+function listed(names: readonly string[]): string {
+  return names.length === 0 ? 'nothing' : names.map(printable).join(', ')
+}

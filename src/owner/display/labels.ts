@@ -1,0 +1,79 @@
+/**
+ * The owner's names for her agents, for every list that names an agent by its handle. Contract: "Owner API"
+ * (`/owner/connections`): a label is hers, and no other answer contains it.
+ */
+import { ApiError } from '../../client/api-error.ts'
+import { readAll } from '../../client/exchange.ts'
+import { UsageError } from '../../terminal/command.ts'
+import { nameOf, shortName } from '../../client/names.ts'
+import type { Session } from '../session.ts'
+
+/** The names by handle; only for agents that she has named. */
+export type Labels = ReadonlyMap<string, string>
+
+export const NO_LABELS: Labels = new Map()
+
+/**
+ * Her present names, for people; none for a script, which has the connections. If they cannot be read, the
+ * other list has no labels.
+ */
+export async function labelsOf({ client, json }: Pick<Session, 'client' | 'json'>): Promise<Labels> {
+  if (json) return NO_LABELS
+  try {
+    const connections = await readAll(client.connections())
+    return new Map(connections.flatMap(({ handle, label }) => (label ? [[handle, label]] : [])))
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error
+    return NO_LABELS
+  }
+}
+
+/**
+ * Does `act` with the handle as it was given. If the authority knows no such agent, it uses the one that she
+ * calls so, or whose handle is the only one that begins so.
+ */
+export async function namedAgent<T>(
+  { client }: Pick<Session, 'client'>,
+  given: string,
+  act: (handle: string) => Promise<T>,
+  among: Among = {},
+): Promise<T> {
+  try {
+    return await act(given)
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 404) throw error
+    const handle = await handleOf({ client }, given, among)
+    if (handle === undefined || handle === given) throw error
+    return act(handle)
+  }
+}
+
+/** Whether agents that only wait for her are meant, too. */
+interface Among {
+  waiting?: boolean
+}
+
+/**
+ * The handle of the agent that she calls so, or the only one that begins so. Undefined if there is none;
+ * several are a `UsageError`.
+ */
+export async function handleOf(
+  { client }: Pick<Session, 'client'>,
+  given: string,
+  { waiting = false }: Among = {},
+): Promise<string | undefined> {
+  const known = await readAll(client.connections())
+  const called = known.filter(({ label }) => label === given).map(({ handle }) => handle)
+  if (called.length > 1)
+    throw new UsageError(`You call ${called.length} agents so: ${called.join(', ')}. Give the handle of one.`)
+  if (called[0] !== undefined) return called[0]
+  const handles = known.map(({ handle }) => handle)
+  const asking = waiting ? (await readAll(client.pending())).map(({ handle }) => handle) : []
+  return nameOf(given, [...handles, ...asking])
+}
+
+/** How a sentence names an agent: `"Tax bot"` if she has named it, otherwise `Agent jkt:VWo19Q8H`. */
+export function agentName(handle: string, labels: Labels): string {
+  const label = labels.get(handle)
+  return label === undefined ? `Agent ${shortName(handle)}` : `"${label}"`
+}

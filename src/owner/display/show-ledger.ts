@@ -1,0 +1,85 @@
+/**
+ * Owns how the ledger reads on a terminal: sentences in her time zone for a person, and every member in a
+ * table for a file or another program. Contract: "Events" (row 5), "Owner API" (`GET /owner/ledger`).
+ */
+import { happenedAt, ledgerSentence, reportedText } from '../../rules/words/ledger-sentences.ts'
+import {
+  hanging,
+  localTime,
+  localZone,
+  printable,
+  printableTime,
+  printableValue,
+} from '../../terminal/printable.ts'
+import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
+import { agentName, NO_LABELS, type Labels } from './labels.ts'
+import { columnsTable, type Column } from './columns.ts'
+import { labelColumns } from './show.ts'
+
+/**
+ * The ledger: on a terminal `columns` wide one sentence per entry, otherwise one line of a table, in which
+ * members of a particular kind come last, without nested records (`--json` has all).
+ */
+export function ledgerTable(entries: LedgerEntry[], columns?: number, labels: Labels = NO_LABELS): string {
+  if (entries.length === 0) return 'Nothing is recorded.\n'
+  if (columns !== undefined)
+    return `Times of ${localZone()}. --wide shows every member of an entry.\n${entries.map(entry => ledgerLine(entry, columns, labels)).join('')}`
+  const all = ledgerColumns(entries, labels)
+  return columnsTable(entries, all, undefined)
+}
+
+/** One entry of the ledger, as a line by itself. */
+export function ledgerLine(
+  entry: LedgerEntry,
+  columns: number | undefined,
+  labels: Labels = NO_LABELS,
+): string {
+  if (columns !== undefined) return sentenceLine(entry, columns, labels)
+  const cells = ledgerColumns([entry], labels).map(({ of, as }) =>
+    as === 'time' ? printableTime(of(entry)) : of(entry),
+  )
+  return `${cells.map(printableValue).join('  ').trimEnd()}\n`
+}
+
+/** The time of a call is that of the call, not of its report. */
+function sentenceLine(entry: LedgerEntry, columns: number, labels: Labels): string {
+  const at = happenedAt(entry)
+  const time = localTime(at.ms / 1_000, { precise: true })
+  const told = ledgerSentence(entry, handle => agentName(handle, labels)) ?? plainText(entry, labels)
+  const head = `${at.isWholeSecond ? time.replace(/\d{3}$/, '---') : time}  `
+  const text = printable(told + reportedText(at))
+  return `${hanging(head + text, head.length, columns)}\n`
+}
+
+/** An entry of a kind that has no sentence. */
+function plainText({ kind, handle, ...members }: LedgerEntry, labels: Labels): string {
+  const { seq: _seq, ts: _ts, family: _family, ...more } = members
+  const who = typeof handle === 'string' ? ` ${agentName(handle, labels)}` : ''
+  return `${kind}${who} ${moreText(more)}`.trimEnd()
+}
+
+function ledgerColumns(entries: readonly LedgerEntry[], labels: Labels): Column<LedgerEntry>[] {
+  return [
+    { heading: 'seq', of: entry => entry.seq },
+    { heading: 'time', of: entry => entry.ts, as: 'time' },
+    { heading: 'kind', of: entry => entry.kind },
+    { heading: 'family', of: entry => entry.family },
+    { heading: 'handle', of: entry => entry.handle },
+    ...labelColumns(entries, labels),
+    {
+      heading: 'more',
+      of: ({ seq: _seq, ts: _ts, kind: _kind, family: _family, handle: _handle, ...more }) => moreText(more),
+    },
+  ]
+}
+
+function moreText(more: Record<string, unknown>): string {
+  return Object.entries(more)
+    .filter(([, value]) => value !== null && value !== undefined && value !== '' && !isRecord(value))
+    .map(([name, value]) => `${printable(name)}=${printableValue(value)}`)
+    .join(' ')
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,339 @@
+/**
+ * Owns how the owner's records read on a terminal, escaped. Contract: "Owner API". A waiting request by
+ * itself is show-request.ts.
+ */
+import { columnsTable, type Column } from './columns.ts'
+import { shortName } from '../../client/names.ts'
+import { agentName, NO_LABELS, type Labels } from './labels.ts'
+import { NO_CLAIMED_NAMES, type ClaimedNames } from './own-words.ts'
+import { wasRevoked } from '../../rules/words/rule-words.ts'
+import { printable, printableValue } from '../../terminal/printable.ts'
+import type {
+  BannedOrigin,
+  Connection,
+  PendingItem,
+  ReceiptRecord,
+  Resource,
+  ResourceServer,
+  Revoked,
+  StillWaiting,
+  Tier,
+} from '../../wire/owner/owner-api.ts'
+
+/** The waiting requests, one line each, from the records that decisions are bound to. */
+export function pendingTable(
+  all: PendingItem[],
+  columns?: number,
+  {
+    labels = NO_LABELS,
+    claims = NO_CLAIMED_NAMES,
+  }: { labels?: Labels | undefined; claims?: ClaimedNames | undefined } = {},
+): string {
+  if (all.length === 0) return 'Nothing waits for you.\n'
+  const items = all.map(asRecorded)
+  return columnsTable<PendingItem>(
+    items,
+    [
+      { heading: 'family', of: item => item.family, as: 'name' },
+      {
+        heading: 'kind',
+        of: item => (item.account === undefined ? kindInTable(item) : `joint (${item.account})`),
+      },
+      { heading: 'resource', of: item => item.resource_id },
+      { heading: 'wants', of: wantsText },
+      { heading: 'agent', of: item => item.handle, as: 'name' },
+      ...labelColumns(items, labels),
+      ...claimColumns(items, claims),
+      { heading: 'since', of: item => item.requested_at, as: 'time' },
+    ],
+    columns,
+  )
+}
+
+/** A name that nobody has checked: the heading says that it is the agent's own. */
+function claimColumns(items: readonly PendingItem[], claims: ClaimedNames): Column<PendingItem>[] {
+  const has = items.some(({ family }) => claims.has(family))
+  return has ? [{ heading: 'calls itself', of: ({ family }) => claims.get(family) }] : []
+}
+
+/** With the members of its record in place of those that are listed beside it. */
+function asRecorded(pending: PendingItem): PendingItem {
+  const item = pending.item as PendingItem['item'] | undefined
+  if (item === undefined) return pending
+  const { family, kind, account, resource_id, operation = null, terms, agent, because, opens } = item
+  const requested_at = new Date(item.requested_at * 1_000).toISOString()
+  const { purpose } = terms
+  const { handle } = agent
+  const recorded = { family, kind, account, resource_id, operation, purpose, handle, because, opens }
+  return { ...pending, ...recorded, requested_at }
+}
+
+interface Named {
+  handle?: string | null | undefined
+}
+
+/** Her names for the agents of a table: a column that is there only if she has named one of them. */
+export function labelColumns<Row extends Named>(rows: readonly Row[], labels: Labels): Column<Row>[] {
+  const has = rows.some(({ handle }) => labels.has(handle ?? ''))
+  return has ? [{ heading: 'label', of: ({ handle }) => labels.get(handle ?? '') }] : []
+}
+
+/** The request in one line, and what else approving it opens. */
+function wantsText({ kind, operation, purpose, opens }: PendingItem): string {
+  const wants = kind === 'operation' || operation ? operationText(operation) : printableValue(purpose)
+  return kind === 'connection' && opens?.length > 0 ? `${wants}; opens ${opens.join(', ')} unasked` : wants
+}
+
+function kindInTable({ kind, because }: PendingItem): string {
+  return kind === 'connection' && wasRevoked(because) ? 'connection again' : kind
+}
+
+/** An operation as a call: `place_trade {"symbol":"VTI","qty":2}`. */
+export function operationText(operation: PendingItem['operation']): string {
+  if (operation === null || operation === undefined) return '-'
+  if (typeof operation === 'string') return printable(operation)
+  return printable(`${operation.tool} ${JSON.stringify(operation.params ?? {})}`)
+}
+
+/** The agents the owner knows, one line each. */
+export function connectionTable(
+  connections: Connection[],
+  columns?: number,
+  claims: ClaimedNames = NO_CLAIMED_NAMES,
+): string {
+  if (connections.length === 0) return 'No agent has a connection with you.\n'
+  return columnsTable<Connection>(
+    connections,
+    [
+      { heading: 'handle', of: one => one.handle, as: 'name' },
+      { heading: 'status', of: one => (one.blocked_at ? 'blocked' : one.status) },
+      { heading: 'label', of: one => one.label, shown: 'filled' },
+      ...(claims.size === 0
+        ? []
+        : [{ heading: 'calls itself', of: (one: Connection) => claims.get(one.handle) }]),
+      { heading: 'reaches', of: one => reachText(one.reach) },
+      { heading: 'approved', of: one => one.tiers_approved },
+      { heading: 'granted', of: one => one.tiers_granted, shown: 'wide' },
+      { heading: 'operators', of: one => one.operators, shown: 'filled' },
+      { heading: 'first seen', of: one => one.first_seen, as: 'time', shown: 'wide' },
+      { heading: 'last access', of: one => one.last_access, as: 'time' },
+    ],
+    columns,
+  )
+}
+
+const JOINTLY = 'joint:'
+
+/**
+ * How far a connection reaches: an agent that an administrator or co-holders let in is a stranger to the rest
+ * of hers.
+ */
+function reachText(reach: Connection['reach']): string | undefined {
+  if (reach === undefined) return undefined
+  if (reach === null) return 'all that you allow'
+  if (reach === 'organization') return 'only what your organization governs'
+  return reach.startsWith(JOINTLY)
+    ? `only what is held jointly in ${reach.slice(JOINTLY.length)}`
+    : `only ${reach}`
+}
+
+/** The things that a revocation ended. */
+export function revokedSentence(
+  revoked: Omit<Revoked, 'status'> & { status: 'revoked' | 'blocked' },
+): string {
+  const { rpts_deactivated: count, rpts_deactivated_more: more } = revoked
+  const grants = `${count}${more ? ' or more' : ''} live grant${count === 1 && !more ? '' : 's'}`
+  const connections = revoked.connections_revoked ?? 1
+  const others = connections > 1 ? `, ${connections} connections in all` : ''
+  return `${printable(revoked.handle)} is ${printable(revoked.status)}: ${grants} ended${others}.\n${waitingSentence(revoked)}`
+}
+
+/** Who else had a part in ending it: sidecars, and tallies that have not yet; empty if nobody. */
+export function waitingSentence({ joint_withdrawals_waiting: waiting, leases }: StillWaiting): string {
+  const letGo = leases === undefined ? '' : leasesSentence(leases)
+  if (waiting === undefined) return letGo
+  return `${letGo}What you allowed of joint accounts may still count: ${waiting} withdrawal${waiting === 1 ? '' : 's'} did not reach the tally yet. Your authority keeps telling it until it has answered.\n`
+}
+
+function leasesSentence({
+  holders,
+  acknowledged,
+  waited_ms: ms,
+  silent: servers = [],
+}: NonNullable<StillWaiting['leases']>): string {
+  const sidecars = (n: number): string => `${n} sidecar${n === 1 ? '' : 's'}`
+  if (holders === 0)
+    return `It could not be asked which sidecars let go, so ${ms} ms were waited: all have.\n`
+  const silent = holders - acknowledged
+  return silent === 0
+    ? `${sidecars(holders)} let go in ${ms} ms.\n`
+    : `${sidecars(acknowledged)} let go; ${sidecars(silent)}${servers.length === 0 ? '' : ` of ${servers.map(printable).join(', ')}`} did not answer and can use nothing any more after ${ms} ms.\n`
+}
+
+/** The new name of an agent. */
+export function labelText({ handle, label }: Readonly<Record<string, unknown>>): string {
+  const who = printableValue(handle)
+  return label === null ? `${who} has no label any more` : `${who} is called ${printableValue(label)}`
+}
+
+/** The owner's tiers, one line each. */
+export function tierTable(tiers: Tier[], columns?: number): string {
+  if (tiers.length === 0) return 'You have no tiers: everything is denied.\n'
+  return columnsTable<Tier>(
+    tiers,
+    [
+      { heading: 'id', of: tier => tier.id },
+      { heading: 'name', of: tier => tier.name },
+      { heading: 'asks me', of: tier => (tier.ask_me ? 'each time' : 'no') },
+      { heading: 'resources', of: tier => tier.resources },
+      { heading: 'purpose', of: tier => tier.terms.purpose, shown: 'wide' },
+      { heading: 'scope', of: tier => tier.terms.scope },
+      { heading: 'lasts', of: tier => `${tier.terms.expires_in} s` },
+      { heading: 'prohibited', of: tier => tier.terms.prohibited, shown: 'wide' },
+      {
+        heading: 'rules',
+        of: tier => tier.rules.map(rule => `${rule.then} when ${rule.when.join(' and ')}`),
+        shown: 'wide',
+      },
+    ],
+    columns,
+  )
+}
+
+/** The registered resources, one line each. */
+export function resourceTable(resources: Resource[], columns?: number): string {
+  if (resources.length === 0) return 'No resource server has registered anything of yours.\n'
+  return columnsTable<Resource>(
+    resources,
+    [
+      { heading: 'id', of: one => one._id },
+      { heading: 'name', of: one => one.name },
+      { heading: 'scopes', of: one => one.resource_scopes },
+      { heading: 'consequence', of: one => one.consequence ?? 'undescribed' },
+      { heading: 'tier', of: one => one.tier ?? 'none: denied' },
+      { heading: 'source', of: one => one.source, shown: 'wide' },
+    ],
+    columns,
+  )
+}
+
+/** The resource servers, one line each. */
+export function resourceServerTable(servers: ResourceServer[], columns?: number): string {
+  if (servers.length === 0) return 'No resource server serves you, and none asks to.\n'
+  return columnsTable<ResourceServer>(
+    servers,
+    [
+      { heading: 'client id', of: one => one.client_id },
+      { heading: 'name', of: one => one.name, shown: 'wide' },
+      { heading: 'status', of: one => one.status },
+      { heading: 'proves itself by', of: one => one.auth, shown: 'wide' },
+      { heading: 'its listing', of: registryText },
+      { heading: 'registered', of: one => one.registered_at, as: 'time', shown: 'wide' },
+      { heading: 'last seen', of: one => one.last_pat_issued, as: 'time' },
+    ],
+    columns,
+  )
+}
+
+/** The banned origins, one line each. */
+export function bannedOriginTable(banned: BannedOrigin[], columns?: number): string {
+  if (banned.length === 0) return 'You have banned no origin.\n'
+  return columnsTable<BannedOrigin>(
+    banned,
+    [
+      { heading: 'origin', of: one => one.origin },
+      { heading: 'banned', of: one => one.banned_at, as: 'time' },
+    ],
+    columns,
+  )
+}
+
+function registryText({ status, registry }: ResourceServer): string {
+  if (registry === null || registry === undefined) return 'declared here'
+  if (status !== 'active') return '-'
+  const { landed_at, fault, conflicts } = registry
+  const state = fault ? `failed: ${fault}` : landed_at ? 'landed' : 'not yet'
+  return conflicts ? `${state}, ${conflicts} not taken` : state
+}
+
+/** Receipts, one line each, with the result of verifying them if that was asked. */
+export function receiptTable(
+  records: ReceiptRecord[],
+  columns?: number,
+  labels: Labels = NO_LABELS,
+  found?: string[],
+): string {
+  if (records.length === 0) return 'No receipt is kept.\n'
+  return columnsTable<ReceiptRecord>(
+    records,
+    [
+      { heading: 'seq', of: one => one.seq },
+      { heading: 'issued', of: one => one.issued_at, as: 'time' },
+      { heading: 'family', of: one => one.family, as: 'name' },
+      { heading: 'grant', of: one => one.jti, shown: 'wide' },
+      { heading: 'handle', of: one => one.handle, as: 'name' },
+      ...labelColumns(records, labels),
+      ...(found === undefined
+        ? []
+        : [{ heading: 'found', of: (one: ReceiptRecord) => found[records.indexOf(one)] }]),
+    ],
+    columns,
+  )
+}
+
+/** How a line names agents and requests, escaped. */
+export interface EventNames {
+  agent: (handle: unknown) => string
+  family: (family: unknown) => string
+}
+
+const WHOLE_NAMES: EventNames = { agent: printableValue, family: printableValue }
+
+/** For a person at a terminal: her own names, and as much of others as commands take. */
+export function shortNames(labels: Labels): EventNames {
+  const nameOf = (said: (name: string) => string) => (name: unknown) =>
+    printableValue(typeof name === 'string' ? said(name) : name)
+  return { agent: nameOf(handle => agentName(handle, labels)), family: nameOf(shortName) }
+}
+
+/** One event of the stream as a line: what happened, to what. */
+export function eventLine(
+  event: { id: string; event: string; data: unknown },
+  { agent, family }: EventNames = WHOLE_NAMES,
+): string {
+  const data =
+    typeof event.data === 'object' && event.data !== null ? (event.data as Record<string, unknown>) : {}
+  switch (event.event) {
+    case 'pending': {
+      const item = data as unknown as PendingItem
+      const who = `${agent(item.handle)} asks (${printableValue(item.kind)})`
+      return `pending  ${family(item.family)}  ${who} for ${printableValue(item.resource_id)}: ${printable(wantsText(item))}\n`
+    }
+    case 'decided':
+      return `decided  ${family(data['family'])}  ${printableValue(data['decision'])} by ${printableValue(data['by'])}\n`
+    case 'withdrawn':
+      return `withdrawn ${family(data['family'])}  ${printableValue(data['because'])}\n`
+    case 'connection_revoked':
+      return `revoked  ${agent(data['handle'])} by ${printableValue(data['by'])}\n`
+    case 'connection_blocked':
+    case 'connection_unblocked':
+      return `${event.event === 'connection_blocked' ? 'blocked  ' : 'unblocked'} ${agent(data['handle'])} by ${printableValue(data['by'])}\n`
+    case 'connection_labelled':
+      return `label    ${labelText(data)}\n`
+    case 'policy_changed':
+      return `tier     ${printableValue(data['tier'])} ${data['template_id'] === null ? 'is removed' : `is ${printableValue(data['template_id'])} now`}\n`
+    case 'resource_server_pending':
+      return `server   ${printableValue(data['client_id'])} asks to serve you (usher owner servers)\n`
+    case 'resource_server_decided':
+      return `server   ${printableValue(data['client_id'])} is ${printableValue(data['status'])}${data['by'] === 'expiry' ? ': it waited for a week' : ''}\n`
+    case 'credential_added':
+    case 'credential_removed': {
+      const happened = event.event === 'credential_added' ? 'may decide for you' : 'decides for you no more'
+      return `access   ${printableValue(data['name'])} (${printableValue(data['credential'])}) ${happened}\n`
+    }
+    case 'reset':
+      return 'reset  Events were missed: look at pending, connections and ledger afresh.\n'
+    default:
+      return `${printable(event.event)}  ${printableValue(event.data)}\n`
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * Owns the sentence in which an owner reads one entry of her ledger. Contract: "Events" (row 5), "Owner API"
+ * (`GET /owner/ledger`). An authority of another version may know other kinds: those have no sentence here.
+ */
+import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
+
+/** What a sentence needs: `who` is how the owner calls the agent, `"Tax bot"` or `Agent jkt:VWo19Q8H`. */
+interface Said {
+  entry: LedgerEntry
+  who: string
+  /** The same within a sentence. */
+  whom: string
+  /** A member as text; `-` if there is none. */
+  of: (member: string) => string
+}
+
+const AN_AGENT = 'An agent that you do not know'
+
+const SENTENCES: Readonly<Record<string, (said: Said) => string>> = {
+  promised: ({ who, of }) => `${who} signed your terms "${of('tier')}" for ${of('resource_id')}.`,
+  relaxed: ({ whom, of }) =>
+    `A rule of yours let ${whom} through at ${of('resource_id')} without asking you.`,
+  approved: said => `${decider(said)} approved what ${said.whom} asked at ${said.of('resource_id')}.`,
+  denied: deniedSentence,
+  connected: ({ who, entry, of }) =>
+    entry['introduced_by'] === undefined
+      ? `${who} was let in.`
+      : `${who} was let in: ${of('introduced_by')} introduced it.`,
+  touched: ({ who, of }) => `${who} used ${of('tool')}.`,
+  refused: ({ who, of, entry }) => `${who} was refused: ${of('reason')}${timesText(entry)}.`,
+  identity_refused: ({ who, of, entry }) =>
+    `${who} did not prove who it is: ${of('reason')}${timesText(entry)}.`,
+  revoked: said => `${decider(said)} ended the access of ${said.whom}.`,
+  claimed: ({ of }) => `You said that ${of('operator')} is your own.`,
+  disclaimed: ({ of }) => `You said that ${of('operator')} is not your own any more.`,
+  policy_changed: said => `${decider(said)} changed the tier "${said.of('tier')}".`,
+  policy_removed: said => `${decider(said)} removed the tier "${said.of('tier')}".`,
+  blocked: ({ whom, entry, of }) => `You blocked ${entry.handle === undefined ? of('operator') : whom}.`,
+  unblocked: ({ whom, entry, of }) =>
+    `You unblocked ${entry.handle === undefined ? of('operator') : whom}; it may ask again.`,
+  server_approved: ({ of }) => `${of('client_id')} may serve you.`,
+  server_withdrawn: ({ of }) => `${of('client_id')} serves you no more.`,
+  origin_banned: ({ of }) => `No server of ${of('origin')} may ask to serve you.`,
+  origin_unbanned: ({ of }) => `Servers of ${of('origin')} may ask to serve you again.`,
+  withdrawn: ({ whom, of }) => `A request of ${whom} waits no more: ${of('reason')}.`,
+  credential_added: ({ of }) => `"${of('name')}" may decide for you.`,
+  credential_removed: ({ of }) => `"${of('name')}" may decide for you no more.`,
+  recovery_started: () => 'Somebody is about to get a credential of yours: usher owner recovery says more.',
+  recovery_cancelled: () => 'The recovery was cancelled: nobody gets a credential of yours by it.',
+  suspended: () => 'Whoever runs your authority suspended your access: no agent passes.',
+  resumed: () => 'Whoever runs your authority lets agents ask you again.',
+}
+
+/**
+ * The entry as one sentence; undefined for a kind that has none. `nameOf` is how she calls the agent of a
+ * handle, at the beginning of a sentence. Texts of others are in it as they came.
+ */
+export function ledgerSentence(entry: LedgerEntry, nameOf: (handle: string) => string): string | undefined {
+  const { handle, kind } = entry
+  const sentence = Object.hasOwn(SENTENCES, kind) ? SENTENCES[kind] : undefined
+  const who = typeof handle === 'string' ? nameOf(handle) : AN_AGENT
+  const of = (member: string): string => {
+    const value = entry[member]
+    return typeof value === 'string' || typeof value === 'number' ? String(value) : '-'
+  }
+  const whom = who.replace(/^An? /, word => word.toLowerCase()).replace(/^Agent /, 'agent ')
+  return sentence?.({ entry, who, whom, of })
+}
+
+const ENDED_WITH: ReadonlyMap<unknown, string> = new Map([
+  ['revocation', 'A request ended, because you ended the access of its agent.'],
+  ['block', 'A request ended, because you blocked its agent or its operator.'],
+  ['leaving', 'A request ended, because you left the account that it was about.'],
+])
+
+function deniedSentence(said: Said): string {
+  const { entry, whom, of } = said
+  const place = entry['resource_id'] === undefined ? '' : ` at ${of('resource_id')}`
+  return ENDED_WITH.get(entry['by']) ?? `${decider(said)} denied what ${whom} asked${place}.`
+}
+
+/** Who decided. An authority of another version may know others. */
+function decider({ entry: { by, actor } }: Said): string {
+  if (by === undefined || by === 'owner') return 'You'
+  const { name, admin } = (actor ?? {}) as { name?: unknown; admin?: unknown }
+  if (typeof admin === 'string' && typeof name === 'string') return `${admin} of ${name}`
+  return by === 'administrator' ? 'An administrator of your organization' : 'Your authority'
+}
+
+function timesText({ count }: LedgerEntry): string {
+  return typeof count === 'number' && count > 1 ? ` (${count} times)` : ''
+}
+
+/**
+ * When an entry happened, in milliseconds since the epoch, and how much later it was reported. A call has the
+ * time at which its enforcement point let it through; anything else happened when it was written.
+ */
+export interface HappenedAt {
+  ms: number
+  /** Whether only its second is known. */
+  isWholeSecond: boolean
+  /** Undefined if nobody reported it, or if only the second is known. Negative if the clocks differ. */
+  reportedAfterMs: number | undefined
+}
+
+/** `ts` is ISO 8601; `at` has seconds and `at_ms` milliseconds since the epoch. */
+export function happenedAt({ kind, ts, at, at_ms }: LedgerEntry): HappenedAt {
+  const written = Date.parse(ts)
+  if (kind !== 'touched') return { ms: written, isWholeSecond: false, reportedAfterMs: undefined }
+  if (typeof at_ms === 'number') return { ms: at_ms, isWholeSecond: false, reportedAfterMs: written - at_ms }
+  if (typeof at === 'number') return { ms: at * 1_000, isWholeSecond: true, reportedAfterMs: undefined }
+  return { ms: written, isWholeSecond: false, reportedAfterMs: undefined }
+}
+
+/** ` Reported 0.2 s later.`; empty if that is not known. */
+export function reportedText({ reportedAfterMs: after }: HappenedAt): string {
+  if (after === undefined || Number.isNaN(after)) return ''
+  if (after < 0)
+    return ` Reported ${(-after / 1_000).toFixed(1)} s before that by the clock of your authority: the clocks differ.`
+  return ` Reported ${(after / 1_000).toFixed(1)} s later.`
+}

@@ -1,0 +1,89 @@
+/**
+ * Owns the sentences in which an owner reads what an agent asks of her, and what she allowed it. Contract:
+ * "Owner API" (`item`), "Policy vocabulary and tiers" (assurance). All of it comes from the record that her
+ * decision is bound to; texts of others are in it as they came.
+ */
+import type { DecisionItem } from '../../wire/owner/decision-item.ts'
+import { secondsText, wasRevoked } from './rule-words.ts'
+
+/** A word that reads as a verb: `read`, `trade`; others (`portfolio:read`) are quoted. */
+const VERB = /^[a-z]+$/
+
+/**
+ * The request in sentences: who asks for what and for how long, who vouches for the agent, what it promises,
+ * and how far an approval goes. `who` is how she calls the agent at the beginning of a sentence.
+ */
+export function requestSentences(item: DecisionItem, who: string): string[] {
+  return [asksSentence(item, who), vouchedSentence(item), promiseSentence(item), openSentence(item)]
+}
+
+function asksSentence(item: DecisionItem, who: string): string {
+  const { kind, operation, single_use, expires_in, account } = item
+  const time = secondsText(expires_in)
+  const asking = askingText(item, who)
+  if (operation !== undefined && single_use)
+    return `${asking} to use ${operation.tool} once within ${time}, with exactly the parameters below.`
+  const jointly = kind === 'joint' && account !== undefined ? `, which you hold with others (${account})` : ''
+  return `${asking} ${reachText(item)} for ${time}${jointly}.`
+}
+
+function askingText({ kind, because }: DecisionItem, who: string): string {
+  if (wasRevoked(because)) return `${who}, whose access was ended before, asks again`
+  return kind === 'connection' ? `A new agent, ${lowered(who)}, asks` : `${who} asks`
+}
+
+/** `to read and trade "alice/portfolio"`, or `for "portfolio:read" at "alice/portfolio"`. */
+function reachText({ scopes, resource_id }: Pick<DecisionItem, 'scopes' | 'resource_id'>): string {
+  if (scopes.length > 0 && scopes.every(scope => VERB.test(scope)))
+    return `to ${listed(scopes)} "${resource_id}"`
+  return `for ${listed(scopes.map(scope => `"${scope}"`))} at "${resource_id}"`
+}
+
+/** What the checks of the authority found; a level of a later version is told as no more than these. */
+function vouchedSentence({ assurance: { provenance }, operator, agent }: DecisionItem): string {
+  const issuer = provenance >= 1 ? [`Its issuer vouches for it as ${agent.handle}.`] : []
+  const named =
+    operator === undefined
+      ? []
+      : operator.attested
+        ? [`Its operator ${operator.origin} lists its key as its own.`]
+        : [`It says that ${operator.origin} runs it; nobody there confirms that.`]
+  if (issuer.length === 0 && operator?.attested !== true)
+    return ['Nobody vouches for it.', ...named].join(' ')
+  return [...issuer, ...named].join(' ')
+}
+
+function promiseSentence({ terms: { prohibited } }: DecisionItem): string {
+  if (prohibited.length === 0) return 'It promises nothing more.'
+  return `It promises to keep from ${listed(prohibited)}; usher cannot check that.`
+}
+
+function openSentence({ kind, opens, account }: DecisionItem): string {
+  if (kind === 'joint' && account !== undefined)
+    return `Approving opens nothing beside what is held in ${account}.`
+  if (kind !== 'connection' || opens.length === 0) return 'It can do nothing else without asking you.'
+  return `Approving also opens, without asking you again: ${opens.join(', ')}.`
+}
+
+/** What an approval lets the agent do, and how she ends it. */
+export function approvedSentences(item: DecisionItem, who: string, short: string): string[] {
+  const { operation, single_use, expires_in, opens, tier, kind } = item
+  const time = secondsText(expires_in)
+  const may =
+    operation !== undefined && single_use
+      ? `${who} may use ${operation.tool} once within ${time}, with exactly what you were shown.`
+      : `${who} may ${reachText(item).replace(/^to /, '').replace(/^for/, 'use')} for ${time} from when it collects its grant.`
+  const again =
+    kind === 'connection' && opens.includes(tier) ? ['After that it gets a new one without asking you.'] : []
+  return [may, ...again, `To end it: usher owner revoke ${short}`]
+}
+
+function lowered(who: string): string {
+  return who.replace(/^Agent /, '')
+}
+
+/** `a, b and c`. */
+function listed(words: readonly string[]): string {
+  if (words.length <= 1) return words.join('')
+  return `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`
+}

@@ -1,0 +1,134 @@
+/**
+ * Owns the plain words in which an owner reads her rules, and why a request came to her. Contract: "Owner
+ * API" (policies, pending), docs/choices.md (vocabulary). An authority of another version may know other
+ * words: unknown words are shown as they came.
+ */
+import { parseCondition } from '../conditions.ts'
+import type { PendingItem, Tier, VocabularyWord } from '../../wire/owner/owner-api.ts'
+
+const UNITS = { d: 'day', h: 'hour', m: 'minute' } as const
+
+const WHAT_A_RULE_DOES: ReadonlyMap<string, string> = new Map([
+  ['auto', 'let it through'],
+  ['ask', 'ask you'],
+  ['refuse', 'refuse it'],
+])
+
+const WHAT_A_MATCH_DID: ReadonlyMap<string, string> = new Map([
+  ['auto', 'a rule lets it through'],
+  ['ask', 'a rule asks you'],
+  ['refuse', 'a rule refuses it'],
+])
+
+/** The part after the colon, depending on what a condition takes. */
+const VALUES = { duration: '<duration>', count: '<count>', level: '<level>', class: '<class>' } as const
+
+/** A condition as it is written in a rule: `standing.calls_above:<count>`. */
+export function conditionForm({ condition, takes }: Pick<VocabularyWord, 'condition' | 'takes'>): string {
+  return takes === null ? condition : `${condition}:${VALUES[takes]}`
+}
+
+/** How rules are written, for the help texts of commands that accept a tier. */
+export const RULE_HELP = `
+Rules, of which the strictest that fits decides (auto, ask, refuse):
+  rules:
+    - when: [standing.calls_above:100]            # <count>: recent calls
+      then: ask
+    - when: [standing.age_above:90d, standing.never_revoked]   # <duration>: 90d, 12h, 30m
+      then: auto
+    - when: [request.consequence_at_or_above:irreversible]     # <class>
+      then: refuse
+    - when: [assurance.provenance_below:1]         # <level>
+      then: ask
+\`usher owner vocabulary\` lists every condition.
+`
+
+const FIRST_CONTACT = 'you do not know this agent yet'
+
+const WHY: ReadonlyMap<string, string> = new Map([
+  ['first_contact', FIRST_CONTACT],
+  ['revoked_before', 'you know this agent, and its access was ended; approving lets it in again'],
+  ['baseline:ask_me', 'its tier asks you about each operation'],
+  ['baseline:auto', 'its tier does not ask you about each operation'],
+])
+
+const ORGANIZATION_WORD = 'organization:'
+
+/** Words of an organization that governs the resource; those for its own rules begin like those for hers. */
+const WHY_THERE: ReadonlyMap<string, string> = new Map([
+  ['always_ask', 'your organization has each operation there approved'],
+])
+
+/**
+ * Why a request came to her, in one line: `you do not know this agent yet; a rule asks you, as it gives no
+ * reason`. A first contact comes to her whatever its tier says, so that is said first.
+ */
+export function becauseText({ kind, because }: Partial<Pick<PendingItem, 'kind' | 'because'>>): string {
+  const first = kind === 'connection' ? [FIRST_CONTACT] : []
+  const words = [...new Set([...first, ...(because ?? []).map(wordText)])]
+  const isKnown = wasRevoked(because)
+  return words.filter(said => !isKnown || said !== FIRST_CONTACT).join('; ')
+}
+
+/** Whether the agent was let in once, and its access has ended since. */
+export function wasRevoked(because: readonly string[] | undefined): boolean {
+  return because?.includes('revoked_before') === true
+}
+
+/** One word of `because`; a condition that could not be evaluated ends in `?` (see `rules/tier.ts`). */
+function wordText(word: string): string {
+  if (word.startsWith(ORGANIZATION_WORD)) {
+    const said = word.slice(ORGANIZATION_WORD.length)
+    return WHY_THERE.get(said) ?? `your organization says: ${wordText(said)}`
+  }
+  const colon = word.indexOf(':')
+  const did = WHAT_A_MATCH_DID.get(word.slice(0, colon))
+  if (did === undefined) return WHY.get(word) ?? word
+  // A rule without conditions is never stored, so there is always a condition.
+  const rest = word.slice(colon + 1)
+  if (rest === '') return did
+  const reasons = rest
+    .split('+')
+    .map(written =>
+      written.endsWith('?') ? `${conditionText(written.slice(0, -1))} (not known)` : conditionText(written),
+    )
+  return `${did}, as ${reasons.join(' and ')}`
+}
+
+/**
+ * One condition as she reads it: `standing.age_below:90d` is `you have known this agent for less than 90
+ * days`.
+ */
+export function conditionText(written: string): string {
+  const parsed = parseCondition(written)
+  if ('fault' in parsed) return written
+  const { takes, label } = parsed.word
+  if (takes === null) return label
+  const value = written.slice(written.indexOf(':') + 1)
+  return `${label} ${takes === 'duration' ? durationText(value) : value}`
+}
+
+/** One rule: `ask you when it gives no reason and it names no mission`. */
+export function ruleText({ when, then }: Tier['rules'][number]): string {
+  return `${WHAT_A_RULE_DOES.get(then) ?? then} when ${when.map(conditionText).join(' and ')}`
+}
+
+/** The seconds in the largest unit that divides them: `5 minutes`. */
+export function secondsText(seconds: number): string {
+  for (const [unit, name] of [
+    [86_400, 'day'],
+    [3600, 'hour'],
+    [60, 'minute'],
+  ] as const)
+    if (seconds >= unit && seconds % unit === 0) return counted(seconds / unit, name)
+  return counted(seconds, 'second')
+}
+
+function durationText(written: string): string {
+  const unit = UNITS[written.at(-1) as keyof typeof UNITS]
+  return unit === undefined ? written : counted(Number.parseInt(written, 10), unit)
+}
+
+function counted(count: number, name: string): string {
+  return `${count} ${name}${count === 1 ? '' : 's'}`
+}

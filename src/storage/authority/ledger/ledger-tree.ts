@@ -1,0 +1,269 @@
+/**
+ * The Merkle tree over an owner's ledger, as it is stored. The leaf is with its entry, full tiles and all
+ * levels above are in `ledger_tiles`, and her head holds size, root and frontier. Whoever numbers entries
+ * writes all of it in the same transaction. Leaves of entries that were numbered without them (before there
+ * was a tree, or by an older program) follow by `completeTree`. Contract: "Events" (row 5); docs/choices.md,
+ * "The tree of the ledger".
+ *
+ * Her head is locked wherever something of the tree is written; only a sweep, which deletes entries and keeps
+ * their leaves, does without (sweep.ts).
+ */
+import { deletedLeaf, ledgerLeaf } from '../../../rules/ledger/ledger-leaf.ts'
+import {
+  appendLeaves,
+  HASH_BYTES,
+  hashesIn,
+  rootOf,
+  TILE_HASHES,
+  type LevelHash,
+} from '../../../rules/ledger/merkle.ts'
+import type { Owner } from '../../../wire/identifiers.ts'
+import { inTransaction, prepared } from '../../core/database.ts'
+import type { Db, Tx } from '../database.ts'
+
+/** How many entries get a position or a leaf in one transaction at most: they fill one tile at most. */
+export const ENTRIES_MAX = TILE_HASHES
+
+/** An owner's head: her last position, and the tree, which may cover fewer. */
+export interface Head {
+  ledger: number
+  tree_size: number
+  frontier: Buffer
+}
+
+const LOCK_HEAD = prepared<Head>(
+  'lock-head',
+  'SELECT ledger, tree_size, frontier FROM heads WHERE owner = $1 FOR UPDATE',
+)
+const NEW_HEAD = prepared('new-head', 'INSERT INTO heads (owner) VALUES ($1) ON CONFLICT DO NOTHING')
+
+/** Locks her head until the transaction ends, and reads it. Makes it if she has none. */
+export async function lockHead(tx: Tx, owner: Owner): Promise<Head> {
+  const { rows } = await LOCK_HEAD(tx, [owner])
+  if (rows[0] !== undefined) return rows[0]
+  await NEW_HEAD(tx, [owner])
+  return (await LOCK_HEAD(tx, [owner])).rows[0]!
+}
+
+/** An entry, as it is read for its leaf. `id` exceeds what a number holds. */
+interface ReadEntry {
+  id: string
+  seq: number | null
+  ts: string
+  kind: string
+  salt: Buffer
+  /** Whether the row has no salt yet, so that this one is to be written. */
+  lacks_salt: boolean
+  family: string | null
+  handle: string | null
+  count: number
+  data: string
+  /** Of the first with this handle among those that were read: the position of the one before it, if any. */
+  before: number | null
+}
+type Placed = ReadEntry & { seq: number }
+
+/** For an entry from before there were salts; as the column's default is. */
+const NEW_SALT = 'substring(sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())) FOR 16)'
+
+/** $1 is the owner, $2 the position at or below which all entries before these are. */
+const readEntries = (which: string, order: string): string => `
+  SELECT e.id::text AS id, e.seq, e.ts, e.kind, coalesce(e.salt, ${NEW_SALT}) AS salt,
+    e.salt IS NULL AS lacks_salt, e.family, e.handle, e.count, e.data::text AS data,
+    CASE WHEN e.handle IS NOT NULL AND row_number() OVER (PARTITION BY e.handle ORDER BY e.${order}) = 1 THEN coalesce(
+      (SELECT b.seq FROM ledger b WHERE b.owner = $1 AND b.handle = e.handle AND b.seq <= $2::bigint
+        ORDER BY b.seq DESC LIMIT 1),
+      (SELECT t.seq FROM ledger_tails t WHERE t.owner = $1 AND t.handle = e.handle)) END AS before
+  FROM (SELECT * FROM ledger WHERE owner = $1 AND ${which}) e ORDER BY e.${order}`
+
+const READ_UNNUMBERED = prepared<ReadEntry>(
+  'entries-without-position',
+  readEntries(`seq IS NULL ORDER BY id LIMIT ${ENTRIES_MAX}`, 'id'),
+)
+// It waits for a sweep that is deleting some of them, and lets none begin.
+const READ_LEAFLESS = prepared<Placed>(
+  'entries-without-leaf',
+  readEntries(`seq > $2::bigint AND seq <= $2::bigint + ${ENTRIES_MAX} ORDER BY seq FOR UPDATE`, 'seq'),
+)
+
+/** What is to be written of entries: each array in their order. */
+export interface EntryValues {
+  ids: string[]
+  seqs: number[]
+  /** Null where the row keeps what it has. */
+  salts: (Buffer | null)[]
+  prevs: (number | null)[]
+  leaves: (Buffer | null)[]
+}
+
+/** What is to be written of her head: the tree as it is from now on. */
+export interface TreeValues {
+  size: number
+  root: Uint8Array
+  frontier: Buffer
+}
+
+/**
+ * Reads the next entries without a position, and writes the tiles that they fill. @returns what the caller
+ * must write to entries and head in this transaction; no tree, and no leaves, if older entries wait for
+ * theirs.
+ */
+export async function placeEntries(
+  tx: Tx,
+  owner: Owner,
+  head: Head,
+): Promise<{ entries: EntryValues; tree: TreeValues | undefined }> {
+  const { rows } = await READ_UNNUMBERED(tx, [owner, head.ledger])
+  const placed = rows.map((row, n) => ({ ...row, seq: head.ledger + 1 + n }))
+  if (head.tree_size < head.ledger) return { entries: valuesOf(placed), tree: undefined }
+  return grow(tx, owner, { head, to: head.ledger + placed.length, entries: placed })
+}
+
+const TREE_BEHIND = prepared<{ behind: boolean }>(
+  'tree-behind',
+  'SELECT tree_size < ledger AS behind FROM heads WHERE owner = $1',
+)
+/** So many transactions at once, which take a tenth of a second: others have their turn after it. */
+const STEPS_AT_ONCE = 8
+
+/**
+ * Gives their leaves to the next entries that have a position and no leaf. @returns whether there are more of
+ * them. Positions whose entries were deleted before get the leaf that says so.
+ */
+export async function completeTree(db: Db, owner: Owner): Promise<boolean> {
+  for (let step = 0; step < STEPS_AT_ONCE; step++) {
+    const { rows } = await TREE_BEHIND(db, [owner])
+    if (rows[0]?.behind !== true) return false
+    await inTransaction(db, tx => completeStep(tx, owner))
+  }
+  return true
+}
+
+async function completeStep(tx: Tx, owner: Owner): Promise<void> {
+  const head = await lockHead(tx, owner)
+  const to = Math.min(head.ledger, head.tree_size + ENTRIES_MAX)
+  // Another replica was quicker.
+  if (to <= head.tree_size) return
+  const { rows } = await READ_LEAFLESS(tx, [owner, head.tree_size])
+  const { entries, tree } = await grow(tx, owner, { head, to, entries: rows })
+  const { ids, salts, prevs, leaves } = entries
+  await WRITE_LEAVES(tx, [owner, ids, salts, prevs, leaves, tree.size, tree.root, tree.frontier])
+}
+
+const WRITE_LEAVES = prepared(
+  'write-leaves',
+  `WITH written AS (
+      UPDATE ledger SET salt = coalesce(n.salt, ledger.salt), prev = n.prev, leaf = n.leaf
+      FROM unnest($2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[]) AS n(id, salt, prev, leaf)
+      WHERE ledger.owner = $1 AND ledger.id = n.id)
+    UPDATE heads SET tree_size = $6, tree_root = $7, frontier = $8 WHERE owner = $1`,
+)
+
+/** Grows the tree up to the position `to`, by these entries and by deleted ones where none of them stands. */
+async function grow(
+  tx: Tx,
+  owner: Owner,
+  { head, to, entries }: { head: Head; to: number; entries: readonly Placed[] },
+): Promise<{ entries: EntryValues; tree: TreeValues }> {
+  const { tree_size: size } = head
+  const values = valuesOf(entries)
+  values.prevs = previousOf(entries)
+  const leaves = entries.map((entry, n) => ledgerLeaf({ ...entry, owner, prev: values.prevs[n] ?? 0 }))
+  values.leaves = leaves
+  const leafAt = new Map(entries.map(({ seq }, n) => [seq, leaves[n]]))
+  const added = Array.from({ length: to - size }, (_, n): LevelHash & { isDeleted: boolean } => {
+    const leaf = leafAt.get(size + 1 + n)
+    const hash = leaf ?? deletedLeaf(owner, size + 1 + n)
+    return { level: 0, index: size + n, hash, isDeleted: leaf === undefined }
+  })
+  const { frontier, above } = appendLeaves(
+    { size, hashes: hashesIn(head.frontier) },
+    added.map(({ hash }) => hash),
+  )
+  // The first leaf that is in no full tile yet.
+  const open = to - (to % TILE_HASHES)
+  const full = open > size ? await fullTile(tx, owner, { size, added }) : []
+  const kept = added.filter(({ index, isDeleted }) => isDeleted && index >= open)
+  await writeTiles(tx, owner, [...full, ...kept, ...above])
+  const tree = { size: to, root: rootOf(frontier), frontier: Buffer.concat(frontier.hashes) }
+  return { entries: values, tree }
+}
+
+const valuesOf = (entries: readonly Placed[]): EntryValues => ({
+  ids: entries.map(({ id }) => id),
+  seqs: entries.map(({ seq }) => seq),
+  salts: entries.map(({ salt, lacks_salt }) => (lacks_salt ? salt : null)),
+  prevs: entries.map(() => null),
+  leaves: entries.map(() => null),
+})
+
+/** With a handle: the position of the entry before it with the same one, or 0. */
+function previousOf(entries: readonly Placed[]): (number | null)[] {
+  const last = new Map<string, number>()
+  return entries.map(({ handle, before, seq }) => {
+    if (handle === null) return null
+    const prev = last.get(handle) ?? before ?? 0
+    last.set(handle, seq)
+    return prev
+  })
+}
+
+/**
+ * All leaves of the tile that these fill: those that were there before are with their entries, or are kept
+ * where entries were deleted. One that is nowhere is 32 zero bytes: somebody took it out, and no proof that
+ * needs it will hold.
+ */
+async function fullTile(
+  tx: Tx,
+  owner: Owner,
+  { size, added }: { size: number; added: readonly LevelHash[] },
+): Promise<LevelHash[]> {
+  const first = size - (size % TILE_HASHES)
+  const bytes = Buffer.alloc(TILE_HASHES * HASH_BYTES)
+  const { rows } = await LEAVES_OF_TILE(tx, [owner, first, size])
+  for (const { at, hashes } of rows) hashes.copy(bytes, at * HASH_BYTES)
+  const before = hashesIn(bytes).slice(0, size - first)
+  return [
+    ...before.map((hash, n) => ({ level: 0, index: first + n, hash: Buffer.from(hash) })),
+    ...added.slice(0, first + TILE_HASHES - size),
+  ]
+}
+
+/** $2 is the first leaf of the tile, $3 how many leaves the tree has. */
+const LEAVES_OF_TILE = prepared<{ at: number; hashes: Buffer }>(
+  'leaves-of-tile',
+  `SELECT 0::bigint AS at, hashes FROM ledger_tiles
+      WHERE owner = $1 AND level = 0 AND index = $2::bigint / ${TILE_HASHES}
+    UNION ALL SELECT seq - 1 - $2::bigint, leaf FROM ledger
+      WHERE owner = $1 AND seq > $2::bigint AND seq <= $3::bigint AND leaf IS NOT NULL`,
+)
+
+/** Puts hashes into their tiles, behind what is there. Those of one tile stand in order and without gaps. */
+async function writeTiles(tx: Tx, owner: Owner, hashes: readonly LevelHash[]): Promise<void> {
+  const tiles = new Map<string, { level: number; index: number; hashes: Buffer[] }>()
+  for (const { level, index: at, hash } of hashes) {
+    const index = Math.floor(at / TILE_HASHES)
+    const name = `${level}/${index}`
+    const tile = tiles.get(name) ?? { level, index, hashes: [] }
+    tile.hashes.push(hash)
+    tiles.set(name, tile)
+  }
+  if (tiles.size === 0) return
+  const all = [...tiles.values()]
+  await WRITE_TILES(tx, [
+    owner,
+    all.map(({ level }) => level),
+    all.map(({ index }) => index),
+    all.map(tile => Buffer.concat(tile.hashes)),
+  ])
+}
+
+// A full tile replaces what was kept of it.
+const WRITE_TILES = prepared(
+  'write-tiles',
+  `INSERT INTO ledger_tiles AS t (owner, level, index, hashes)
+    SELECT $1, n.level, n.index, n.hashes FROM unnest($2::int[], $3::bigint[], $4::bytea[]) AS n(level, index, hashes)
+    ON CONFLICT (owner, level, index) DO UPDATE SET hashes = CASE
+      WHEN octet_length(excluded.hashes) = ${TILE_HASHES * HASH_BYTES} THEN excluded.hashes
+      ELSE t.hashes || excluded.hashes END`,
+)

@@ -1,0 +1,103 @@
+/**
+ * The rows that record what happened: ledger, receipts, events, and how far each is numbered, as Postgres
+ * holds them. Contract: "States and transitions", "Events".
+ */
+import type { ColumnType, Generated } from 'kysely'
+import type { ClientId, Family, Handle, Owner } from '../../../wire/identifiers.ts'
+import type { NullableTimestamp, Timestamp } from '../registry/registry-tables.ts'
+
+/** Stored as `json`, as in tables.ts. */
+type Json<T> = ColumnType<T, string, string>
+
+export interface HeadsTable {
+  owner: Owner
+  ledger: Generated<number>
+  events: Generated<number>
+  receipts: Generated<number>
+  /** How many positions of the ledger the tree covers. */
+  tree_size: Generated<number>
+  tree_root: Buffer | null
+  frontier: Generated<Buffer>
+}
+
+/** One level of the tree over a ledger has tiles from 0 on, each of 256 hashes at most. */
+export interface LedgerTilesTable {
+  owner: Owner
+  level: number
+  index: number
+  hashes: Buffer
+}
+
+export interface LedgerTailsTable {
+  owner: Owner
+  handle: Handle
+  seq: number
+}
+
+export interface ReceiptsTable {
+  owner: Owner
+  jti: string
+  family: Family
+  handle: Handle
+  issued_at: Timestamp
+  receipt: string
+}
+
+export interface ReceiptPositionsTable {
+  owner: Owner
+  jti: string
+  id: Generated<string>
+  seq: number | null
+}
+
+/** `id` exceeds what a JavaScript number holds, so it never leaves Postgres. */
+export interface LedgerTable {
+  owner: Owner
+  id: Generated<string>
+  seq: number | null
+  ts: Timestamp
+  kind: string
+  family: Family | null
+  handle: Handle | null
+  data: Json<Record<string, unknown>>
+  count: Generated<number>
+  once_key: string | null
+  /** Set if an organization governed it then. */
+  resource_id: string | null
+  /** Null in rows from before there were salts, until they get their leaf. */
+  salt: Generated<Buffer | null>
+  /** The hash of the entry in the tree. */
+  leaf: Buffer | null
+  /** With a handle: the position of that handle's entry before, or 0. */
+  prev: number | null
+}
+
+export interface ReportInstancesTable {
+  owner: Owner
+  client_id: ClientId
+  instance: string
+  n: number
+  previous: Generated<number>
+  heard_at: Timestamp
+  ended: boolean
+  unknown_at: NullableTimestamp
+}
+
+export interface RefusalCountsTable {
+  owner: Owner
+  minute: Timestamp
+  kind: string
+  reason: string
+  handle: Handle
+  count: number
+  families: Family[]
+}
+
+export interface EventsTable {
+  owner: Owner
+  id: Generated<string>
+  seq: number | null
+  at: Timestamp
+  event: string
+  data: Json<Record<string, unknown>>
+}

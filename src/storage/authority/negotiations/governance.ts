@@ -1,0 +1,205 @@
+/**
+ * What is behind a requested resource: the server that asks, the resource, and the tier that governs it, read
+ * in one statement. Contract: "Policy vocabulary and tiers" (an ungoverned resource is denied), "Protection
+ * API" (/perm).
+ */
+import type { Selectable } from 'kysely'
+import { prepared } from '../../core/database.ts'
+import type { Db } from '../database.ts'
+import { ASKED_FEW, gatheringOf, onceEach, ownedBy, READS_AT_ONCE, TOGETHER_MAX } from '../../core/batch.ts'
+import type { ResourceRow, ResourceServerRow } from '../registry/resources.ts'
+import type { OwnersTable } from '../tables.ts'
+import type { TierRow } from '../policies/tiers.ts'
+import type { ClientId, Owner } from '../../../wire/identifiers.ts'
+
+/** The facts that a request is checked against; each is undefined if there is none. */
+export interface GovernedReading {
+  server?: Pick<ResourceServerRow, 'client_id' | 'resource_uri' | 'status' | 'generation'>
+  resource?: Pick<
+    ResourceRow,
+    'resource_id' | 'client_id' | 'name' | 'resource_scopes' | 'consequence' | 'tools' | 'org'
+  >
+  tier?: Omit<TierRow, 'resources'>
+  /** Nobody is granted access to what is hers. */
+  suspended?: true
+}
+
+/** What is requested, and by which of the owner's servers. */
+interface AskedFor {
+  owner: Owner
+  client_id: ClientId
+  resource_id: string
+}
+
+const askedTogether = {
+  owner: ({ owner }: AskedFor) => owner,
+  together: TOGETHER_MAX,
+  atOnce: READS_AT_ONCE,
+}
+
+/** Agents of one owner mostly request the same. */
+const nameOf = ({ client_id, resource_id }: AskedFor): string => JSON.stringify([client_id, resource_id])
+
+function parametersOf(asked: readonly AskedFor[]): unknown[] {
+  return [
+    asked[0]!.owner,
+    asked.map(({ client_id }) => client_id),
+    asked.map(({ resource_id }) => resource_id),
+  ]
+}
+
+/** Members that a tier and its terms have in common are distinguished by `tier_` and `terms_`. */
+interface GovernedRow
+  extends
+    Pick<ResourceServerRow, 'resource_uri'>,
+    Pick<ResourceRow, 'resource_scopes' | 'consequence' | 'tools' | 'org'>,
+    Pick<TierRow, 'ask_me' | 'rules' | 'clearance' | 'version' | 'epoch'>,
+    Omit<TierRow['terms'], 'owner' | 'tier_id' | 'version' | 'name'> {
+  /** The place of the question, from 1. */
+  place: number
+  /**
+   * Null if there is no such server. In the same way the next two are null if there is no resource or no
+   * tier.
+   */
+  rs_status: ResourceServerRow['status'] | null
+  rs_generation: ResourceServerRow['generation']
+  resource_client_id: ResourceRow['client_id'] | null
+  resource_name: ResourceRow['name']
+  tier_id: TierRow['tier_id'] | null
+  tier_name: TierRow['name']
+  terms_name: TierRow['terms']['name']
+  /** Whether the owner is suspended. */
+  suspended: boolean
+}
+
+const GOVERNED = prepared<GovernedRow>(
+  'read-governed',
+  `SELECT asked.place::int, rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri,
+    r.client_id AS resource_client_id, r.name AS resource_name, r.resource_scopes, r.consequence, r.tools, r.org,
+    t.tier_id, t.name AS tier_name, t.ask_me, t.rules, t.clearance, t.version, t.epoch,
+    v.name AS terms_name, v.purpose, v.scope, v.expires_in, v.prohibited, v.per_operation,
+    v.published_at, EXISTS (SELECT FROM owners o WHERE o.owner = $1 AND o.suspended_at IS NOT NULL) AS suspended
+  FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS asked(client_id, resource_id, place)
+  LEFT JOIN LATERAL (SELECT * FROM resource_servers
+    WHERE owner = $1 AND client_id = asked.client_id OFFSET 0) rs ON true
+  LEFT JOIN LATERAL (SELECT * FROM resources WHERE ${ownedBy('owner', '$1')} AND resource_id = asked.resource_id OFFSET 0) r ON true
+  LEFT JOIN (LATERAL (SELECT owner, tier_id FROM tier_resources
+      WHERE ${ownedBy('owner', '$1')} AND resource_id = asked.resource_id OFFSET 0) tr
+    JOIN LATERAL (SELECT * FROM tiers
+      WHERE owner = tr.owner AND tier_id = tr.tier_id AND deleted_at IS NULL OFFSET 0) t ON true
+    JOIN LATERAL (SELECT * FROM terms_versions
+      WHERE owner = t.owner AND tier_id = t.tier_id AND version = t.version OFFSET 0) v ON true) ON true
+  WHERE ${ASKED_FEW}`,
+)
+
+/**
+ * Reads what is behind a resource that one of the owner's servers asks for. Callers share the answer, so do
+ * not change it.
+ */
+export function readGovernedResource(db: Db, of: AskedFor): Promise<GovernedReading> {
+  return READ_GOVERNED(db, of)
+}
+
+const READ_GOVERNED = gatheringOf(onceEach(readGovernedResources, nameOf), askedTogether)
+
+async function readGovernedResources(db: Db, asked: AskedFor[]): Promise<GovernedReading[]> {
+  const { rows } = await GOVERNED(db, parametersOf(asked))
+  const readings: GovernedReading[] = asked.map(() => ({}))
+  for (const row of rows) readings[row.place - 1] = governedOf(asked[row.place - 1]!, row)
+  return readings
+}
+
+function governedOf({ owner, client_id, resource_id }: AskedFor, row: GovernedRow): GovernedReading {
+  const { rs_status, rs_generation, resource_uri } = row
+  const { resource_client_id, resource_name, resource_scopes, consequence, tools, org } = row
+  return {
+    ...(rs_status === null
+      ? {}
+      : { server: { client_id, resource_uri, status: rs_status, generation: rs_generation } }),
+    ...(resource_client_id === null
+      ? {}
+      : {
+          resource: {
+            resource_id,
+            client_id: resource_client_id,
+            name: resource_name,
+            resource_scopes,
+            consequence,
+            tools,
+            org,
+          },
+        }),
+    ...(row.tier_id === null ? {} : { tier: tierOf(owner, row.tier_id, row) }),
+    ...(row.suspended ? { suspended: true } : {}),
+  }
+}
+
+function tierOf(owner: Owner, tier_id: string, row: GovernedRow): NonNullable<GovernedReading['tier']> {
+  const { tier_name, ask_me, rules, clearance, version, epoch } = row
+  const { terms_name, purpose, scope, expires_in, prohibited, per_operation, published_at } = row
+  const terms = {
+    owner,
+    tier_id,
+    version,
+    name: terms_name,
+    purpose,
+    scope,
+    expires_in,
+    prohibited,
+    per_operation,
+    published_at,
+  }
+  return { owner, tier_id, name: tier_name, ask_me, rules, clearance, version, epoch, terms }
+}
+
+/** What a ticket is made from. */
+export interface AskedReading {
+  /** Routes tickets to the owner. */
+  tag: string
+  server: Pick<ResourceServerRow, 'status' | 'generation' | 'publishes'>
+  resource?: Pick<ResourceRow, 'resource_id' | 'client_id' | 'resource_scopes'>
+}
+
+interface AskedRow
+  extends
+    Pick<Selectable<OwnersTable>, 'tag'>,
+    Pick<ResourceServerRow, 'status' | 'generation' | 'publishes'>,
+    Pick<ResourceRow, 'resource_scopes'> {
+  place: number
+  resource_client_id: ResourceRow['client_id'] | null
+}
+
+const ASKED = prepared<AskedRow>(
+  'read-asked',
+  `SELECT asked.place::int, o.tag, rs.status, rs.generation, rs.publishes,
+    r.client_id AS resource_client_id, r.resource_scopes
+  FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS asked(client_id, resource_id, place)
+  JOIN owners o ON o.owner = $1
+  JOIN LATERAL (SELECT * FROM resource_servers
+    WHERE owner = $1 AND client_id = asked.client_id OFFSET 0) rs ON true
+  LEFT JOIN LATERAL (SELECT * FROM resources WHERE ${ownedBy('owner', '$1')} AND resource_id = asked.resource_id OFFSET 0) r ON true
+  WHERE ${ASKED_FEW}`,
+)
+
+/**
+ * Reads the owner, the server that asks and the resource that it names; undefined if there is no such owner
+ * or server. Callers share the answer, so do not change it.
+ */
+export function readAskedResource(db: Db, of: AskedFor): Promise<AskedReading | undefined> {
+  return READ_ASKED(db, of)
+}
+
+const READ_ASKED = gatheringOf(onceEach(readAskedResources, nameOf), askedTogether)
+
+async function readAskedResources(db: Db, asked: AskedFor[]): Promise<(AskedReading | undefined)[]> {
+  const { rows } = await ASKED(db, parametersOf(asked))
+  const readings: (AskedReading | undefined)[] = asked.map(() => undefined)
+  for (const { place, tag, resource_client_id, resource_scopes, ...server } of rows) {
+    const { resource_id } = asked[place - 1]!
+    readings[place - 1] =
+      resource_client_id === null
+        ? { tag, server }
+        : { tag, server, resource: { resource_id, client_id: resource_client_id, resource_scopes } }
+  }
+  return readings
+}
