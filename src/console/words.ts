@@ -151,8 +151,8 @@ export const WORDS = {
       unknown: 'Nobody says what it leads to',
     } as Record<string, string>,
     assurance: (binding: number, provenance: number, accountability: number) =>
-      `Binding ${binding}, provenance ${provenance}, accountability ${accountability}`,
-    assuranceName: 'Assurance',
+      `Assurance: binding ${binding}, provenance ${provenance}, accountability ${accountability}`,
+    vouchedFor: 'Vouched for',
     organization: 'Organization',
     organizationSays: { allow: 'has no objection', ask: 'has you asked' } as Record<string, string>,
     account: 'Account',

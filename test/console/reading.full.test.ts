@@ -51,6 +51,14 @@ describeWith(installedBrowser(), 'A page that is read by everybody', path => {
     await device.close()
   })
 
+  it('says in words who vouches for an agent, beside the levels of its assurance', async () => {
+    const { family } = await waiting()
+    const { page, ...device } = await stand.deviceOf(PHONE)
+    const vouched = card(page, family).locator('.field', { hasText: 'Vouched for' }).locator('dd')
+    expect(await vouched.textContent()).toBe('by nobodyAssurance: binding 1, provenance 0, accountability 0')
+    await device.close()
+  })
+
   it('begins at the right where it is read from right to left, and keeps names as they are', async () => {
     const { family } = await waiting()
     const { page, ...device } = await stand.deviceOf(DESK)

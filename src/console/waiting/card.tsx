@@ -4,6 +4,7 @@
  */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
+import { vouchedText } from '../../rules/words/request-sentences.ts'
 import { becauseText, secondsText, wasRevoked } from '../../rules/words/rule-words.ts'
 import type { DecisionItem } from '../../wire/owner/decision-item.ts'
 import type { PendingItem } from '../../wire/owner/owner-api.ts'
@@ -172,7 +173,10 @@ function Who({ item, connection }: { item: DecisionItem; connection: Whole['conn
           </>
         )}
       </Field>
-      <Field name={W.assuranceName}>{W.assurance(binding, provenance, accountability)}</Field>
+      <Field name={W.vouchedFor}>
+        {vouchedText(assurance)}
+        <span class="note">{W.assurance(binding, provenance, accountability)}</span>
+      </Field>
     </Section>
   )
 }

@@ -2,7 +2,7 @@
  * Owns how one waiting request reads on a terminal: the facts come from the record that her decision is bound
  * to, and only her own name for the agent is added to them. Contract: "Owner API" (`item`).
  */
-import { approvedSentences, requestSentences } from '../../rules/words/request-sentences.ts'
+import { approvedSentences, requestSentences, vouchedText } from '../../rules/words/request-sentences.ts'
 import { becauseText, secondsText, wasRevoked } from '../../rules/words/rule-words.ts'
 import { hanging, localTime, printable, record } from '../../terminal/printable.ts'
 import type { DecisionItem } from '../../wire/owner/decision-item.ts'
@@ -73,16 +73,6 @@ function factsOf(item: DecisionItem, labels: Labels): Record<string, unknown> {
     since: localTime(item.requested_at),
     'vouched for': vouchedText(assurance),
   }
-}
-
-/** What the checks of the authority found out about the agent, weakest first. */
-function vouchedText({ provenance, accountability }: DecisionItem['assurance']): string {
-  const by = [
-    ...(provenance >= 1 ? ['by its issuer'] : []),
-    ...(accountability >= 2 ? ['by its operator, who lists its key'] : []),
-    ...(accountability === 1 ? ['by no operator, though one publishes a document about it'] : []),
-  ]
-  return by.length === 0 ? 'by nobody' : by.join(', ')
 }
 
 const AGAIN = 'connection (an agent whose access was ended before)'

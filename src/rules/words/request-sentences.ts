@@ -87,3 +87,16 @@ function listed(words: readonly string[]): string {
   if (words.length <= 1) return words.join('')
   return `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`
 }
+
+/**
+ * Who vouches for the agent, as the checks of the owner's authority found: its assurance in words, such as
+ * `by nobody` or `by its issuer`.
+ */
+export function vouchedText({ provenance, accountability }: DecisionItem['assurance']): string {
+  const by = [
+    ...(provenance >= 1 ? ['by its issuer'] : []),
+    ...(accountability >= 2 ? ['by its operator, who lists its key'] : []),
+    ...(accountability === 1 ? ['by no operator, though one publishes a document about it'] : []),
+  ]
+  return by.length === 0 ? 'by nobody' : by.join(', ')
+}
