@@ -120,7 +120,7 @@ async function takeTurns(
   return times
 }
 
-/** The token of a filled grant, whatever it says, is found by its SHA-256 as any other is. */
+/** The token of a filled grant, whatever it says, is found by its SHA-256, like the token of every grant. */
 const tokenOf = (n: number): string => `filled-grant-${n}`
 
 /**

@@ -66,6 +66,7 @@ export const REFUSALS = {
   invalid_statement: row(400, 'contract, Owner API: decision; docs/choices.md'),
   statement_key: row(403, 'contract, Owner API: decision; docs/choices.md'),
   signature_required: row(409, 'contract, Owner API: decision; docs/choices.md'),
+  statement_replayed: row(409, 'contract, Owner API: decided already; docs/choices.md'),
   item_changed: row(409, 'contract, Owner API: decided already; docs/choices.md'),
 
   // Plain OAuth and HTTP codes, wherever the contract adds nothing.

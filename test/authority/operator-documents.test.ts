@@ -114,7 +114,7 @@ describe('A client identity document', () => {
     })
   })
 
-  it('is read as application/json and as any +json type', async () => {
+  it('is read as application/json and as every +json type', async () => {
     const operator = await operatorOf()
     const headers = { 'content-type': 'application/cimd+json; charset=utf-8' }
     const body = Buffer.from(JSON.stringify({ client_id: operator.client_id }))

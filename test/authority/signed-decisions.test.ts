@@ -8,7 +8,8 @@ import { itemDigest, withoutParameters, type DecisionItem } from '../../src/wire
 import { signStatement, type StatementClaims } from '../../src/wire/owner/decision-statement.ts'
 import { s256, s256Json } from '../../src/wire/encoding.ts'
 import type { PrivateKey } from '../../src/wire/signatures/keys.ts'
-import { parseJws } from '../../src/wire/signatures/jws.ts'
+import { parseJws, signJws } from '../../src/wire/signatures/jws.ts'
+import { TYP } from '../../src/wire/names.ts'
 import type { PendingItem } from '../../src/wire/owner/owner-api.ts'
 import { authorityStand } from '../support/stands.ts'
 import { protectionCall, testAgent, type TestAgent } from '../support/test-agent.ts'
@@ -213,7 +214,23 @@ describe('A decision', () => {
     const replayed = { decision: 'approved', statement: signed(one.item) }
     expect(await post(other.family, replayed)).toMatchObject({ status: 409, body: { error: 'item_changed' } })
     expect((await post(one.family, replayed)).status).toBe(200)
-    expect((await post(one.family, replayed)).status).toBe(409)
+    expect(await post(one.family, replayed)).toMatchObject({
+      status: 409,
+      body: { error: 'statement_replayed', decision: 'approved', by: 'owner', actor: { kind: 'owner' } },
+    })
+  })
+
+  it('that comes second is told who decided, and is a replay only with the statement that decided', async () => {
+    const { family, item } = await waiting(agent())
+    const [first, second] = [signed(item), signed(item, { jti: 'dec_of_another_device' })]
+    const { payload } = parseJws(first)
+    const signedAgain = signJws({ typ: TYP.decision, kid: false, payload }, authority.alice.key)
+    expect(signedAgain).not.toBe(first)
+    expect((await post(family, { decision: 'approved', statement: first })).status).toBe(200)
+    const codes: unknown[] = []
+    for (const statement of [second, undefined, first, signedAgain])
+      codes.push((await post(family, { decision: 'approved', statement })).body.error)
+    expect(codes).toEqual(['conflict', 'conflict', 'statement_replayed', 'statement_replayed'])
   })
 
   it('to deny may give a reason, which the agent reads', async () => {

@@ -65,7 +65,7 @@ const HEAD = [
   'Each item is made once, ever; what she has changed since is left alone.',
 ]
 
-/** The YAML of a provisioning file, which is judged as any other at the start. */
+/** The YAML of a provisioning file, which is judged at the start like a file that a person wrote. */
 export function proposedProvision(
   servers: readonly ProvisionedFrom[],
   notes: readonly string[] = [],

@@ -95,6 +95,14 @@ export function statementPayload(statement: SignedStatement): JsonObject {
 }
 
 /**
+ * The digest of a statement's claims. It is the same whatever encoding or signature is chosen for them, so it
+ * finds a statement that is presented again.
+ */
+export function statementClaimsDigest(statement: SignedStatement): string {
+  return s256Json(statementPayload(statement))
+}
+
+/**
  * Verifies a statement at `now` (seconds) by the one of `keys` whose thumbprint `iss` names, whatever its
  * header says (a passkey's `id` must name the same key): `typ`, signature, every claim of its type and no
  * other, `aud`, `iat` at most 60 s ahead, `exp` exactly 3600 s and the life of the grant after it, and still

@@ -23,7 +23,7 @@ const { unique, waiting } = stand
 const called = async (client: Client, tool = 'portfolio_read', args: object = {}): Promise<ToolAnswer> =>
   answerIn(await client.callTool({ name: tool, arguments: { ...args } }))
 
-/** One request as any program of this machine may send it. */
+/** One request, such as every program of this machine may send. */
 function posted(
   url: URL,
   headers: Record<string, string>,

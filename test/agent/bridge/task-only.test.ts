@@ -22,7 +22,7 @@ import { newKey } from '../../support/wire-samples.ts'
 
 const INPUT = { symbol: z.string().optional(), qty: z.number().optional() }
 
-/** `portfolio_read` is called as any tool; `place_trade` is a task alone. */
+/** `portfolio_read` is called in the ordinary way; `place_trade` is a task alone. */
 function serverOf({ executions }: ToolServer['record']): McpServer {
   const capabilities = { tasks: { list: {}, cancel: {}, requests: { tools: { call: {} } } } }
   const taskStore = new InMemoryTaskStore()

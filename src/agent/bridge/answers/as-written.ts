@@ -21,7 +21,7 @@ const parse = JSON.parse as (
 ) => Json
 
 /**
- * One document of JSON: as any parser reads it, and with numbers that no double carries, and members called
+ * One document of JSON: as every parser reads it, and with numbers that no double carries, and members called
  * `__proto__`, marked; both are the same value if there are none. Throws SyntaxError for what is no JSON, and
  * RangeError for what is nested too deep to be marked.
  */

@@ -224,7 +224,7 @@ function readableData(data: string, request: ReadFor | undefined): string {
 }
 
 /**
- * What came, as any parser reads it: but the result of a tool, the tools of a list, and the ids of a server's
+ * What came, as every parser reads it: but the result of a tool, the tools of a list, and the ids of a server's
  * own requests, as they were written, and a form without the numbers that it could show otherwise only.
  */
 function parsedFor(text: string, request: ReadFor | undefined): Json | undefined {

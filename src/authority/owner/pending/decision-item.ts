@@ -11,6 +11,7 @@ import type { PendingRow } from '../../../storage/authority/negotiations/pending
 import { listTiers, type TierRow } from '../../../storage/authority/policies/tiers.ts'
 import { itemDigest, withoutParameters, type DecisionItem } from '../../../wire/owner/decision-item.ts'
 import {
+  statementClaimsDigest,
   statementDigest,
   verifyStatement,
   type SignedStatement,
@@ -19,7 +20,7 @@ import {
 } from '../../../wire/owner/decision-statement.ts'
 import { s256Json } from '../../../wire/encoding.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
-import type { Json } from '../../../wire/json.ts'
+import type { Json, JsonObject } from '../../../wire/json.ts'
 import { importPublicJwk } from '../../../wire/signatures/keys.ts'
 import type { Decided } from '../../../wire/owner/owner-api.ts'
 import { refuse, refusingAs } from '../../../wire/refusal.ts'
@@ -158,6 +159,24 @@ export async function boundTo(api: Deciding, tx: Db, row: PendingRow, said: Said
   checkAgrees(claims, { item, item_s256, decision, only: said.only === true })
   const signed = { item: withoutParameters(item), item_s256, statement }
   return { binding: 'signed', reason, signed, statement_s256: statementDigest(statement) }
+}
+
+/**
+ * Refuses 409 `statement_replayed` if the statement sent is the one that an item was already `decided` by,
+ * and 400 `invalid_statement` if it cannot be read. A statement that was made for the item and not used, as
+ * by her other device at the same moment, is not replayed.
+ */
+export function refuseReplayed(
+  { statement }: Pick<Said, 'statement'>,
+  decided: OwnerDecision | null | undefined,
+  extra: JsonObject,
+): void {
+  if (statement === undefined || !decided) return
+  const sent = refusingAs('invalid_statement', () => statementClaimsDigest(statement))
+  if (sent === statementClaimsDigest(decided.statement))
+    refuse('statement_replayed', 'This statement decided the request already: what it decided stands.', {
+      extra,
+    })
 }
 
 async function verifiedStatement(

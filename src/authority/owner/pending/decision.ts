@@ -28,7 +28,7 @@ import type { Admits } from '../../../wire/owner/decision-statement.ts'
 import type { Decided } from '../../../wire/owner/owner-api.ts'
 import { Refusal, refuse } from '../../../wire/refusal.ts'
 import type { OwnerApi } from '../api.ts'
-import { boundTo, type Bound, type Said } from './decision-item.ts'
+import { boundTo, refuseReplayed, type Bound, type Said } from './decision-item.ts'
 import { changeAs, type OwnerCredential } from '../credentials/guard.ts'
 
 export const NO_SUCH_ITEM = 'Nothing of yours waits under this family.'
@@ -89,7 +89,7 @@ async function decideIn(
   { family, isListed, ...said }: Deciding & { isListed: boolean },
 ): Promise<Decided> {
   const { decision } = said
-  const item = await undecided(tx, owner, family, noLongerWaits)
+  const item = await undecided(tx, owner, family, gone => noLongerWaits(gone, said))
   const blocked = decision === 'approved' && (await isAnyBlockedNow(tx, owner, item))
   if (blocked === 'agent') refuse('conflict', 'You blocked this agent: unblock it first.')
   if (blocked === 'operator') refuse('conflict', 'You blocked the operator of this agent: unblock it first.')
@@ -279,12 +279,13 @@ async function isListedByHers(api: OwnerApi, owner: Owner, family: Family): Prom
 
 /**
  * Refuses 409. If it was decided, the refusal says by whom, because the second one must not mistake the
- * decision for their own.
+ * decision for their own; if it was decided by the very statement that was `said` now, it says that.
  */
-export function noLongerWaits(gone?: GoneItem): Refusal {
+export function noLongerWaits(gone?: GoneItem, said: Pick<Said, 'statement'> = {}): Refusal {
   const { decision = null, decided_by: by = null, decided_actor: actor = null } = gone ?? {}
   if (decision === null || by === null || actor === null)
     return new Refusal('conflict', 'This no longer waits for you: it was decided, withdrawn or has expired.')
+  refuseReplayed(said, gone?.owner_decision, { decision, by, actor })
   const how = by === 'owner' || by === 'administrator' ? '' : ` (${by})`
   const detail = `This was ${decision} already${how}, by ${named(actor)}.`
   return new Refusal('conflict', detail, { extra: { decision, by, actor } })

@@ -115,7 +115,7 @@ export const PENDING: readonly Endpoint<OwnerApi>[] = [
       400: ['invalid_statement'],
       403: ['statement_key'],
       404: ['not_found'],
-      409: ['conflict', 'item_changed', 'signature_required'],
+      409: ['conflict', 'item_changed', 'signature_required', 'statement_replayed'],
     },
     handle: async (api: OwnerApi, { caller, parameters: { family }, body, answer }) =>
       answer(200, await decide(api, caller, { family, ...body })),
@@ -134,7 +134,7 @@ export const PENDING: readonly Endpoint<OwnerApi>[] = [
       400: ['invalid_statement'],
       403: ['statement_key'],
       404: ['not_found'],
-      409: ['conflict', 'item_changed', 'signature_required'],
+      409: ['conflict', 'item_changed', 'signature_required', 'statement_replayed'],
     },
     handle: async (api: OwnerApi, { caller, body: { decisions }, answer }) =>
       answer(200, { decisions: await decideAll(api, caller, decisions) }),

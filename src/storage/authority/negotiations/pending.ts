@@ -135,8 +135,14 @@ export async function reopenCollected(tx: Tx, owner: Owner, same: SameRequest): 
  */
 export type UndecidedItem = PendingRow & Held<'tier_id'> & Pick<Selectable<FamiliesTable>, 'resource_id'>
 
-/** How an item ended: the decision on it and who decided, all null if it ended without a decision. */
-export type GoneItem = Pick<Selectable<FamiliesTable>, 'decision' | 'decided_by' | 'decided_actor'>
+/**
+ * How an item ended: the decision on it, who decided, and the statement signed over it, all null if it ended
+ * without a decision.
+ */
+export type GoneItem = Pick<
+  Selectable<FamiliesTable>,
+  'decision' | 'decided_by' | 'decided_actor' | 'owner_decision'
+>
 
 /**
  * Reads an item that is still to be decided, without deciding it.
@@ -149,7 +155,7 @@ export async function readUndecided(
 ): Promise<{ item: UndecidedItem } | { gone: GoneItem } | 'unknown'> {
   const { rows } = await sql<UndecidedItem & GoneItem & { waits: boolean; was_held: boolean }>`
     SELECT ${OF_PENDING}, resource_id, tier_id,
-      decision, decided_by, decided_actor,
+      decision, decided_by, decided_actor, owner_decision,
       (${WAITS}) AS waits, requested_at IS NOT NULL AS was_held
     FROM families WHERE owner = ${owner} AND family = ${family}`.execute(db)
   const row = rows[0]
