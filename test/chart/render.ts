@@ -2,16 +2,28 @@
  * Owns the chart as Helm renders it, for the tests; test/chart/tools.sh prepares what they need besides Node.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
-import { createHash } from 'node:crypto'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createHash, randomBytes } from 'node:crypto'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { parse, parseAllDocuments } from 'yaml'
+import { digestOf, markUsed, removeUnused } from '../support/made-once.ts'
 import { ROOT } from '../support/repository.ts'
 import type { Requirement } from '../support/requirement.ts'
 
 export const CHART = join(ROOT, 'charts', 'usher')
 const TOOLS = join(ROOT, '.cache', 'chart')
+const OUTPUTS = join(ROOT, '.cache', 'chart-outputs')
 const VALUES = join(import.meta.dirname, 'values')
 
 export type Json = null | boolean | number | string | Json[] | { [member: string]: Json }
@@ -82,21 +94,53 @@ function isMap(value: Json | undefined): value is Values {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** What `helm` says of the chart with these values: its output, or why it refuses. */
-export function helm(helm: string, values: Values, command: string[]): { ok: boolean; text: string } {
+interface HelmOutput {
+  ok: boolean
+  text: string
+}
+
+/**
+ * What `helm` says of the chart with these values: its output, or why it refuses. The same chart, values and
+ * command have the same output, so it is rendered once for all files of tests: every third was a repetition.
+ */
+export function helm(binary: string, values: Values, command: string[]): HelmOutput {
+  const inputs = JSON.stringify([statSync(binary).mtimeMs, command, values])
+  const output = join(outputs(), `${createHash('sha256').update(inputs).digest('hex')}.json`)
+  if (existsSync(output)) return JSON.parse(readFileSync(output, 'utf8')) as HelmOutput
+  const result = runHelm(binary, values, command)
+  // Under another name first, because other workers read the folder.
+  const unfinished = `${output}.${randomBytes(4).toString('hex')}`
+  writeFileSync(unfinished, JSON.stringify(result))
+  renameSync(unfinished, output)
+  return result
+}
+
+function runHelm(binary: string, values: Values, command: string[]): HelmOutput {
   const directory = mkdtempSync(join(tmpdir(), 'usher-chart-'))
   try {
     const file = join(directory, 'values.yaml')
     writeFileSync(file, JSON.stringify(values))
-    const { status, stdout, stderr } = spawnSync(helm, [...command, '-f', file], {
+    const { status, stdout, stderr } = spawnSync(binary, [...command, '-f', file], {
       encoding: 'utf8',
-      // Uses nothing of the user's environment: no cluster, no plugins.
-      env: { HOME: directory, PATH: process.env['PATH'] },
+      // Uses nothing of the user's environment: no cluster, no plugins. It ends before it has garbage to collect.
+      env: { HOME: directory, PATH: process.env['PATH'], GOGC: 'off' },
     })
     return { ok: status === 0, text: status === 0 ? stdout : stderr }
   } finally {
     rmSync(directory, { recursive: true })
   }
+}
+
+let folder: string | undefined
+
+/** Of the outputs of the chart as it is now. */
+function outputs(): string {
+  if (folder !== undefined) return folder
+  folder = join(OUTPUTS, digestOf(['charts/usher']))
+  mkdirSync(folder, { recursive: true })
+  markUsed(folder)
+  removeUnused(OUTPUTS)
+  return folder
 }
 
 /** As the tests install it: release `usher` in the namespace `usher`. */

@@ -3,25 +3,13 @@
  * sources each process strips the types of a thousand modules, which takes three times as long as its start.
  */
 import { execFileSync } from 'node:child_process'
-import { createHash, randomBytes } from 'node:crypto'
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  utimesSync,
-} from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { cpSync, existsSync, mkdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
+import { digestOf, markUsed, removeUnused } from './made-once.ts'
 import { ROOT } from './repository.ts'
 
 const KEPT = join(ROOT, '.cache', 'bundles')
-/** One that nobody asked for in so many milliseconds is of an earlier tree. */
-const FORGOTTEN_AFTER_MS = 6 * 3_600_000
 /** What the bundle is made of, and what it reads when it runs. */
 const BUNDLED = ['src', 'package.json', 'package-lock.json', 'rolldown.config.js']
 const BESIDE = ['migrations', 'proto', 'envoy']
@@ -41,29 +29,14 @@ function bundled(): string {
   const folder = join(KEPT, digestOf([...BUNDLED, ...BESIDE]))
   const program = join(folder, 'dist', 'bin', 'usher', 'cli.js')
   if (!existsSync(program)) bundleInto(folder)
-  const now = new Date()
-  utimesSync(folder, now, now)
+  markUsed(folder)
   return program
-}
-
-function digestOf(paths: readonly string[]): string {
-  const hash = createHash('sha256')
-  const add = (path: string): void => {
-    const at = join(ROOT, path)
-    if (statSync(at).isDirectory()) for (const name of readdirSync(at).toSorted()) add(join(path, name))
-    else hash.update(`${path}\0`).update(createHash('sha256').update(readFileSync(at)).digest())
-  }
-  for (const path of paths) add(path)
-  return hash.digest('hex').slice(0, 16)
 }
 
 /** Under another name first: whoever finds the folder finds all of it. */
 function bundleInto(folder: string): void {
   mkdirSync(KEPT, { recursive: true })
-  for (const name of readdirSync(KEPT)) {
-    const age = Date.now() - (statSync(join(KEPT, name), { throwIfNoEntry: false })?.mtimeMs ?? 0)
-    if (age > FORGOTTEN_AFTER_MS) rmSync(join(KEPT, name), { recursive: true, force: true })
-  }
+  removeUnused(KEPT)
   const making = `${folder}.${randomBytes(4).toString('hex')}`
   const dist = join(making, 'dist')
   mkdirSync(dist, { recursive: true })
