@@ -100,7 +100,7 @@ fuzz: $(INSTALLED) ## Fuzz the enforcement point, SECONDS=60 per target; FUZZ_SE
 	@FUZZ_SECONDS=$(or $(SECONDS),60) vitest run test/fuzz
 
 # Those that judge answers. Left out: tests that count attempts, that kill or hold a process at a statement, or that measure.
-REFUSED_ONCE_IN = test/tally/{negotiation,holder-answers,recount,real-holders,aliases,withdrawals,accesses}.test.ts \
+REFUSED_ONCE_IN = test/tally/{negotiation,holder-answers,recount,real-holders.full,aliases,withdrawals,accesses}.test.ts \
   test/organization/{members,administration,invitation,break-glass,break-glass-grants,break-glass-opening,notices}.test.ts \
   test/authority/{owner-tiers,owner-policies,terms-changed,membership,membership-grants,organization-admin,leases,queue}.test.ts \
   test/authority/{joint-questions,joint-withdrawals,joint-accesses,passkeys,device-keys,enrolment,owner-oidc}.test.ts \

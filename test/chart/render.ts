@@ -122,7 +122,7 @@ function runHelm(binary: string, values: Values, command: string[]): HelmOutput 
     writeFileSync(file, JSON.stringify(values))
     const { status, stdout, stderr } = spawnSync(binary, [...command, '-f', file], {
       encoding: 'utf8',
-      // Uses nothing of the user's environment: no cluster, no plugins. It ends before it has garbage to collect.
+      // Uses nothing of the user's environment: no cluster, no plugins. It ends before garbage matters.
       env: { HOME: directory, PATH: process.env['PATH'], GOGC: 'off' },
     })
     return { ok: status === 0, text: status === 0 ? stdout : stderr }

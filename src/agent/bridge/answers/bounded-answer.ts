@@ -224,8 +224,8 @@ function readableData(data: string, request: ReadFor | undefined): string {
 }
 
 /**
- * What came, as every parser reads it: but the result of a tool, the tools of a list, and the ids of a server's
- * own requests, as they were written, and a form without the numbers that it could show otherwise only.
+ * The answer as every parser reads it. The result of a tool, the tools of a list and the ids of a server's
+ * own requests are kept as they were written. A form loses the numbers that it could only show changed.
  */
 function parsedFor(text: string, request: ReadFor | undefined): Json | undefined {
   const read = marked(text)
