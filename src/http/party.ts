@@ -141,7 +141,7 @@ export async function startParty<
     const serving = await party.serve(opened, { log, localClock, closers, metrics })
     const { answered = metrics.answered } = serving
     const common = await openSurroundings(config, {
-      said: { ...health, onUndeclared, refusalOf: database.refusalOf },
+      server: { ...health, onUndeclared, refusalOf: database.refusalOf },
       metrics: { ...metrics, answered },
       closers,
     })

@@ -26,9 +26,9 @@ export function peerNetwork(address: string): string {
  * if it is no address.
  */
 export function forwardedAddress(lines: readonly string[], hops: number): string | undefined {
-  const seen = lines
+  const address = lines
     .flatMap(line => line.split(','))
     .map(hop => hop.trim())
     .at(-hops)
-  return seen !== undefined && isIP(seen) !== 0 ? seen : undefined
+  return address !== undefined && isIP(address) !== 0 ? address : undefined
 }

@@ -36,9 +36,9 @@ export interface Starting {
 }
 
 /** Starts a party. If `begin` rejects, so does this, and everything that was opened until then is closed. */
-export async function startServed<Told extends object>(
-  begin: (starting: Starting) => Promise<Told>,
-): Promise<Told & Served> {
+export async function startServed<Party extends object>(
+  begin: (starting: Starting) => Promise<Party>,
+): Promise<Party & Served> {
   const closers: Starting['closers'] = []
   const drainers: Starting['drainers'] = []
   let draining = false
@@ -56,8 +56,8 @@ export async function startServed<Told extends object>(
     return listenAs(setting, address, () => listen(app, address))
   }
   try {
-    const told = await begin({ closers, drainers, healthy: () => !draining, open })
-    return { ...told, drain, close }
+    const party = await begin({ closers, drainers, healthy: () => !draining, open })
+    return { ...party, drain, close }
   } catch (error) {
     await close()
     throw error

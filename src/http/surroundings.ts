@@ -13,7 +13,7 @@ import type { HttpServerOptions, ServerTls } from './servers/server.ts'
 const BODY_BYTES_MAX = 256 * 1_024
 
 export interface SurroundingsOptions {
-  said: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady' | 'onUndeclared' | 'refusalOf'>
+  server: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady' | 'onUndeclared' | 'refusalOf'>
   metrics: Pick<ServerMetrics, 'certificates' | 'answered' | 'addCounter'>
   /** Everything that must end with the process is added here. */
   closers: (() => Promise<void>)[]
@@ -30,15 +30,15 @@ export interface SurroundingsConfig {
 /** Opens them as configured. */
 export async function openSurroundings(
   { tls, traces, idleSeconds }: SurroundingsConfig,
-  { said, metrics, closers }: SurroundingsOptions,
+  { server, metrics, closers }: SurroundingsOptions,
 ): Promise<HttpServerOptions> {
   const tracing = traces === undefined ? undefined : await openTracing(traces, countFailures(metrics))
   if (tracing !== undefined) closers.push(() => tracing.close())
   const { certificates: observer, answered } = metrics
-  const certificates = tls && watchCertificates({ ...tls, use: 'listeners', logger: said.logger, observer })
+  const certificates = tls && watchCertificates({ ...tls, use: 'listeners', logger: server.logger, observer })
   closers.push(async () => certificates?.stop())
   const bounds = boundsWithIdle(idleSeconds)
-  return { ...said, bounds, bodyBytesMax: BODY_BYTES_MAX, onAnswered: answered, tls: certificates, tracing }
+  return { ...server, bounds, bodyBytesMax: BODY_BYTES_MAX, onAnswered: answered, tls: certificates, tracing }
 }
 
 function countFailures({ addCounter }: Pick<ServerMetrics, 'addCounter'>): () => void {

@@ -53,8 +53,8 @@ export class Components {
   #free(name: string, definitions: object, io: Direction): string {
     const known = this.schemas[name]
     const same = new Map(Object.keys(definitions).map(one => [one, one]))
-    const given = withReferences(withoutId((definitions as Record<string, JsonSchema>)[name]!), same)
-    return known === undefined || isDeepStrictEqual(known, given) ? name : `${name}As${capital(io)}`
+    const ownSchema = withReferences(withoutId((definitions as Record<string, JsonSchema>)[name]!), same)
+    return known === undefined || isDeepStrictEqual(known, ownSchema) ? name : `${name}As${capital(io)}`
   }
 
   #add(name: string, schema: JsonSchema): string {

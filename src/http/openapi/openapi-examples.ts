@@ -319,11 +319,11 @@ function recordOf(
   return { [OPERATION.tool]: within(values as JsonSchema, name) }
 }
 
-function numberOf({ minimum, maximum, default: given }: JsonSchema, known: unknown): number {
-  const wanted = typeof given === 'number' ? given : typeof known === 'number' ? known : 1
+function numberOf({ minimum, maximum, default: preset }: JsonSchema, known: unknown): number {
+  const value = typeof preset === 'number' ? preset : typeof known === 'number' ? known : 1
   const least = typeof minimum === 'number' ? minimum : -Infinity
   const most = typeof maximum === 'number' ? maximum : Infinity
-  return Math.min(Math.max(wanted, least), most)
+  return Math.min(Math.max(value, least), most)
 }
 
 function textOf(name: string): string {

@@ -92,8 +92,8 @@ function documentOf(endpoints: readonly Described[], about: AboutListener): Reco
 
 /** The schemes that some operation accepts. */
 function schemesOf(endpoints: readonly Described[], { securitySchemes }: AboutListener): object {
-  const taken = new Set(endpoints.flatMap(({ credential }) => credential?.names ?? []))
-  return Object.fromEntries(Object.entries(securitySchemes).filter(([name]) => taken.has(name)))
+  const names = new Set(endpoints.flatMap(({ credential }) => credential?.names ?? []))
+  return Object.fromEntries(Object.entries(securitySchemes).filter(([name]) => names.has(name)))
 }
 
 function chapterOf({ path }: Described, { title, chapters }: AboutListener): Chapter {

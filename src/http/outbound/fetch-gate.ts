@@ -21,7 +21,7 @@ export interface FetchGate {
    * Waits for a place, at most `waitMs`. @returns the function that gives the place back, to be called once;
    * undefined if none became free in time or too many wait already.
    */
-  enter(origin: string, wanted: { favoured: boolean; waitMs: number }): Promise<(() => void) | undefined>
+  enter(origin: string, options: { favoured: boolean; waitMs: number }): Promise<(() => void) | undefined>
 }
 
 interface Waiter {
@@ -34,19 +34,19 @@ interface Waiter {
 export function createFetchGate(options: FetchGateOptions): FetchGate {
   const underWay = new Map<string, number>()
   const waiting: Waiter[] = []
-  let taken = 0
+  let inUse = 0
 
   const fits = ({ origin, favoured }: Waiter): boolean => {
     const ofOrigin = underWay.get(origin) ?? 0
     return favoured
-      ? taken < options.placesMax && ofOrigin < 2 * options.perOriginMax
-      : taken < options.placesMax - options.favouredPlaces && ofOrigin < options.perOriginMax
+      ? inUse < options.placesMax && ofOrigin < 2 * options.perOriginMax
+      : inUse < options.placesMax - options.favouredPlaces && ofOrigin < options.perOriginMax
   }
   const take = (origin: string): (() => void) => {
-    taken += 1
+    inUse += 1
     underWay.set(origin, (underWay.get(origin) ?? 0) + 1)
     return () => {
-      taken -= 1
+      inUse -= 1
       const left = underWay.get(origin)! - 1
       if (left === 0) underWay.delete(origin)
       else underWay.set(origin, left)

@@ -65,13 +65,13 @@ const TARGETS_MAX = 256
 
 /** `checkUrl`, made once for the few URLs that are asked again and again. */
 export function keepingTargets(options: OutboundOptions): (url: string) => Target {
-  const kept = new BoundedMap<string, Target>(TARGETS_MAX)
+  const targets = new BoundedMap<string, Target>(TARGETS_MAX)
   return text => {
-    const known = kept.get(text)
+    const known = targets.get(text)
     if (known !== undefined) return known
     const { origin, pathname, search } = checkUrl(text, options)
     const target = { origin, path: pathname + search }
-    kept.set(text, target)
+    targets.set(text, target)
     return target
   }
 }
@@ -95,7 +95,7 @@ export function checkUrl(text: string, options: Pick<OutboundOptions, 'devLoopba
   const literal = url.hostname.replace(/^\[|\]$/g, '')
   const admits = admittedAddresses(options)
   if (admits !== undefined && isIP(literal) !== 0 && !loopback && !admits(literal, literal)) {
-    throw new OutboundFault('forbidden_address', `${url.origin} is at ${placeWanted(options)}`, {
+    throw new OutboundFault('forbidden_address', `${url.origin} is at ${requiredPlace(options)}`, {
       sent: false,
     })
   }
@@ -108,7 +108,7 @@ function admittedAddresses({ publicOnly, trustedOnly }: OutboundOptions): Addres
   return publicOnly === true ? (_host, address) => isPublicAddress(address) : undefined
 }
 
-const placeWanted = ({ trustedOnly }: OutboundOptions): string =>
+const requiredPlace = ({ trustedOnly }: OutboundOptions): string =>
   trustedOnly === undefined ? 'no public address' : 'no address of a trusted network'
 
 /** What connects, as these options say; certificates that are renewed are asked for at every connect. */
@@ -117,10 +117,10 @@ export function connector(options: OutboundOptions): buildConnector.connector {
   if (typeof ca !== 'function') return connectorTrusting(ca, options)
   let trusted = ca()
   let connect = connectorTrusting(trusted, options)
-  return (wanted, callback) => {
+  return (target, callback) => {
     const now = ca()
     if (now !== trusted) connect = connectorTrusting((trusted = now), options)
-    connect(wanted, callback)
+    connect(target, callback)
   }
 }
 
@@ -139,7 +139,7 @@ function connectorTrusting(
   // A literal address needs no look-up and was judged with the URL; a name is judged here, on what will be
   // connected to.
   const forbidden = (hostname: string): Error =>
-    new OutboundFault('forbidden_address', `${hostname} is at ${placeWanted(options)}`, { sent: false })
+    new OutboundFault('forbidden_address', `${hostname} is at ${requiredPlace(options)}`, { sent: false })
   const lookup = publicLookup(forbidden, options.nameServers, admits)
   return buildConnector({ ...build, lookup } as buildConnector.BuildOptions)
 }

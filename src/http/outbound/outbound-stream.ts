@@ -39,15 +39,15 @@ export function createOutboundStreams(options: OutboundOptions): OutboundStreams
   const agent = new Agent({ pipelining: 1, keepAliveTimeout: 1, connect: connector(options) })
   const targetOf = keepingTargets(options)
   return {
-    open: async wanted => {
-      const { method = 'GET', body = null } = wanted
-      const headers = { 'accept-encoding': 'identity', ...wanted.headers }
+    open: async message => {
+      const { method = 'GET', body = null } = message
+      const headers = { 'accept-encoding': 'identity', ...message.headers }
       // Times are kept here, to the millisecond, but for silence, in which seconds do.
-      const times = { headersTimeout: 0, bodyTimeout: wanted.silenceMs }
-      const request = { ...targetOf(wanted.url), method, headers, body, ...times }
+      const times = { headersTimeout: 0, bodyTimeout: message.silenceMs }
+      const request = { ...targetOf(message.url), method, headers, body, ...times }
       return opened(agent, request, {
-        ms: wanted.timeoutMs ?? options.timeoutMs ?? TIMEOUT_MS,
-        onData: wanted.onData,
+        ms: message.timeoutMs ?? options.timeoutMs ?? TIMEOUT_MS,
+        onData: message.onData,
       })
     },
     close: async () => {

@@ -67,19 +67,19 @@ export function createOutbound(options: OutboundOptions): Outbound {
     connect: connector(options),
   })
   const targetOf = keepingTargets(options)
-  const request = async (wanted: OutboundRequest): Promise<OutboundAnswer> => {
+  const request = async (message: OutboundRequest): Promise<OutboundAnswer> => {
     return exchange(
       agent,
       {
-        ...targetOf(wanted.url),
-        method: wanted.method ?? 'GET',
-        headers: { 'accept-encoding': 'identity', ...wanted.headers },
-        body: wanted.body ?? null,
+        ...targetOf(message.url),
+        method: message.method ?? 'GET',
+        headers: { 'accept-encoding': 'identity', ...message.headers },
+        body: message.body ?? null,
       },
       {
-        ms: wanted.timeoutMs ?? options.timeoutMs ?? TIMEOUT_MS,
-        bytesMax: wanted.responseBytesMax ?? options.responseBytesMax ?? DOCUMENT_BYTES_MAX,
-        signal: wanted.signal,
+        ms: message.timeoutMs ?? options.timeoutMs ?? TIMEOUT_MS,
+        bytesMax: message.responseBytesMax ?? options.responseBytesMax ?? DOCUMENT_BYTES_MAX,
+        signal: message.signal,
       },
     )
   }

@@ -41,11 +41,11 @@ export function useProxy({ all_proxy, no_proxy, ...own }: Named): string | undef
   if (use === undefined) return 'HTTPS_PROXY and HTTP_PROXY need Node 24.14 or later. No proxy is used.'
   const ranges = exempt.filter(isRange)
   use({ ...used, no_proxy: [...exempt.map(asCompared), NEVER_BY_PROXY].join() })
-  const said = [
+  const warnings = [
     own.https_proxy === undefined ? (unheeded ?? []) : [],
     ranges.length === 0 ? [] : RANGES(ranges),
   ]
-  return said.flat().join(' ') || undefined
+  return warnings.flat().join(' ') || undefined
 }
 
 /** A network, or a range from one address to another. */

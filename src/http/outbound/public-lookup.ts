@@ -36,9 +36,9 @@ export function publicLookup(
   const judged = async (hostname: string, family: LookupOptions['family']): Promise<LookupAddress[]> => {
     const found = await addressesOf(resolver, hostname)
     if (!found.every(({ address }) => admits(hostname, address))) throw forbidden(hostname)
-    const wanted = family === 4 || family === 6 ? found.filter(one => one.family === family) : found
-    if (wanted.length === 0) throw notFound(hostname)
-    return wanted
+    const matches = family === 4 || family === 6 ? found.filter(one => one.family === family) : found
+    if (matches.length === 0) throw notFound(hostname)
+    return matches
   }
   const look = async (hostname: string, options: LookupOptions, callback: LookupCallback): Promise<void> => {
     let found: LookupAddress[]

@@ -112,8 +112,8 @@ class DocumentStore implements RemoteDocuments {
     if (known !== undefined) return known
     const leftMs = looking.deadline - this.#clock()
     const untried = await waitAtMost(leftMs, this.#fetchOnce(entry, url, looking))
-    const kept = this.#kept(entry)
-    if (kept !== undefined) return kept
+    const usable = this.#usable(entry)
+    if (usable !== undefined) return usable
     if (untried === LATE) return { missing: WHY.timeout, reason: 'timeout' }
     if (untried !== undefined) return { missing: untried, reason: 'busy' }
     return entry.failure ?? { missing: 'could not be read', reason: 'broken' }
@@ -121,7 +121,7 @@ class DocumentStore implements RemoteDocuments {
 
   /** The document, if it is known without fetching; undefined if a fetch is due. */
   #look(entry: Entry, { holds, signedAt = 0 }: Looking): RemoteDocument | undefined {
-    const document = this.#kept(entry)
+    const document = this.#usable(entry)
     const isOlder = document !== undefined && this.#clock() - document.age < signedAt
     const againMs = isOlder ? Math.min(REFETCH_SIGNED_MS, this.#refetchMs) : this.#refetchMs
     if (document !== undefined && (document.age < againMs || (holds?.(document.json) ?? true)))
@@ -130,7 +130,7 @@ class DocumentStore implements RemoteDocuments {
     return document ?? entry.failure
   }
 
-  #kept({ document }: Entry): { json: Json; age: number } | undefined {
+  #usable({ document }: Entry): { json: Json; age: number } | undefined {
     if (document === undefined) return undefined
     const age = this.#clock() - document.fetchedAt
     return age < this.#keepMs ? { json: document.json, age } : undefined

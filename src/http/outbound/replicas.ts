@@ -81,10 +81,10 @@ export function trackReplicas(options: ReplicaOptions): Replicas {
  */
 export function withReplicas(outbound: Outbound, replicas: Replicas): Outbound {
   const { observer } = replicas
-  const request: Outbound['request'] = wanted => {
-    const found = replicas.find(wanted.url)
-    if (found === undefined) return outbound.request(wanted)
-    return sendInTurn(found.addresses, { outbound, wanted, path: found.path, observer })
+  const request: Outbound['request'] = message => {
+    const found = replicas.find(message.url)
+    if (found === undefined) return outbound.request(message)
+    return sendInTurn(found.addresses, { outbound, message, path: found.path, observer })
   }
   return { ...outbound, request, getJson: jsonReader(request) }
 }
@@ -96,11 +96,11 @@ export function withReplicas(outbound: Outbound, replicas: Replicas): Outbound {
 export function streamsWithReplicas(streams: OutboundStreams, replicas: Replicas): OutboundStreams {
   return {
     ...streams,
-    open: wanted => {
-      const found = replicas.find(wanted.url)
-      if (found === undefined) return streams.open(wanted)
+    open: message => {
+      const found = replicas.find(message.url)
+      if (found === undefined) return streams.open(message)
       return openInTurn(found.addresses, address =>
-        streams.open({ ...wanted, url: address.origin + found.path }),
+        streams.open({ ...message, url: address.origin + found.path }),
       )
     },
   }
@@ -156,15 +156,15 @@ function trackAddress(
 
 interface Sending {
   outbound: Outbound
-  wanted: OutboundRequest
+  message: OutboundRequest
   path: string
   observer: ReplicaObserver
 }
 
 async function sendInTurn(addresses: readonly Address[], sending: Sending): Promise<OutboundAnswer> {
-  const { outbound, wanted, path, observer } = sending
-  const repeatable = wanted.repeatable ?? (wanted.method ?? 'GET') === 'GET'
-  const endsAt = performance.now() + (wanted.timeoutMs ?? TIMEOUT_MS)
+  const { outbound, message, path, observer } = sending
+  const repeatable = message.repeatable ?? (message.method ?? 'GET') === 'GET'
+  const endsAt = performance.now() + (message.timeoutMs ?? TIMEOUT_MS)
   const inTurn = turnsOf(addresses)
   for (const [index, address] of inTurn.entries()) {
     const isLast = index === inTurn.length - 1
@@ -173,7 +173,7 @@ async function sendInTurn(addresses: readonly Address[], sending: Sending): Prom
     // all the time.
     const timeoutMs = isLast || !repeatable ? left : left / 2
     try {
-      const answer = await outbound.request({ ...wanted, url: address.origin + path, timeoutMs })
+      const answer = await outbound.request({ ...message, url: address.origin + path, timeoutMs })
       if (answer.headers.connection === 'close') address.fail('it closes its connections')
       if (isLast || !repeatable || !UNAVAILABLE.has(answer.status)) return answer
       address.fail(`it answered ${answer.status}`)

@@ -26,9 +26,9 @@ export function isPreflight(method: string | undefined, read: ReadHeader): boole
 }
 
 /** The names of fields that may be sent are those that were asked for; none if they are no names. */
-export function allowedFields(asked: string | undefined): Record<string, string> {
-  const are = asked !== undefined && asked.length <= FIELD_NAMES_LENGTH_MAX && FIELD_NAMES.test(asked)
-  return are ? { 'access-control-allow-headers': asked } : {}
+export function allowedFields(names: string | undefined): Record<string, string> {
+  const are = names !== undefined && names.length <= FIELD_NAMES_LENGTH_MAX && FIELD_NAMES.test(names)
+  return are ? { 'access-control-allow-headers': names } : {}
 }
 
 /** The headers of the answer (204) to a browser that asks about a document that is everybody's. */

@@ -26,15 +26,15 @@ export function readFormBody(raw: Uint8Array): Record<string, string> {
  * §3.2).
  */
 function readForm(text: string): Record<string, string> {
-  const seen = new Map<string, string>()
+  const parameters = new Map<string, string>()
   for (const pair of text.split('&')) {
     if (pair === '') continue
     const at = pair.indexOf('=')
     const name = decodePart(at < 0 ? pair : pair.slice(0, at))
-    if (seen.has(name)) refuse('invalid_request', `Send the parameter ${quote(name)} once.`)
-    seen.set(name, at < 0 ? '' : decodePart(pair.slice(at + 1)))
+    if (parameters.has(name)) refuse('invalid_request', `Send the parameter ${quote(name)} once.`)
+    parameters.set(name, at < 0 ? '' : decodePart(pair.slice(at + 1)))
   }
-  return Object.fromEntries([...seen].filter(([, value]) => value !== ''))
+  return Object.fromEntries([...parameters].filter(([, value]) => value !== ''))
 }
 
 function decodePart(text: string): string {

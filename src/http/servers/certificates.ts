@@ -70,14 +70,14 @@ export function watchCertificates<T extends TlsMaterial>(
   const listeners: ((material: T) => void)[] = []
   let current = options.initial
   let suspect: string | undefined
-  let told: string | undefined
+  let lastReport: string | undefined
   let stopped = false
 
   const refuse = (why: string): void => {
     const again = suspect === why
     suspect = why
-    if (!again || told === why) return
-    told = why
+    if (!again || lastReport === why) return
+    lastReport = why
     observer.refused(use)
     logger.error({ use, why }, 'renewed certificates cannot be used: those before stay in use')
   }
@@ -86,13 +86,13 @@ export function watchCertificates<T extends TlsMaterial>(
       const read = await readAll<T>(files)
       if (stopped) return
       if (sameMaterial(read, current)) {
-        suspect = told = undefined
+        suspect = lastReport = undefined
         return
       }
       const notAfter = expiryOf(read)
       current = read
       for (const listener of listeners) listener(read)
-      suspect = told = undefined
+      suspect = lastReport = undefined
       observer.loaded(use, notAfter)
       observer.reloaded(use)
       logger.info({ use, not_after: new Date(notAfter * 1_000).toISOString() }, 'certificates were renewed')

@@ -185,7 +185,7 @@ export function endpoint<
 
 /** Finds the context that a request belongs to, and lets it be answered there. */
 export type Placing<Context> = <T>(
-  asked: { path: string; request: FastifyRequest },
+  target: { path: string; request: FastifyRequest },
   answer: (context: Context) => Promise<T>,
 ) => Promise<T>
 
@@ -195,7 +195,7 @@ export function serveEndpoints<Context>(
   context: Context,
   endpoints: readonly Endpoint<Context>[],
 ): void {
-  serveWherePlaced<Context>(app, (_asked, answer) => answer(context), endpoints)
+  serveWherePlaced<Context>(app, (_target, answer) => answer(context), endpoints)
 }
 
 /** Like `serveEndpoints`, but each request has its own context. */

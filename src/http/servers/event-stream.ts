@@ -11,7 +11,7 @@ export interface EventStream {
   /** Sends what `eventFrame` made of an event. @returns whether the reader is ready for more. */
   send(frame: string): boolean
   /** Resolves when the reader is ready for more, or has gone. */
-  taken(): Promise<void>
+  ready(): Promise<void>
   /** Moves the reader's place (its `Last-Event-ID`) without an event. */
   place(id: number): void
   end(): void
@@ -49,22 +49,22 @@ export function openEventStream(reply: FastifyReply, heartbeatSeconds: number): 
       raw.write(':\n\n')
     } else if (++stalledBeats >= 2) raw.destroy()
   }, heartbeatSeconds * 1_000)
-  const gone = (): void => {
+  const finish = (): void => {
     clearInterval(beat)
     closing.abort()
   }
-  if (raw.destroyed) gone()
-  raw.once('close', gone)
+  if (raw.destroyed) finish()
+  raw.once('close', finish)
   raw.on('error', () => raw.destroy())
   return {
     closed: closing.signal,
     send: frame => closing.signal.aborted || raw.write(frame),
-    taken: () => drained(raw, closing.signal),
+    ready: () => drained(raw, closing.signal),
     place(id) {
       if (!closing.signal.aborted) raw.write(`id: ${id}\n\n`)
     },
     end() {
-      gone()
+      finish()
       raw.end()
     },
   }

@@ -71,8 +71,8 @@ function mutualServer(
   greet: (socket: Socket) => void,
 ): Server {
   requireUsable(certificates.current())
-  const asked = { requestCert: true, rejectUnauthorized: true, ALPNProtocols: ['h2'], handshakeTimeout }
-  const server = createTlsServer({ ...certificates.current(), ...asked }, greet)
+  const tlsOptions = { requestCert: true, rejectUnauthorized: true, ALPNProtocols: ['h2'], handshakeTimeout }
+  const server = createTlsServer({ ...certificates.current(), ...tlsOptions }, greet)
   // Node reports a handshake that failed or timed out, but leaves the connection open.
   server.on('tlsClientError', (_error, socket: Socket) => socket.destroy())
   certificates.onReload(renewed => server.setSecureContext(renewed))
@@ -84,7 +84,7 @@ function mutualServer(
  * at once, as is one that does not begin in time.
  */
 function awaitPreface(socket: Socket, withinMs: number, done: (begun: boolean) => void): void {
-  let seen = Buffer.alloc(0)
+  let preface = Buffer.alloc(0)
   const cut = setTimeout(() => socket.destroy(), withinMs).unref()
   const end = (begun: boolean): void => {
     clearTimeout(cut)
@@ -94,11 +94,11 @@ function awaitPreface(socket: Socket, withinMs: number, done: (begun: boolean) =
   const onClose = (): void => end(false)
   const onReadable = (): void => {
     const bytes = socket.read() as Buffer | null
-    if (bytes !== null) seen = Buffer.concat([seen, bytes])
-    const length = Math.min(seen.length, PREFACE.length)
-    if (!seen.subarray(0, length).equals(PREFACE.subarray(0, length))) socket.destroy()
+    if (bytes !== null) preface = Buffer.concat([preface, bytes])
+    const length = Math.min(preface.length, PREFACE.length)
+    if (!preface.subarray(0, length).equals(PREFACE.subarray(0, length))) socket.destroy()
     else if (length === PREFACE.length) {
-      socket.unshift(seen)
+      socket.unshift(preface)
       end(true)
     } else if (socket.readableEnded) socket.destroy()
   }

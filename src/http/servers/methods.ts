@@ -13,7 +13,7 @@ declare module 'fastify' {
 }
 
 /** What the routes of a raw path take. */
-export interface Taken {
+export interface PathRoutes {
   methods: string[]
   anyOrigin: boolean
 }
@@ -25,7 +25,7 @@ interface Entry {
 }
 
 /** Watches a server's routes as they are added, and returns what those take that match a raw path. */
-export function trackRoutes(server: FastifyInstance): (path: string) => Taken {
+export function trackRoutes(server: FastifyInstance): (path: string) => PathRoutes {
   const entries = new Map<string, Entry>()
   server.addHook('onRoute', route => {
     const entry = entries.get(route.url) ?? {

@@ -20,7 +20,7 @@ export async function readWholeBody(stream: Readable, bytesMax: number): Promise
     const chunks: Buffer[] = []
     let length = 0
     const end = (outcome: Buffer | UnreadBody): void => {
-      stream.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
+      stream.off('data', onData).off('end', onEnd).off('error', onAbort).off('close', onAbort)
       // A stream that fails after this must not end the process.
       stream.on('error', () => undefined)
       resolve(outcome)
@@ -31,8 +31,8 @@ export async function readWholeBody(stream: Readable, bytesMax: number): Promise
       else end('too_large')
     }
     const onEnd = (): void => end(Buffer.concat(chunks, length))
-    const onGone = (): void => end('gone')
-    stream.on('data', onData).on('end', onEnd).on('error', onGone).on('close', onGone)
+    const onAbort = (): void => end('gone')
+    stream.on('data', onData).on('end', onEnd).on('error', onAbort).on('close', onAbort)
   })
 }
 
@@ -79,7 +79,7 @@ export function changeFields(request: IncomingMessage, { set, remove }: FieldCha
     headers[name] = value
     if (distinct) distinct[name] = [value]
   }
-  request.rawHeaders = [...keptLines(request.rawHeaders, off), ...set.flat()]
+  request.rawHeaders = [...linesWithout(request.rawHeaders, off), ...set.flat()]
   request.rawTrailers = []
   request.trailers = {}
   request.trailersDistinct = {}
@@ -92,10 +92,10 @@ class ReplayedRequest extends IncomingMessage {
   }
 }
 
-function keptLines(lines: readonly string[], off: ReadonlySet<string>): string[] {
-  const kept: string[] = []
+function linesWithout(lines: readonly string[], off: ReadonlySet<string>): string[] {
+  const rest: string[] = []
   for (let i = 0; i + 1 < lines.length; i += 2) {
-    if (!off.has(lines[i]!.toLowerCase())) kept.push(lines[i]!, lines[i + 1]!)
+    if (!off.has(lines[i]!.toLowerCase())) rest.push(lines[i]!, lines[i + 1]!)
   }
-  return kept
+  return rest
 }

@@ -36,9 +36,9 @@ export const NUMBERED_PAGE = z.strictObject({
 })
 
 /** Reading one item more than requested tells whether there is a next page. */
-export function pageOf<T>(rows: readonly T[], wanted: number): { items: T[]; last: T | undefined } {
-  const items = rows.slice(0, wanted)
-  return { items, last: rows.length > wanted ? items.at(-1) : undefined }
+export function pageOf<T>(rows: readonly T[], count: number): { items: T[]; last: T | undefined } {
+  const items = rows.slice(0, count)
+  return { items, last: rows.length > count ? items.at(-1) : undefined }
 }
 
 /**

@@ -28,7 +28,7 @@ export interface RawRequest {
   /** When its head was there, in milliseconds since the epoch by the server's clock. */
   receivedAt: number
   /** Whether the client has disconnected. */
-  isGone: () => boolean
+  isClosed: () => boolean
 }
 
 /** The answer. Header names and values must be valid; content-length is added. */
@@ -140,7 +140,7 @@ async function serve(
       body,
       peer: request.socket.remoteAddress ?? 'unix',
       receivedAt,
-      isGone: () => response.destroyed || request.socket.destroyed,
+      isClosed: () => response.destroyed || request.socket.destroyed,
     })
     // The rest of an unread body would be taken for the next request.
     const stays = request.complete && mayStay()

@@ -22,7 +22,7 @@ import { HEALTH, READY } from './health.ts'
 import { formatListenAddress, type ListenAddress } from './listen-address.ts'
 import type { Logger } from '../telemetry/log.ts'
 import type { RequestObserver } from '../telemetry/metrics.ts'
-import { trackRoutes, type Taken } from './methods.ts'
+import { trackRoutes, type PathRoutes } from './methods.ts'
 import type { Span, Tracing } from '../telemetry/tracing.ts'
 import { removeStaleSocket } from './unix-socket.ts'
 
@@ -114,13 +114,13 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   readBodiesStrictly(server)
   boundConnections(server, bounds)
   closeUnusedConnections(server, options.tls === undefined ? 'connection' : 'secureConnection')
-  const takenAt = trackRoutes(server)
+  const routesAt = trackRoutes(server)
   server.addHook('onRequest', async (request, reply) => {
     refuseAmbiguousRequest(request)
     if (!request.is404) return
-    const taken = takenAt(request.raw.url!.split('?', 1)[0]!)
+    const routes = routesAt(request.raw.url!.split('?', 1)[0]!)
     const read: ReadHeader = name => onlyLine(request, name)
-    if (!taken.anyOrigin || !isPreflight(request.method, read)) return refuseUnknownRoute(taken)
+    if (!routes.anyOrigin || !isPreflight(request.method, read)) return refuseUnknownRoute(routes)
     return reply.code(204).headers(anyOriginMay(read)).send()
   })
   server.setErrorHandler((error, request, reply) =>
@@ -255,7 +255,7 @@ function onlyLine({ raw }: FastifyRequest, name: string): string | undefined {
   return lines.length === 1 ? lines[0] : undefined
 }
 
-function refuseUnknownRoute({ methods: allowed }: Taken): never {
+function refuseUnknownRoute({ methods: allowed }: PathRoutes): never {
   if (allowed.length === 0) refuse('not_found', 'Nothing is served at this path.')
   throw new Refusal('method_not_allowed', `Use ${allowed.join(' or ')} at this path.`, {
     headers: { allow: allowed.join(', ') },

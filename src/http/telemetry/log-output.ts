@@ -14,17 +14,17 @@ const WAITING_BYTES_MAX = 4 * 1_024 * 1_024
  * A reader that went away is no fault of the process: everything is dropped then.
  */
 export function boundedOutput(stream: Writable, bytesMax = WAITING_BYTES_MAX): WriteLines {
-  let gone = false
+  let isBroken = false
   stream.on('error', () => {
-    gone = true
+    isBroken = true
   })
-  const write = boundedLines(stream, { bytesMax, saying })
+  const write = boundedLines(stream, { bytesMax, saying: dropNotice })
   return (lines, count) => {
-    if (!gone) write(lines, count)
+    if (!isBroken) write(lines, count)
   }
 }
 
-function saying(dropped: number): string {
+function dropNotice(dropped: number): string {
   const msg = 'lines of this log were dropped: nobody read it in time'
   return `${JSON.stringify({ level: 'warn', time: new Date().toISOString(), dropped, msg })}\n`
 }

@@ -118,7 +118,7 @@ function certificateMetrics(registers: Registry[]): CertificateObserver {
 }
 
 /** A request to one of our HTTP servers; `route` is a path template of ours, never a path as it came. */
-export type RequestObserver = (asked: {
+export type RequestObserver = (request: {
   method: string
   route: string
   status: number

@@ -52,7 +52,10 @@ export async function openTracing(config: TraceExport, onFailed?: () => void): P
   const provider = new sdk.TracerProvider({
     resource: resourceFromAttributes({ ...config.resourceAttributes, 'service.name': config.serviceName }),
     spanProcessors: [
-      new sdk.BatchSpanProcessor({ exporter: told(exporter, onFailed), scheduledDelayMillis: 1_000 }),
+      new sdk.BatchSpanProcessor({
+        exporter: reportFailures(exporter, onFailed),
+        scheduledDelayMillis: 1_000,
+      }),
     ],
     sampler: samplerOf(config, sdk),
   })
@@ -67,9 +70,9 @@ export async function openTracing(config: TraceExport, onFailed?: () => void): P
 
   const contextBelow = (parent: SpanOptions['parent']): Context => {
     if (typeof parent === 'object') return api.trace.setSpan(api.ROOT_CONTEXT, ours.get(parent)!)
-    const told = parseTraceparent(parent)
-    if (told === undefined) return api.ROOT_CONTEXT
-    const { traceId, spanId, flags: traceFlags } = told
+    const remote = parseTraceparent(parent)
+    if (remote === undefined) return api.ROOT_CONTEXT
+    const { traceId, spanId, flags: traceFlags } = remote
     return api.trace.setSpanContext(api.ROOT_CONTEXT, { traceId, spanId, traceFlags, isRemote: true })
   }
   return {
@@ -96,7 +99,7 @@ export async function openTracing(config: TraceExport, onFailed?: () => void): P
 }
 
 /** The exporter, which also reports when it failed, because the SDK reports that to nobody. */
-function told(exporter: SpanExporter, onFailed: (() => void) | undefined): SpanExporter {
+function reportFailures(exporter: SpanExporter, onFailed: (() => void) | undefined): SpanExporter {
   return {
     export: (spans, done) =>
       exporter.export(spans, result => {

@@ -57,10 +57,10 @@ export function createSecurityLog({ log, count, answered, clock }: SecurityLogOp
       count(line.event)
       if (lines.take(`${line.event} ${source}`) === 0) log.info(line, 'security')
     },
-    answered: asked => {
-      answered(asked)
-      if (asked.status !== 401) return
-      const { method, route } = asked
+    answered: request => {
+      answered(request)
+      if (request.status !== 401) return
+      const { method, route } = request
       const line = { event: 'credential_refused', method, route }
       count(line.event)
       if (lines.take(`${line.event} ${method} ${route}`) === 0) log.warn(line, 'security')

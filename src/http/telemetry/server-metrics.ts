@@ -52,7 +52,7 @@ const BODY_BYTES_MAX = 1_024
 export function createServerMetrics(
   party: 'authority' | 'organization' | 'tally',
   { pools, clock, databaseAnswers }: Measured,
-  around: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady'> & { healthy: () => boolean },
+  serverOptions: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady'> & { healthy: () => boolean },
 ): ServerMetrics {
   const { registry, certificates, render } = createMetricsRegistry(party)
   addGauge(
@@ -88,7 +88,7 @@ export function createServerMetrics(
   addGauge(
     registry,
     { name: 'usher_serving', help: '1 while health says SERVING or ok, 0 while the process drains.' },
-    gauge => gauge.set(around.healthy() ? 1 : 0),
+    gauge => gauge.set(serverOptions.healthy() ? 1 : 0),
   )
   addGauge(
     registry,
@@ -105,7 +105,7 @@ export function createServerMetrics(
     addGauge: (about, read) => addGauge(registry, about, gauge => gauge.set(read())),
     addHistogram: about => addHistogram(registry, about),
     createServer: () => {
-      const server = createHttpServer({ ...around, bodyBytesMax: BODY_BYTES_MAX })
+      const server = createHttpServer({ ...serverOptions, bodyBytesMax: BODY_BYTES_MAX })
       server.get('/metrics', async (_request, reply) => {
         const { text, contentType } = await render()
         return reply.type(contentType).send(text)

@@ -54,16 +54,16 @@ export interface Tracing {
 
 /** The client, with a span for each request of traced work, and the trace passed to the server. */
 export function traceOutbound(outbound: Outbound, tracing: Tracing): Outbound {
-  const request: Outbound['request'] = async wanted => {
+  const request: Outbound['request'] = async message => {
     const parent = tracing.active()
-    if (parent === undefined) return outbound.request(wanted)
-    const method = wanted.method ?? 'GET'
-    const { origin, pathname } = new URL(wanted.url)
+    if (parent === undefined) return outbound.request(message)
+    const method = message.method ?? 'GET'
+    const { origin, pathname } = new URL(message.url)
     const span = tracing.start(`${method} ${pathname}`, { kind: 'client', parent })
     span.set({ 'http.request.method': method, 'server.address': origin, 'url.path': pathname })
-    const headers = { ...wanted.headers, traceparent: span.traceparent }
+    const headers = { ...message.headers, traceparent: span.traceparent }
     try {
-      const answer = await outbound.request({ ...wanted, headers })
+      const answer = await outbound.request({ ...message, headers })
       span.set({ 'http.response.status_code': answer.status })
       if (answer.status >= 500) span.fail(`status ${answer.status}`)
       return answer

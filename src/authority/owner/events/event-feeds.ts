@@ -251,7 +251,7 @@ function send(feed: Feed, reader: Reader, page: readonly { id: number; frame: st
     reader.after = id
     if (stream.send(frame)) continue
     feed.full.add(reader)
-    void stream.taken().then(() => {
+    void stream.ready().then(() => {
       feed.full.delete(reader)
       happened(feed)
     })

@@ -69,7 +69,7 @@ export function readHttpCheck(request: RawRequest, options: HttpCheckOptions): C
     context: {},
     peer: readPeer(request, gateway, written),
     deadline: deadlineOf(request.receivedAt),
-    isCancelled: request.isGone,
+    isCancelled: request.isClosed,
     ...(requestId === undefined ? {} : { requestId }),
     ...(traceparent === undefined ? {} : { traceparent }),
   }
