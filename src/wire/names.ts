@@ -91,8 +91,8 @@ export const ENFORCEMENT_ALIAS = {
 export type EnforcementAlias = (typeof ENFORCEMENT_ALIAS)[keyof typeof ENFORCEMENT_ALIAS]
 
 /** The alias, if it is one of those that are accepted. */
-export function aliasIn<A extends string>(taken: readonly string[], alias: A): A | undefined {
-  return taken.includes(alias) ? alias : undefined
+export function aliasIn<A extends string>(aliases: readonly string[], alias: A): A | undefined {
+  return aliases.includes(alias) ? alias : undefined
 }
 
 export const ALIAS_AGREEMENT_CLAIM = 'urn:uma4agents:claim:myterms-agreement'

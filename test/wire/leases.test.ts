@@ -7,7 +7,7 @@ import {
   LEASE_RENEW_MS,
   LEASE_SETTLEMENT_MS,
   LEASE_SILENT_MS,
-  parseAsked,
+  parseDropNumber,
   parseLeaseMessage,
 } from '../../src/wire/resources/leases.ts'
 import { refusalOf } from '../support/refusals.ts'
@@ -41,7 +41,7 @@ describe('a message to a holder', () => {
       type: 'invalidate',
       asked: 3,
     })
-    expect(parseAsked({ asked: 3 })).toBe(3)
+    expect(parseDropNumber({ asked: 3 })).toBe(3)
   })
 
   it('of another type is none', () => {

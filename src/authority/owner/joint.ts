@@ -8,7 +8,7 @@ import { NUMBERED_PAGE, plainText } from '../../http/servers/pages.ts'
 import type { JointAccount } from '../../storage/authority/joint/joint-accounts.ts'
 import { asFamily, asOwner } from '../../wire/identifiers.ts'
 import type { JointAccesses } from '../../wire/joint/joint-accesses.ts'
-import type { JointHolding, JointPreview } from '../../wire/owner/owner-api.ts'
+import type { JointShare, JointPreview } from '../../wire/owner/owner-api.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { templateId } from '../../wire/negotiation/terms.ts'
 import { accessesOf } from '../joint/accesses.ts'
@@ -51,7 +51,7 @@ const PREVIEW_MEMBERS = {
   writes_terms: z.literal(false),
 }
 const PREVIEW: z.ZodType<JointPreview> = z.object(PREVIEW_MEMBERS).meta({ id: 'JointPreview' })
-const HOLDING: z.ZodType<JointHolding> = z
+const HOLDING: z.ZodType<JointShare> = z
   .object({
     account: text,
     tally: text,
@@ -190,13 +190,7 @@ function previewAnswer({ mandate, mandate_s256, summary, tiers }: Foreseen): Joi
   }
 }
 
-function holdingAnswer({
-  tally,
-  mandate,
-  mandate_s256,
-  agreed_at,
-  changed_s256,
-}: JointAccount): JointHolding {
+function holdingAnswer({ tally, mandate, mandate_s256, agreed_at, changed_s256 }: JointAccount): JointShare {
   const state = changed_s256 === null ? 'agreed' : 'mandate_changed'
   return { ...shown(mandate), tally, mandate_s256, since: agreed_at, state }
 }

@@ -2,7 +2,7 @@
  * What a mandate says: who holds the account, how many must agree, and over what. Contract: "Tally for a
  * jointly held resource" (mandate).
  */
-import type { JointHolder, JointHolding } from '../../wire/owner/owner-api.ts'
+import type { JointHolder, JointShare } from '../../wire/owner/owner-api.ts'
 import { Chips } from '../parts/parts.tsx'
 import { Field, Shown } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
@@ -10,7 +10,7 @@ import { WORDS } from '../words.ts'
 const W = WORDS.joint
 
 interface Props {
-  rule: Pick<JointHolding['rule'], 'kind' | 'threshold'>
+  rule: Pick<JointShare['rule'], 'kind' | 'threshold'>
   total: number
   holders: readonly JointHolder[]
   resources: readonly string[]

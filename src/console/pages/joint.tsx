@@ -3,7 +3,7 @@
  * Contract: "Tally for a jointly held resource" (on each holder's authorization server).
  */
 import { useState } from 'preact/hooks'
-import type { JointHolding, JointPreview, StillWaiting } from '../../wire/owner/owner-api.ts'
+import type { JointShare, JointPreview, StillWaiting } from '../../wire/owner/owner-api.ts'
 import { ApiFault, ask, type Access } from '../access/api.ts'
 import { MandatePreview, NameForm, readMandate, type Named } from '../joint/agreeing.tsx'
 import { Calls } from '../joint/calls.tsx'
@@ -17,9 +17,9 @@ import { WORDS } from '../words.ts'
 const W = WORDS.joint
 
 /** Undefined if the authority works with no tally, because it then serves nothing there. */
-async function load(access: Access): Promise<{ accounts: JointHolding[] | undefined }> {
+async function load(access: Access): Promise<{ accounts: JointShare[] | undefined }> {
   try {
-    return await ask<{ accounts: JointHolding[] }>(access, { path: 'owner/joint' })
+    return await ask<{ accounts: JointShare[] }>(access, { path: 'owner/joint' })
   } catch (error) {
     if (error instanceof ApiFault && error.status === 404) return { accounts: undefined }
     throw error
@@ -83,7 +83,7 @@ export function JointPage() {
 }
 
 interface HoldingProps {
-  holding: JointHolding
+  holding: JointShare
   isBusy: boolean
   onRead: () => void
   onLeft: (said: string) => void

@@ -4,7 +4,12 @@
  */
 import type { Outbound } from '../../http/outbound/outbound.ts'
 import type { OpenedStream, OutboundStreams } from '../../http/outbound/outbound-stream.ts'
-import { LEASES_PATH, parseAsked, type LeaseRenewal, type LeaseRequest } from '../../wire/resources/leases.ts'
+import {
+  LEASES_PATH,
+  parseDropNumber,
+  type LeaseRenewal,
+  type LeaseRequest,
+} from '../../wire/resources/leases.ts'
 import { deadlineAt, type Deadline } from '../deadline.ts'
 import type { PatSource } from './pat.ts'
 import { UnwantedAnswer, type AskForJson } from './protected-calls.ts'
@@ -77,7 +82,7 @@ export function createLeaseDoor(options: LeaseDoorOptions): LeaseDoor {
         repeatable: true,
       }
       try {
-        return parseAsked(await askForJson(call, 200))
+        return parseDropNumber(await askForJson(call, 200))
       } catch (error) {
         if (isUnknown(error)) return undefined
         throw error

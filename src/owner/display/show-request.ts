@@ -7,7 +7,7 @@ import { becauseText, secondsText, wasRevoked } from '../../rules/words/rule-wor
 import { hanging, localTime, printable, record } from '../../terminal/printable.ts'
 import type { DecisionItem } from '../../wire/owner/decision-item.ts'
 import { canonicalize } from '../../wire/json.ts'
-import type { JointHolding, PendingItem } from '../../wire/owner/owner-api.ts'
+import type { JointShare, PendingItem } from '../../wire/owner/owner-api.ts'
 import { enforcedText, keptText } from './enforced.ts'
 import { shortName } from '../../client/names.ts'
 import { agentName, NO_LABELS, type Labels } from './labels.ts'
@@ -115,7 +115,7 @@ function jointOf({
   }
 }
 
-function takesText({ kind, threshold, total_weight }: JointHolding['rule'], holders: number): string {
+function takesText({ kind, threshold, total_weight }: JointShare['rule'], holders: number): string {
   if (kind === 'all') return 'the approval of all of them'
   if (kind === 'any') return 'the approval of any one of them'
   if (total_weight === holders) return `the approval of ${threshold} of them`

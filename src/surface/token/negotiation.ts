@@ -3,7 +3,7 @@
  * negotiation, and the decision. Nothing here requires a connection or a tier. Contract: "Permission ticket",
  * "Agreement (claim_token, beat 3)".
  */
-import type { AskedIdentity } from '../../wire/agents/identity-claim.ts'
+import type { IdentityDemand } from '../../wire/agents/identity-claim.ts'
 import type { GrantAnswer, RequestKind } from '../../wire/negotiation/negotiation.ts'
 import type { TermsTemplate, TermsVersion } from '../../wire/negotiation/terms.ts'
 import type { SealedTicket } from '../../wire/negotiation/ticket.ts'
@@ -171,7 +171,7 @@ export interface Identities<Row extends Negotiation, Governed> {
     of: Requested,
     governed: Standing<Governed>,
     row: Row | undefined,
-  ): Promise<AskedIdentity | undefined>
+  ): Promise<IdentityDemand | undefined>
   /**
    * Accepts an assertion, once: with it the offer is stored, and `nextHash` is valid from then on. An
    * assertion that is not accepted ends the negotiation. Throws `temporarily_unavailable` if it cannot be

@@ -4,7 +4,7 @@
  * "Permission ticket" (states), "need_info answer", "Token endpoint".
  */
 import { nextTicketState } from '../../rules/ticket.ts'
-import { needIdentity, type AskedIdentity } from '../../wire/agents/identity-claim.ts'
+import { needIdentity, type IdentityDemand } from '../../wire/agents/identity-claim.ts'
 import { agreementFormats, ID_JAG } from '../../wire/names.ts'
 import { needInfo, requestSubmitted } from '../../wire/negotiation/negotiation.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
@@ -209,7 +209,7 @@ async function answerTerms<Row extends Negotiation, Governed>(
 async function answerIdentity<Row extends Negotiation, Governed>(
   of: TicketGrant<Row, Governed>,
   { family, tag }: Spent<Row>,
-  asked: { governed: Standing<Governed>; identity: AskedIdentity; request: TicketRequest },
+  asked: { governed: Standing<Governed>; identity: IdentityDemand; request: TicketRequest },
 ): Promise<Answer> {
   const { issuer, identities } = of
   const { governed, identity, request } = asked
@@ -258,7 +258,7 @@ function otherFormat(given: string | undefined, taken: readonly string[]): strin
   return `Send claim_token together with claim_token_format=${taken.join(' or ')}; the format given was ${told}.`
 }
 
-function askForIdentity(ticket: string, identity: AskedIdentity): Answer {
+function askForIdentity(ticket: string, identity: IdentityDemand): Answer {
   return { status: 403, body: needIdentity({ ...identity, ticket }) }
 }
 

@@ -20,10 +20,10 @@ export type IdentityRequest = {
 }
 
 /** The request of an authorization server; `tokenEndpoint` is the issuer's. */
-export type AskedIdentity = IdentityRequest & { tokenEndpoint: string }
+export type IdentityDemand = IdentityRequest & { tokenEndpoint: string }
 
 /** The `need_info` body that asks for an identity assertion, before any terms. */
-export function needIdentity(of: AskedIdentity & { ticket: string }): NeedInfo {
+export function needIdentity(of: IdentityDemand & { ticket: string }): NeedInfo {
   const { ticket, issuer, tokenEndpoint, audience, resource, scope } = of
   return {
     error: 'need_info',

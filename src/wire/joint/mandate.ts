@@ -45,17 +45,17 @@ export type Mandate = {
  * that follows from the rest. It does not judge whether the mandate is lawful: `mandateFault` does that.
  */
 export function parseMandate(value: unknown): Mandate {
-  const given = asObject(value, 'a mandate')
-  const holders = readHolders(given)
+  const mandate = asObject(value, 'a mandate')
+  const holders = readHolders(mandate)
   const total = totalWeight({ holders })
-  if (member(given, 'total_weight') !== undefined && integerMember(given, 'total_weight') !== total)
+  if (member(mandate, 'total_weight') !== undefined && integerMember(mandate, 'total_weight') !== total)
     refuse('invalid_request', 'Give total_weight as the sum of the weights, or leave it out.')
   return {
-    account: asOwner(textMember(given, 'account')),
-    tally: withoutSlash(textMember(given, 'tally')),
-    resources: textsMember(given, 'resources'),
+    account: asOwner(textMember(mandate, 'account')),
+    tally: withoutSlash(textMember(mandate, 'tally')),
+    resources: textsMember(mandate, 'resources'),
     holders,
-    rule: readRule(objectMember(given, 'rule'), total),
+    rule: readRule(objectMember(mandate, 'rule'), total),
   }
 }
 
@@ -92,8 +92,8 @@ export function withoutSlash(issuer: string): string {
   return issuer.endsWith('/') ? issuer.slice(0, -1) : issuer
 }
 
-function readHolders(given: JsonObject): MandateHolder[] {
-  const holders = member(given, 'holders')
+function readHolders(mandate: JsonObject): MandateHolder[] {
+  const holders = member(mandate, 'holders')
   if (!Array.isArray(holders)) refuse('invalid_request', 'Give holders as a list.')
   return holders.map(one => {
     const holder = asObject(one, 'each of holders')

@@ -239,7 +239,7 @@ export function tallyRequestIssuer(jwt: string, typAlias?: string): string {
   const { header, payload } = parseJws(jwt)
   if (!isExpectedTyp(header['typ'], { typ: TYP.tallyRequest, typAlias }))
     refuse('invalid_request', 'Send the signed request of a tally.')
-  readAsked(payload)
+  readRequest(payload)
   return withoutSlash(urlMember(payload, 'iss'))
 }
 
@@ -260,7 +260,7 @@ export function verifyTallyRequest(
     maxBytes: REQUEST_BYTES_MAX,
   })
   const times = readShortLived(payload, { ...expected, what: 'request', secondsMax: TALLY_REQUEST_SECONDS })
-  return { ...times, ...readAsked(payload) } as Verified<QuoteRequest | VerdictRequest>
+  return { ...times, ...readRequest(payload) } as Verified<QuoteRequest | VerdictRequest>
 }
 
 /** An agreement of the largest size, in base64url, and the claims around it. */
@@ -268,7 +268,7 @@ const REQUEST_BYTES_MAX = 48 * 1_024
 
 type Sent = 'iss' | 'aud' | 'iat' | 'exp'
 
-function readAsked(payload: JsonObject): Omit<QuoteRequest, Sent> | Omit<VerdictRequest, Sent> {
+function readRequest(payload: JsonObject): Omit<QuoteRequest, Sent> | Omit<VerdictRequest, Sent> {
   const quote = {
     owner: asOwner(idMember(payload, 'owner')),
     account: asOwner(idMember(payload, 'account')),

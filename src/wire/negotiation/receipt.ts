@@ -120,9 +120,9 @@ function readReceiptClaims(payload: JsonObject, owner: Owner | undefined): Recei
 
 function readOwnerDecision(payload: JsonObject): Pick<ReceiptClaims, 'owner_decision'> {
   if (member(payload, 'owner_decision') === undefined) return {}
-  const said = objectMember(payload, 'owner_decision')
-  const item_s256 = textMember(said, 'item_s256')
-  return { owner_decision: { item_s256, statement: readStatement(member(said, 'statement')) } }
+  const decision = objectMember(payload, 'owner_decision')
+  const item_s256 = textMember(decision, 'item_s256')
+  return { owner_decision: { item_s256, statement: readStatement(member(decision, 'statement')) } }
 }
 
 /** The claims of the embedded agreement, after checking that it is the one that the receipt names. */

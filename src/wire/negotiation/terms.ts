@@ -162,7 +162,7 @@ ${htmlList(scope, 'Nothing.')}
 ${htmlList(prohibited, 'Nothing is prohibited beyond what is not allowed.')}
 <h2>For how long</h2>
 <p>Each grant ends after ${plainDuration(version.expires_in)} at the latest, or as soon as ${escapeHtml(owner)} revokes it.</p>
-${heldBy(version)}
+${holdersText(version)}
 <h2>What is enforced</h2>
 <p>What is allowed and for how long is enforced at every use. Purpose and prohibitions are promises, kept with the signature.</p>
 <p>Version ${escapeHtml(id)}, published ${escapeHtml(version.published_at)} by ${escapeHtml(issuer)}.</p>
@@ -172,7 +172,7 @@ ${heldBy(version)}
 }
 
 /** Who is asked, and how often. */
-function heldBy({ owner, per_operation, holders }: TermsVersion): string {
+function holdersText({ owner, per_operation, holders }: TermsVersion): string {
   if (holders === undefined)
     return per_operation
       ? `<p>${escapeHtml(owner)} is asked before every single use, and approves it with its exact parameters.</p>`

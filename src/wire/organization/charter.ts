@@ -186,8 +186,8 @@ function parseIdentityProvider(value: unknown, at: string): CharterIdentityProvi
   }
 }
 
-function wrong(at: string, wanted: string): never {
-  refuse('invalid_request', `Correct ${at}: give ${wanted}.`)
+function wrong(at: string, correction: string): never {
+  refuse('invalid_request', `Correct ${at}: give ${correction}.`)
 }
 
 /** Reads members by name: the required ones, and those that have a default. No others are accepted. */

@@ -83,12 +83,12 @@ export function notificationBody(
  */
 export function pushBody(body: NotificationBody): object {
   const { data } = body
-  const said = saidOf(body)
+  const text = textOf(body)
   const tag = data.family === undefined ? {} : { tag: data.family }
-  return { web_push: 8030, notification: { ...said, lang: 'en', dir: 'ltr', navigate: data.link, ...tag } }
+  return { web_push: 8030, notification: { ...text, lang: 'en', dir: 'ltr', navigate: data.link, ...tag } }
 }
 
-function saidOf({ type, data }: NotificationBody): { title: string; body: string } {
+function textOf({ type, data }: NotificationBody): { title: string; body: string } {
   switch (type) {
     case 'test':
       return { title: 'Notifications reach this browser', body: 'This is the test that you asked for.' }

@@ -305,7 +305,7 @@ export interface JointPreview {
 }
 
 /** An account that she holds with others; `mandate_changed`: its tally now serves another mandate. */
-export interface JointHolding {
+export interface JointShare {
   account: string
   tally: string
   mandate_s256: string

@@ -39,14 +39,14 @@ const SCALAR_BYTES = 32
 
 /** Refuses (`invalid_request`) anything that is no assertion, or that has another member. */
 export function readAssertion(value: unknown): Assertion {
-  const given = asObject(value, 'webauthn')
-  const unknown = Object.keys(given).find(name => !MEMBERS.some(known => known === name))
+  const assertion = asObject(value, 'webauthn')
+  const unknown = Object.keys(assertion).find(name => !MEMBERS.some(known => known === name))
   if (unknown !== undefined) refuse('invalid_request', `Leave ${unknown.slice(0, 40)} out of webauthn.`)
   return {
-    id: textMember(given, 'id'),
-    authenticatorData: textMember(given, 'authenticatorData'),
-    clientDataJSON: textMember(given, 'clientDataJSON'),
-    signature: textMember(given, 'signature'),
+    id: textMember(assertion, 'id'),
+    authenticatorData: textMember(assertion, 'authenticatorData'),
+    clientDataJSON: textMember(assertion, 'clientDataJSON'),
+    signature: textMember(assertion, 'signature'),
   }
 }
 

@@ -36,13 +36,13 @@ const COSE_BYTES = COSE_BEFORE_X.length + COSE_BEFORE_Y.length + 2 * COORDINATE_
 
 /** Refuses (`invalid_request`) anything that is no registration, or that has another member. */
 export function readRegistration(value: unknown): Registration {
-  const given = asObject(value, 'webauthn')
-  const unknown = Object.keys(given).find(name => !MEMBERS.some(known => known === name))
+  const registration = asObject(value, 'webauthn')
+  const unknown = Object.keys(registration).find(name => !MEMBERS.some(known => known === name))
   if (unknown !== undefined) refuse('invalid_request', `Leave ${unknown.slice(0, 40)} out of webauthn.`)
   return {
-    id: textMember(given, 'id'),
-    authenticatorData: textMember(given, 'authenticatorData'),
-    clientDataJSON: textMember(given, 'clientDataJSON'),
+    id: textMember(registration, 'id'),
+    authenticatorData: textMember(registration, 'authenticatorData'),
+    clientDataJSON: textMember(registration, 'clientDataJSON'),
   }
 }
 

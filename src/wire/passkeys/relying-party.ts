@@ -9,7 +9,7 @@ export interface RelyingParty {
   readonly origins: readonly string[]
 }
 
-interface Given {
+interface PasskeySettings {
   readonly passkeyRpId: string | undefined
   readonly passkeyOrigins: readonly string[] | undefined
 }
@@ -24,11 +24,11 @@ export function isDomain(text: string): boolean {
  * accepted, because an IP address is no domain. In development the page is at a loopback address, which
  * browsers know as `localhost`.
  */
-export function relyingPartyOf(given: Given, page: string): RelyingParty | undefined {
+export function relyingPartyOf(settings: PasskeySettings, page: string): RelyingParty | undefined {
   const url = new URL(page)
   if (url.protocol === 'http:' && isLoopbackHost(url.hostname)) url.hostname = 'localhost'
-  const rp_id = given.passkeyRpId ?? (isAddress(url.hostname) ? undefined : url.hostname)
-  return rp_id === undefined ? undefined : { rp_id, origins: given.passkeyOrigins ?? [url.origin] }
+  const rp_id = settings.passkeyRpId ?? (isAddress(url.hostname) ? undefined : url.hostname)
+  return rp_id === undefined ? undefined : { rp_id, origins: settings.passkeyOrigins ?? [url.origin] }
 }
 
 /** Takes a host as a parsed URL has it. */

@@ -176,8 +176,8 @@ export function parseTallyMetadata(
   const { jwks_uri } = parseAuthorizationServerMetadata(json, issuer)
   const object = present(asObject(json, 'the metadata of a tally'))
   const named = (name: string, alias: string): string => {
-    const taken = aliasIn(aliases, alias)
-    return taken !== undefined && member(object, name) === undefined ? taken : name
+    const match = aliasIn(aliases, alias)
+    return match !== undefined && member(object, name) === undefined ? match : name
   }
   if (member(object, named('ext_tally', TALLY_ALIAS.tally)) !== true)
     refuse('invalid_request', 'Publish ext_tally: true, or name another issuer as the tally.')

@@ -53,14 +53,14 @@ export type LeaseMessage = { type: 'lease'; lease: Lease } | { type: 'invalidate
  */
 export function parseLeaseMessage({ type, data }: ServerSentEvent): LeaseMessage | undefined {
   if (type === LEASE_EVENT.lease) return { type, lease: parseLease(parseJsonObject(data)) }
-  if (type === LEASE_EVENT.invalidate) return { type, asked: parseAsked(parseJsonObject(data)) }
+  if (type === LEASE_EVENT.invalidate) return { type, asked: parseDropNumber(parseJsonObject(data)) }
   return undefined
 }
 
 /**
  * The number up to which a holder is asked to drop what it has: of an event, or of a renewal's answer.
  */
-export function parseAsked(json: unknown): number {
+export function parseDropNumber(json: unknown): number {
   return integerMember(asObject(json, 'the answer about a lease'), 'asked')
 }
 

@@ -42,9 +42,9 @@ export function takeProof(message: JsonObject): { message: JsonObject; proof: Me
   const { [MESSAGE_META.authorization]: carried, [MESSAGE_META.caller]: _, ...meta } = params._meta
   const { _meta, ...others } = params
   const { params: __, ...bare } = message
-  const kept = Object.keys(meta).length === 0 ? others : { ...others, _meta: meta }
+  const bareParams = Object.keys(meta).length === 0 ? others : { ...others, _meta: meta }
   return {
-    message: Object.keys(kept).length === 0 ? bare : { ...bare, params: kept },
+    message: Object.keys(bareParams).length === 0 ? bare : { ...bare, params: bareParams },
     proof: carried === undefined ? {} : readProof(carried),
   }
 }

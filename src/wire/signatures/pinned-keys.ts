@@ -69,8 +69,8 @@ export function readPasskeys(jwks: Json): PinnedPasskey[] {
 }
 
 /** One of them. Refuses (`invalid_request`) what is no P-256 key with `kid`, `rp_id` and `origins`. */
-export function readPasskey(given: Json): PinnedPasskey {
-  const jwk = asObject(given, 'a passkey')
+export function readPasskey(value: Json): PinnedPasskey {
+  const jwk = asObject(value, 'a passkey')
   if (jwk['crv'] !== 'P-256') refuse('invalid_request', 'Give a passkey as kty EC, crv P-256.')
   if (Object.hasOwn(jwk, 'd')) refuse('invalid_request', 'Give only the public half of a passkey.')
   const [x, y] = [textMember(jwk, 'x'), textMember(jwk, 'y')]

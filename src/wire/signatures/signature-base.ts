@@ -79,13 +79,14 @@ export function plainComponent(name: string): Item {
  */
 export function signatureBase(message: SignedMessage, covered: InnerList, options: BaseOptions = {}): string {
   let base = ''
-  const seen = new Set<string>()
+  const identities = new Set<string>()
   for (const item of covered[0]) {
     const name = item[0]
     if (typeof name !== 'string') refuseSignature('Name covered components as quoted strings.')
     const identity = componentIdentity(name, item)
-    if (seen.has(identity)) refuseSignature(`Cover each component once; ${quoted(name)} is listed twice.`)
-    seen.add(identity)
+    if (identities.has(identity))
+      refuseSignature(`Cover each component once; ${quoted(name)} is listed twice.`)
+    identities.add(identity)
     base += `${serializeItem(item)}: ${componentValue(message, item, options)}\n`
   }
   return `${base}"@signature-params": ${serializeInnerList(covered)}`
@@ -169,15 +170,15 @@ function requestTarget(message: SignedMessage): string {
  * One query parameter, name and value re-encoded; a name that occurs twice is ambiguous (RFC 9421 §2.2.8).
  */
 function queryParameterValue(message: SignedMessage, parameters: Item[1]): string {
-  const wanted = parameters.get('name')
-  if (typeof wanted !== 'string' || parameters.size !== 1)
+  const target = parameters.get('name')
+  if (typeof target !== 'string' || parameters.size !== 1)
     refuseSignature('Cover "@query-param" with a name parameter only.')
   const values: string[] = []
   for (const [name, value] of new URLSearchParams(queryValue(message))) {
-    if (encodeForm(name) === wanted) values.push(encodeForm(value))
+    if (encodeForm(name) === target) values.push(encodeForm(value))
   }
   if (values.length !== 1)
-    refuseSignature(`Cover a query parameter that occurs once; ${quoted(wanted)} does not.`)
+    refuseSignature(`Cover a query parameter that occurs once; ${quoted(target)} does not.`)
   return values[0]!
 }
 
