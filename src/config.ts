@@ -134,8 +134,8 @@ export function readSidecarConfig(
   environment: Environment = process.env,
   bytes?: Buffer,
 ): SidecarConfig {
-  const given = path === undefined ? environment : { ...environment, UMA_PEP_CONFIG: path }
-  const config = loadSidecarFile(readSettings(SIDECAR_SETTINGS, given, KNOWN), { bytes })
+  const variables = path === undefined ? environment : { ...environment, UMA_PEP_CONFIG: path }
+  const config = loadSidecarFile(readSettings(SIDECAR_SETTINGS, variables, KNOWN), { bytes })
   return { ...config, traces: readTraces(environment, 'usher-sidecar') }
 }
 
@@ -151,8 +151,8 @@ export function configurationFaults(
   path?: string,
   environment: Environment = process.env,
 ): string[] {
-  const given = path === undefined ? environment : { ...environment, UMA_PEP_CONFIG: path }
-  const read = { environment: given, known: KNOWN }
+  const variables = path === undefined ? environment : { ...environment, UMA_PEP_CONFIG: path }
+  const read = { environment: variables, known: KNOWN }
   const faults = {
     authority: () => settingFaults(AUTHORITY_SETTINGS, read, loadAuthorityFiles),
     organization: () => settingFaults(ORGANIZATION_SETTINGS, read, loadOrganizationFiles),
@@ -160,7 +160,7 @@ export function configurationFaults(
     sidecar: () => settingFaults(SIDECAR_SETTINGS, read, values => loadSidecarFile(values, { make: false })),
   }[process_]()
   try {
-    readTraces(given, `usher-${process_}`)
+    readTraces(variables, `usher-${process_}`)
   } catch (error) {
     if (!(error instanceof ConfigFault)) throw error
     faults.push(...error.faults)
@@ -178,8 +178,8 @@ export function configurationWarnings(
   environment: Environment = process.env,
 ): string[] {
   if (process_ !== 'sidecar' || configurationFaults(process_, path, environment).length > 0) return []
-  const given = path === undefined ? environment : { ...environment, UMA_PEP_CONFIG: path }
-  const { owners } = loadSidecarFile(readSettings(SIDECAR_SETTINGS, given, KNOWN), { make: false })
+  const variables = path === undefined ? environment : { ...environment, UMA_PEP_CONFIG: path }
+  const { owners } = loadSidecarFile(readSettings(SIDECAR_SETTINGS, variables, KNOWN), { make: false })
   return owners.flatMap(approvalWarnings)
 }
 
@@ -198,8 +198,8 @@ export function readEmbeddedConfig(
   environment: Environment = process.env,
 ): EmbeddedConfig {
   // An empty value counts as unset, as for every setting.
-  const given = { ...environment, ENFORCEMENT_MODE: environment.ENFORCEMENT_MODE || 'embedded' }
-  const { configFile, ...values } = readSettings(EMBEDDED_SETTINGS, given, KNOWN)
+  const variables = { ...environment, ENFORCEMENT_MODE: environment.ENFORCEMENT_MODE || 'embedded' }
+  const { configFile, ...values } = readSettings(EMBEDDED_SETTINGS, variables, KNOWN)
   if (source === undefined && configFile === undefined) {
     throw new ConfigFault(['Give the configuration, or name its file in UMA_PEP_CONFIG.'])
   }

@@ -6,12 +6,12 @@
 /** If names differ by more than this, it is another name and not a slip. */
 const SLIPS_MAX = 2
 
-/** `; did you mean …?` for the name in `known` that is most similar to `given`; empty if none is similar. */
-export function didYouMean(given: string, known: Iterable<string>): string {
-  const most = Math.min(SLIPS_MAX, Math.floor(given.length / 3))
+/** `; did you mean …?` for the name in `known` that is most similar to `word`; empty if none is similar. */
+export function didYouMean(word: string, known: Iterable<string>): string {
+  const most = Math.min(SLIPS_MAX, Math.floor(word.length / 3))
   let best: { name: string; slips: number } | undefined
   for (const name of known) {
-    const slips = distance(given, name)
+    const slips = distance(word, name)
     if (slips <= most && (best === undefined || slips < best.slips)) best = { name, slips }
   }
   return best === undefined ? '' : `; did you mean ${best.name}?`

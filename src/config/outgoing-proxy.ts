@@ -15,6 +15,6 @@ export interface ProxyVariables {
 /** Reads them. */
 export function proxyVariables(environment: NodeJS.ProcessEnv = process.env): ProxyVariables {
   const names = ['http_proxy', 'https_proxy', 'all_proxy', 'no_proxy'] as const
-  const given = names.map(name => [name, environment[name] || environment[name.toUpperCase()]] as const)
-  return Object.fromEntries(given.filter(([, value]) => value !== undefined && value !== ''))
+  const pairs = names.map(name => [name, environment[name] || environment[name.toUpperCase()]] as const)
+  return Object.fromEntries(pairs.filter(([, value]) => value !== undefined && value !== ''))
 }

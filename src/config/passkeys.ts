@@ -17,10 +17,10 @@ export const PASSKEY_SETTINGS = {
   }),
 }
 
-type Given = Parameters<typeof relyingPartyOf>[0]
+type PasskeySettings = Parameters<typeof relyingPartyOf>[0]
 
 /** Their faults, one sentence each. `page` is the address of the page. */
-export function passkeyFaults({ passkeyRpId, passkeyOrigins }: Given, page: string): string[] {
+export function passkeyFaults({ passkeyRpId, passkeyOrigins }: PasskeySettings, page: string): string[] {
   if (passkeyRpId !== undefined && !isDomain(passkeyRpId))
     return [
       `UMA_AS_PASSKEY_RP_ID: give a domain in lower case, such as owner.example.com, not ${passkeyRpId}.`,
@@ -31,11 +31,11 @@ export function passkeyFaults({ passkeyRpId, passkeyOrigins }: Given, page: stri
       ? []
       : ['Set UMA_AS_PASSKEY_RP_ID: UMA_AS_PASSKEY_ORIGINS is set, and the page has no domain.']
   // If they are left out, the address of the page may have its own faults.
-  const isGiven = passkeyOrigins !== undefined
+  const hasOrigins = passkeyOrigins !== undefined
   return party.origins
-    .filter(origin => !isWithin(new URL(origin).hostname, party.rp_id) || (isGiven && !isOrigin(origin)))
+    .filter(origin => !isWithin(new URL(origin).hostname, party.rp_id) || (hasOrigins && !isOrigin(origin)))
     .map(origin =>
-      !isGiven
+      !hasOrigins
         ? `Set UMA_AS_PASSKEY_ORIGINS: ${origin} is not within ${party.rp_id} (UMA_AS_PASSKEY_RP_ID).`
         : `UMA_AS_PASSKEY_ORIGINS: give origins within ${party.rp_id}, without a path, not ${origin}.`,
     )

@@ -31,8 +31,8 @@ function postgresUrlFault(text: string): string | undefined {
   const port = /:([^:\]]*)$/.exec(host)?.[1]
   // A socket's URL names no host beside its user.
   const url = URL.parse(text.replace('@/', '@localhost/'))
-  for (const given of [port, url?.searchParams.get('port')]) {
-    if (given !== undefined && given !== null && given !== '' && !isPort(given))
+  for (const value of [port, url?.searchParams.get('port')]) {
+    if (value !== undefined && value !== null && value !== '' && !isPort(value))
       return `The port must be a whole number from 1 to ${PORT_MAX}. ${ENCODE}`
   }
   return url === null ? FORM : undefined

@@ -329,8 +329,8 @@ export function choices<const W extends string>(words: readonly [W, ...W[]]): Ki
   return {
     type: `some of ${list}`,
     schema: z.string().transform((text, context) => {
-      const given = text.split(',').map(word => word.trim())
-      if (given.every(word => (words as readonly string[]).includes(word))) return given as W[]
+      const parts = text.split(',').map(word => word.trim())
+      if (parts.every(word => (words as readonly string[]).includes(word))) return parts as W[]
       context.addIssue({ code: 'custom', message: `Give one or more of ${list}, separated by commas.` })
       return z.NEVER
     }),

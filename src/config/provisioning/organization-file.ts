@@ -92,9 +92,9 @@ export function loadOrganizationFile(path: string, devLoopback: boolean): Provis
     throw new ConfigFault(
       issueSentences(result.error.issues, { schema: ORGANIZATION_FILE, name: 'UMA_ORG_PROVISION' }),
     )
-  const { charter: given, administrators: people, enforcement_points: points } = result.data
+  const { charter: charterValue, administrators: people, enforcement_points: points } = result.data
   const faults: string[] = []
-  const charter = given && refused(() => parseCharter(given), faults)
+  const charter = charterValue && refused(() => parseCharter(charterValue), faults)
   const meaning = charter && charterFault(charter)
   if (meaning !== undefined) faults.push(`${meaning}.`)
   const administrators = readAdministrators(people, faults)
@@ -108,14 +108,14 @@ interface Reading {
   devLoopback: boolean
 }
 
-function readPoints(given: readonly GivenPoint[], reading: Reading): EnforcementPoint[] {
-  const points = given.flatMap((point, i) => readPoint(point, `enforcement_points[${i}]`, reading) ?? [])
+function readPoints(entries: readonly PointEntry[], reading: Reading): EnforcementPoint[] {
+  const points = entries.flatMap((point, i) => readPoint(point, `enforcement_points[${i}]`, reading) ?? [])
   const credentials = points.flatMap(({ proof }) =>
     proof.kind === 'credential' ? [proof.sha256.toString('hex')] : [],
   )
   reading.faults.push(
-    ...duplicates(given.map(({ id }) => id)).map(id => `enforcement_points: ${id} is listed twice.`),
-    ...duplicates(given.flatMap(({ jwks_uri }) => jwks_uri ?? [])).map(
+    ...duplicates(entries.map(({ id }) => id)).map(id => `enforcement_points: ${id} is listed twice.`),
+    ...duplicates(entries.flatMap(({ jwks_uri }) => jwks_uri ?? [])).map(
       uri => `enforcement_points: ${uri} is listed twice; one set of keys is one enforcement point.`,
     ),
     ...(duplicates(credentials).length > 0
@@ -125,12 +125,12 @@ function readPoints(given: readonly GivenPoint[], reading: Reading): Enforcement
   return points
 }
 
-type GivenPoint = z.output<typeof enforcementPoint>
+type PointEntry = z.output<typeof enforcementPoint>
 
-function readPoint(given: GivenPoint, at: string, reading: Reading): EnforcementPoint | undefined {
+function readPoint(entry: PointEntry, at: string, reading: Reading): EnforcementPoint | undefined {
   const { faults, devLoopback } = reading
-  const { id, jwks_uri } = given
-  const resources = given.resources.map(one =>
+  const { id, jwks_uri } = entry
+  const resources = entry.resources.map(one =>
     typeof one === 'string' ? { resource: one, owner: one.slice(one.lastIndexOf('/') + 1) } : one,
   )
   const urls = resources.map(({ resource }) => resource)
@@ -146,13 +146,13 @@ function readPoint(given: GivenPoint, at: string, reading: Reading): Enforcement
           `${at}.resources: ${resource} does not end with the name of an owner; write {resource, owner}.`,
       ),
   )
-  const proof = readProof(given, at, faults)
+  const proof = readProof(entry, at, faults)
   if (proof === undefined) return undefined
   return { id, resources: new Map(resources.map(({ resource, owner }) => [resource, asOwner(owner)])), proof }
 }
 
 function readProof(
-  { jwks_uri, credential, credential_file }: GivenPoint,
+  { jwks_uri, credential, credential_file }: PointEntry,
   at: string,
   faults: string[],
 ): EnforcementPoint['proof'] | undefined {

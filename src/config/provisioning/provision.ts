@@ -139,17 +139,17 @@ export const PROVISION_FILE = z.strictObject({
   owners: z.array(owner).min(1).describe('The owners who are served here.'),
 })
 
-type GivenOwner = z.output<typeof owner>
+type OwnerEntry = z.output<typeof owner>
 
 /** A tier whose `terms.per_operation` is `ask_me`: because the file should say each thing only once. */
-export type ProvisionedTier = GivenOwner['tiers'][number] & { terms: { per_operation: boolean } }
+export type ProvisionedTier = OwnerEntry['tiers'][number] & { terms: { per_operation: boolean } }
 
 /** One owner to provision, judged as a whole; secrets are already hashed (SHA-256). */
 export interface ProvisionedOwner {
   owner: string
   namespaces: string[]
   device_keys: { name: string; key: PublicKey }[]
-  logins: GivenOwner['logins']
+  logins: OwnerEntry['logins']
   resource_servers: {
     client_id: string
     name: string
@@ -157,7 +157,7 @@ export interface ProvisionedOwner {
     publishes: boolean
     secret_sha256: Buffer
   }[]
-  resources: GivenOwner['resources']
+  resources: OwnerEntry['resources']
   tiers: ProvisionedTier[]
 }
 
@@ -176,17 +176,17 @@ export function loadProvisionFile(
       issueSentences(result.error.issues, { schema: PROVISION_FILE, name: 'UMA_AS_PROVISION' }),
     )
   const faults: string[] = []
-  const given = result.data.owners
+  const entries = result.data.owners
   const reading = { faults, devLoopback, realmIssuer }
-  const owners = given.map((entry, i) => readOwner(entry, `owners[${i}]`, reading))
+  const owners = entries.map((entry, i) => readOwner(entry, `owners[${i}]`, reading))
   faults.push(
-    ...duplicates(given.map(({ owner }) => owner)).map(name => `owners: ${name} is listed twice.`),
-    ...namespaceFaults(given),
+    ...duplicates(entries.map(({ owner }) => owner)).map(name => `owners: ${name} is listed twice.`),
+    ...namespaceFaults(entries),
     // One key names one owner: the owner that a signature acts for must never depend on the request.
     ...duplicates(owners.flatMap(({ device_keys }) => device_keys.map(({ key }) => key.thumbprint))).map(
       kid => `device_keys: the key ${kid} is listed twice; a device key belongs to one owner.`,
     ),
-    ...duplicates(given.flatMap(({ logins }) => logins.map(loginName))).map(
+    ...duplicates(entries.flatMap(({ logins }) => logins.map(loginName))).map(
       login => `logins: ${login} is listed twice; a login belongs to one owner.`,
     ),
   )
@@ -204,88 +204,90 @@ interface Reading {
   realmIssuer: string | undefined
 }
 
-function readOwner(given: GivenOwner, at: string, reading: Reading): ProvisionedOwner {
-  reading.faults.push(...listFaults(given, at), ...loginFaults(given, at, reading.realmIssuer))
+function readOwner(ownerEntry: OwnerEntry, at: string, reading: Reading): ProvisionedOwner {
+  reading.faults.push(...listFaults(ownerEntry, at), ...loginFaults(ownerEntry, at, reading.realmIssuer))
   return {
-    owner: given.owner,
-    namespaces: given.namespaces,
-    device_keys: given.device_keys.flatMap((entry, i) =>
+    owner: ownerEntry.owner,
+    namespaces: ownerEntry.namespaces,
+    device_keys: ownerEntry.device_keys.flatMap((entry, i) =>
       readDeviceKey(entry, `${at}.device_keys[${i}]`, reading),
     ),
-    logins: given.logins,
-    resource_servers: given.resource_servers.flatMap((entry, i) =>
+    logins: ownerEntry.logins,
+    resource_servers: ownerEntry.resource_servers.flatMap((entry, i) =>
       readResourceServer(entry, `${at}.resource_servers[${i}]`, reading),
     ),
-    resources: given.resources,
-    tiers: readTiers(given, at, reading),
+    resources: ownerEntry.resources,
+    tiers: readTiers(ownerEntry, at, reading),
   }
 }
 
-function loginFaults(given: GivenOwner, at: string, realmIssuer: string | undefined): string[] {
+function loginFaults(ownerEntry: OwnerEntry, at: string, realmIssuer: string | undefined): string[] {
   if (realmIssuer === undefined) return []
-  return given.logins.flatMap(({ issuer }, i) =>
+  return ownerEntry.logins.flatMap(({ issuer }, i) =>
     issuer === realmIssuer
       ? []
       : [`${at}.logins[${i}].issuer: it must be written as UMA_AS_OIDC_ISSUER is, ${realmIssuer}.`],
   )
 }
 
-function listFaults(given: GivenOwner, at: string): string[] {
-  const servers = new Set(given.resource_servers.map(({ client_id }) => client_id))
+function listFaults(ownerEntry: OwnerEntry, at: string): string[] {
+  const servers = new Set(ownerEntry.resource_servers.map(({ client_id }) => client_id))
   const twice = (member: string, names: string[]) =>
     duplicates(names).map(name => `${at}.${member}: ${name} is listed twice.`)
   return [
     ...twice(
       'resource_servers',
-      given.resource_servers.map(({ client_id }) => client_id),
+      ownerEntry.resource_servers.map(({ client_id }) => client_id),
     ),
     ...twice(
       'resources',
-      given.resources.map(({ id }) => id),
+      ownerEntry.resources.map(({ id }) => id),
     ),
     ...twice(
       'tiers',
-      given.tiers.map(({ id }) => id),
+      ownerEntry.tiers.map(({ id }) => id),
     ),
-    ...given.resources.flatMap(({ id, client_id }, i) => [
-      ...(isBelow(id, [given.owner, ...given.namespaces])
+    ...ownerEntry.resources.flatMap(({ id, client_id }, i) => [
+      ...(isBelow(id, [ownerEntry.owner, ...ownerEntry.namespaces])
         ? []
         : [
-            `${at}.resources[${i}].id: it must start with ${given.owner}/ or one of her namespaces, and continue.`,
+            `${at}.resources[${i}].id: it must start with ${ownerEntry.owner}/ or one of her namespaces, and continue.`,
           ]),
       ...(servers.has(client_id)
         ? []
-        : [`${at}.resources[${i}].client_id: no resource server ${client_id} is listed for ${given.owner}.`]),
+        : [
+            `${at}.resources[${i}].client_id: no resource server ${client_id} is listed for ${ownerEntry.owner}.`,
+          ]),
     ]),
   ]
 }
 
 function readDeviceKey(
-  given: GivenOwner['device_keys'][number],
+  entry: OwnerEntry['device_keys'][number],
   at: string,
   { faults }: Reading,
 ): ProvisionedOwner['device_keys'] {
-  const key = refused(() => importPublicJwk(given.jwk), faults, `${at}.jwk: `)
-  return key === undefined ? [] : [{ name: given.name, key }]
+  const key = refused(() => importPublicJwk(entry.jwk), faults, `${at}.jwk: `)
+  return key === undefined ? [] : [{ name: entry.name, key }]
 }
 
 function readResourceServer(
-  given: GivenOwner['resource_servers'][number],
+  entry: OwnerEntry['resource_servers'][number],
   at: string,
   { faults, devLoopback }: Reading,
 ): ProvisionedOwner['resource_servers'] {
-  faults.push(...insecureUrlFault(`${at}.resource_uri`, given.resource_uri, devLoopback))
-  const secret_sha256 = secretDigest(given, at, faults)
+  faults.push(...insecureUrlFault(`${at}.resource_uri`, entry.resource_uri, devLoopback))
+  const secret_sha256 = secretDigest(entry, at, faults)
   if (secret_sha256 === undefined) return []
-  const { client_id, name, resource_uri, publishes } = given
+  const { client_id, name, resource_uri, publishes } = entry
   return [{ client_id, name, resource_uri, publishes, secret_sha256 }]
 }
 
-function readTiers(given: GivenOwner, at: string, { faults }: Reading): ProvisionedTier[] {
+function readTiers(ownerEntry: OwnerEntry, at: string, { faults }: Reading): ProvisionedTier[] {
   const governed = new Map<string, string>()
-  return given.tiers.map((entry, i) => {
+  return ownerEntry.tiers.map((entry, i) => {
     const tier = { ...entry, terms: { ...entry.terms, per_operation: entry.ask_me } }
-    const registered = given.resources.map(({ id, resource_scopes, consequence }) => ({
+    const registered = ownerEntry.resources.map(({ id, resource_scopes, consequence }) => ({
       resource_id: id,
       resource_scopes,
       consequence,

@@ -47,11 +47,11 @@ export const serverSecret = {
  * is missing or too weak.
  */
 export function secretDigest(
-  given: { client_secret?: string | undefined; client_secret_file?: string | undefined },
+  entry: { client_secret?: string | undefined; client_secret_file?: string | undefined },
   at: string,
   faults: string[],
 ): Buffer | undefined {
-  const { client_secret, client_secret_file: file } = given
+  const { client_secret, client_secret_file: file } = entry
   if ((client_secret === undefined) === (file === undefined)) {
     faults.push(`${at}: give exactly one of client_secret and client_secret_file.`)
     return undefined

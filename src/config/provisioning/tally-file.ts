@@ -80,13 +80,13 @@ export const TALLY_FILE = z.strictObject({
   accounts: z.array(account).min(1).describe('The accounts that this tally counts for.'),
 })
 
-type GivenAccount = z.output<typeof account>
+type AccountEntry = z.output<typeof account>
 
 /** One account, judged as a whole; secrets are already hashed (SHA-256). */
 export interface ProvisionedAccount {
   mandate: Mandate
   resource_servers: { client_id: string; resource_uri: string; secret_sha256: Buffer }[]
-  registered: GivenAccount['registered']
+  registered: AccountEntry['registered']
 }
 
 interface Reading {
@@ -102,20 +102,20 @@ export function loadTallyFile(path: string, of: Omit<Reading, 'faults'>): Provis
     throw new ConfigFault(
       issueSentences(result.error.issues, { schema: TALLY_FILE, name: 'UMA_TALLY_PROVISION' }),
     )
-  const given = result.data.accounts
+  const entries = result.data.accounts
   const reading: Reading = { issuer: of.issuer, devLoopback: of.devLoopback, faults: [] }
-  const accounts = given.flatMap((entry, i) => readAccount(entry, `accounts[${i}]`, reading))
+  const accounts = entries.flatMap((entry, i) => readAccount(entry, `accounts[${i}]`, reading))
   reading.faults.push(
-    ...duplicates(given.map(one => one.account)).map(name => `accounts: ${name} is listed twice.`),
+    ...duplicates(entries.map(one => one.account)).map(name => `accounts: ${name} is listed twice.`),
   )
   if (reading.faults.length > 0) throw new ConfigFault(reading.faults)
   return accounts
 }
 
-function readAccount(given: GivenAccount, at: string, reading: Reading): ProvisionedAccount[] {
-  const { resource_servers, registered } = given
-  reading.faults.push(...listFaults(given, at))
-  const mandate = readMandate(given, at, reading)
+function readAccount(entry: AccountEntry, at: string, reading: Reading): ProvisionedAccount[] {
+  const { resource_servers, registered } = entry
+  reading.faults.push(...listFaults(entry, at))
+  const mandate = readMandate(entry, at, reading)
   const servers = resource_servers.flatMap((one, i) =>
     readServer(one, `${at}.resource_servers[${i}]`, reading),
   )
@@ -125,7 +125,7 @@ function readAccount(given: GivenAccount, at: string, reading: Reading): Provisi
 }
 
 /** Holders' servers and sidecars read the mandate with what is registered, as one document. */
-function sizeFaults(mandate: Mandate, registered: GivenAccount['registered'], at: string): string[] {
+function sizeFaults(mandate: Mandate, registered: AccountEntry['registered'], at: string): string[] {
   const listed = registered.map(({ id, ...rest }) => ({ ...rest, resource_id: id }))
   const bytes = Buffer.byteLength(JSON.stringify(mandateDocument(mandate, listed)))
   if (bytes <= MANDATE_BYTES_MAX && registered.length <= RESOURCES_MAX) return []
@@ -135,8 +135,8 @@ function sizeFaults(mandate: Mandate, registered: GivenAccount['registered'], at
   ]
 }
 
-function readMandate(given: GivenAccount, at: string, { issuer, faults }: Reading): Mandate | undefined {
-  const { account: name, resources, holders, rule } = given
+function readMandate(entry: AccountEntry, at: string, { issuer, faults }: Reading): Mandate | undefined {
+  const { account: name, resources, holders, rule } = entry
   const mandate = refused(
     () => parseMandate({ account: name, tally: issuer, resources, holders, rule }),
     faults,
@@ -147,7 +147,7 @@ function readMandate(given: GivenAccount, at: string, { issuer, faults }: Readin
   return mandate
 }
 
-function listFaults({ account: name, resource_servers, registered }: GivenAccount, at: string): string[] {
+function listFaults({ account: name, resource_servers, registered }: AccountEntry, at: string): string[] {
   const servers = resource_servers.map(({ client_id }) => client_id)
   const ids = registered.map(({ id }) => id)
   return [
@@ -165,12 +165,12 @@ function listFaults({ account: name, resource_servers, registered }: GivenAccoun
 }
 
 function readServer(
-  given: z.output<typeof resourceServer>,
+  entry: z.output<typeof resourceServer>,
   at: string,
   { faults, devLoopback }: Reading,
 ): ProvisionedAccount['resource_servers'] {
-  const { client_id, resource_uri } = given
+  const { client_id, resource_uri } = entry
   faults.push(...insecureUrlFault(`${at}.resource_uri`, resource_uri, devLoopback))
-  const secret_sha256 = secretDigest(given, at, faults)
+  const secret_sha256 = secretDigest(entry, at, faults)
   return secret_sha256 === undefined ? [] : [{ client_id, resource_uri, secret_sha256 }]
 }

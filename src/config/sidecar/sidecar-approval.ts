@@ -18,8 +18,8 @@ export function approvalReaders({ owner, tools }: Approving, make: boolean): (()
 }
 
 /** Warnings, which do not stop the start: pinned keys that the authority's own pages can use. */
-export function approvalWarnings(given: Approving): string[] {
-  return approvals(given).flatMap(({ at, keys_file }) =>
+export function approvalWarnings(owner: Approving): string[] {
+  return approvals(owner).flatMap(({ at, keys_file }) =>
     servedIn(keys_file).map(
       thumbprint =>
         `${at}.keys_file: the key ${thumbprint} was made in a page that the authority serves, and proves nothing against ` +

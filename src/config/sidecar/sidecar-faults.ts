@@ -17,29 +17,29 @@ import { clientFaults } from './sidecar-resources.ts'
 
 /** Every fault of the file as a whole. `written` are its owners as the file has them. */
 export function sidecarFaults(
-  given: SidecarFile,
+  document: SidecarFile,
   written: readonly WrittenOwner[],
   devLoopback: boolean,
 ): string[] {
   return [
     ...duplicates(written.map(({ owner }) => owner)).map(owner => `owners: ${owner} is listed twice.`),
     ...namespaceFaults(written),
-    ...duplicates(given.owners.map(({ path }) => path)).map(
+    ...duplicates(document.owners.map(({ path }) => path)).map(
       path => `owners: two resources have the path ${path}.`,
     ),
-    ...clientFaults(given.owners),
-    ...given.owners.flatMap(owner => methodFaults(owner, given.open_methods)),
-    ...addressFaults(given),
-    ...(given.deadline_ms > given.deadline_margin_ms
+    ...clientFaults(document.owners),
+    ...document.owners.flatMap(owner => methodFaults(owner, document.open_methods)),
+    ...addressFaults(document),
+    ...(document.deadline_ms > document.deadline_margin_ms
       ? []
       : ['deadline_ms: give more than deadline_margin_ms, else no check is ever in time.']),
     ...[
-      given.public_url,
-      ...given.owners.flatMap(({ authority, organization }) => [
+      document.public_url,
+      ...document.owners.flatMap(({ authority, organization }) => [
         authority,
         ...(organization ? [organization.issuer] : []),
       ]),
-      ...given.authorities.flatMap(({ addresses }) => addresses),
+      ...document.authorities.flatMap(({ addresses }) => addresses),
     ]
       .filter(text => !isSecure(text, devLoopback))
       .map(
@@ -92,38 +92,38 @@ function addressFaults({ authorities, owners }: SidecarFile): string[] {
   ]
 }
 
-export function ownerFaults(given: SidecarFile['owners'][number], publicUrl: string): string[] {
-  const credentials = [given.client_secret, given.client_secret_file, given.signature].filter(
+export function ownerFaults(owner: SidecarFile['owners'][number], publicUrl: string): string[] {
+  const credentials = [owner.client_secret, owner.client_secret_file, owner.signature].filter(
     value => value !== undefined,
   )
-  const faults = duplicates(given.tools.map(({ tool }) => tool)).map(
-    tool => `tools of ${given.at}: ${tool} is listed twice.`,
+  const faults = duplicates(owner.tools.map(({ tool }) => tool)).map(
+    tool => `tools of ${owner.at}: ${tool} is listed twice.`,
   )
   if (credentials.length !== 1) {
     faults.push(
-      `owner ${given.at}: give exactly one of client_secret, client_secret_file and signature: true.`,
+      `owner ${owner.at}: give exactly one of client_secret, client_secret_file and signature: true.`,
     )
   }
-  if (!given.register && given.client_id === undefined)
-    faults.push(`owner ${given.at}: give the client_id, or register: true.`)
-  if (given.register && given.signature === undefined)
-    faults.push(`owner ${given.at}: register: true needs signature: true.`)
-  const resource = publicUrl + given.path
-  if (given.register && given.client_id !== undefined && given.client_id !== resource)
-    faults.push(`owner ${given.at}: with register: true the client_id is ${resource}; leave it out.`)
-  for (const { tool, resource_id } of given.tools) {
-    if (!isBelow(resource_id, [given.owner, ...given.namespaces])) {
+  if (!owner.register && owner.client_id === undefined)
+    faults.push(`owner ${owner.at}: give the client_id, or register: true.`)
+  if (owner.register && owner.signature === undefined)
+    faults.push(`owner ${owner.at}: register: true needs signature: true.`)
+  const resource = publicUrl + owner.path
+  if (owner.register && owner.client_id !== undefined && owner.client_id !== resource)
+    faults.push(`owner ${owner.at}: with register: true the client_id is ${resource}; leave it out.`)
+  for (const { tool, resource_id } of owner.tools) {
+    if (!isBelow(resource_id, [owner.owner, ...owner.namespaces])) {
       faults.push(
-        `tools of ${given.at}: the resource_id of ${tool} must start with ${given.owner}/ or one of her namespaces, and continue.`,
+        `tools of ${owner.at}: the resource_id of ${tool} must start with ${owner.owner}/ or one of her namespaces, and continue.`,
       )
     }
   }
   return [
     ...faults,
-    ...organizationFaults(given),
-    ...tableFaults(given),
-    ...partFaults(given),
-    ...publishedFaults(given, resource),
+    ...organizationFaults(owner),
+    ...tableFaults(owner),
+    ...partFaults(owner),
+    ...publishedFaults(owner, resource),
   ]
 }
 

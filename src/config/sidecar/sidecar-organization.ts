@@ -9,7 +9,7 @@ import { readSecretFile } from '../files.ts'
 import { ConfigFault } from '../settings.ts'
 import type { SidecarFile } from './sidecar-file.ts'
 
-type Given = SidecarFile['owners'][number]
+type FileOwner = SidecarFile['owners'][number]
 
 /**
  * The organization to ask about an owner's resources of certain patterns, and how this enforcement point
@@ -22,13 +22,13 @@ export interface SidecarOrganization {
 }
 
 /** All its faults, as sentences. */
-export function organizationFaults({ owner, namespaces, authority, organization }: Given): string[] {
+export function organizationFaults({ owner, namespaces, authority, organization }: FileOwner): string[] {
   if (organization === undefined) return []
   const at = `organization of ${owner}`
   const { issuer, resources, credential, credential_file, signature } = organization
-  const given = [credential, credential_file, signature].filter(value => value !== undefined)
+  const credentials = [credential, credential_file, signature].filter(value => value !== undefined)
   return [
-    ...(given.length === 1
+    ...(credentials.length === 1
       ? []
       : [`${at}: give exactly one of credential, credential_file and signature: true.`]),
     ...(issuer === authority ? [`${at}: it cannot be the authority of ${owner}, too.`] : []),
@@ -44,7 +44,7 @@ export function organizationFaults({ owner, namespaces, authority, organization 
 }
 
 /** The same, with the contents of its file. Throws `ConfigFault`. */
-export function loadOrganization({ owner, organization }: Given): SidecarOrganization | undefined {
+export function loadOrganization({ owner, organization }: FileOwner): SidecarOrganization | undefined {
   if (organization === undefined) return undefined
   const { issuer, resources, credential, credential_file } = organization
   const name = `organization of ${owner}: credential_file`

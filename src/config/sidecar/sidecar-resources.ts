@@ -19,23 +19,23 @@ const OWNER = '{owner}'
 export function placeFaults({ owners, resources: shared }: WrittenSidecarFile): string[] {
   const pinnedForAll = (shared ?? [])
     .flatMap(({ tools }) => tools)
-    .filter(({ owner_approval: given }) => given !== undefined && !given.keys_file.includes(OWNER))
+    .filter(({ owner_approval: approval }) => approval !== undefined && !approval.keys_file.includes(OWNER))
     .map(
       ({ tool }) =>
         `resources: keys_file of owner_approval of ${tool} must hold {owner}: keys are one owner's, not everybody's.`,
     )
-  const misplaced = owners.flatMap(given => {
-    const { owner, tools, resources } = given
+  const misplaced = owners.flatMap(entry => {
+    const { owner, tools, resources } = entry
     if (resources === undefined && tools === undefined)
-      return given.api === undefined &&
-        given.methods === undefined &&
-        given.path === undefined &&
+      return entry.api === undefined &&
+        entry.methods === undefined &&
+        entry.path === undefined &&
         shared !== undefined
         ? []
         : [`owner ${owner}: give her tools, or resources.`]
     if (resources === undefined) return []
     return (['tools', 'api', 'methods', 'path', 'name', 'upstream'] as const)
-      .filter(member => given[member] !== undefined)
+      .filter(member => entry[member] !== undefined)
       .map(member => `owner ${owner}: with resources, ${member} belongs into one of them.`)
   })
   const unpaired = [
@@ -49,11 +49,11 @@ export function placeFaults({ owners, resources: shared }: WrittenSidecarFile): 
 
 /** An entry for each resource of each owner. Call this only if `placeFaults` finds none. */
 export function ownedResources({ owners, resources: shared = [] }: WrittenSidecarFile): OwnedResource[] {
-  return owners.flatMap(given => {
-    const { owner, tools } = given
-    const listed = given.resources ?? (tools === undefined ? shared : [{ ...ofOne(given), tools }])
+  return owners.flatMap(entry => {
+    const { owner, tools } = entry
+    const listed = entry.resources ?? (tools === undefined ? shared : [{ ...ofOne(entry), tools }])
     return listed.map(resource => {
-      const owned = { ...given, ...proofOf(given, resource), ...named(resource, given) }
+      const owned = { ...entry, ...proofOf(entry, resource), ...named(resource, entry) }
       const { resources: _resources, ...rest } = owned
       return { ...rest, at: listed.length === 1 ? owner : `${owner} at ${owned.path}` }
     })
@@ -93,9 +93,9 @@ function proofOf(owner: WrittenOwner, resource: Partial<SidecarResource>) {
 /** The rest of the entry, with her name in place of the placeholder. */
 function named(
   { path, name, api, methods, client_id, tools, upstream }: SidecarResource,
-  given: WrittenOwner,
+  entry: WrittenOwner,
 ) {
-  const { owner } = given
+  const { owner } = entry
   const put = (text: string): string => text.replaceAll(OWNER, owner)
   const standard = api === undefined ? '/mcp/{owner}' : '/api/{owner}'
   return {
@@ -104,7 +104,7 @@ function named(
     api,
     methods,
     upstream,
-    client_id: client_id === undefined ? given.client_id : put(client_id),
+    client_id: client_id === undefined ? entry.client_id : put(client_id),
     tools: tools.map(tool =>
       namedTool({ ...tool, ...approvalOf(tool, put), resource_id: put(tool.resource_id) }),
     ),
@@ -112,9 +112,9 @@ function named(
 }
 
 function approvalOf(
-  { owner_approval: given }: WrittenTool,
+  { owner_approval: approval }: WrittenTool,
   put: (text: string) => string,
 ): Partial<WrittenTool> {
-  if (given === undefined) return {}
-  return { owner_approval: { keys_file: put(given.keys_file), state_dir: put(given.state_dir) } }
+  if (approval === undefined) return {}
+  return { owner_approval: { keys_file: put(approval.keys_file), state_dir: put(approval.state_dir) } }
 }

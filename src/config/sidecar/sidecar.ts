@@ -175,8 +175,12 @@ export function loadEmbedded(values: Omit<SidecarValues, 'configFile'>, source: 
   }
   const read = typeof source === 'string' ? readYamlFile('the configuration', source) : source
   const whole = isRecord(read) ? { listen: NO_LISTENERS, ...read } : read
-  const { given, faults } = judgeFile(whole, values, () => [])
-  return loadJudged({ given: { ...given, check_tls: undefined, http_tls: undefined }, faults }, values, true)
+  const { document, faults } = judgeFile(whole, values, () => [])
+  return loadJudged(
+    { document: { ...document, check_tls: undefined, http_tls: undefined }, faults },
+    values,
+    true,
+  )
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {
@@ -186,7 +190,7 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 function judgeFile(
   read: unknown,
   { devLoopback }: Pick<SidecarValues, 'devLoopback'>,
-  faultsOfMode: (given: SidecarFile) => string[],
+  faultsOfMode: (document: SidecarFile) => string[],
 ): Judged {
   const result = SIDECAR_FILE.safeParse(read)
   if (!result.success)
@@ -200,14 +204,14 @@ function judgeFile(
   if (misplaced.length + askingNobody.length > 0)
     throw new ConfigFault([...new Set([...misplaced, ...askingNobody])])
   const { resources: _shared, ...whole } = written
-  const given: SidecarFile = { ...whole, owners: owned.map(withAuthority) }
+  const document: SidecarFile = { ...whole, owners: owned.map(withAuthority) }
   const faults = [
-    ...sidecarFaults(given, written.owners, devLoopback),
-    ...faultsOfMode(given),
-    ...given.owners.flatMap(one => ownerFaults(one, given.public_url)),
+    ...sidecarFaults(document, written.owners, devLoopback),
+    ...faultsOfMode(document),
+    ...document.owners.flatMap(one => ownerFaults(one, document.public_url)),
   ]
   // A member of an owner is found again with each of her resources.
-  return { given, faults: [...new Set(faults)] }
+  return { document, faults: [...new Set(faults)] }
 }
 
 /** The resources of every owner in a well-formed file, whose faults are not judged, and its public URL. */
@@ -225,7 +229,7 @@ export function readOwnedResources(
 
 /** A well-formed file, and the faults of its content. */
 interface Judged {
-  given: SidecarFile
+  document: SidecarFile
   faults: string[]
 }
 
@@ -233,17 +237,17 @@ interface Judged {
  * Reads the files that it names; if it has faults, this only serves to report the faults of these files, too.
  */
 function loadJudged(
-  { given, faults }: Judged,
+  { document, faults }: Judged,
   values: NamedValues,
   make: boolean,
 ): Omit<SidecarConfig, 'configFile'> {
-  if (faults.length === 0) return loadNamedFiles(given, values, make)
+  if (faults.length === 0) return loadNamedFiles(document, values, make)
   collectFaults<unknown>([
     () => {
       throw new ConfigFault(faults)
     },
-    () => loadNamedFiles({ ...given, owners: [] }, values, make),
-    ...given.owners.map(
+    () => loadNamedFiles({ ...document, owners: [] }, values, make),
+    ...document.owners.map(
       ({ owner, client_secret_file: file }) =>
         () =>
           file && readOwnerSecret(owner, file),
@@ -262,11 +266,11 @@ type NamedValues = Pick<
 >
 
 function loadNamedFiles(
-  given: SidecarFile,
+  document: SidecarFile,
   values: NamedValues,
   make: boolean,
 ): Omit<SidecarConfig, 'configFile'> {
-  const { owners, check_tls, http_tls, keys_file, authority_ca_file, authorities, ...rest } = given
+  const { owners, check_tls, http_tls, keys_file, authority_ca_file, authorities, ...rest } = document
   const { specNs, devLoopback, logLevel } = values
   const config: Omit<SidecarConfig, 'configFile'> = {
     ...rest,
@@ -310,15 +314,15 @@ function loadNamedFiles(
         ca: ['check_tls.client_ca_file', check_tls.client_ca_file],
       })
     },
-    ...owners.flatMap(given => approvalReaders(given, make)),
-    ...owners.map(given => () => config.owners.push(loadOwner(given, rest.public_url))),
+    ...owners.flatMap(one => approvalReaders(one, make)),
+    ...owners.map(entry => () => config.owners.push(loadOwner(entry, rest.public_url))),
   ])
   return config
 }
 
-function loadOwner(given: SidecarFile['owners'][number], publicUrl: string): SidecarOwner {
-  const { client_secret, client_secret_file, register, name, owner, authority, path } = given
-  const { tools, api, methods, upstream } = given
+function loadOwner(entry: SidecarFile['owners'][number], publicUrl: string): SidecarOwner {
+  const { client_secret, client_secret_file, register, name, owner, authority, path } = entry
+  const { tools, api, methods, upstream } = entry
   const secret = client_secret_file === undefined ? client_secret : readOwnerSecret(owner, client_secret_file)
   const credential: PatCredential = secret === undefined ? { kind: 'signature' } : { kind: 'secret', secret }
   return {
@@ -329,10 +333,10 @@ function loadOwner(given: SidecarFile['owners'][number], publicUrl: string): Sid
     methods,
     upstream,
     path,
-    client_id: asClientId(given.client_id ?? publicUrl + path),
+    client_id: asClientId(entry.client_id ?? publicUrl + path),
     credential,
     register: register ? { name } : undefined,
-    organization: loadOrganization(given),
-    joint: loadJoint(given),
+    organization: loadOrganization(entry),
+    joint: loadJoint(entry),
   }
 }
