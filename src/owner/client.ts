@@ -78,11 +78,11 @@ export interface OwnerClient {
   pending(): AsyncGenerator<PendingItem>
   /** One of them, with the agreement that the agent signed; an earlier authority leaves that out. */
   pendingRequest(family: string): Promise<Partial<WholePendingItem>>
-  /** `said` is sent with it: what it is bound to, and for a denial the reason for the agent. */
+  /** `details` are sent with it: what it is bound to, and for a denial the reason for the agent. */
   decide(
     family: string,
     decision: Decided['decision'],
-    said?: BoundBy & { reason?: string },
+    details?: BoundBy & { reason?: string },
   ): Promise<Decided>
   connections(): AsyncGenerator<Connection>
   /** Gives a connection a name of her own; null removes it. */
@@ -155,8 +155,8 @@ export function createOwnerClient(access: ApiAccess): OwnerClient {
       const path = `/owner/pending/${encodeURIComponent(family)}`
       return expectObject((await exchange(access, { method: 'GET', path })).json, path)
     },
-    decide: (family, decision, said = {}) =>
-      post(`/owner/pending/${encodeURIComponent(family)}/decision`, { decision, ...said }),
+    decide: (family, decision, details = {}) =>
+      post(`/owner/pending/${encodeURIComponent(family)}/decision`, { decision, ...details }),
     connections: () => list<Connection>(access, '/owner/connections'),
     label: (handle, label) => put('/owner/connections/label', { handle, label }),
     revoke: handle => post('/owner/connections/revoke', { handle }),

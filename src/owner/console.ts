@@ -105,8 +105,8 @@ async function forward(
   if (method === undefined) refuse('method_not_allowed', `Use one of ${METHODS.join(', ')}.`)
   const leaving = new AbortController()
   response.once('close', () => leaving.abort())
-  const given = await bodyOf(request)
-  const body = given && (await withStatements(access, url.pathname, given))
+  const submission = await bodyOf(request)
+  const body = submission && (await withStatements(access, url.pathname, submission))
   const { accept, 'last-event-id': lastEventId, 'if-match': ifMatch } = request.headers
   const headers: Record<string, string> = {
     ...(accept === undefined ? {} : { accept }),
@@ -116,12 +116,15 @@ async function forward(
   const sent: ApiRequest = { method, path: url.pathname, headers, signal: leaving.signal }
   const query = Object.fromEntries(url.searchParams)
   const answered = await signedFetch(access, { ...sent, query, ...(body === undefined ? {} : { body }) })
-  const told: Record<string, string> = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }
+  const answerHeaders: Record<string, string> = {
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+  }
   for (const name of ['content-type', 'link', 'retry-after', 'date']) {
     const value = answered.headers.get(name)
-    if (value !== null) told[name] = value
+    if (value !== null) answerHeaders[name] = value
   }
-  response.writeHead(answered.status, told)
+  response.writeHead(answered.status, answerHeaders)
   if (answered.body === null) return void response.end()
   response.flushHeaders()
   const stream = Readable.fromWeb(answered.body)
@@ -145,14 +148,14 @@ async function withStatements(access: ApiAccess, path: string, body: JsonObject)
 }
 
 /** Only what the page was shown is signed: the page says what that was, by its hash. */
-async function statementOn(access: ApiAccess, family: string, said: JsonObject): Promise<JsonObject> {
-  if (said['decision'] !== 'approved') return {}
+async function statementOn(access: ApiAccess, family: string, submission: JsonObject): Promise<JsonObject> {
+  if (submission['decision'] !== 'approved') return {}
   const path = `/owner/pending/${encodeURIComponent(family)}`
   const { json } = await exchange(access, { method: 'GET', path })
   const shown = json as unknown as PendingItem
   const now = Math.floor(access.now?.() ?? Date.now() / 1000)
-  const bound = boundApproval(access, shown, { now, only: said['only'] === true })
-  if (bound.item_s256 !== said['item_s256'])
+  const bound = boundApproval(access, shown, { now, only: submission['only'] === true })
+  if (bound.item_s256 !== submission['item_s256'])
     refuse(
       'item_changed',
       'Look at it again: the request that waits is not the one that this decision is about.',
@@ -174,8 +177,8 @@ async function bodyOf(request: IncomingMessage): Promise<JsonObject | undefined>
   return bytes === 0 ? undefined : parseJsonObject(Buffer.concat(chunks))
 }
 
-function isSame(given: string | undefined, wanted: string): boolean {
-  const [one, other] = [Buffer.from(given ?? ''), Buffer.from(wanted)]
+function isSame(candidate: string | undefined, secret: string): boolean {
+  const [one, other] = [Buffer.from(candidate ?? ''), Buffer.from(secret)]
   return one.length === other.length && timingSafeEqual(one, other)
 }
 
@@ -183,11 +186,11 @@ function sendFault(response: ServerResponse, error: unknown): void {
   if (response.headersSent) return void response.destroy()
   if (error instanceof Refusal) return sendJson(response, error.status, refusalBody(error))
   const known = error instanceof ApiError
-  const said = {
+  const problem = {
     error: known ? error.code : 'server_error',
     error_description: known ? error.message : undefined,
   }
-  sendJson(response, known ? (error.status ?? 502) : 500, said)
+  sendJson(response, known ? (error.status ?? 502) : 500, problem)
 }
 
 function sendJson(response: ServerResponse, status: number, json: object): void {

@@ -133,9 +133,9 @@ async function readBeforeSilence(
   signal: AbortSignal | undefined,
 ): Promise<{ done: false; value: Uint8Array } | { done: true; value?: unknown }> {
   try {
-    const heard = await waitAtMost(SILENCE_SECONDS_MAX * 1_000, body.read())
-    if (heard === LATE) throw new ApiError('unreachable', 'The stream fell silent.')
-    return heard
+    const chunk = await waitAtMost(SILENCE_SECONDS_MAX * 1_000, body.read())
+    if (chunk === LATE) throw new ApiError('unreachable', 'The stream fell silent.')
+    return chunk
   } catch (cause) {
     throw unreachable(url, signal, cause)
   }

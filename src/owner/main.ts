@@ -78,7 +78,9 @@ function addDecisions(program: Command, action: Action): void {
     .option('--reason <text>', 'why, for the agent to read: at most 200 characters')
     .description('deny one request')
     .action(
-      action((session, given: string, said: { reason?: string }) => decide(session, given, 'denied', said)),
+      action((session, name: string, details: { reason?: string }) =>
+        decide(session, name, 'denied', details),
+      ),
     )
 }
 
@@ -179,9 +181,9 @@ function addEnrol(
     )
 }
 
-async function pending(session: Session, given?: string): Promise<void> {
-  if (given !== undefined) {
-    const request = await waitingItem(session, given)
+async function pending(session: Session, name?: string): Promise<void> {
+  if (name !== undefined) {
+    const request = await waitingItem(session, name)
     const beside = await besideOf(session, request)
     return tell(session, request, one => pendingDetails(one, beside))
   }
@@ -198,32 +200,32 @@ async function besideOf(session: Session, { item }: Partial<PendingItem>): Promi
 }
 
 /** The waiting item with this name, or the only one that begins with it. Fails with `not_found`. */
-async function waitingItem({ client }: Session, given: string): Promise<PendingItem> {
+async function waitingItem({ client }: Session, name: string): Promise<PendingItem> {
   const items = await readAll(client.pending())
   const family = nameOf(
-    given,
+    name,
     items.map(item => item.family),
   )
-  const wanted = items.find(item => item.family === family)
-  if (wanted === undefined)
-    throw new ApiError('not_found', `Nothing of the name ${given} waits for you.`, { status: 404 })
-  return wanted
+  const match = items.find(item => item.family === family)
+  if (match === undefined)
+    throw new ApiError('not_found', `Nothing of the name ${name} waits for you.`, { status: 404 })
+  return match
 }
 
 /** A person sees what she opens before she is asked; a script must ask her in its own way. */
 async function approve(
   session: Session,
-  given: string,
+  name: string,
   { yes = false, only = false }: { yes?: boolean; only?: boolean },
 ): Promise<void> {
-  if (yes) return decide(session, given, 'approved', only ? { only } : {})
+  if (yes) return decide(session, name, 'approved', only ? { only } : {})
   const { confirm } = session.terminal
   // A script that was not told to approve unseen must not: an empty answer would count as a yes.
   if (confirm === undefined || session.json)
     throw new UsageError(
       'Approve at a terminal, which shows what the approval opens and asks you; or add --yes to approve unseen.',
     )
-  const item = await waitingItem(session, given)
+  const item = await waitingItem(session, name)
   session.terminal.err(pendingRecord(item, await besideOf(session, item)))
   if (!(await confirm(`Approve ${item.family}?`))) {
     session.terminal.err('Nothing was decided: it waits on.\n')
@@ -237,14 +239,14 @@ async function approve(
 // oxlint-disable-next-line eslint/max-params -- what is decided about which item, and what is said with it
 async function decide(
   session: Session,
-  given: string,
+  name: string,
   decision: 'approved' | 'denied',
-  said: BoundBy & { reason?: string } = {},
+  details: BoundBy & { reason?: string } = {},
 ): Promise<void> {
   const { client } = session
   const decided = await named(
-    given,
-    family => client.decide(family, decision, said),
+    name,
+    family => client.decide(family, decision, details),
     async () => (await readAll(client.pending())).map(({ family }) => family),
   )
   tell(session, decided, one => `${printable(one.family)} ${printable(one.decision)}.\n`)

@@ -13,8 +13,8 @@ export async function readTier(file: string): Promise<JsonObject> {
 
 /** One tier, or those in `tiers` as `policies --json` shows them. Throws `UsageError`. */
 export async function readTiers(file: string): Promise<(JsonObject & { id: string })[]> {
-  const given = await readGiven(file, 'tiers')
-  const listed = 'tiers' in given ? given['tiers'] : [given]
+  const content = await readGiven(file, 'tiers')
+  const listed = 'tiers' in content ? content['tiers'] : [content]
   if (!Array.isArray(listed) || listed.length === 0)
     throw new UsageError(`Give at least one tier in \`tiers\`: ${file} lists none.`)
   const tiers = listed.map((tier, at) => {

@@ -46,8 +46,8 @@ export function addAgentCommands(
       .argument(...AGENT_OR_OPERATOR)
       .description(says)
       .action(
-        action((session, given: string) =>
-          isOrigin(given) ? onOperator(session, verb, given) : standing(session, verb, given),
+        action((session, name: string) =>
+          isOrigin(name) ? onOperator(session, verb, name) : standing(session, verb, name),
         ),
       )
   program
@@ -58,8 +58,8 @@ export function addAgentCommands(
     .action(action(label))
 }
 
-function isOrigin(given: string): boolean {
-  return /^https?:\/\//.test(given)
+function isOrigin(name: string): boolean {
+  return /^https?:\/\//.test(name)
 }
 
 async function connections(session: Session): Promise<void> {
@@ -68,21 +68,21 @@ async function connections(session: Session): Promise<void> {
   tell(session, all, (agents, columns) => show.connectionTable(agents, columns, claims))
 }
 
-async function label(session: Session, given: string, text?: string): Promise<void> {
-  const labelled = await namedAgent(session, given, handle => session.client.label(handle, text ?? null))
+async function label(session: Session, name: string, text?: string): Promise<void> {
+  const labelled = await namedAgent(session, name, handle => session.client.label(handle, text ?? null))
   tell(session, labelled, one => `${show.labelText({ ...one })}.\n`)
 }
 
-async function revoke(session: Session, given: string): Promise<void> {
-  const revoked = await namedAgent(session, given, handle => session.client.revoke(handle))
+async function revoke(session: Session, name: string): Promise<void> {
+  const revoked = await namedAgent(session, name, handle => session.client.revoke(handle))
   tell(session, revoked, one => show.revokedSentence(one) + MAY_ASK_AGAIN)
 }
 
 const MAY_ASK_AGAIN = 'It may ask you again; `usher owner block` keeps it from that.\n'
 
-async function standing(session: Session, verb: 'block' | 'unblock', given: string): Promise<void> {
+async function standing(session: Session, verb: 'block' | 'unblock', name: string): Promise<void> {
   const { client } = session
-  const done = await namedAgent(session, given, handle => client.standing(handle, verb), { waiting: true })
+  const done = await namedAgent(session, name, handle => client.standing(handle, verb), { waiting: true })
   tell(session, done, one => {
     const who = printable(one.handle)
     return one.blocked

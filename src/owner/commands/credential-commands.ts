@@ -39,9 +39,9 @@ export function addCredentialCommands(program: Command, action: Action): void {
     .argument('<kid>', 'the key, as `keys` names it, the beginning of that, or what you called it')
     .description('revoke a device key, at once and for ever')
     .action(
-      action(async ({ client, ...session }, given: string) => {
+      action(async ({ client, ...session }, target: string) => {
         const kids = async () => (await readAll(client.deviceKeys())).map(({ kid }) => kid)
-        tell(session, await named(given, kid => client.removeDeviceKey(kid), kids), gone)
+        tell(session, await named(target, kid => client.removeDeviceKey(kid), kids), removalText)
       }),
     )
   program
@@ -65,9 +65,9 @@ export function addCredentialCommands(program: Command, action: Action): void {
     .argument('<id>', 'the login, as `logins` names it; the beginning of that will do')
     .description('unbind a login, at once')
     .action(
-      action(async ({ client, ...session }, given: string) => {
+      action(async ({ client, ...session }, target: string) => {
         const ids = async () => (await readAll(client.logins())).map(({ id }) => id)
-        tell(session, await named(given, id => client.removeLogin(id), ids), gone)
+        tell(session, await named(target, id => client.removeLogin(id), ids), removalText)
       }),
     )
 }
@@ -106,7 +106,7 @@ function loginTable(logins: Login[], columns?: number): string {
   return table(['id', 'name', 'subject', 'realm', 'bound'], rows, columns)
 }
 
-function gone({ deleted }: { deleted: string }): string {
+function removalText({ deleted }: { deleted: string }): string {
   return `${printable(deleted)} decides for you no more.\n`
 }
 

@@ -72,10 +72,10 @@ async function ledger(session: Session, options: LedgerOptions): Promise<void> {
   // An agent without a connection has entries, too, so an unlisted handle is used as it was given.
   const handle =
     options.handle === undefined ? undefined : ((await handleOf(session, options.handle)) ?? options.handle)
-  const asked = { until: secondsOf(until), q: search }
+  const bounds = { until: secondsOf(until), q: search }
   // What the authority searches it also ends at that time; an older one knows neither.
   const isSearched = until !== undefined || search !== undefined
-  const filter = { handle, kind, after, ...asked, ...(isSearched ? { since: secondsOf(since) } : {}) }
+  const filter = { handle, kind, after, ...bounds, ...(isSearched ? { since: secondsOf(since) } : {}) }
   const isNewest = last !== undefined || since !== undefined
   const entries = isNewest
     ? await newest(session, { ...filter, limit: last }, since)

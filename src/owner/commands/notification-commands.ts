@@ -41,10 +41,10 @@ export function addNotificationCommands(program: Command, action: Action): void 
       'when it is told of what can be undone: what you leave out ends; of what cannot be undone it is told at once',
     )
     .action(
-      action(async (session, given: string, said: When) =>
+      action(async (session, target: string, when: When) =>
         tell(
           session,
-          await named(given, id => session.client.setNotificationTiming(id, timingOf(said)), idsOf(session)),
+          await named(target, id => session.client.setNotificationTiming(id, timingOf(when)), idsOf(session)),
           one => `${printable(one.name)} is told of what can be undone ${timingText(one)}.\n`,
         ),
       ),
@@ -54,10 +54,10 @@ export function addNotificationCommands(program: Command, action: Action): void 
     .argument(...ID)
     .description('tell it nothing more, at once')
     .action(
-      action(async (session, given: string) =>
+      action(async (session, target: string) =>
         tell(
           session,
-          await named(given, id => session.client.removeNotification(id), idsOf(session)),
+          await named(target, id => session.client.removeNotification(id), idsOf(session)),
           ({ deleted }) => `${printable(deleted)} gets no more messages.\n`,
         ),
       ),
@@ -67,8 +67,8 @@ export function addNotificationCommands(program: Command, action: Action): void 
     .argument(...ID)
     .description('send it a test now, and say whether it was taken')
     .action(
-      action(async (session, given: string) =>
-        tell(session, await named(given, id => session.client.testNotification(id), idsOf(session)), tested),
+      action(async (session, target: string) =>
+        tell(session, await named(target, id => session.client.testNotification(id), idsOf(session)), tested),
       ),
     )
 }

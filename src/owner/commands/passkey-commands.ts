@@ -22,10 +22,10 @@ export function addPasskeyCommands(program: Command, action: Action): void {
     .argument('<id>', 'the passkey, as `passkeys` names it; the beginning of that will do')
     .description('remove a passkey and every browser that it signed in, at once and for ever')
     .action(
-      action(async ({ client, ...session }, given: string) => {
+      action(async ({ client, ...session }, target: string) => {
         const ids = async () => (await readAll(client.passkeys())).map(({ id }) => id)
-        const gone = await named(given, id => client.removePasskey(id), ids)
-        tell(session, gone, ({ deleted }) => `${printable(deleted)} is no passkey of yours any more.\n`)
+        const removal = await named(target, id => client.removePasskey(id), ids)
+        tell(session, removal, ({ deleted }) => `${printable(deleted)} is no passkey of yours any more.\n`)
       }),
     )
   program
@@ -33,15 +33,15 @@ export function addPasskeyCommands(program: Command, action: Action): void {
     .argument('<id>', 'the passkey, as `passkeys` names it; the beginning of that will do')
     .description('print it as those pin it who ask for your signature: the keys_file of a resource')
     .action(
-      action(async ({ client, ...session }, given: string) => {
+      action(async ({ client, ...session }, target: string) => {
         const all = await readAll(client.passkeys())
         const id = nameOf(
-          given,
+          target,
           all.map(one => one.id),
         )
         const found = all.find(one => one.id === id && one.removed_at === null && one.origins.length > 0)
         if (found === undefined)
-          throw new UsageError(`You have no passkey ${given} that signs decisions here.`)
+          throw new UsageError(`You have no passkey ${target} that signs decisions here.`)
         const entry = pinnedPasskeys(found)
         tell(session, entry, () => `${printableJson(entry)}\n`)
       }),

@@ -103,21 +103,21 @@ interface Match {
 
 async function addTier(session: Session, file: string): Promise<void> {
   const saved = await ask(session, { method: 'POST', path: '/owner/policies', body: await readTier(file) })
-  told(session, saved, `Added: ${printable(templateOf(saved))} is offered from now on.\n`)
+  report(session, saved, `Added: ${printable(templateOf(saved))} is offered from now on.\n`)
 }
 
-async function editTier(session: Session, given: string, file: string, options: Match): Promise<void> {
+async function editTier(session: Session, name: string, file: string, options: Match): Promise<void> {
   const body = await readTier(file)
-  const saved = await ofTier(session, given, path =>
+  const saved = await ofTier(session, name, path =>
     ask(session, { method: 'PUT', path, body, ...matching(options) }),
   )
-  told(session, saved, `Edited: ${printable(templateOf(saved))} is offered from now on.\n`)
+  report(session, saved, `Edited: ${printable(templateOf(saved))} is offered from now on.\n`)
 }
 
 /** Acts on the tier with that name, or the only one that begins with it. */
-function ofTier<T>({ client }: Session, given: string, act: (path: string) => Promise<T>): Promise<T> {
+function ofTier<T>({ client }: Session, name: string, act: (path: string) => Promise<T>): Promise<T> {
   return named(
-    given,
+    name,
     id => act(`/owner/policies/${encodeURIComponent(id)}`),
     async () => (await client.policies()).map(({ id }) => id),
   )
@@ -194,7 +194,7 @@ export async function actOn(session: Session, verb: string, origin: string): Pro
   const done = await ask(session, { method: 'POST', path: `/owner/operators/${verb}`, body: { origin } })
   const ended = done['connections_revoked'] as number | undefined
   const sentence = ended === undefined || ended === 0 ? '' : ` Connections ended: ${ended}.`
-  told(session, done, `${verb} ${printable(origin)}: done.${sentence}\n`)
+  report(session, done, `${verb} ${printable(origin)}: done.${sentence}\n`)
 }
 
 async function ask(session: Session, request: ApiRequest): Promise<JsonObject> {
@@ -211,7 +211,7 @@ function templateOf(saved: JsonObject): string {
   return (saved['terms'] as { template_id: string }).template_id
 }
 
-function told(session: Session, answer: JsonObject, sentence: string): void {
+function report(session: Session, answer: JsonObject, sentence: string): void {
   tell(
     session,
     answer,

@@ -12,10 +12,10 @@ import { removeProfile, writeProfile } from '../../terminal/profile-file.ts'
 const AT = '@'
 
 /** The parts of a code as the operator printed it; without an issuer, it is the code alone. */
-export function readCode(given: string): { code: string; issuer: string | undefined } {
-  const at = given.indexOf(AT)
-  if (at < 0) return { code: given, issuer: undefined }
-  return { code: given.slice(0, at), issuer: given.slice(at + 1) }
+export function readCode(text: string): { code: string; issuer: string | undefined } {
+  const at = text.indexOf(AT)
+  if (at < 0) return { code: text, issuer: undefined }
+  return { code: text.slice(0, at), issuer: text.slice(at + 1) }
 }
 
 /** Adds `profile`. `placeOf` says what the other commands would ask now. */
@@ -30,14 +30,14 @@ export function addProfile(program: Command, placeOf: () => Promise<ClientPlace>
         throw new UsageError('Give --save or --forget, not both.')
       const place = await placeOf()
       if (options.forget === true) await removeProfile(place.path)
-      else if (options.save === true) await writeProfile(place.path, kept(place))
+      else if (options.save === true) await writeProfile(place.path, profileOf(place))
       const now = options.forget === true || options.save === true ? await placeOf() : place
       const { json } = program.opts<{ json?: boolean }>()
       terminal.out(json === true ? `${printableJson(now)}\n` : placeText(now))
     })
 }
 
-function kept({ issuer, api, apiFrom }: ClientPlace): { issuer: string; api?: string | undefined } {
+function profileOf({ issuer, api, apiFrom }: ClientPlace): { issuer: string; api?: string | undefined } {
   if (issuer === undefined) throw new UsageError('Give --issuer, or set UMA_OWNER_ISSUER, to save it.')
   return { issuer, ...(apiFrom === 'metadata' ? {} : { api }) }
 }

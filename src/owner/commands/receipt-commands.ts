@@ -69,11 +69,11 @@ async function receipts(session: Session, options: ReceiptsOptions): Promise<voi
 /** If no receipt has this family, it may be the beginning of one. */
 async function receiptsOf({ client }: Session, query: ReceiptsQuery): Promise<ReceiptRecord[]> {
   const found = await readAll(client.receipts(query))
-  const { family: given, ...others } = query
-  if (found.length > 0 || given === undefined) return found
+  const { family: name, ...others } = query
+  if (found.length > 0 || name === undefined) return found
   const all = await readAll(client.receipts({ ...others, limit: undefined }))
   const family = nameOf(
-    given,
+    name,
     all.map(one => one.family),
   )
   return family === undefined ? found : all.filter(one => one.family === family).slice(0, others.limit)
@@ -83,8 +83,8 @@ async function receiptsOf({ client }: Session, query: ReceiptsQuery): Promise<Re
 function faultOf(record: ReceiptRecord, keys: PublishedKey[], issuer: string): string | undefined {
   try {
     const { claims } = verifyReceipt(record.receipt, keys, { issuer, now: Math.floor(Date.now() / 1_000) })
-    const said = [claims.family, claims.rpt, claims.sub]
-    return String(said) === String([record.family, record.jti, record.handle])
+    const signedIds = [claims.family, claims.rpt, claims.sub]
+    return String(signedIds) === String([record.family, record.jti, record.handle])
       ? undefined
       : 'The list names another negotiation, grant or agent than the receipt.'
   } catch (error) {

@@ -22,7 +22,7 @@ interface Planned {
   id: string
   change: 'add' | 'edit' | 'none'
   differences: Difference[]
-  wanted: JsonObject
+  tier: JsonObject
   /** The version that it was compared with. */
   version: string | undefined
 }
@@ -30,8 +30,8 @@ interface Planned {
 /** Says what `applyTiers` would do. */
 export async function diffTiers(session: Session, file: string): Promise<void> {
   const plan = await planOf(session, file)
-  const told = plan.map(({ id, change, differences }) => ({ id, change, differences }))
-  tell(session, told, all => all.map(planText).join(''))
+  const report = plan.map(({ id, change, differences }) => ({ id, change, differences }))
+  tell(session, report, all => all.map(planText).join(''))
 }
 
 /** Adds and edits tiers until they are as the file says. Stops at the first that the authority refuses. */
@@ -43,30 +43,29 @@ export async function applyTiers(session: Session, file: string): Promise<void> 
 }
 
 async function planOf({ client }: Session, file: string): Promise<Planned[]> {
-  const wanted = await readTiers(file)
+  const tiers = await readTiers(file)
   const current = await client.policies()
-  return wanted.map(tier => {
+  return tiers.map(tier => {
     const before = current.find(({ id }) => id === tier.id)
-    if (before === undefined)
-      return { id: tier.id, change: 'add', differences: [], wanted: tier, version: undefined }
+    if (before === undefined) return { id: tier.id, change: 'add', differences: [], tier, version: undefined }
     const differences = differencesOf(withoutVersion(before as Tier & JsonObject), tier)
     const change = differences.length === 0 ? 'none' : 'edit'
-    return { id: tier.id, change, differences, wanted: tier, version: before.terms.template_id }
+    return { id: tier.id, change, differences, tier, version: before.terms.template_id }
   })
 }
 
 async function apply(
   { client }: Session,
-  { id, change, wanted, version }: Planned,
+  { id, change, tier, version }: Planned,
 ): Promise<JsonObject | null> {
   if (change === 'none') return null
   const answer = await client.ask(
     change === 'add'
-      ? { method: 'POST', path: '/owner/policies', body: wanted }
+      ? { method: 'POST', path: '/owner/policies', body: tier }
       : {
           method: 'PUT',
           path: `/owner/policies/${encodeURIComponent(id)}`,
-          body: wanted,
+          body: tier,
           headers: { 'if-match': `"${version}"` },
         },
   )

@@ -26,11 +26,11 @@ interface RemoveOptions {
  */
 export async function removeTier(
   session: Session,
-  given: string,
+  name: string,
   { ifMatch, yes = false }: RemoveOptions,
 ): Promise<void> {
   const { client, terminal, json } = session
-  const tier = await tierOf(session, given)
+  const tier = await tierOf(session, name)
   if (!yes && !json && terminal.confirm !== undefined) {
     terminal.err(`Denied from then on: ${listed(tier.resources)}. Grants under ${printable(tier.id)} end.\n`)
     if (!(await terminal.confirm(`Remove the tier ${tier.id}?`))) {
@@ -38,33 +38,33 @@ export async function removeTier(
       throw new Exit(EXIT.refused)
     }
   }
-  const gone = await client.ask({
+  const removal = await client.ask({
     method: 'DELETE',
     path: `/owner/policies/${encodeURIComponent(tier.id)}`,
     headers: { 'if-match': `"${ifMatch ?? tier.terms.template_id}"` },
   })
-  if (gone === undefined || !isJsonObject(gone))
+  if (removal === undefined || !isJsonObject(removal))
     throw new UsageError('The authority answered with something else than a removal: is this its owner API?')
   const before = withoutVersion(tier as Tier & JsonObject)
   const yaml = await yamlText(before)
   tell(
     session,
-    { ...gone, tier: before },
+    { ...removal, tier: before },
     () =>
-      `Removed. Denied from now on: ${listed(gone['ungoverned'] as string[])}.\n` +
-      waitingSentence(gone as StillWaiting) +
+      `Removed. Denied from now on: ${listed(removal['ungoverned'] as string[])}.\n` +
+      waitingSentence(removal as StillWaiting) +
       `To bring it back, save this as tier.yaml and run: usher owner tier add tier.yaml\n\n${yaml}`,
   )
 }
 
-async function tierOf({ client }: Session, given: string): Promise<Tier> {
+async function tierOf({ client }: Session, name: string): Promise<Tier> {
   const tiers = await client.policies()
   const id = nameOf(
-    given,
+    name,
     tiers.map(tier => tier.id),
   )
   const tier = tiers.find(one => one.id === id)
-  if (tier === undefined) throw new ApiError('not_found', `You have no tier ${given}.`, { status: 404 })
+  if (tier === undefined) throw new ApiError('not_found', `You have no tier ${name}.`, { status: 404 })
   return tier
 }
 

@@ -17,16 +17,16 @@ import { withoutVersion } from '../tier-file.ts'
  */
 export async function showTier(
   session: Session,
-  given: string,
+  name: string,
   { yaml = false }: { yaml?: boolean } = {},
 ): Promise<void> {
   const tiers = await session.client.policies()
   const id = nameOf(
-    given,
+    name,
     tiers.map(tier => tier.id),
   )
   const tier = tiers.find(one => one.id === id)
-  if (tier === undefined) throw new ApiError('not_found', `You have no tier ${given}.`, { status: 404 })
+  if (tier === undefined) throw new ApiError('not_found', `You have no tier ${name}.`, { status: 404 })
   if (yaml && !session.json)
     return session.terminal.out(await yamlText(withoutVersion(tier as Tier & JsonObject)))
   tell(session, tier, tierText)

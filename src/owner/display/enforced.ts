@@ -12,7 +12,7 @@ const KEPT_BY: ReadonlyMap<unknown, string> = new Map([
 ])
 
 /** One prohibition, and in plain words what enforces it, if that is known: `leverage (only promised)`. */
-export function keptText(prohibition: string, enforced: Enforced): string {
+export function prohibitionText(prohibition: string, enforced: Enforced): string {
   const list = Array.isArray(enforced['prohibited']) ? (enforced['prohibited'] as unknown[]) : []
   const found = list.find(
     (one): one is Enforced =>
@@ -26,7 +26,7 @@ export function keptText(prohibition: string, enforced: Enforced): string {
  * The limits of a grant, in one sentence: `scope read; at most 300 s; once; exactly this operation`.
  */
 export function enforcedText(enforced: Enforced): unknown {
-  const { scope, expires_in, single_use, operation_bound, prohibited: _told, ...others } = enforced
+  const { scope, expires_in, single_use, operation_bound, prohibited: _prohibited, ...others } = enforced
   const known = Array.isArray(scope) && typeof expires_in === 'number' && typeof single_use === 'boolean'
   if (!known || Object.keys(others).length > 0) return enforced
   return [

@@ -34,16 +34,16 @@ export async function labelsOf({ client, json }: Pick<Session, 'client' | 'json'
  */
 export async function namedAgent<T>(
   { client }: Pick<Session, 'client'>,
-  given: string,
+  name: string,
   act: (handle: string) => Promise<T>,
   among: Among = {},
 ): Promise<T> {
   try {
-    return await act(given)
+    return await act(name)
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 404) throw error
-    const handle = await handleOf({ client }, given, among)
-    if (handle === undefined || handle === given) throw error
+    const handle = await handleOf({ client }, name, among)
+    if (handle === undefined || handle === name) throw error
     return act(handle)
   }
 }
@@ -59,17 +59,17 @@ interface Among {
  */
 export async function handleOf(
   { client }: Pick<Session, 'client'>,
-  given: string,
+  name: string,
   { waiting = false }: Among = {},
 ): Promise<string | undefined> {
   const known = await readAll(client.connections())
-  const called = known.filter(({ label }) => label === given).map(({ handle }) => handle)
+  const called = known.filter(({ label }) => label === name).map(({ handle }) => handle)
   if (called.length > 1)
     throw new UsageError(`You call ${called.length} agents so: ${called.join(', ')}. Give the handle of one.`)
   if (called[0] !== undefined) return called[0]
   const handles = known.map(({ handle }) => handle)
   const asking = waiting ? (await readAll(client.pending())).map(({ handle }) => handle) : []
-  return nameOf(given, [...handles, ...asking])
+  return nameOf(name, [...handles, ...asking])
 }
 
 /** How a sentence names an agent: `"Tax bot"` if she has named it, otherwise `Agent jkt:VWo19Q8H`. */

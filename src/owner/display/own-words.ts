@@ -116,8 +116,11 @@ export function ownWordsText(words: OwnWords): string {
   const { reason, approver, client } = words
   if (reason === undefined && approver === undefined && client === undefined)
     return 'The agent says nothing in its own words.\n'
-  const said = record({ 'calls itself': client, 'says why': reason, 'mission approved by': approver }, '  ')
-  return `In the agent's own words, which nobody has checked:\n${said}`
+  const ownRecord = record(
+    { 'calls itself': client, 'says why': reason, 'mission approved by': approver },
+    '  ',
+  )
+  return `In the agent's own words, which nobody has checked:\n${ownRecord}`
 }
 
 async function agreementOf(

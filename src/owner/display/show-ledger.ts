@@ -45,9 +45,9 @@ export function ledgerLine(
 function sentenceLine(entry: LedgerEntry, columns: number, labels: Labels): string {
   const at = happenedAt(entry)
   const time = localTime(at.ms / 1_000, { precise: true })
-  const told = ledgerSentence(entry, handle => agentName(handle, labels)) ?? plainText(entry, labels)
+  const sentence = ledgerSentence(entry, handle => agentName(handle, labels)) ?? plainText(entry, labels)
   const head = `${at.isWholeSecond ? time.replace(/\d{3}$/, '---') : time}  `
-  const text = printable(told + reportedText(at))
+  const text = printable(sentence + reportedText(at))
   return `${hanging(head + text, head.length, columns)}\n`
 }
 

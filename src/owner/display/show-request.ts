@@ -8,7 +8,7 @@ import { hanging, localTime, printable, record } from '../../terminal/printable.
 import type { DecisionItem } from '../../wire/owner/decision-item.ts'
 import { canonicalize } from '../../wire/json.ts'
 import type { JointShare, PendingItem } from '../../wire/owner/owner-api.ts'
-import { enforcedText, keptText } from './enforced.ts'
+import { enforcedText, prohibitionText } from './enforced.ts'
 import { shortName } from '../../client/names.ts'
 import { agentName, NO_LABELS, type Labels } from './labels.ts'
 import { ownWordsText, type OwnWords } from './own-words.ts'
@@ -147,7 +147,7 @@ function listedText(pending: PendingItem, labels: Labels): string {
     tier: pending.tier,
     purpose: pending.purpose,
     operation: pending.operation ? operationText(pending.operation) : undefined,
-    prohibited: pending.prohibited.map(prohibition => keptText(prohibition, enforced ?? {})),
+    prohibited: pending.prohibited.map(prohibition => prohibitionText(prohibition, enforced ?? {})),
     enforced: enforcedText(enforced ?? {}),
     lasts: secondsText(pending.expires_in),
     because: becauseText(pending),

@@ -291,8 +291,8 @@ const WHOLE_NAMES: EventNames = { agent: printableValue, family: printableValue 
 
 /** For a person at a terminal: her own names, and as much of others as commands take. */
 export function shortNames(labels: Labels): EventNames {
-  const nameOf = (said: (name: string) => string) => (name: unknown) =>
-    printableValue(typeof name === 'string' ? said(name) : name)
+  const nameOf = (toText: (name: string) => string) => (name: unknown) =>
+    printableValue(typeof name === 'string' ? toText(name) : name)
   return { agent: nameOf(handle => agentName(handle, labels)), family: nameOf(shortName) }
 }
 
