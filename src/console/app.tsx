@@ -25,7 +25,7 @@ type Settings = Awaited<ReturnType<typeof readSettings>>
 /**
  * What came in the fragment of the address. It is removed at once, because it must not stay in any history.
  */
-interface Given {
+interface LinkParts {
   code: string | undefined
   request: string | undefined
 }
@@ -35,7 +35,7 @@ export function App() {
   const [fault, setFault] = useState<string>()
   const [key, setKey] = useState<DeviceKey | null>()
   const [why, setWhy] = useState<string>()
-  const [given] = useState(takeGiven)
+  const [link] = useState(takeLink)
   const start = useCallback(() => {
     setFault(undefined)
     void Promise.all([readSettings(BASE), storedKey()]).then(
@@ -76,7 +76,7 @@ export function App() {
         base={BASE}
         settings={settings}
         stored={key ?? undefined}
-        code={given.code}
+        code={link.code}
         why={why}
         onKey={made => {
           setWhy(undefined)
@@ -84,7 +84,7 @@ export function App() {
         }}
       />
     )
-  return <Signed access={access} request={given.request} signOut={signOut} rpId={rpIdHere(settings)} />
+  return <Signed access={access} request={link.request} signOut={signOut} rpId={rpIdHere(settings)} />
 }
 
 function accessOf(
@@ -102,13 +102,13 @@ function accessOf(
   return { base: BASE, issuer, aheadMs, proof: { by: 'key', key } }
 }
 
-function takeGiven(): Given {
-  const given = new URLSearchParams(location.hash.startsWith('#/') ? '' : location.hash.slice(1))
-  const token = given.get('token')
+function takeLink(): LinkParts {
+  const parameters = new URLSearchParams(location.hash.startsWith('#/') ? '' : location.hash.slice(1))
+  const token = parameters.get('token')
   if (token !== null) sessionStorage.setItem(TOKEN, token)
-  const request = given.get('add') ?? undefined
-  const code = given.get('code') ?? undefined
-  if (given.size > 0) history.replaceState(null, '', request === undefined ? '#/waiting' : '#/keys')
+  const request = parameters.get('add') ?? undefined
+  const code = parameters.get('code') ?? undefined
+  if (parameters.size > 0) history.replaceState(null, '', request === undefined ? '#/waiting' : '#/keys')
   return { code, request }
 }
 

@@ -54,8 +54,8 @@ export async function denyAll(
 }
 
 async function denialOf(item: DecisionItem, reason: string): Promise<object> {
-  const said = reason.trim() === '' ? {} : { reason: reason.trim() }
-  return { decision: 'denied', item_s256: await s256(canonicalize(item)), ...said }
+  const details = reason.trim() === '' ? {} : { reason: reason.trim() }
+  return { decision: 'denied', item_s256: await s256(canonicalize(item)), ...details }
 }
 
 async function approvalOf(

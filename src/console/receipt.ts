@@ -85,10 +85,10 @@ async function decisionOf(
   receipt: JsonObject,
   { mine, passkeys }: Omit<Checking, 'published'>,
 ): Promise<'none' | 'other' | 'wrong' | { name: string }> {
-  const { owner_decision: said } = receipt
-  if (said === undefined) return 'none'
-  if (!isJsonObject(said)) return 'wrong'
-  const { statement, item_s256 } = said
+  const { owner_decision: decision } = receipt
+  if (decision === undefined) return 'none'
+  if (!isJsonObject(decision)) return 'wrong'
+  const { statement, item_s256 } = decision
   const signed =
     typeof statement === 'string'
       ? await signedByKey(statement, mine)
@@ -96,8 +96,8 @@ async function decisionOf(
   if (typeof signed === 'string') return signed
   const { payload, name } = signed
   const about = [payload['item_s256'], payload['owner'], payload['aud'], payload['decision']]
-  const wanted = [item_s256, receipt['owner'], receipt['iss'], 'approved']
-  return isSame(about, wanted) ? { name } : 'wrong'
+  const required = [item_s256, receipt['owner'], receipt['iss'], 'approved']
+  return isSame(about, required) ? { name } : 'wrong'
 }
 
 async function signedByKey(
@@ -113,6 +113,6 @@ async function signedByKey(
   return x !== undefined && (await isSignedBy(jws, x)) ? { payload, name: key.name } : 'wrong'
 }
 
-function isSame(said: readonly unknown[], wanted: readonly unknown[]): boolean {
-  return said.every((one, place) => one === wanted[place])
+function isSame(values: readonly unknown[], required: readonly unknown[]): boolean {
+  return values.every((one, place) => one === required[place])
 }

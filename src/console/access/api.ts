@@ -42,7 +42,7 @@ export interface Access {
   readonly proof: Proof
 }
 
-export interface Asked {
+export interface ApiRequest {
   method?: 'GET' | 'POST' | 'PUT' | 'DELETE'
   /** Below the API's base, with its query. */
   path: string
@@ -70,8 +70,8 @@ export function nowOf({ aheadMs }: Pick<Access, 'aheadMs'>): number {
  * Sends a request, and returns the JSON of a 2xx. Fails with `ApiFault`, in the words of the server that
  * refused.
  */
-export async function ask<T>(access: Access, asked: Asked): Promise<T> {
-  const response = await send(access, { ...asked, signal: asked.signal ?? AbortSignal.timeout(30_000) })
+export async function ask<T>(access: Access, request: ApiRequest): Promise<T> {
+  const response = await send(access, { ...request, signal: request.signal ?? AbortSignal.timeout(30_000) })
   return (await jsonOf(response)) as T
 }
 
@@ -89,11 +89,11 @@ export async function askAll<T>(access: Access, path: string): Promise<T[]> {
 }
 
 /** Sends a request, and returns the answer, refused or not. */
-export async function send(access: Access, asked: Asked): Promise<Response> {
-  const { method = 'GET', path, signal } = asked
+export async function send(access: Access, request: ApiRequest): Promise<Response> {
+  const { method = 'GET', path, signal } = request
   const url = new URL(path, access.base)
-  const body = asked.body === undefined ? undefined : utf8(JSON.stringify(asked.body))
-  const headers: Record<string, string> = { accept: 'application/json', ...asked.headers }
+  const body = request.body === undefined ? undefined : utf8(JSON.stringify(request.body))
+  const headers: Record<string, string> = { accept: 'application/json', ...request.headers }
   if (body !== undefined) {
     headers['content-type'] = 'application/json'
     headers['content-digest'] = `sha-256=:${base64(await sha256(body))}:`

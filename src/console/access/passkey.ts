@@ -41,7 +41,7 @@ export async function addPasskey(access: Access, name: string, known: readonly P
   const { nonce, exp, rp_id, user } = await options(access, 'passkey')
   if (user === undefined) throw new Error(W.notMade)
   const payload: RegistrationClaims = { use: 'passkey', owner: user.name, nonce, exp }
-  const made = await asked(W.notMade, async () =>
+  const made = await credentialFrom(W.notMade, async () =>
     navigator.credentials.create({
       publicKey: {
         rp: { id: rp_id, name: WORDS.name },
@@ -103,11 +103,12 @@ async function assertionOf(
   of: Pick<PublicKeyCredentialRequestOptions, 'rpId' | 'challenge' | 'allowCredentials'>,
 ): Promise<Assertion> {
   const publicKey = { ...of, userVerification: 'required' } as const
-  const given = await asked(W.notSigned, () => navigator.credentials.get({ publicKey }))
-  const { authenticatorData, clientDataJSON, signature } = given.response as AuthenticatorAssertionResponse
+  const credential = await credentialFrom(W.notSigned, () => navigator.credentials.get({ publicKey }))
+  const { authenticatorData, clientDataJSON, signature } =
+    credential.response as AuthenticatorAssertionResponse
   const text = (buffer: ArrayBuffer): string => base64url(new Uint8Array(buffer))
   return {
-    id: given.id,
+    id: credential.id,
     authenticatorData: text(authenticatorData),
     clientDataJSON: text(clientDataJSON),
     signature: text(signature),
@@ -115,16 +116,19 @@ async function assertionOf(
 }
 
 /** Browsers say little about why there is no answer, so that no page learns which passkeys exist. */
-async function asked(no: string, act: () => Promise<Credential | null>): Promise<PublicKeyCredential> {
-  let given: Credential | null
+async function credentialFrom(
+  no: string,
+  act: () => Promise<Credential | null>,
+): Promise<PublicKeyCredential> {
+  let credential: Credential | null
   try {
-    given = await act()
+    credential = await act()
   } catch (cause) {
     const isThere = cause instanceof DOMException && cause.name === 'InvalidStateError'
     throw new Error(isThere ? W.isThere : no, { cause })
   }
-  if (given === null) throw new Error(no)
-  return given as PublicKeyCredential
+  if (credential === null) throw new Error(no)
+  return credential as PublicKeyCredential
 }
 
 async function challengeOf(claims: JsonObject): Promise<Uint8Array<ArrayBuffer>> {

@@ -38,7 +38,7 @@ export async function beginLogin(realm: ConsoleRealm, base: URL): Promise<void> 
   const begun: Begun = { state: randomText(32), verifier: randomText(32) }
   sessionStorage.setItem(BEGUN, JSON.stringify(begun))
   const url = new URL(realm.authorization_endpoint)
-  const asked = {
+  const parameters = {
     response_type: 'code',
     client_id: realm.client_id,
     redirect_uri: base.href,
@@ -48,21 +48,21 @@ export async function beginLogin(realm: ConsoleRealm, base: URL): Promise<void> 
     code_challenge_method: 'S256',
     ...(realm.resource === undefined ? {} : { resource: realm.resource }),
   }
-  for (const [name, value] of Object.entries(asked)) url.searchParams.set(name, value)
+  for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value)
   location.assign(url)
 }
 
 /** What came with the address. It is removed at once, because it must not stay in any history. */
 export function takeReturned(): Returned | undefined {
-  const given = new URLSearchParams(location.search)
-  const state = given.get('state')
+  const parameters = new URLSearchParams(location.search)
+  const state = parameters.get('state')
   if (state === null) return undefined
   history.replaceState(null, '', location.pathname + location.hash)
   return {
     state,
-    code: given.get('code') ?? undefined,
-    iss: given.get('iss') ?? undefined,
-    error: given.get('error') ?? undefined,
+    code: parameters.get('code') ?? undefined,
+    iss: parameters.get('iss') ?? undefined,
+    error: parameters.get('error') ?? undefined,
   }
 }
 
@@ -89,9 +89,9 @@ export async function renewLogin(realm: ConsoleRealm, { refresh }: Login): Promi
 }
 
 function takeBegun(): Begun | undefined {
-  const kept = sessionStorage.getItem(BEGUN)
+  const text = sessionStorage.getItem(BEGUN)
   sessionStorage.removeItem(BEGUN)
-  return kept === null ? undefined : (JSON.parse(kept) as Begun)
+  return text === null ? undefined : (JSON.parse(text) as Begun)
 }
 
 async function tokensOf(realm: ConsoleRealm, fields: Record<string, string>): Promise<Login> {

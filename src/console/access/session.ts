@@ -54,21 +54,21 @@ export function useLoaded<T>(load: (access: Access) => Promise<T>, events: RegEx
   const { access, subscribe, signOut } = useSession()
   const [data, setData] = useState<T>()
   const [fault, setFault] = useState<string>()
-  const asked = useRef(0)
+  const turns = useRef(0)
   const retry = useRef<ReturnType<typeof setTimeout>>()
   const current = useRef(load)
   current.current = load
   const reload = useCallback((): void => {
-    const turn = ++asked.current
+    const turn = ++turns.current
     clearTimeout(retry.current)
     current.current(access).then(
       answer => {
-        if (turn !== asked.current) return
+        if (turn !== turns.current) return
         setData(() => answer)
         setFault(undefined)
       },
       (error: unknown) => {
-        if (turn !== asked.current) return
+        if (turn !== turns.current) return
         if (error instanceof ApiFault && error.status === 401) signOut(endOf(access, error))
         else setFault(wordsOf(error))
         if (isOutage(error)) retry.current = setTimeout(reload, RETRY_MS)
@@ -84,7 +84,7 @@ export function useLoaded<T>(load: (access: Access) => Promise<T>, events: RegEx
       timer = setTimeout(reload, SETTLE_MS)
     })
     return () => {
-      asked.current++
+      turns.current++
       clearTimeout(timer)
       clearTimeout(retry.current)
       unsubscribe()

@@ -44,7 +44,7 @@ async function keepFollowing(access: Access, sinks: StreamSinks, ended: AbortSig
       sinks.onConnected(true)
       pauseMs = PAUSE_MS_MIN
       for await (const chunk of response.body ?? []) {
-        line.heard()
+        line.keepAlive()
         for (const event of reader.read(chunk)) sinks.onEvent({ type: event.type, data: dataOf(event.data) })
       }
     } catch (error) {
@@ -69,14 +69,14 @@ async function keepFollowing(access: Access, sinks: StreamSinks, ended: AbortSig
  * longer than a stream may be silent. On a phone that loses its network, the connection itself reports
  * neither.
  */
-function openLine(ended: AbortSignal): { signal: AbortSignal; heard: () => void; close: () => void } {
+function openLine(ended: AbortSignal): { signal: AbortSignal; keepAlive: () => void; close: () => void } {
   const dead = new AbortController()
   const end = (): void => dead.abort()
   let timer = setTimeout(end, SILENCE_MS)
   addEventListener('offline', end)
   return {
     signal: AbortSignal.any([ended, dead.signal]),
-    heard: () => {
+    keepAlive: () => {
       clearTimeout(timer)
       timer = setTimeout(end, SILENCE_MS)
     },

@@ -39,7 +39,7 @@ const EXPORT_READS_MAX = 1_000
 /** The path of a page with at most `limit` entries, older than `before` if that is given. */
 export function ledgerPath(filter: Filter, { before, limit }: { before?: number; limit: number }): string {
   const { handle, kind, words, from, until } = filter
-  const wanted: Record<string, string | number | undefined> = {
+  const parameters: Record<string, string | number | undefined> = {
     handle,
     kind,
     q: words.trim().slice(0, WORDS_LENGTH_MAX),
@@ -49,7 +49,7 @@ export function ledgerPath(filter: Filter, { before, limit }: { before?: number;
     before,
   }
   const query = new URLSearchParams({ first: 'newest', limit: String(limit) })
-  for (const [name, value] of Object.entries(wanted))
+  for (const [name, value] of Object.entries(parameters))
     if (value !== undefined && value !== '') query.set(name, String(value))
   return `owner/ledger?${query.toString()}`
 }

@@ -46,8 +46,8 @@ export function Receipts({ family, onClose }: { family: string; onClose: () => v
 /** The members that are shown first. */
 const PLAIN = ['sub', 'resource_id', 'template_id', 'rpt'] as const
 
-function textIn(members: readonly [string, Json][], wanted: string): string {
-  const value = members.find(([name]) => name === wanted)?.[1]
+function textIn(members: readonly [string, Json][], memberName: string): string {
+  const value = members.find(([name]) => name === memberName)?.[1]
   return typeof value === 'string' ? value : ''
 }
 

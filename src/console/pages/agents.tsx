@@ -24,7 +24,7 @@ export function AgentsPage({ query }: PageProps) {
     load,
     /^(decided|connect|revoked|blocked|touched|introduced|organization|joint|reset)/,
   )
-  const wanted = query.get('handle')
+  const target = query.get('handle')
   const agents = [...(data ?? [])].sort(
     (a, b) => order(a) - order(b) || (a.first_seen < b.first_seen ? 1 : -1),
   )
@@ -35,7 +35,7 @@ export function AgentsPage({ query }: PageProps) {
       {data?.length === 0 ? <Nothing title={W.none} hint={W.noneHint} /> : null}
       <ul class="list">
         {agents.map(one => (
-          <Agent key={one.handle} agent={one} isWanted={one.handle === wanted} onChanged={reload} />
+          <Agent key={one.handle} agent={one} isTarget={one.handle === target} onChanged={reload} />
         ))}
       </ul>
     </>
@@ -48,11 +48,11 @@ function order({ status }: Connection): number {
 
 function Agent({
   agent,
-  isWanted,
+  isTarget,
   onChanged,
 }: {
   agent: Connection
-  isWanted: boolean
+  isTarget: boolean
   onChanged: () => void
 }) {
   const { access } = useSession()
@@ -60,8 +60,8 @@ function Agent({
   const [ended, setEnded] = useState<string>()
   const place = useRef<HTMLLIElement>(null)
   useEffect(() => {
-    if (isWanted) place.current?.scrollIntoView({ block: 'start' })
-  }, [isWanted])
+    if (isTarget) place.current?.scrollIntoView({ block: 'start' })
+  }, [isTarget])
   const { handle, label, status, operators, tiers_approved, tiers_granted, introduced_by, reach, admits } =
     agent
   const isActive = status === 'active'
@@ -77,7 +77,7 @@ function Agent({
     onChanged()
   }
   return (
-    <li class={`item${isActive ? '' : ' past'}${isWanted ? ' wanted' : ''}`} ref={place} data-handle={handle}>
+    <li class={`item${isActive ? '' : ' past'}${isTarget ? ' wanted' : ''}`} ref={place} data-handle={handle}>
       <div class="item-head">
         <h2>{label === null ? W.unnamed : <Shown text={label} />}</h2>
         <span class={`tag ${isActive ? 'good' : ''}`}>
@@ -113,7 +113,7 @@ function Agent({
           </Field>
         )}
       </dl>
-      <Deeds handle={handle} isOpen={isWanted} />
+      <Deeds handle={handle} isOpen={isTarget} />
       <Fault text={fault} />
       <div role="status">{ended === undefined ? null : <p class="notice good">{ended}</p>}</div>
       <div class="row">

@@ -31,10 +31,10 @@ export function JointPage() {
   const { data, fault, reload } = useLoaded(load, /^(joint|reset)/)
   const { busy, fault: failed, run } = useDeed()
   const [read, setRead] = useState<{ preview: JointPreview; isMoved: boolean }>()
-  const [said, setSaid] = useState<string>()
+  const [notice, setNotice] = useState<string>()
   const look = (named: Named): void =>
     run(async () => {
-      setSaid(undefined)
+      setNotice(undefined)
       setRead({ preview: await readMandate(access, named), isMoved: false })
     })
   if (data !== undefined && data.accounts === undefined)
@@ -48,7 +48,7 @@ export function JointPage() {
     <>
       <PageHead title={W.title} lead={W.lead} />
       <Awaited data={data} fault={fault} reload={reload} />
-      <div role="status">{said === undefined ? null : <p class="notice good">{said}</p>}</div>
+      <div role="status">{notice === undefined ? null : <p class="notice good">{notice}</p>}</div>
       <Fault text={failed} />
       {read === undefined ? null : (
         <MandatePreview
@@ -57,7 +57,7 @@ export function JointPage() {
           onMoved={preview => setRead({ preview, isMoved: true })}
           onCancel={() => setRead(undefined)}
           onAgreed={() => {
-            setSaid(W.held(read.preview.mandate.account))
+            setNotice(W.held(read.preview.mandate.account))
             setRead(undefined)
             reload()
           }}
@@ -65,13 +65,13 @@ export function JointPage() {
       )}
       <ul class="list">
         {data?.accounts?.map(one => (
-          <Holding
+          <Account
             key={one.account}
-            holding={one}
+            joint={one}
             isBusy={busy}
             onRead={() => look({ account: one.account, tally: one.tally })}
             onLeft={text => {
-              setSaid(text)
+              setNotice(text)
               reload()
             }}
           />
@@ -82,17 +82,17 @@ export function JointPage() {
   )
 }
 
-interface HoldingProps {
-  holding: JointShare
+interface AccountProps {
+  joint: JointShare
   isBusy: boolean
   onRead: () => void
-  onLeft: (said: string) => void
+  onLeft: (notice: string) => void
 }
 
-function Holding({ holding, isBusy, onRead, onLeft }: HoldingProps) {
+function Account({ joint, isBusy, onRead, onLeft }: AccountProps) {
   const { access } = useSession()
   const { busy, fault, run } = useDeed()
-  const { account, tally, rule, holders, resources, since, state, mandate_s256 } = holding
+  const { account, tally, rule, holders, resources, since, state, mandate_s256 } = joint
   const leave = async (): Promise<void> => {
     const { joint_withdrawals_waiting: waiting } = await ask<StillWaiting>(access, {
       method: 'DELETE',

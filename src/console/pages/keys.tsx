@@ -70,7 +70,7 @@ export function KeysPage({ request }: PageProps) {
   return (
     <>
       <PageHead title={W.title} lead={W.lead} />
-      <AddDevice given={request} />
+      <AddDevice request={request} />
       <Awaited data={data} fault={fault} reload={reload} />
       {data === undefined ? null : (
         <>
@@ -123,10 +123,10 @@ export function KeysPage({ request }: PageProps) {
   )
 }
 
-function AddDevice({ given }: { given: string | undefined }) {
+function AddDevice({ request }: { request: string | undefined }) {
   const { access } = useSession()
-  const [isOpen, setOpen] = useState(given !== undefined)
-  const [text, setText] = useState(given ?? '')
+  const [isOpen, setOpen] = useState(request !== undefined)
+  const [text, setText] = useState(request ?? '')
   const [name, setName] = useState('')
   const [found, setFound] = useState<{ x: string; kid: string }>()
   const [added, setAdded] = useState<string>()

@@ -55,7 +55,7 @@ export function ResourcesPage() {
           {data.resources.length === 0 ? <Nothing title={W.noResources} hint={W.noResourcesHint} /> : null}
           <ul class="list">
             {data.resources.map(one => (
-              <Held key={one._id} resource={one} server={one.client_id && at.get(one.client_id)} />
+              <ResourceItem key={one._id} resource={one} server={one.client_id && at.get(one.client_id)} />
             ))}
           </ul>
           <Bans banned={data.banned} onChanged={reload} />
@@ -152,7 +152,7 @@ function Registry({ registry }: { registry: NonNullable<ResourceServer['registry
   )
 }
 
-function Held({ resource, server }: { resource: Resource; server: ResourceServer | undefined | '' }) {
+function ResourceItem({ resource, server }: { resource: Resource; server: ResourceServer | undefined | '' }) {
   const { _id, name, type, resource_scopes, consequence, tier, tier_name, approval, source } = resource
   const known = consequence !== null && Object.hasOwn(WORDS.waiting.consequence, consequence)
   return (

@@ -44,7 +44,7 @@ export function RulesPage({ query }: PageProps) {
   const { data, fault, reload } = useLoaded(load, /^(policy_changed|resource_server|organization|reset)/)
   const [editing, setEditing] = useState<Editing>()
   const [saved, setSaved] = useState<SavedTier>()
-  const wanted = query.get('tier')
+  const target = query.get('tier')
   const isOver = (): void => setEditing(undefined)
   const done = (tier: SavedTier): void => {
     setSaved(tier)
@@ -82,7 +82,7 @@ export function RulesPage({ query }: PageProps) {
               return (
                 <li
                   key={id}
-                  class={editing === id ? '' : `item${id === wanted ? ' wanted' : ''}`}
+                  class={editing === id ? '' : `item${id === target ? ' wanted' : ''}`}
                   data-tier={id}
                 >
                   {editing === id ? (

@@ -59,8 +59,8 @@ export function SignInPage(props: Props) {
   )
 }
 
-function Begin({ base, settings, code: given, onKey }: Props) {
-  const [code, setCode] = useState(given ?? '')
+function Begin({ base, settings, code: linkCode, onKey }: Props) {
+  const [code, setCode] = useState(linkCode ?? '')
   const [name, setName] = useState(deviceName)
   const { busy, fault, run } = useDeed()
   const made = async (): Promise<DeviceKey> => {

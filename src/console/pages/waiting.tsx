@@ -77,7 +77,7 @@ function useLinked(
  */
 function useOutcomes(data: PendingItem[] | undefined) {
   const { subscribe } = useSession()
-  const [kept, setKept] = useState<readonly PendingItem[]>([])
+  const [list, setList] = useState<readonly PendingItem[]>([])
   const [outcomes, setOutcomes] = useState<ReadonlyMap<string, Outcome>>(new Map())
   const settle = useCallback((family: string, outcome: Outcome): void => {
     setOutcomes(known => {
@@ -87,10 +87,10 @@ function useOutcomes(data: PendingItem[] | undefined) {
       return new Map(known).set(family, outcome)
     })
   }, [])
-  const last = useRef(kept)
+  const last = useRef(list)
   const keep = useCallback((items: readonly PendingItem[]): void => {
     last.current = items
-    setKept(items)
+    setList(items)
   }, [])
   useEffect(() => {
     if (data === undefined) return
@@ -104,9 +104,9 @@ function useOutcomes(data: PendingItem[] | undefined) {
   }, [data, settle, keep])
   useEffect(
     () =>
-      subscribe(({ type, data: told }) => {
-        const outcome = outcomeOf(type, told)
-        if (outcome !== undefined && typeof told['family'] === 'string') settle(told['family'], outcome)
+      subscribe(({ type, data: notice }) => {
+        const outcome = outcomeOf(type, notice)
+        if (outcome !== undefined && typeof notice['family'] === 'string') settle(notice['family'], outcome)
       }),
     [subscribe, settle],
   )
@@ -114,13 +114,13 @@ function useOutcomes(data: PendingItem[] | undefined) {
     (family: string): void => keep(last.current.filter(one => one.family !== family)),
     [keep],
   )
-  return { shown: kept, outcomes, settle, dismiss }
+  return { shown: list, outcomes, settle, dismiss }
 }
 
-function outcomeOf(type: string, told: JsonObject): Outcome | undefined {
+function outcomeOf(type: string, notice: JsonObject): Outcome | undefined {
   if (type === 'withdrawn') return { what: 'withdrawn' }
   if (type !== 'decided') return undefined
-  const { decision, by, actor } = told
+  const { decision, by, actor } = notice
   if (decision !== 'approved' && decision !== 'denied') return undefined
   return { what: decision, by: typeof by === 'string' ? by : '', actor }
 }

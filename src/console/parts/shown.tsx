@@ -19,7 +19,7 @@ export function Shown(props: { text: string; isName?: boolean; mono?: boolean; l
       part.text
     ),
   )
-  const said = flags.map(flag => (
+  const marks = flags.map(flag => (
     <span key={flag} class="flag" data-flag={flag}>
       {flag === 'long' ? WORDS.flags.long(text.length) : WORDS.flags[flag]}
     </span>
@@ -29,7 +29,7 @@ export function Shown(props: { text: string; isName?: boolean; mono?: boolean; l
   if (flags.includes('long'))
     return (
       <>
-        {said}
+        {marks}
         <div class={`${classes} long`} tabIndex={0} role="group" aria-label={label ?? WORDS.longText}>
           <bdi>{written}</bdi>
         </div>
@@ -38,7 +38,7 @@ export function Shown(props: { text: string; isName?: boolean; mono?: boolean; l
   return (
     <>
       <bdi class={classes}>{written}</bdi>
-      {said}
+      {marks}
     </>
   )
 }

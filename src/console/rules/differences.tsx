@@ -10,15 +10,15 @@ export function Differences({ from, to, none }: { from: Draft; to: Draft; none: 
   if (found.length === 0) return <p class="quiet">{none}</p>
   return (
     <dl class="differences">
-      {found.map(({ member, gone, come }) => (
+      {found.map(({ member, removals, additions }) => (
         <div key={member} data-member={member}>
           <dt>{W.members[member]}</dt>
-          {gone.map(line => (
+          {removals.map(line => (
             <dd key={`-${line}`} class="gone">
               <span class="sign">{W.gone}</span> <Shown text={line} />
             </dd>
           ))}
-          {come.map(line => (
+          {additions.map(line => (
             <dd key={`+${line}`} class="come">
               <span class="sign">{W.come}</span> <Shown text={line} />
             </dd>

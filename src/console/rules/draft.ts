@@ -71,17 +71,17 @@ export function bodyOf({ purpose, scope, expires_in, prohibited, ...rest }: Draf
 /** One member that differs, in lines of text: removed and added ones. */
 export interface Difference {
   member: Member
-  gone: string[]
-  come: string[]
+  removals: string[]
+  additions: string[]
 }
 
 /** The changes from one to the other. The order of a list does not matter. */
 export function differences(from: Draft, to: Draft): Difference[] {
   return MEMBERS.flatMap(member => {
     const [before, after] = [linesOf(from, member), linesOf(to, member)]
-    const gone = before.filter(line => !after.includes(line))
-    const come = after.filter(line => !before.includes(line))
-    return gone.length === 0 && come.length === 0 ? [] : [{ member, gone, come }]
+    const removals = before.filter(line => !after.includes(line))
+    const additions = after.filter(line => !before.includes(line))
+    return removals.length === 0 && additions.length === 0 ? [] : [{ member, removals, additions }]
   })
 }
 
@@ -133,6 +133,6 @@ export function rebased({ base, mine, theirs }: { base: Draft; mine: Draft; thei
 
 function mergedList<T>(base: readonly T[], mine: readonly T[], theirs: readonly T[]): T[] {
   const has = (list: readonly T[], one: T): boolean => list.some(other => isSame(one, other))
-  const kept = theirs.filter(one => has(mine, one) || !has(base, one))
-  return [...kept, ...mine.filter(one => !has(base, one) && !has(kept, one))]
+  const common = theirs.filter(one => has(mine, one) || !has(base, one))
+  return [...common, ...mine.filter(one => !has(base, one) && !has(common, one))]
 }

@@ -97,7 +97,7 @@ export function TermsFields({ id, draft, resources, onChange }: Props) {
 interface Choice {
   value: string
   note?: string | undefined
-  isTaken?: boolean
+  inOtherTier?: boolean
 }
 
 function Choices(props: {
@@ -112,13 +112,13 @@ function Choices(props: {
     <fieldset>
       <legend>{legend}</legend>
       {choices.length === 0 ? <p class="quiet">{none}</p> : null}
-      {choices.map(({ value, note, isTaken = false }) => (
+      {choices.map(({ value, note, inOtherTier = false }) => (
         <label key={value} class="check">
           <input
             type="checkbox"
             value={value}
             checked={chosen.includes(value)}
-            disabled={isTaken}
+            disabled={inOtherTier}
             onChange={event =>
               onChange(
                 event.currentTarget.checked ? [...chosen, value] : chosen.filter(other => other !== value),

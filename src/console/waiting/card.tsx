@@ -45,7 +45,7 @@ export function Card({ pending, outcome, onSettled, onChanged, onDismiss }: Card
             <span class={`tag kind-${item.kind}`}>{W.kinds[item.kind] ?? item.kind}</span>
             <Consequence word={item.consequence} />
           </p>
-          <Asked at={item.requested_at * 1_000} />
+          <RequestAge at={item.requested_at * 1_000} />
         </header>
         <h2 id={titleId}>
           <Title item={item} />
@@ -82,13 +82,13 @@ function Open({ item, onSettled, onChanged }: OpenProps) {
         <Lasts item={item} only={only} />
         <Others item={item} />
       </div>
-      <Claims said={whole?.said} fault={fault} />
+      <Claims ownWords={whole?.ownWords} fault={fault} />
       <Decide item={item} only={only} onOnly={setOnly} onSettled={onSettled} onChanged={onChanged} />
     </>
   )
 }
 
-function Asked({ at }: { at: number }) {
+function RequestAge({ at }: { at: number }) {
   const [now, setNow] = useState(Date.now)
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now()), 15_000)
@@ -292,15 +292,15 @@ function Others({ item }: { item: DecisionItem }) {
 
 /** What her organization says, and for which of its rules. */
 function organizationText({ effect, because }: NonNullable<DecisionItem['organization']>): string {
-  const said = Object.hasOwn(W.organizationSays, effect) ? W.organizationSays[effect]! : effect
+  const effectText = Object.hasOwn(W.organizationSays, effect) ? W.organizationSays[effect]! : effect
   const why = becauseText({ because: because.map(word => `organization:${word}`) })
-  return sentenceOf(why === '' ? said : `${said}: ${why}`)
+  return sentenceOf(why === '' ? effectText : `${effectText}: ${why}`)
 }
 
 /** Who holds it with her, and how much their word weighs where not each weighs the same. */
 function holderText(
   { owner, issuer, weight }: NonNullable<DecisionItem['holders']>[number],
-  isWeighed: boolean,
+  showsWeight: boolean,
 ): string {
-  return `${owner} at ${issuer}${isWeighed ? W.weighs(weight) : ''}`
+  return `${owner} at ${issuer}${showsWeight ? W.weighs(weight) : ''}`
 }

@@ -8,35 +8,41 @@ import type { Whole } from './whole.ts'
 
 const W = WORDS.waiting
 
-export function Claims({ said, fault }: { said: Whole['said'] | undefined; fault: string | undefined }) {
+export function Claims({
+  ownWords,
+  fault,
+}: {
+  ownWords: Whole['ownWords'] | undefined
+  fault: string | undefined
+}) {
   return (
     <section class="claims">
       <h3>{W.claims}</h3>
       <p class="note">{W.claimsHint}</p>
-      {said === undefined ? (
+      {ownWords === undefined ? (
         <p class="quiet">{fault ?? WORDS.loading}</p>
-      ) : said === 'forged' ? (
+      ) : ownWords === 'forged' ? (
         <p class="notice bad">{W.claimsForged}</p>
       ) : (
         <>
-          {said.reason === undefined ? (
+          {ownWords.reason === undefined ? (
             <p class="quiet">{W.claimsNone}</p>
           ) : (
             <blockquote>
-              <Shown text={said.reason} label={W.reason} />
+              <Shown text={ownWords.reason} label={W.reason} />
             </blockquote>
           )}
-          {said.client === undefined ? null : (
+          {ownWords.client === undefined ? null : (
             <dl>
               <Field name={W.client}>
-                <Shown text={said.client} isName />
+                <Shown text={ownWords.client} isName />
               </Field>
             </dl>
           )}
-          {said.approver === undefined ? null : (
+          {ownWords.approver === undefined ? null : (
             <dl>
               <Field name={W.mission}>
-                <Shown text={said.approver} isName />
+                <Shown text={ownWords.approver} isName />
               </Field>
             </dl>
           )}

@@ -206,7 +206,7 @@ function GraveApproval(props: { item: DecisionItem; busy: boolean; onApprove: ()
   if (!isTyping)
     return (
       <>
-        <HoldButton label={busy ? W.approving : W.hold} busy={busy} onHeld={onApprove} />
+        <HoldButton label={busy ? W.approving : W.hold} busy={busy} onConfirm={onApprove} />
         <button type="button" class="link" data-key="a" onClick={() => setTyping(true)}>
           {W.orType}
         </button>

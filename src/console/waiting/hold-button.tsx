@@ -6,28 +6,36 @@ import { WORDS } from '../words.ts'
 
 const HELD_MS = 1_200
 
-export function HoldButton({ label, busy, onHeld }: { label: string; busy: boolean; onHeld: () => void }) {
-  const [isHolding, setHolding] = useState(false)
+export function HoldButton({
+  label,
+  busy,
+  onConfirm,
+}: {
+  label: string
+  busy: boolean
+  onConfirm: () => void
+}) {
+  const [isPressed, setPressed] = useState(false)
   const timer = useRef<ReturnType<typeof setTimeout>>()
   const release = useCallback((): void => {
     clearTimeout(timer.current)
     timer.current = undefined
-    setHolding(false)
+    setPressed(false)
   }, [])
   useEffect(() => release, [release])
   const hold = (): void => {
     if (busy || timer.current !== undefined) return
-    setHolding(true)
+    setPressed(true)
     timer.current = setTimeout(() => {
       release()
-      onHeld()
+      onConfirm()
     }, HELD_MS)
   }
   const isHoldKey = ({ key }: KeyboardEvent): boolean => key === ' ' || key === 'Enter'
   return (
     <button
       type="button"
-      class={`primary grave${isHolding ? ' holding' : ''}`}
+      class={`primary grave${isPressed ? ' holding' : ''}`}
       disabled={busy}
       onPointerDown={event => {
         if (event.button === 0) hold()
@@ -47,7 +55,7 @@ export function HoldButton({ label, busy, onHeld }: { label: string; busy: boole
       onBlur={release}
     >
       <span class="fill" aria-hidden="true" />
-      <span class="over">{isHolding ? WORDS.waiting.holding : label}</span>
+      <span class="over">{isPressed ? WORDS.waiting.holding : label}</span>
     </button>
   )
 }

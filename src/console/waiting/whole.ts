@@ -20,7 +20,8 @@ export interface EarlierCall {
 
 export interface Whole {
   /** Why it asks, in its own words; `forged`: the server gave words that this agent did not sign. */
-  said: { reason: string | undefined; approver: string | undefined; client: string | undefined } | 'forged'
+  ownWords:
+    { reason: string | undefined; approver: string | undefined; client: string | undefined } | 'forged'
   connection: WholePendingItem['connection']
   /**
    * Null if she has not approved a call of this tool by this agent yet, or if it is no call; undefined if the
@@ -42,7 +43,7 @@ async function wholeOf(access: Access, item: DecisionItem): Promise<Whole> {
   const path = `owner/pending/${encodeURIComponent(item.family)}`
   const read = await ask<WholePendingItem>(access, { path })
   return verifiedWhole(item, read).catch((): Whole => ({
-    said: 'forged',
+    ownWords: 'forged',
     connection: null,
     earlier: undefined,
   }))
@@ -54,15 +55,15 @@ async function verifiedWhole(item: DecisionItem, read: WholePendingItem): Promis
   const earlier = approved_before && (await earlierOf(item, approved_before))
   const named = { agreement: item.agreement_s256, jkt: item.agent.jkt }
   const claims = await signedAgreement(agreement_jws, named)
-  if (claims === undefined) return { said: 'forged', connection, earlier }
+  if (claims === undefined) return { ownWords: 'forged', connection, earlier }
   const { reason, mission, client_name } = claims
   const approver = isJsonObject(mission) ? mission['approver'] : undefined
-  const said = {
+  const ownWords = {
     reason: typeof reason === 'string' && reason !== '' ? reason : undefined,
     approver: typeof approver === 'string' ? approver : undefined,
     client: typeof client_name === 'string' && client_name !== '' ? client_name : undefined,
   }
-  return { said, connection, earlier }
+  return { ownWords, connection, earlier }
 }
 
 /**
