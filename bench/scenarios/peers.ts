@@ -141,7 +141,7 @@ async function openEnvoy(
   { directory, run }: Running,
 ): Promise<{ peers: Peer[]; tool: string }> {
   const { world } = system
-  const found = await findEnvoy({ given: process.env['ENVOY_BIN'], fetch: true })
+  const found = await findEnvoy({ binary: process.env['ENVOY_BIN'], fetch: true })
   const [alone, byJwt, byUsher, byLease] = (await freePorts(4)) as [number, number, number, number]
   const key = importPrivateJwk(generatePrivateJwk())
   const issuer = 'https://issuer.example.com'

@@ -110,7 +110,7 @@ async function obtainEnvoy(terminal: Terminal): Promise<Envoy> {
   const { envoyBin } = readDevConfig()
   try {
     return await findEnvoy({
-      given: envoyBin,
+      binary: envoyBin,
       fetch: true,
       onProgress: sentence => terminal.err(`${sentence} …\n`),
     })
@@ -125,9 +125,9 @@ async function show(run: Run, envoy: Envoy, { story, once = false }: DevOptions)
   const { steps, open } = STORIES[story]
   const { terminal } = run
   const directory = await mkdtemp(join(tmpdir(), 'usher-dev-'))
-  let logsWanted = true
+  let keepsLogs = true
   run.undo.push(async () => {
-    if (!logsWanted) await rm(directory, { recursive: true, force: true })
+    if (!keepsLogs) await rm(directory, { recursive: true, force: true })
   })
   try {
     const stack = await start(run, envoy, { directory, story })
@@ -140,15 +140,15 @@ async function show(run: Run, envoy: Envoy, { story, once = false }: DevOptions)
     // The last line of a run that ends by itself, for readers who read only that.
     terminal.out(`${bold(`All ${steps.length} steps held (${seconds} s).`)}\n`)
     if (!once) await stayUp(run, stack, scene)
-    logsWanted = false
+    keepsLogs = false
   } catch (error) {
     if (error instanceof Interrupted) {
-      logsWanted = false
+      keepsLogs = false
       throw new Exit(EXIT.interrupted)
     }
     if (!(error instanceof Exit)) terminal.err(`\n${describe(error)}\n`)
-    logsWanted = (await readdir(directory)).length > 0
-    if (logsWanted) terminal.err(`The logs are in ${directory}\n`)
+    keepsLogs = (await readdir(directory)).length > 0
+    if (keepsLogs) terminal.err(`The logs are in ${directory}\n`)
     throw new Exit(EXIT.refused)
   }
 }

@@ -15,19 +15,19 @@ import { spawnGuarded } from './stack/guarded-spawn.ts'
 
 const DATABASE_CONNECTIONS_MAX = 100
 
-/** Runs a Postgres and prints its URL as the only line; ends, and deletes its data, when `told` resolves. */
-export async function runDatabase(terminal: Terminal, told: Promise<void>): Promise<void> {
+/** Runs a Postgres and prints its URL as the only line; ends, and deletes its data, when `stop` resolves. */
+export async function runDatabase(terminal: Terminal, stop: Promise<void>): Promise<void> {
   const postgres = await startEmbeddedPostgres({ maxConnections: DATABASE_CONNECTIONS_MAX })
   terminal.out(`${postgres.url}\n`)
-  await told
+  await stop
   await postgres.stop()
 }
 
 /**
  * Runs Envoy on `file`, which names other files by absolute paths, and shows what it writes; ends it when
- * `told` resolves. Answers Envoy's exit status.
+ * `stop` resolves. Answers Envoy's exit status.
  */
-export async function runEnvoy(envoy: Envoy, file: string, told: Promise<void>): Promise<number> {
+export async function runEnvoy(envoy: Envoy, file: string, stop: Promise<void>): Promise<number> {
   const path = resolve(file)
   for (const { address, port } of listenersOf(await readFile(path, 'utf8')))
     if (!(await isFree(address, port)))
@@ -35,7 +35,7 @@ export async function runEnvoy(envoy: Envoy, file: string, told: Promise<void>):
         `Something listens on port ${port} already, perhaps a \`make demo\` that still runs: end it, or change the listener in ${file}.`,
       )
   const child = spawnGuarded(envoy.command(path, dirname(path)), { signal: 'TERM', stdout: 1, stderr: 2 })
-  void told.then(() => child.kill('SIGTERM'))
+  void stop.then(() => child.kill('SIGTERM'))
   return new Promise((ended, failed) => {
     child.once('error', failed)
     child.once('exit', code => ended(code ?? 0))

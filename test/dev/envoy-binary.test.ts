@@ -27,7 +27,7 @@ test('if no Envoy can be had, one line says so and names the ways to get one', a
 })
 
 test('an ENVOY_BIN that does not run is not passed over', async () => {
-  const failure = await findEnvoy({ fetch: false, given: join(empty, 'envoy') }).catch(
+  const failure = await findEnvoy({ fetch: false, binary: join(empty, 'envoy') }).catch(
     (error: unknown) => error,
   )
   expect(failure).toBeInstanceOf(EnvoyAbsent)
@@ -35,7 +35,7 @@ test('an ENVOY_BIN that does not run is not passed over', async () => {
 })
 
 test('an ENVOY_BIN that runs is taken before any other', async () => {
-  const found = await findEnvoy({ fetch: false, given: process.execPath })
+  const found = await findEnvoy({ fetch: false, binary: process.execPath })
   expect(found.command('/somewhere/envoy.yaml', '/somewhere')).toEqual([
     process.execPath,
     '--config-path',

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { callByHand } from '../../src/dev/story/raw-call.ts'
-import { heard, openScene, told, type Scene } from '../../src/dev/story/scene.ts'
+import { ownerEvent, openScene, firstEvent, type Scene } from '../../src/dev/story/scene.ts'
 import type { Stack } from '../../src/dev/stack/stack.ts'
 import { createOwnerClient } from '../../src/owner/index.ts'
 import { envoy } from '../support/envoy.ts'
@@ -40,10 +40,10 @@ describeWith(await envoy(), 'Envoy and the sidecar', found => {
     scene = await openScene(stack)
     // The agent is known from here on.
     const call = scene.startCall('portfolio_read')
-    const { family } = await told(call, 'waiting')
+    const { family } = await firstEvent(call, 'waiting')
     await scene.owner.decide(family, 'approved')
     await call.result
-    scene.memory.standing = (await told(call, 'granted')).grant
+    scene.memory.standing = (await firstEvent(call, 'granted')).grant
   })
   afterAll(async () => {
     await scene?.close()
@@ -213,7 +213,7 @@ describeWith(await envoy(), 'Envoy and the sidecar', found => {
       await createOwnerClient({ api: ownerApi, issuer, key: household.ownerKey }).revoke(scene.handle)
       expect(await read()).toMatchObject({ status: 403, json: { error: 'access_revoked' } })
       // Her stream hangs at the first replica.
-      await heard(scene, 'the event "connection_revoked"', ({ event }) => event === 'connection_revoked')
+      await ownerEvent(scene, 'the event "connection_revoked"', ({ event }) => event === 'connection_revoked')
     })
 
     test('with both sidecars gone, Envoy answers 503, and no challenge', async () => {

@@ -20,7 +20,7 @@ import {
 } from '../../src/dev/story/organization-scene.ts'
 import type { RawAnswer } from '../../src/dev/story/raw-call.ts'
 import { SUBJECT } from '../../src/dev/stack/organization-place.ts'
-import { openAgent, told, type ActingAgent, type Scene } from '../../src/dev/story/scene.ts'
+import { openAgent, firstEvent, type ActingAgent, type Scene } from '../../src/dev/story/scene.ts'
 import { executions } from '../../src/dev/story/story.ts'
 import type { Stack } from '../../src/dev/stack/stack.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
@@ -245,7 +245,7 @@ describeWith(await envoy(), 'two replicas of each party, through Envoy', found =
       const mine = await held('statement_read', named())
       for (const one of [governed, other]) await right('portfolio_read', one, { status: 200, wrong: true })
       const waiting = named().startCall('place_trade', { symbol: 'VTI', qty: 1 })
-      const { family } = await told(waiting, 'waiting')
+      const { family } = await firstEvent(waiting, 'waiting')
       expect(await waitingFamilies()).toContain(family)
 
       const [path, body, undo] = acting({ handle: `jkt:${key.thumbprint}`, origin: operator.origin })

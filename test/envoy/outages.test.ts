@@ -12,7 +12,7 @@ import type { Envoy } from '../../src/dev/stack/envoy-binary.ts'
 import { envoyConfig } from '../../src/dev/stack/envoy-config.ts'
 import { accepts, freePorts } from '../../src/dev/stack/ports.ts'
 import { callByHand, type RawCall } from '../../src/dev/story/raw-call.ts'
-import { openScene, told, type Scene } from '../../src/dev/story/scene.ts'
+import { openScene, firstEvent, type Scene } from '../../src/dev/story/scene.ts'
 import type { Stack } from '../../src/dev/stack/stack.ts'
 import { doorOf, startAlternatingDoor, type AuthorityDoors } from '../support/alternating-door.ts'
 import { envoy } from '../support/envoy.ts'
@@ -42,9 +42,9 @@ describeWith(await envoy(), 'an outage is 503, whatever Envoy makes of failures'
     ;({ child: open, url: openUrl } = await openOnFailures(found, stack))
     scene = await openScene(stack)
     const first = scene.startCall('portfolio_read')
-    await scene.owner.decide((await told(first, 'waiting')).family, 'approved')
+    await scene.owner.decide((await firstEvent(first, 'waiting')).family, 'approved')
     await first.result
-    scene.memory.standing = (await told(first, 'granted')).grant
+    scene.memory.standing = (await firstEvent(first, 'granted')).grant
   })
   afterAll(async () => {
     await scene?.close()
@@ -62,8 +62,8 @@ describeWith(await envoy(), 'an outage is 503, whatever Envoy makes of failures'
         if (type === 'granted') stopping.abort()
       },
     })
-    await scene.owner.decide((await told(call, 'waiting')).family, 'approved')
-    const { grant } = await told(call, 'granted')
+    await scene.owner.decide((await firstEvent(call, 'waiting')).family, 'approved')
+    const { grant } = await firstEvent(call, 'granted')
     await call.result.catch(() => undefined)
     return grant.access_token
   }

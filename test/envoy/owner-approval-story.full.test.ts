@@ -8,7 +8,7 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parse, stringify } from 'yaml'
 import { callByHand, refusalIn, toolText } from '../../src/dev/story/raw-call.ts'
-import { openScene, told, type Scene } from '../../src/dev/story/scene.ts'
+import { openScene, firstEvent, type Scene } from '../../src/dev/story/scene.ts'
 import type { Stack } from '../../src/dev/stack/stack.ts'
 import { executions } from '../../src/dev/story/story.ts'
 import { boundApproval } from '../../src/owner/signed-approval.ts'
@@ -45,7 +45,7 @@ describeWith(await envoy(), 'a trade that the owner signs', found => {
     })
     scene = await openScene(stack)
     const first = scene.startCall('portfolio_read')
-    await scene.owner.decide((await told(first, 'waiting')).family, 'approved')
+    await scene.owner.decide((await firstEvent(first, 'waiting')).family, 'approved')
     await first.result
   })
   afterAll(async () => {
@@ -62,13 +62,13 @@ describeWith(await envoy(), 'a trade that the owner signs', found => {
         if (type === 'granted') stopping.abort()
       },
     })
-    const { family } = await told(call, 'waiting')
+    const { family } = await firstEvent(call, 'waiting')
     const access = { api: stack.ownerApi, issuer: stack.issuer, key }
     const client = createOwnerClient(access)
     const shown = await client.ask({ method: 'GET', path: `/owner/pending/${family}` })
     const bound = boundApproval(access, shown as unknown as PendingItem, { now: nowSeconds() })
     await client.decide(family, 'approved', bound)
-    const { grant } = await told(call, 'granted')
+    const { grant } = await firstEvent(call, 'granted')
     await call.result.catch(() => undefined)
     return grant
   }

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parse, stringify } from 'yaml'
-import { openAgent, told } from '../../src/dev/story/scene.ts'
+import { openAgent, firstEvent } from '../../src/dev/story/scene.ts'
 import type { Stack } from '../../src/dev/stack/stack.ts'
 import { createOwnerClient } from '../../src/owner/index.ts'
 import { readAll } from '../../src/client/exchange.ts'
@@ -111,7 +111,7 @@ describeWith(await envoy(), 'An owner who is added while everything runs', found
       },
     })
     const call = openAgent({ ...stack, resource: mcp }).startCall('portfolio_read')
-    const { family } = await told(call, 'waiting')
+    const { family } = await firstEvent(call, 'waiting')
     await bea.decide(family, 'approved')
     expect(JSON.stringify(await call.result)).toContain('12 VTI, 40 BND')
     expect(stack.toolServer.record.arrivals.at(-1)!.headers).toMatchObject({ 'x-uma-owner': 'bea' })

@@ -5,7 +5,7 @@
  */
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openScene, told, type Scene } from '../../src/dev/story/scene.ts'
+import { openScene, firstEvent, type Scene } from '../../src/dev/story/scene.ts'
 import type { Stack } from '../../src/dev/stack/stack.ts'
 import { STORY } from '../../src/dev/story/story.ts'
 import { readAll } from '../../src/owner/index.ts'
@@ -69,7 +69,7 @@ describeWith(await envoy(), 'two authorities on one Postgres', found => {
       await expect(other.startCall('portfolio_read').result).rejects.toMatchObject({ terminal: false })
       const [item] = await waiting()
       const again = other.startCall('portfolio_read')
-      await told(again, 'waiting')
+      await firstEvent(again, 'waiting')
       expect(await waiting()).toMatchObject([{ family: item!.family }])
       await other.owner.decide(item!.family, 'approved')
       expect((await again.result).grant).toBeDefined()

@@ -5,7 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Grant } from '../../src/agent/index.ts'
 import { callByHand, refusalIn, type Credential, type RawCall } from '../../src/dev/story/raw-call.ts'
-import { told, type Scene } from '../../src/dev/story/scene.ts'
+import { firstEvent, type Scene } from '../../src/dev/story/scene.ts'
 import type { Stack } from '../../src/dev/stack/stack.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
 
@@ -72,9 +72,9 @@ export async function approvedGrant(scene: Scene, tool: string, args?: object): 
     if (type === 'granted') stopping.abort()
   }
   const call = scene.startCall(tool, args, { signal: stopping.signal, onEvent })
-  const { family } = await told(call, 'waiting')
+  const { family } = await firstEvent(call, 'waiting')
   await scene.owner.decide(family, 'approved')
-  const { grant } = await told(call, 'granted')
+  const { grant } = await firstEvent(call, 'granted')
   await call.result.catch(() => undefined)
   return grant
 }

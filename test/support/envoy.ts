@@ -7,7 +7,7 @@ import type { Requirement } from './requirement.ts'
 /** A real Envoy, or the line that names the ways to get one. */
 export async function envoy(): Promise<Requirement<Envoy>> {
   try {
-    return { found: await findEnvoy({ given: process.env['ENVOY_BIN'], fetch: true }) }
+    return { found: await findEnvoy({ binary: process.env['ENVOY_BIN'], fetch: true }) }
   } catch (error) {
     if (!(error instanceof EnvoyAbsent)) throw error
     return { missing: error.message }

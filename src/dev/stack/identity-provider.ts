@@ -110,9 +110,9 @@ async function newProvider(issuer: string, jwk: PrivateJwk): Promise<Provider> {
 
 /** RFC 8693: the person's token for an assertion about the agent. */
 async function answer(provider: Provider, key: PrivateKey, ctx: KoaContextWithOIDC): Promise<void> {
-  const asked = (ctx.oidc.params ?? {}) as Exchanged
-  const found = await provider.AccessToken.find(asked.subject_token ?? '')
-  if (found === undefined || asked.requested_token_type !== ID_JAG || asked.audience === undefined) {
+  const exchange = (ctx.oidc.params ?? {}) as Exchanged
+  const found = await provider.AccessToken.find(exchange.subject_token ?? '')
+  if (found === undefined || exchange.requested_token_type !== ID_JAG || exchange.audience === undefined) {
     ctx.status = 400
     ctx.body = { error: 'invalid_request' }
     return
@@ -121,14 +121,14 @@ async function answer(provider: Provider, key: PrivateKey, ctx: KoaContextWithOI
   const payload = {
     iss: provider.issuer,
     sub: found.accountId,
-    aud: asked.audience,
+    aud: exchange.audience,
     jti: randomBytes(12).toString('hex'),
     iat,
     exp: iat + ASSERTION_SECONDS,
-    cnf: { jkt: asked.dpop_jkt ?? '' },
-    ...(asked.resource === undefined ? {} : { resource: asked.resource }),
-    ...(asked.scope === undefined ? {} : { scope: asked.scope }),
-    ...(asked.for_client === undefined ? {} : { client_id: asked.for_client }),
+    cnf: { jkt: exchange.dpop_jkt ?? '' },
+    ...(exchange.resource === undefined ? {} : { resource: exchange.resource }),
+    ...(exchange.scope === undefined ? {} : { scope: exchange.scope }),
+    ...(exchange.for_client === undefined ? {} : { client_id: exchange.for_client }),
   }
   ctx.body = {
     access_token: signJws({ typ: 'oauth-id-jag+jwt', payload }, key),
@@ -154,9 +154,9 @@ async function tokenOf(provider: Provider, accountId: string): Promise<string> {
 async function exchange(tokenEndpoint: string, fields: Exchanged): Promise<string> {
   const form = new URLSearchParams({ ...fields, grant_type: EXCHANGE, client_id: CLIENT })
   const response = await fetch(tokenEndpoint, { method: 'POST', body: form })
-  const said = (await response.json()) as { access_token?: string }
-  if (said.access_token === undefined) throw new Error(`The provider says ${JSON.stringify(said)}.`)
-  return said.access_token
+  const reply = (await response.json()) as { access_token?: string }
+  if (reply.access_token === undefined) throw new Error(`The provider says ${JSON.stringify(reply)}.`)
+  return reply.access_token
 }
 
 function stop(server: Server): Promise<void> {

@@ -75,7 +75,7 @@ export interface JointPlace {
   route: object
 }
 
-interface Around {
+interface StackContext {
   issuer: string
   ownerApi: string
   publicUrl: string
@@ -86,7 +86,7 @@ interface Around {
 export async function placeJoint(
   directory: string,
   { databases, turned }: JointOptions,
-  around: Around,
+  context: StackContext,
 ): Promise<JointPlace> {
   const [tallyPort, agentsPort, ownerPort] = (await freePorts(3)) as [number, number, number]
   const own = `http://127.0.0.1:${tallyPort}`
@@ -94,11 +94,11 @@ export async function placeJoint(
   const tally = turned.url
   const other = { issuer: `http://127.0.0.1:${agentsPort}`, api: `http://127.0.0.1:${ownerPort}` }
   const holders: JointPlace['holders'] = {
-    alice: { owner: OWNER, issuer: around.issuer, api: around.ownerApi, key: around.household.ownerKey },
+    alice: { owner: OWNER, issuer: context.issuer, api: context.ownerApi, key: context.household.ownerKey },
     bob: { owner: 'bob', ...other, key: importPrivateJwk(generatePrivateJwk()) },
     carol: { owner: 'carol', ...other, key: importPrivateJwk(generatePrivateJwk()) },
   }
-  const resource = around.publicUrl + RESOURCE_PATH
+  const resource = context.publicUrl + RESOURCE_PATH
   const clientSecret = randomBytes(24).toString('base64url')
   const tallyJwk = generatePrivateJwk()
   const mandate = mandateOf(Object.values(holders))

@@ -24,12 +24,12 @@ export type PreferredPorts = Partial<
 >
 
 /** Ports for a whole stack: the preferred ones if they are free, else any. */
-export async function choosePorts(wanted: {
+export async function choosePorts(needs: {
   sidecars: number
   authorities: number
   preferred: PreferredPorts
 }): Promise<StackPorts> {
-  const { preferred, sidecars, authorities } = wanted
+  const { preferred, sidecars, authorities } = needs
   const free = await freePorts(2 + 2 * sidecars + 2 * authorities)
   const choose = async (port: number | undefined): Promise<number> =>
     port !== undefined && !(await accepts(port)) ? port : free.pop()!

@@ -56,26 +56,27 @@ async function pass(
 ): Promise<void> {
   const { method = 'GET', url = '/', headers } = request
   const body = await buffer(request)
-  const asked = new URLSearchParams(url === '/introspect' ? body.toString() : '')
-  const lie = inflated.get(asked.get('token') ?? '')
-  if (lie !== undefined) asked.set('token', lie.token)
-  const sent = lie === undefined ? body : Buffer.from(asked.toString())
-  const { host: _host, connection: _connection, 'content-length': _length, ...kept } = headers
+  const form = new URLSearchParams(url === '/introspect' ? body.toString() : '')
+  const lie = inflated.get(form.get('token') ?? '')
+  if (lie !== undefined) form.set('token', lie.token)
+  const sent = lie === undefined ? body : Buffer.from(form.toString())
+  const { host: _host, connection: _connection, 'content-length': _length, ...otherHeaders } = headers
   const answer = await fetch(new URL(url, tally), {
     method,
-    headers: Object.entries(kept).map(([name, value]) => [name, String(value)] as [string, string]),
+    headers: Object.entries(otherHeaders).map(([name, value]) => [name, String(value)] as [string, string]),
     redirect: 'manual',
     ...(method === 'GET' || method === 'HEAD' ? {} : { body: new Uint8Array(sent) }),
   })
   const text = Buffer.from(await answer.arrayBuffer())
-  const told = lie === undefined ? text : Buffer.from(JSON.stringify(widened(parseJson(text), lie.scope)))
+  const answerBody =
+    lie === undefined ? text : Buffer.from(JSON.stringify(widened(parseJson(text), lie.scope)))
   const passed = [...answer.headers].filter(([name]) => !['connection', 'content-length'].includes(name))
-  response.writeHead(answer.status, Object.fromEntries(passed)).end(told)
+  response.writeHead(answer.status, Object.fromEntries(passed)).end(answerBody)
 }
 
 /** The same claims or answer, with one scope more on each resource. */
-function widened(said: Json, scope: string): JsonObject {
-  const claims = isJsonObject(said) ? said : {}
+function widened(answer: Json, scope: string): JsonObject {
+  const claims = isJsonObject(answer) ? answer : {}
   const permissions = Array.isArray(claims['permissions']) ? claims['permissions'].filter(isJsonObject) : []
   return {
     ...claims,

@@ -6,7 +6,7 @@ import type { Grant } from '../../agent/index.ts'
 import { decodeBase64url } from '../../wire/encoding.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../../wire/json.ts'
 import { callByHand, type RawAnswer } from './raw-call.ts'
-import { told, type ActingAgent, type Scene } from './scene.ts'
+import { firstEvent, type ActingAgent, type Scene } from './scene.ts'
 
 /** What a grant contains. */
 export function claimsOf({ access_token: token }: Grant): JsonObject {
@@ -37,7 +37,7 @@ export async function grantFor(
       if (event.type === 'granted') stopping.abort()
     },
   })
-  const { grant } = await told(call, 'granted').catch((error: unknown) => {
+  const { grant } = await firstEvent(call, 'granted').catch((error: unknown) => {
     throw undecided?.cause ?? error
   })
   await call.result.catch(() => undefined)

@@ -19,7 +19,7 @@ import {
   waitingFor,
 } from './joint-scene.ts'
 import { callByHand, refusalIn, toolText } from './raw-call.ts'
-import { expectEqual, expectThat, present, show, told, type Scene } from './scene.ts'
+import { expectEqual, expectThat, present, show, firstEvent, type Scene } from './scene.ts'
 import { executions, expectRefusal, fetchJson, got, note, sent, type Step } from './story.ts'
 
 const TRADE = { symbol: 'VTI', qty: 2 }
@@ -34,7 +34,7 @@ export const JOINT_STORY: readonly Step[] = [
   },
   { title: 'Alice, Bob and Carol agree, each at her own authority, and say what they offer', walk: agreed },
   { title: 'An agent is offered what is left of the terms of all three, and signs it', walk: folded },
-  { title: 'Nobody knows it yet, so each is asked by her own authority', walk: asked },
+  { title: 'Nobody knows it yet, so each is asked by her own authority', walk: requestToEach },
   { title: 'Alice and Bob let it in: two of three are enough, and Carol is asked no more', walk: letIn },
   {
     title: 'For a trade Alice’s authority says yes at once; Bob is asked, and allows it',
@@ -42,7 +42,7 @@ export const JOINT_STORY: readonly Step[] = [
   },
   { title: 'Under that grant nothing but this very trade passes, and it passes once', walk: traded },
   { title: 'Whoever runs the tally adds a scope that nobody allowed: the door counts again', walk: inflated },
-  { title: 'Bob takes back what he allowed: the very next call is refused', walk: takenBack },
+  { title: 'Bob takes back what he allowed: the very next call is refused', walk: withdrawal },
   { title: 'Each has her own record of it', walk: recorded },
   { title: 'Carol stops holding it; her terms stay where they were', walk: left },
 ]
@@ -65,7 +65,7 @@ async function previewed(scene: Scene): Promise<string[]> {
     preview['mandate_s256'],
     mandate_s256,
   )
-  expectEqual('She holds nothing yet.', await heldBy(scene, 'alice'), [])
+  expectEqual('She holds nothing yet.', await accountsOf(scene, 'alice'), [])
   return [
     sent(`POST ${HOLDING}/preview  {"tally":"${tally}","account":"${ACCOUNT}"}  (signed by alice)`),
     ...(preview['summary'] as string[]).map(one => got(one)),
@@ -81,8 +81,8 @@ async function agreed(scene: Scene): Promise<string[]> {
   for (const name of HOLDERS) {
     const answer = await agreeAndOffer(scene, name)
     expectEqual('She agreed to exactly that.', answer['mandate_s256'], mandate_s256)
-    const [held] = await heldBy(scene, name)
-    expectEqual('She holds it by that rule.', held?.['rule'], {
+    const [account] = await accountsOf(scene, name)
+    expectEqual('She holds it by that rule.', account?.['rule'], {
       kind: 'threshold',
       threshold: 2,
       total_weight: 3,
@@ -106,7 +106,7 @@ async function agreed(scene: Scene): Promise<string[]> {
 async function folded(scene: Scene): Promise<string[]> {
   const call = scene.startCall('portfolio_read')
   scene.memory.firstCall = call
-  const { template } = await told(call, 'terms_offered')
+  const { template } = await firstEvent(call, 'terms_offered')
   expectEqual(
     'The least time, the scopes that all offer, whatever anybody prohibits.',
     [template.expires_in, template.scope, template.prohibited],
@@ -115,8 +115,8 @@ async function folded(scene: Scene): Promise<string[]> {
   const document = await fetchJson(template.terms_uri)
   const named = (document['holders'] as JsonObject[]).map(({ owner }) => show(owner))
   expectEqual('The document names who holds it.', named.toSorted(), [...HOLDERS])
-  const { contract } = await told(call, 'agreement_signed')
-  scene.memory.family = (await told(call, 'waiting')).family
+  const { contract } = await firstEvent(call, 'agreement_signed')
+  scene.memory.family = (await firstEvent(call, 'waiting')).family
   return [
     sent(`POST ${PATH}  tools/call portfolio_read`),
     got(`401; POST /token: 403 need_info, terms ${template.template_id}`),
@@ -129,7 +129,7 @@ async function folded(scene: Scene): Promise<string[]> {
   ]
 }
 
-async function asked(scene: Scene): Promise<string[]> {
+async function requestToEach(scene: Scene): Promise<string[]> {
   const lines: string[] = []
   for (const name of HOLDERS) {
     const item = await waitingFor(scene, name)
@@ -165,7 +165,7 @@ async function letIn(scene: Scene): Promise<string[]> {
   const call = present('The call is under way.', memory.firstCall)
   const { result } = await call.result
   expectEqual('The tool answered.', toolText({ json: result }), '12 VTI, 40 BND')
-  const { grant } = await told(call, 'granted')
+  const { grant } = await firstEvent(call, 'granted')
   memory.standing = grant
   const joint = object(claimsOf(grant)['joint'])
   expectEqual('It rests on two verdicts.', (joint['verdicts_s256'] as unknown[]).length, 2)
@@ -252,7 +252,7 @@ async function inflated(scene: Scene): Promise<string[]> {
   ]
 }
 
-async function takenBack(scene: Scene): Promise<string[]> {
+async function withdrawal(scene: Scene): Promise<string[]> {
   const standing = present('There is a standing grant.', scene.memory.standing)
   const ended = await asHolder(scene, 'bob').revoke(scene.handle)
   expectEqual('The tally took it at once.', ended.joint_withdrawals_waiting, undefined)
@@ -270,7 +270,7 @@ async function takenBack(scene: Scene): Promise<string[]> {
 }
 
 async function recorded(scene: Scene): Promise<string[]> {
-  const told = {
+  const ledgerKinds = {
     alice: ['joint_agreed', 'joint_allowed', 'joint_allowed'],
     bob: ['joint_agreed', 'joint_allowed', 'joint_allowed', 'revoked'],
     carol: ['joint_agreed'],
@@ -279,7 +279,7 @@ async function recorded(scene: Scene): Promise<string[]> {
   for (const name of HOLDERS) {
     const entries = await readAll(asHolder(scene, name).ledger())
     const kinds = entries.map(({ kind }) => kind).filter(kind => /^joint_|^revoked$/.test(kind))
-    expectEqual(`What ${name} did is there, and nothing that the others did.`, kinds, told[name])
+    expectEqual(`What ${name} did is there, and nothing that the others did.`, kinds, ledgerKinds[name])
     lines.push(sent(`GET /owner/ledger  (signed by ${name})`), got(kinds.join(', ')))
   }
   return lines
@@ -289,9 +289,9 @@ async function left(scene: Scene): Promise<string[]> {
   const carol = asHolder(scene, 'carol')
   const answer = object(await carol.ask({ method: 'DELETE', path: `${HOLDING}/${ACCOUNT}` }))
   expectEqual('She left.', answer['left'], ACCOUNT)
-  expectEqual('She holds nothing with others.', await heldBy(scene, 'carol'), [])
+  expectEqual('She holds nothing with others.', await accountsOf(scene, 'carol'), [])
   expectEqual('Her terms stay.', (await carol.policies()).length, 2)
-  expectEqual('Alice holds it as before.', (await heldBy(scene, 'alice')).length, 1)
+  expectEqual('Alice holds it as before.', (await accountsOf(scene, 'alice')).length, 1)
   return [
     sent(`DELETE ${HOLDING}/${ACCOUNT}  (signed by carol)`),
     got('200 left; whatever she had allowed would end by it'),
@@ -299,7 +299,7 @@ async function left(scene: Scene): Promise<string[]> {
   ]
 }
 
-async function heldBy(scene: Scene, name: (typeof HOLDERS)[number]): Promise<JsonObject[]> {
+async function accountsOf(scene: Scene, name: (typeof HOLDERS)[number]): Promise<JsonObject[]> {
   const { accounts } = object(await asHolder(scene, name).ask({ method: 'GET', path: HOLDING }))
   return Array.isArray(accounts) ? accounts.filter(isJsonObject) : []
 }

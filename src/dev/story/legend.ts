@@ -27,8 +27,8 @@ const ONLY_HERE = undefined
  */
 export function commandsOfSteps({ issuer, resource }: Places): readonly (string | undefined)[] {
   const { origin, pathname } = new URL(resource)
-  const call = (tool: string, given?: object): string =>
-    `usher agent call ${resource} ${tool}${given === undefined ? '' : ` '${JSON.stringify(given)}'`}`
+  const call = (tool: string, input?: object): string =>
+    `usher agent call ${resource} ${tool}${input === undefined ? '' : ` '${JSON.stringify(input)}'`}`
   const params = { name: 'portfolio_read', arguments: {} }
   const message = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params })
   return [

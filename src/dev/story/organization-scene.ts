@@ -49,8 +49,8 @@ export async function attest(scene: Scene, clearance: JsonObject): Promise<void>
 }
 
 /** She edits what each of these tiers requires to be attested about her. */
-export async function askClearances({ owner }: Scene, asked: Record<string, JsonObject>): Promise<void> {
-  for (const [tier, clearance] of Object.entries(asked))
+export async function askClearances({ owner }: Scene, clearances: Record<string, JsonObject>): Promise<void> {
+  for (const [tier, clearance] of Object.entries(clearances))
     await owner.ask({ method: 'PUT', path: `/owner/policies/${tier}`, body: { clearance } })
 }
 

@@ -28,7 +28,7 @@ import { refusalIn, toolText } from './raw-call.ts'
 import {
   expectEqual,
   expectThat,
-  heard,
+  ownerEvent,
   openAgent,
   present,
   show,
@@ -62,7 +62,7 @@ export const ORGANIZATION_STORY: readonly Step[] = [
     title: 'An emergency opens; her authority accepts one call inside the clause that she agreed to',
     walk: emergency,
   },
-  { title: 'It was used once, and she sees all of it', walk: emergencySeen },
+  { title: 'It was used once, and she sees all of it', walk: emergencyLedger },
   { title: 'She leaves: what rested on the firm ends, her own stands, and nothing widens again', walk: left },
 ]
 
@@ -299,7 +299,7 @@ async function emergency(scene: Scene): Promise<string[]> {
   const opened = await adminOf(scene).ask({ method: 'POST', path: '/admin/break-glass', body })
   const desk = openAgent(stack)
   memory.desk = desk
-  const asked = {
+  const emergencyCase = {
     organization: issuer,
     owner: OWNER,
     resource_id: `${OWNER}/trades`,
@@ -308,10 +308,10 @@ async function emergency(scene: Scene): Promise<string[]> {
     voucher: show(opened['voucher']),
   }
   const call = { resource: stack.resource, tool: 'place_trade', arguments: TRADE }
-  const { result, grant } = await desk.agent.breakGlass(call, asked)
+  const { result, grant } = await desk.agent.breakGlass(call, emergencyCase)
   expectEqual('The tool answered.', toolText({ json: result }), `Bought ${TRADE.qty} ${TRADE.symbol}`)
   expectEqual('It was placed once.', executions(scene, 'place_trade'), [TRADE])
-  const again: unknown = await desk.agent.breakGlass(call, asked).catch((error: unknown) => error)
+  const again: unknown = await desk.agent.breakGlass(call, emergencyCase).catch((error: unknown) => error)
   expectThat('The voucher is spent.', again instanceof AgentError && again.status === 403, again)
   expectEqual('And nothing was placed again.', executions(scene, 'place_trade').length, 1)
   return [
@@ -326,7 +326,7 @@ async function emergency(scene: Scene): Promise<string[]> {
   ]
 }
 
-async function emergencySeen(scene: Scene): Promise<string[]> {
+async function emergencyLedger(scene: Scene): Promise<string[]> {
   const desk = present('An agent used it.', scene.memory.desk)
   const entries = await until('her ledger to tell of opening, yes and use', async () => {
     const found = await readAll(scene.owner.ledger({ kind: 'break_glass' }))
@@ -347,7 +347,7 @@ async function emergencySeen(scene: Scene): Promise<string[]> {
     [accepted.handle, accepted.resource_id, accepted['authorised_by'], accepted.reason],
     [desk.handle, `${OWNER}/trades`, 'ines', 'the market burns'],
   )
-  await heard(
+  await ownerEvent(
     scene,
     'the event "break_glass" of its use',
     ({ event, data }) => event === 'break_glass' && isJsonObject(data) && data['what'] === 'used',

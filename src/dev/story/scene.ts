@@ -169,7 +169,7 @@ async function listen(access: Parameters<typeof watchEvents>[0]) {
 }
 
 /** The first event of the type, when it comes; fails like the call, if that fails first. */
-export async function told<T extends AgentEvent['type']>(
+export async function firstEvent<T extends AgentEvent['type']>(
   call: RunningCall,
   type: T,
 ): Promise<Extract<AgentEvent, { type: T }>> {
@@ -184,6 +184,10 @@ export async function told<T extends AgentEvent['type']>(
 }
 
 /** The owner's event that fits, when it comes. */
-export function heard(scene: Scene, what: string, fits: (event: OwnerEvent) => boolean): Promise<OwnerEvent> {
+export function ownerEvent(
+  scene: Scene,
+  what: string,
+  fits: (event: OwnerEvent) => boolean,
+): Promise<OwnerEvent> {
   return until(what, async () => scene.ownerEvents.find(fits))
 }

@@ -63,6 +63,6 @@ export async function tellLedger({ owner, handle }: Scene): Promise<string[]> {
 function line(entry: LedgerEntry): string {
   const at = happenedAt(entry)
   const time = localTime(at.ms / 1_000, { precise: true }).slice('2026-11-21 '.length)
-  const told = ledgerSentence(entry, handle => `Agent ${shortName(handle)}`)
-  return `${time}  ${told ?? entry.kind}${reportedText(at)}`
+  const sentence = ledgerSentence(entry, handle => `Agent ${shortName(handle)}`)
+  return `${time}  ${sentence ?? entry.kind}${reportedText(at)}`
 }

@@ -14,11 +14,11 @@ import { callByHand, refusalIn, toolText, type RawAnswer } from './raw-call.ts'
 import {
   expectEqual,
   expectThat,
-  heard,
+  ownerEvent,
   present,
   show,
   StoryFault,
-  told,
+  firstEvent,
   type RunningCall,
   type Scene,
 } from './scene.ts'
@@ -44,8 +44,8 @@ export const STORY: readonly Step[] = [
   { title: 'A call without a grant is refused, with a challenge that says where to ask', walk: refused },
   { title: 'The resource itself confirms who decides about it', walk: corroborated },
   { title: "The owner's terms can be read by anybody, before anything is signed", walk: termsRead },
-  { title: 'The agent signs the terms; a first contact is held for the owner', walk: firstContactHeld },
-  { title: 'She finds it on her event stream and in her pending list', walk: seenByOwner },
+  { title: 'The agent signs the terms; a first contact is held for the owner', walk: firstContact },
+  { title: 'She finds it on her event stream and in her pending list', walk: ownerReview },
   { title: 'She approves: the agent gets a grant and a receipt, and the call goes through', walk: approved },
   { title: 'A stricter read is granted at once: she knows this agent now', walk: grantedAtOnce },
   { title: 'A trade is held for her, whoever asks; she approves this one', walk: tradeApproved },
@@ -128,12 +128,12 @@ async function termsRead({ stack }: Scene): Promise<string[]> {
   ]
 }
 
-async function firstContactHeld(scene: Scene): Promise<string[]> {
+async function firstContact(scene: Scene): Promise<string[]> {
   const call = scene.startCall('portfolio_read')
   scene.memory.firstCall = call
-  const offered = await told(call, 'terms_offered')
-  const signed = await told(call, 'agreement_signed')
-  const waiting = await told(call, 'waiting')
+  const offered = await firstEvent(call, 'terms_offered')
+  const signed = await firstEvent(call, 'agreement_signed')
+  const waiting = await firstEvent(call, 'waiting')
   expectEqual('The request is held as a first contact.', waiting.kind, 'connection')
   scene.memory.family = waiting.family
   return [
@@ -146,9 +146,9 @@ async function firstContactHeld(scene: Scene): Promise<string[]> {
   ]
 }
 
-async function seenByOwner(scene: Scene): Promise<string[]> {
+async function ownerReview(scene: Scene): Promise<string[]> {
   const family = present('A request waits.', scene.memory.family)
-  const { data } = await heard(
+  const { data } = await ownerEvent(
     scene,
     'the event "pending"',
     ({ event, data }) => event === 'pending' && namesFamily(data, family),
@@ -172,7 +172,7 @@ async function approved(scene: Scene): Promise<string[]> {
   const { result, receipt } = await call.result
   expectEqual('The tool answered.', toolText({ json: result }), '12 VTI, 40 BND')
   expectEqual('The receipt is of this negotiation.', receipt?.family, family)
-  memory.standing = (await told(call, 'granted')).grant
+  memory.standing = (await firstEvent(call, 'granted')).grant
   if (receipt !== undefined) memory.receipt = receipt.receipt
   const arrival = present('The call reached the MCP server.', stack.toolServer.record.arrivals.at(-1))
   const { headers } = arrival
@@ -183,7 +183,7 @@ async function approved(scene: Scene): Promise<string[]> {
     [headers.authorization, headers['signature']],
     [undefined, undefined],
   )
-  await heard(
+  await ownerEvent(
     scene,
     'the event "decided"',
     ({ event, data }) => event === 'decided' && namesFamily(data, family),
@@ -206,7 +206,7 @@ async function grantedAtOnce(scene: Scene): Promise<string[]> {
   const { result, grant } = await call.result
   expectEqual('Nobody was asked.', call.events.filter(({ type }) => type === 'waiting').length, 0)
   expectEqual('The tool answered.', toolText({ json: result }), 'Statement of 2026-10: one purchase, no fees')
-  const { template } = await told(call, 'terms_offered')
+  const { template } = await firstEvent(call, 'terms_offered')
   return [
     sent('POST /mcp/alice  tools/call statement_read {"month":"2026-10"}'),
     got(`401; terms ${template.template_id} signed; granted at once (${grant?.jti})`),
@@ -223,7 +223,7 @@ async function grantedAtOnce(scene: Scene): Promise<string[]> {
 
 async function tradeApproved(scene: Scene): Promise<string[]> {
   const { call, grant } = await grantedButUnused(scene)
-  const { family } = await told(call, 'waiting')
+  const { family } = await firstEvent(call, 'waiting')
   scene.memory.trade = grant
   expectEqual('The grant is single-use.', grant.single_use, true)
   return [
@@ -243,12 +243,12 @@ async function grantedButUnused(scene: Scene): Promise<{ call: RunningCall; gran
       if (type === 'granted') stopping.abort()
     },
   })
-  const waiting = await told(call, 'waiting')
+  const waiting = await firstEvent(call, 'waiting')
   expectEqual('The request is held for this operation.', waiting.kind, 'operation')
   const item = await pendingItem(scene, waiting.family)
   expectEqual('She sees the exact operation.', item.operation, { tool: 'place_trade', params: TRADE })
   await scene.owner.decide(waiting.family, 'approved')
-  const { grant } = await told(call, 'granted')
+  const { grant } = await firstEvent(call, 'granted')
   await call.result.catch(() => undefined)
   expectEqual('Nothing was bought yet.', executions(scene, 'place_trade'), [])
   return { call, grant }
@@ -346,7 +346,7 @@ async function revoked(scene: Scene): Promise<string[]> {
   const after = await callByHand(read, { token, key: agentKey })
   expectRefusal('The very next call is refused.', after, { status: 403, error: 'access_revoked' })
   expectEqual('It carries no challenge.', after.headers.get('www-authenticate'), null)
-  await heard(scene, 'the event "connection_revoked"', ({ event }) => event === 'connection_revoked')
+  await ownerEvent(scene, 'the event "connection_revoked"', ({ event }) => event === 'connection_revoked')
   return [
     sent('POST /mcp/alice  tools/call portfolio_read, the standing grant'),
     got('200'),
@@ -361,9 +361,9 @@ async function revoked(scene: Scene): Promise<string[]> {
 export function expectRefusal(
   what: string,
   answer: RawAnswer,
-  wanted: { status: number; error: string },
+  required: { status: number; error: string },
 ): void {
-  expectEqual(what, { status: answer.status, error: refusalIn(answer).error }, wanted)
+  expectEqual(what, { status: answer.status, error: refusalIn(answer).error }, required)
 }
 
 function expectChallenge(what: string, answer: RawAnswer): void {

@@ -78,7 +78,7 @@ ${placesText(stack, receipt)}`
 }
 
 function placesText({ directory, databaseUrl, issuer }: Stack, receipt: string | undefined): string {
-  const kept =
+  const receiptText =
     receipt === undefined
       ? ''
       : `The first receipt is ${receipt}. It is a JWS: any JOSE library verifies it by the keys at ${issuer}/jwks.
@@ -88,7 +88,7 @@ With usher, and asking nobody:
 
 `
   const database = databaseUrl === undefined ? '' : `   Database: ${databaseUrl}`
-  return `Logs: ${directory}/*.log${database}\n${kept}`
+  return `Logs: ${directory}/*.log${database}\n${receiptText}`
 }
 
 /** What is left to say if the demo ends after its story, and nothing listens any more. */
