@@ -224,9 +224,9 @@ sidecar
   )
   .option('--log <file>', 'the log to look in; - reads standard input')
   .description('why a call was let through or refused, and what to do')
-  .action(async (given: string, options: { log?: string }) => {
+  .action(async (id: string, options: { log?: string }) => {
     const { explain } = await import('./enforcement/explain/main.ts')
-    for (const line of await explain(given, options.log)) processTerminal.out(`${printable(line)}\n`)
+    for (const line of await explain(id, options.log)) processTerminal.out(`${printable(line)}\n`)
   })
 sidecar
   .command('tools')

@@ -121,10 +121,10 @@ export function createRealmKeys(options: RealmKeysOptions): RealmKeys {
   }
   return {
     signed: async (token, header, algorithms) => {
-      const asked = ++turns
+      const turn = ++turns
       const tried = await current()
       const verdict = await tryKeys(tried.keys, token, { header, algorithms })
-      if (verdict !== 'unknown key' || tried.turn > asked) return verdict === 'signed'
+      if (verdict !== 'unknown key' || tried.turn > turn) return verdict === 'signed'
       const other = await newer(tried)
       return other !== tried && (await tryKeys(other.keys, token, { header, algorithms })) === 'signed'
     },

@@ -24,14 +24,14 @@ const PEER_CLOCK_SECONDS_MAX = 60
 export async function checkDatabase(
   url: string,
   { party, migrates, command }: { party: string; migrates: boolean; command: string },
-): Promise<{ said: string; clockAhead: number }> {
+): Promise<{ finding: string; clockAhead: number }> {
   await awaitDatabase({ url, seconds: 0, tell: () => undefined })
   const { missing, clockAhead, sharedRole } = await lookAt(url, party)
   const role = sharedRole ? `; ${SHARED_ROLE}, a role of all databases of its cluster, has rights in it` : ''
-  if (missing.length === 0) return { said: `it takes writes and is up to date${role}`, clockAhead }
+  if (missing.length === 0) return { finding: `it takes writes and is up to date${role}`, clockAhead }
   if (!migrates)
     throw new Unwell(`it lacks ${missing.length} migrations, from ${missing[0]} on. Run \`${command}\`.`)
-  return { said: `it takes writes; the start will apply ${missing.length} migrations`, clockAhead }
+  return { finding: `it takes writes; the start will apply ${missing.length} migrations`, clockAhead }
 }
 
 /** The clock of the database, by which a server signs, and that of this machine agree. */
@@ -59,9 +59,9 @@ export async function checkMetadata(
 
 /** The clock of the server that answered at `date` and this one agree as far as signatures need. */
 export function checkPeerClock(date: string | undefined, now: number): string {
-  const told = Date.parse(date ?? '')
-  if (Number.isNaN(told)) return 'it does not tell its time'
-  const off = Math.round((now - told) / 1_000)
+  const peerTime = Date.parse(date ?? '')
+  if (Number.isNaN(peerTime)) return 'it does not tell its time'
+  const off = Math.round((now - peerTime) / 1_000)
   if (Math.abs(off) <= PEER_CLOCK_SECONDS_MAX) return `${Math.abs(off)} s apart`
   throw new Unwell(
     `this clock is ${Math.abs(off)} s ${off > 0 ? 'ahead' : 'behind'}, and signatures are refused beyond ${PEER_CLOCK_SECONDS_MAX} s. Set both by NTP.`,

@@ -32,8 +32,8 @@ export async function checkDoor({ address, setting, tls: { cert, ca } }: Door): 
     throw new Unwell(
       `${at} shows another certificate than ${setting} holds. See the log, if it was renewed and not taken over; else see what listens there.`,
     )
-  const taken = clients === undefined ? '' : `, and takes clients of ${oneLine(clients.subject)}`
-  return `${at} shows the certificate of ${setting}, good until ${day(own)}${taken}`
+  const clientsText = clients === undefined ? '' : `, and takes clients of ${oneLine(clients.subject)}`
+  return `${at} shows the certificate of ${setting}, good until ${day(own)}${clientsText}`
 }
 
 function current(pem: Buffer, what: string): X509Certificate {

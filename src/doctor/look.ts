@@ -9,7 +9,7 @@ import { checkMetadata, checkPeerClock } from './checks.ts'
 export type Look = <T>(
   what: string,
   check: () => Promise<T> | T,
-  said?: (found: T) => string,
+  toText?: (found: T) => string,
 ) => Promise<T | undefined>
 
 /** What is printed about usable settings. */

@@ -78,10 +78,10 @@ export async function runDoctor(
     )
   let faults = 0
   for (const { name, examine } of looked)
-    await examine(async (what, check, said = String) => {
+    await examine(async (what, check, toText = String) => {
       try {
         const found = await check()
-        terminal.out(`ok    ${name} ${printable(what)}: ${printable(said(found))}\n`)
+        terminal.out(`ok    ${name} ${printable(what)}: ${printable(toText(found))}\n`)
         return found
       } catch (error) {
         faults++

@@ -129,7 +129,7 @@ async function examineDatabases(
     const database = await look(
       `database${name}`,
       () => checkDatabase(url, { ...of, migrates }),
-      ({ said }) => said,
+      ({ finding }) => finding,
     )
     if (database !== undefined) await look(`clock${name}`, () => checkDatabaseClock(database.clockAhead))
   }

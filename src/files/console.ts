@@ -94,13 +94,13 @@ function digest(of: string | Buffer): string {
  */
 export function answerConsole(
   file: ConsoleFile,
-  asked: {
+  request: {
     acceptEncoding: string | undefined
     ifNoneMatch: string | undefined
     connects?: readonly string[]
   },
 ): { status: 200 | 304; headers: Record<string, string>; body: Buffer | undefined } {
-  const connects = asked.connects ?? []
+  const connects = request.connects ?? []
   // A response that a browser kept under one policy must not be used under another.
   const etag = connects.length === 0 ? file.etag : `"${file.etag.slice(1, -1)}.${digest(connects.join(' '))}"`
   const headers = {
@@ -109,8 +109,8 @@ export function answerConsole(
     'content-type': file.type,
     etag,
   }
-  if (asked.ifNoneMatch === etag) return { status: 304, headers, body: undefined }
-  const takesGzip = /(?:^|[\s,])gzip(?:\s*(?:,|$))/i.test(asked.acceptEncoding ?? '')
+  if (request.ifNoneMatch === etag) return { status: 304, headers, body: undefined }
+  const takesGzip = /(?:^|[\s,])gzip(?:\s*(?:,|$))/i.test(request.acceptEncoding ?? '')
   if (!takesGzip) return { status: 200, headers, body: file.bytes }
   return { status: 200, headers: { ...headers, 'content-encoding': 'gzip' }, body: file.gzipped }
 }

@@ -49,9 +49,9 @@ export function readPrivateFileSync(path: string): Buffer {
  * or it is another user's. A folder that is not there is nobody's.
  */
 export function refuseExposedFolder(path: string): void {
-  const seen = statSync(path, { throwIfNoEntry: false })
-  if (seen === undefined || process.platform === 'win32') return
-  const { mode, uid } = seen
+  const stats = statSync(path, { throwIfNoEntry: false })
+  if (stats === undefined || process.platform === 'win32') return
+  const { mode, uid } = stats
   const ours = process.getuid!()
   const written = (mode & PERMISSIONS).toString(8).padStart(4, '0')
   if ((mode & (GROUP_WRITES | OTHERS_WRITE)) !== 0)

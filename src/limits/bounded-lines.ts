@@ -14,11 +14,12 @@ export interface LineStream {
 export type WriteLines = (lines: string, count: number) => void
 
 /**
- * Lines go to the stream while it takes them. Once it does again, `saying` says first how many were dropped.
+ * Lines go to the stream while it takes them. Once it does again, the first line is `noticeOf` the number of
+ * lines that were dropped.
  */
 export function boundedLines(
   stream: LineStream,
-  { bytesMax, saying }: { bytesMax: number; saying: (dropped: number) => string },
+  { bytesMax, noticeOf }: { bytesMax: number; noticeOf: (dropped: number) => string },
 ): WriteLines {
   let dropped = 0
   return (lines, count) => {
@@ -26,7 +27,7 @@ export function boundedLines(
       dropped += count
       return
     }
-    stream.write(dropped === 0 ? lines : `${saying(dropped)}${lines}`)
+    stream.write(dropped === 0 ? lines : `${noticeOf(dropped)}${lines}`)
     dropped = 0
   }
 }

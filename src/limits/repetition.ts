@@ -25,11 +25,11 @@ export function startRepeating(
 ): WakeableRepetition {
   let stopped = false
   let running: Promise<void> | undefined
-  let isWanted = false
+  let needsRun = false
   let timer: ReturnType<typeof setTimeout>
   const begin = (): void => {
     clearTimeout(timer)
-    isWanted = false
+    needsRun = false
     running = work(() => stopped)
       .catch(onError)
       .then(() => {
@@ -38,14 +38,14 @@ export function startRepeating(
       })
   }
   const later = (): void => {
-    if (isWanted) return begin()
+    if (needsRun) return begin()
     timer = setTimeout(begin, pauseSeconds * 1_000)
     timer.unref()
   }
   later()
   return {
     wake() {
-      isWanted = true
+      needsRun = true
       if (!stopped && running === undefined) begin()
     },
     async stop() {

@@ -22,7 +22,7 @@ export interface Terminal {
    * Resolves when the reader of `out` has taken so much that more may be written, or when `signal` ends the
    * wait. A command that prints without end waits for it; undefined if all is taken at once.
    */
-  readonly taken?: ((signal?: AbortSignal) => Promise<void>) | undefined
+  readonly ready?: ((signal?: AbortSignal) => Promise<void>) | undefined
   /**
    * How many characters fit on a line; undefined if the output goes to a file or a program, which gets
    * everything in full.
@@ -40,14 +40,14 @@ const UNREAD_BYTES_MAX = 1_024 * 1_024
 
 const writeMessage = boundedLines(process.stderr, {
   bytesMax: UNREAD_BYTES_MAX,
-  saying: dropped => `usher: ${dropped} messages were dropped here: nobody read them in time\n`,
+  noticeOf: dropped => `usher: ${dropped} messages were dropped here: nobody read them in time\n`,
 })
 
 /** The terminal of this process. */
 export const processTerminal: Terminal = {
   out: text => void process.stdout.write(text),
   err: text => writeMessage(text, 1),
-  taken: signal => untilTaken(process.stdout, signal),
+  ready: signal => awaitDrain(process.stdout, signal),
   get columns() {
     return process.stdout.isTTY ? process.stdout.columns : undefined
   },
@@ -57,7 +57,7 @@ export const processTerminal: Terminal = {
 }
 
 /** Listens for no failure of the stream, because that would be taken for a reader (unread-output.ts). */
-async function untilTaken(stream: NodeJS.WriteStream, signal: AbortSignal | undefined): Promise<void> {
+async function awaitDrain(stream: NodeJS.WriteStream, signal: AbortSignal | undefined): Promise<void> {
   if (!stream.writableNeedDrain || signal?.aborted === true) return
   await new Promise<void>(resolve => {
     const end = (): void => {

@@ -11,6 +11,6 @@ export async function runMigrationCommand(
   migrate: (tell: (line: string) => void) => Promise<readonly string[]>,
 ): Promise<void> {
   const applied = await migrate(line => void process.stderr.write(`${line}\n`))
-  const said = applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`
-  process.stdout.write(`${said}\n`)
+  const message = applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`
+  process.stdout.write(`${message}\n`)
 }

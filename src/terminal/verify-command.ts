@@ -28,7 +28,7 @@ import { printable, printableJson } from './printable.ts'
 export type Verifiable = 'receipt' | 'grant' | 'statement'
 
 /** A document's file and the file of the keys; `-` reads the document from the standard input. */
-export interface GivenFiles {
+export interface DocumentFiles {
   file: string
   keys: string
 }
@@ -41,11 +41,11 @@ export interface GivenFiles {
  */
 export async function verifyDocument(
   kind: Verifiable,
-  given: GivenFiles,
+  files: DocumentFiles,
   { terminal, now }: { terminal: Terminal; now: number },
 ): Promise<void> {
-  const keys = readKeys(given.keys, await readText(given.keys))
-  const compact = (await readText(given.file)).trim()
+  const keys = readKeys(files.keys, await readText(files.keys))
+  const compact = (await readText(files.file)).trim()
   try {
     terminal.out(`${printableJson(VERIFY[kind](compact, keys, now))}\n`)
   } catch (error) {
@@ -56,12 +56,12 @@ export async function verifyDocument(
 }
 
 /** The contents of a file of keys: published keys, and passkeys, which only sign decisions. */
-interface GivenKeys {
+interface KeySets {
   readonly devices: PublishedKey[]
   readonly passkeys: PinnedPasskey[]
 }
 
-type Verify = (document: string, keys: GivenKeys, now: number) => object
+type Verify = (document: string, keys: KeySets, now: number) => object
 
 const VERIFY: Record<Verifiable, Verify> = {
   receipt: (compact, keys, now) => {
@@ -83,7 +83,7 @@ const VERIFY: Record<Verifiable, Verify> = {
 }
 
 /** Judged as of the time when it was signed: her decision stays valid after it can no longer be used. */
-function statementAt(statement: SignedStatement, keys: GivenKeys, now: number): StatementClaims {
+function statementAt(statement: SignedStatement, keys: KeySets, now: number): StatementClaims {
   const payload = statementPayload(statement)
   const signedAt = integerMember(payload, 'iat')
   return verifyStatement(statement, keys, {
@@ -99,7 +99,7 @@ function payloadOf(compact: string, bytesMax?: number): JsonObject {
 }
 
 /** A JWKS: of an authority, or what `usher owner key export` wrote; one file may have both. */
-function readKeys(path: string, source: string): GivenKeys {
+function readKeys(path: string, source: string): KeySets {
   try {
     const jwks = parseJson(source)
     const keys = { devices: parseJwks(jwks), passkeys: readPasskeys(jwks) }

@@ -43,7 +43,7 @@ export async function printAudit(
   const { version } = readManifest()
   const print = async (event: AuditEvent): Promise<void> => {
     terminal.out(`${format === 'cef' ? cefLine(event, version) : printableLine(event)}\n`)
-    await terminal.taken?.()
+    await terminal.ready?.()
   }
   const auditAll = async (db: Db, lives: readonly OwnerLife[]): Promise<void> => {
     for (const life of lives)

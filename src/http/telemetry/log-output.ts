@@ -18,7 +18,7 @@ export function boundedOutput(stream: Writable, bytesMax = WAITING_BYTES_MAX): W
   stream.on('error', () => {
     isBroken = true
   })
-  const write = boundedLines(stream, { bytesMax, saying: dropNotice })
+  const write = boundedLines(stream, { bytesMax, noticeOf: dropNotice })
   return (lines, count) => {
     if (!isBroken) write(lines, count)
   }

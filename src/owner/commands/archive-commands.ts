@@ -37,7 +37,7 @@ async function exportTo(session: Session, file: string): Promise<void> {
   if (file === '-') {
     for await (const line of session.client.export()) {
       session.terminal.out(`${JSON.stringify(line)}\n`)
-      await session.terminal.taken?.()
+      await session.terminal.ready?.()
     }
     return
   }

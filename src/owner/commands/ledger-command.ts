@@ -138,7 +138,7 @@ async function followOn(
         for await (const entry of session.client.ledger({ ...from, after })) {
           printEntry(session, entry, labels)
           after = entry.seq
-          await session.terminal.taken?.(signal)
+          await session.terminal.ready?.(signal)
           if (signal.aborted) return
         }
         wait = everyMs

@@ -35,7 +35,7 @@ export async function watch(session: Session, { after }: { after?: string } = {}
       if (session.columns !== undefined) names ??= shortNames(await labelsOf(session))
       terminal.out(session.json ? `${printableLine(event)}\n` : eventLine(event, names))
       // Her authority is asked for no more than she reads.
-      await terminal.taken?.(signal)
+      await terminal.ready?.(signal)
     }
     await shown
   })
