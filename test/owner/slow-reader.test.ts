@@ -19,7 +19,7 @@ function slowTerminal() {
   return {
     terminal: {
       ...terminal,
-      taken: (signal?: AbortSignal) =>
+      ready: (signal?: AbortSignal) =>
         new Promise<void>(resolve => {
           waiting.push(resolve)
           signal?.addEventListener('abort', () => resolve())

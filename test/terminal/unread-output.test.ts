@@ -79,7 +79,7 @@ const PRINTING = `
   let printed = 0
   for (; printed < 20_000; printed++) {
     if (process.stdout.writableNeedDrain) process.stderr.write('waits\\n')
-    await processTerminal.taken()
+    await processTerminal.ready()
     processTerminal.out('x'.repeat(999) + '\\n')
     if (process.stdout.writableLength > 100_000) process.stderr.write('too much\\n')
   }`
