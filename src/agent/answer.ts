@@ -45,7 +45,7 @@ export function interpret(
   const retry = retryAfterSeconds(headers, profile.now())
   if (rpc?.kind === 'error') throw rpcError(rpc.error, status, retry)
   if (isJsonObject(body) && body['error'] !== undefined) throw refusalError(body, status, retry)
-  if (text !== undefined && isHeldBack(response, text)) throw heldBack(retry)
+  if (text !== undefined && isGatewayOutage(response, text)) throw gatewayOutage(retry)
   return fail('unexpected_answer', `The resource answered with status ${status} and no JSON-RPC answer.`, {
     status,
   })
@@ -55,17 +55,17 @@ export function interpret(
  * Whether Envoy itself answered 503 and the call reached no tool: it could not ask its enforcement point (no
  * body), or no upstream could be connected to. Any other 503 may come after the tool has run.
  */
-function isHeldBack({ status, headers }: Response, text: string): boolean {
+function isGatewayOutage({ status, headers }: Response, text: string): boolean {
   if (status !== 503 || headers.get('server') !== 'envoy') return false
   if (headers.has('x-envoy-upstream-service-time')) return false
-  const said = text.trim()
-  return said === '' || said === 'no healthy upstream' || NEVER_CONNECTED.test(said)
+  const reason = text.trim()
+  return reason === '' || reason === 'no healthy upstream' || NEVER_CONNECTED.test(reason)
 }
 
 const NEVER_CONNECTED =
   /reset reason: (?:(?:remote|local) )?(?:connection failure|connection timeout|overflow)/
 
-function heldBack(retry: number | undefined): AgentError {
+function gatewayOutage(retry: number | undefined): AgentError {
   const detail = 'The gateway before the resource answered with status 503, and did not pass the call on.'
   const of = { detail, status: 503, by: 'gateway', retryAfterSeconds: retry }
   return new AgentError('temporarily_unavailable', of)
@@ -186,9 +186,9 @@ function readChallenge(parse: () => Challenge): Challenge {
 function rpcError(error: RpcError, status?: number, retry?: number): AgentError {
   const { data } = error
   if (isJsonObject(data) && typeof data['error'] === 'string') {
-    const said = data['error_description'] ?? error.message
+    const description = data['error_description'] ?? error.message
     return new AgentError(refusalWord(data['error']), {
-      detail: receivedSentence(said, 'The resource refused.'),
+      detail: receivedSentence(description, 'The resource refused.'),
       by: 'resource',
       status: typeof data['status'] === 'number' ? data['status'] : status,
       retryAfterSeconds: retry,

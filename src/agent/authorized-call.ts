@@ -9,11 +9,11 @@ import { namedBy, needName, type ToolCall } from './transports/mcp.ts'
 import type { Directory } from './negotiation/metadata.ts'
 import { negotiate } from './negotiation/negotiate.ts'
 import type { Profile } from './profile.ts'
-import type { Grant, KeptReceipt } from './store.ts'
+import type { Grant, StoredReceipt } from './store.ts'
 import { pauseBeforeRetry } from './negotiation/token.ts'
 
 /** A call, and the way to send it. */
-export interface Asked<T> {
+export interface CallRequest<T> {
   resource: string
   call: ToolCall
   signal: AbortSignal | undefined
@@ -31,7 +31,7 @@ export interface Performed<T> {
   /** The grant under which it was made, if one was needed. */
   grant: Grant | undefined
   /** The receipt of the negotiation that it needed. */
-  receipt?: KeptReceipt
+  receipt?: StoredReceipt
 }
 
 const RETRIES_MAX = 3
@@ -45,27 +45,28 @@ const SECONDS_LEFT_MIN = 2
 export async function performCall<T>(
   profile: Profile,
   directory: Directory,
-  asked: Asked<T>,
+  request: CallRequest<T>,
 ): Promise<Performed<T>> {
-  const { resource, call, signal } = asked
-  const kept = await keptGrant(profile, asked)
-  if (kept) await asked.beforeGrant?.()
-  const first = await attempt(profile, asked, { grant: kept, name: kept ? 'kept' : 'none' })
-  if (first.kind === 'result') return answered(profile, asked, { outcome: first.result, grant: kept })
+  const { resource, call, signal } = request
+  const storedGrant = await findGrant(profile, request)
+  if (storedGrant) await request.beforeGrant?.()
+  const first = await attempt(profile, request, { grant: storedGrant, name: storedGrant ? 'kept' : 'none' })
+  if (first.kind === 'result')
+    return answered(profile, request, { outcome: first.result, grant: storedGrant })
   const { challenge } = first
-  await asked.beforeGrant?.()
+  await request.beforeGrant?.()
   const part = namedBy(call, challenge)
   if (needName(part) !== needName(call)) {
     // The resource splits this tool, and the kept grant is of another part: it lives on.
-    const ofPart = await keptGrant(profile, { resource, call: part })
-    const again = ofPart && (await attempt(profile, asked, { grant: ofPart, name: 'kept' }))
-    if (again?.kind === 'result') return answered(profile, asked, { outcome: again.result, grant: ofPart })
+    const ofPart = await findGrant(profile, { resource, call: part })
+    const again = ofPart && (await attempt(profile, request, { grant: ofPart, name: 'kept' }))
+    if (again?.kind === 'result') return answered(profile, request, { outcome: again.result, grant: ofPart })
     if (ofPart) await profile.store.dropGrant(ofPart)
-  } else if (kept) await profile.store.dropGrant(kept)
-  await asked.beforeAsking?.()
+  } else if (storedGrant) await profile.store.dropGrant(storedGrant)
+  await request.beforeAsking?.()
   const { grant, receipt } = await negotiate(profile, directory, { resource, call, challenge, signal })
-  const second = await attempt(profile, asked, { grant, name: 'fresh' })
-  if (second.kind === 'result') return answered(profile, asked, { outcome: second.result, grant, receipt })
+  const second = await attempt(profile, request, { grant, name: 'fresh' })
+  if (second.kind === 'result') return answered(profile, request, { outcome: second.result, grant, receipt })
   await profile.store.dropGrant(grant)
   return fail('challenged_again', 'The resource challenges the very grant that was negotiated for this call.')
 }
@@ -77,14 +78,14 @@ export async function performCall<T>(
  */
 export async function attempt<T>(
   profile: Profile,
-  asked: Asked<T>,
+  request: CallRequest<T>,
   using: { grant: Grant | undefined; name: 'none' | 'kept' | 'fresh' },
 ): Promise<CallAnswer<T>> {
-  const { resource, call, signal } = asked
+  const { resource, call, signal } = request
   profile.tell({ type: 'calling', resource, call, grant: using.name })
   for (let sent = 1; ; sent++) {
     try {
-      const answer = await asked.send(using.grant?.access_token)
+      const answer = await request.send(using.grant?.access_token)
       if (answer.kind === 'result') await heed(profile, using.grant, answer.refusal)
       return answer
     } catch (thrown) {
@@ -168,9 +169,9 @@ function endsGrant(error: AgentError): boolean {
 }
 
 /** A live standing grant for what this tool needed before; undefined if it has not been called yet. */
-async function keptGrant(
+async function findGrant(
   profile: Profile,
-  { resource, call }: Pick<Asked<unknown>, 'resource' | 'call'>,
+  { resource, call }: Pick<CallRequest<unknown>, 'resource' | 'call'>,
 ): Promise<Grant | undefined> {
   const need = await profile.store.need(resource, needName(call))
   if (!need) return undefined
@@ -186,7 +187,11 @@ export function covers(grant: Grant, need: { resource_id: string; scopes: string
   )
 }
 
-function answered<T>(profile: Profile, { resource, call }: Asked<T>, performed: Performed<T>): Performed<T> {
+function answered<T>(
+  profile: Profile,
+  { resource, call }: CallRequest<T>,
+  performed: Performed<T>,
+): Performed<T> {
   profile.tell({ type: 'answered', resource, call })
   return performed
 }

@@ -8,7 +8,7 @@ import type { Challenge } from '../wire/negotiation/negotiation.ts'
 import type { TermsTemplate } from '../wire/negotiation/terms.ts'
 import { fail } from './agent-error.ts'
 import { authorizeFetch } from './transports/authorized-fetch.ts'
-import { attempt, performCall, type Asked } from './authorized-call.ts'
+import { attempt, performCall, type CallRequest } from './authorized-call.ts'
 import { authorizeTransport, type MessageTransport } from './transports/authorized-transport.ts'
 import { apiParameters, publishedCall, type HttpCall } from './transports/api.ts'
 import { redeemEmergency, type Emergency } from './negotiation/break-glass.ts'
@@ -18,7 +18,7 @@ import { createSessions, type Sessions } from './transports/mcp-session.ts'
 import { createDirectory, type Directory } from './negotiation/metadata.ts'
 import { declineTerms } from './negotiation/negotiate.ts'
 import { introduce, readProfile, type AgentOptions, type Profile } from './profile.ts'
-import type { Grant, KeptReceipt } from './store.ts'
+import type { Grant, StoredReceipt } from './store.ts'
 import { refuseTaskOnly } from './transports/task-tools.ts'
 import { checkAddress } from './transports/transport.ts'
 
@@ -31,7 +31,13 @@ export type { AssertionRequest } from './negotiation/identity.ts'
 export { proveMessage, type ProvenMessage } from './transports/message.ts'
 export type { McpVersion, ToolCall } from './transports/mcp.ts'
 export type { AgentOptions } from './profile.ts'
-export { fileStore, memoryStore, type AgentStore, type Grant, type KeptReceipt } from './store.ts'
+export {
+  fileStore,
+  memoryStore,
+  type AgentStore,
+  type Grant,
+  type StoredReceipt as KeptReceipt,
+} from './store.ts'
 
 /**
  * One tool call. `resource` is the URL of the MCP endpoint, or the base of a plain API, exactly as its
@@ -69,7 +75,7 @@ export interface CallResult {
   result: Json
   grant: Omit<Grant, 'access_token'> | undefined
   /** The receipt of the negotiation that this call took; undefined if none was needed. */
-  receipt: KeptReceipt | undefined
+  receipt: StoredReceipt | undefined
 }
 
 /** An agent. Everything it does fails with `AgentError`. */
@@ -101,7 +107,7 @@ export interface Agent {
   /** Signs an introduction of another agent's key, for one authority, good for five minutes. */
   introduce(options: { newcomer: PublicJwk; authority: string }): Promise<string>
   /** The receipts kept so far, oldest first. */
-  receipts(): Promise<KeptReceipt[]>
+  receipts(): Promise<StoredReceipt[]>
 }
 
 /** An agent with a key of its own. Fails with `request_invalid` for a key that cannot be used. */
@@ -113,10 +119,10 @@ export function createAgent(options: AgentOptions): Agent {
   return {
     thumbprint: profile.key.thumbprint,
     call: async call => {
-      const asked = await resolveHttp(parts, read(call))
-      const { outcome, grant, receipt } = await performCall(profile, directory, asked)
-      const { access_token: _withheld, ...told } = grant ?? { access_token: '' }
-      return { result: outcome, grant: grant && (told as Omit<Grant, 'access_token'>), receipt }
+      const request = await resolveHttp(parts, read(call))
+      const { outcome, grant, receipt } = await performCall(profile, directory, request)
+      const { access_token: _withheld, ...publicGrant } = grant ?? { access_token: '' }
+      return { result: outcome, grant: grant && (publicGrant as Omit<Grant, 'access_token'>), receipt }
     },
     authorize: (transport, resource) => {
       checkAddress(resource, profile.allowLoopback, 'resource')
@@ -128,16 +134,16 @@ export function createAgent(options: AgentOptions): Agent {
         directory,
       }),
     breakGlass: async (call, emergency) => {
-      const asked = await resolveHttp(parts, read(call))
-      await asked.beforeGrant?.()
-      await asked.beforeAsking?.()
-      const grant = await redeemEmergency(profile, emergency, asked)
-      const answer = await attempt(profile, asked, { grant, name: 'fresh' })
+      const request = await resolveHttp(parts, read(call))
+      await request.beforeGrant?.()
+      await request.beforeAsking?.()
+      const grant = await redeemEmergency(profile, emergency, request)
+      const answer = await attempt(profile, request, { grant, name: 'fresh' })
       if (answer.kind !== 'result')
         fail('challenged_again', 'The resource does not take the grant of the organization.')
-      profile.tell({ type: 'answered', resource: asked.resource, call: asked.call })
-      const { access_token: _withheld, ...told } = grant
-      return { result: answer.result, grant: told, receipt: undefined }
+      profile.tell({ type: 'answered', resource: request.resource, call: request.call })
+      const { access_token: _withheld, ...publicGrant } = grant
+      return { result: answer.result, grant: publicGrant, receipt: undefined }
     },
     decline: async call => decline(parts, await resolveHttp(parts, read(call))),
     introduce: async ({ newcomer, authority }) =>
@@ -160,7 +166,7 @@ interface Parts {
 }
 
 /** A call whose options are valid; for an API, it may not yet be known how it is called. */
-interface Read extends Omit<Asked<Json>, 'send' | 'beforeGrant' | 'beforeAsking'> {
+interface Read extends Omit<CallRequest<Json>, 'send' | 'beforeGrant' | 'beforeAsking'> {
   url: URL
   http: HttpCall | 'published' | undefined
 }
@@ -170,9 +176,9 @@ function readCall(profile: Profile, options: CallOptions): Read {
   if (typeof options.tool !== 'string' || options.tool === '')
     fail('request_invalid', 'Name the tool to call.')
   const { http } = options
-  const given = plainArguments(options.arguments)
+  const plainArgs = plainArguments(options.arguments)
   const content = http === 'published' ? undefined : http?.content
-  const args = http === undefined ? given : apiParameters(given, content)
+  const args = http === undefined ? plainArgs : apiParameters(plainArgs, content)
   return {
     resource: options.resource,
     url,
@@ -191,9 +197,10 @@ function readCall(profile: Profile, options: CallOptions): Read {
  * The call as it is sent; if the call does not say how a tool of an API is called, that is looked up in what
  * the API publishes.
  */
-async function resolveHttp({ profile, directory, sessions }: Parts, read: Read): Promise<Asked<Json>> {
-  const { http: said, resource, call, url, signal } = read
-  const http = said === 'published' ? publishedCall(await directory.surfacesOf(resource, signal), call) : said
+async function resolveHttp({ profile, directory, sessions }: Parts, read: Read): Promise<CallRequest<Json>> {
+  const { http: choice, resource, call, url, signal } = read
+  const http =
+    choice === 'published' ? publishedCall(await directory.surfacesOf(resource, signal), call) : choice
   const send = (accessToken: string | undefined) =>
     sendCall(profile, sessions, { url, call, http, accessToken, signal })
   const beforeGrant = http === undefined ? () => sessions.learnVersion(url, signal) : undefined
@@ -202,9 +209,9 @@ async function resolveHttp({ profile, directory, sessions }: Parts, read: Read):
   return { resource, call, signal, send, beforeGrant, beforeAsking }
 }
 
-async function decline(parts: Parts, asked: Asked<Json>): Promise<TermsTemplate> {
-  const { resource, call, signal } = asked
-  const answer = await attempt(parts.profile, asked, { grant: undefined, name: 'none' })
+async function decline(parts: Parts, request: CallRequest<Json>): Promise<TermsTemplate> {
+  const { resource, call, signal } = request
+  const answer = await attempt(parts.profile, request, { grant: undefined, name: 'none' })
   if (answer.kind === 'result')
     fail('not_challenged', 'The call needs no agreement: it was made, and answered.')
   const challenge: Challenge = answer.challenge

@@ -180,8 +180,8 @@ async function keygen(common: CommonOptions, terminal: Terminal): Promise<void> 
   terminal.out(`${printableJson(publicJwk(key))}\n`)
 }
 
-async function callTool(common: CommonOptions, given: CallArguments, terminal: Terminal): Promise<void> {
-  const { resource, tool, args, options } = given
+async function callTool(common: CommonOptions, input: CallArguments, terminal: Terminal): Promise<void> {
+  const { resource, tool, args, options } = input
   const { signal, done } = interruptible()
   try {
     const http = readHttp(options.http)
@@ -195,10 +195,10 @@ async function callTool(common: CommonOptions, given: CallArguments, terminal: T
 
 async function breakGlassCall(
   common: CommonOptions,
-  given: CallArguments & { options: EmergencyOptions },
+  input: CallArguments & { options: EmergencyOptions },
   terminal: Terminal,
 ): Promise<void> {
-  const { resource, tool, args, options } = given
+  const { resource, tool, args, options } = input
   const { organization, owner, resourceId: resource_id, scope: scopes, reason } = options
   const voucher = await readMaybeFile(options.voucher)
   const http = readHttp(options.http)
@@ -208,8 +208,8 @@ async function breakGlassCall(
   terminal.out(common.json === true ? `${printableJson(outcome)}\n` : resultText(outcome.result))
 }
 
-async function declineTerms(common: CommonOptions, given: CallArguments, terminal: Terminal): Promise<void> {
-  const { resource, tool, args, options } = given
+async function declineTerms(common: CommonOptions, input: CallArguments, terminal: Terminal): Promise<void> {
+  const { resource, tool, args, options } = input
   const http = readHttp(options.http)
   const agent = await openAgent(common, options, terminal)
   const template = await agent.decline({ resource, tool, arguments: readArguments(args), http })
@@ -228,10 +228,10 @@ async function introduce(
 }
 
 async function receipts(common: CommonOptions, terminal: Terminal): Promise<void> {
-  const kept = await fileStore(storePath(common)).receipts()
-  if (common.json === true) return terminal.out(`${printableJson(kept)}\n`)
-  if (kept.length === 0) return terminal.out('No receipts yet.\n')
-  const rows = kept.map(one => [
+  const list = await fileStore(storePath(common)).receipts()
+  if (common.json === true) return terminal.out(`${printableJson(list)}\n`)
+  if (list.length === 0) return terminal.out('No receipts yet.\n')
+  const rows = list.map(one => [
     printableTime(one.at),
     one.owner,
     one.tool,
@@ -299,10 +299,10 @@ function readJsonText(text: string): ReturnType<typeof parseJsonExact> {
   }
 }
 
-function readHttp(given: string | true | undefined): CallOptions['http'] {
-  if (given === undefined) return undefined
-  if (given === true) return 'published'
-  const [, method, path] = /^([A-Z]+)(?: (\/\S*))?$/.exec(given) ?? []
+function readHttp(option: string | true | undefined): CallOptions['http'] {
+  if (option === undefined) return undefined
+  if (option === true) return 'published'
+  const [, method, path] = /^([A-Z]+)(?: (\/\S*))?$/.exec(option) ?? []
   if (method === undefined)
     throw new UsageError("Give --http as method and path, such as 'GET /accounts/{account}'.")
   return { method, path: path ?? '' }

@@ -25,7 +25,7 @@ export interface Grant {
 }
 
 /** A verified receipt, with what a person needs to see in a list. `at` is in seconds since the epoch. */
-export interface KeptReceipt {
+export interface StoredReceipt {
   receipt: string
   family: string
   contract: string
@@ -49,8 +49,8 @@ export interface ToolNeed {
 
 /** The store of an agent. A lookup of an unknown key returns nothing, and is never an error. */
 export interface AgentStore {
-  keepReceipt(receipt: KeptReceipt): Promise<void>
-  receipts(): Promise<KeptReceipt[]>
+  keepReceipt(receipt: StoredReceipt): Promise<void>
+  receipts(): Promise<StoredReceipt[]>
   keepGrant(grant: Grant): Promise<void>
   dropGrant(grant: Grant): Promise<void>
   grants(resource: string): Promise<Grant[]>
@@ -60,7 +60,7 @@ export interface AgentStore {
 
 /** A store that lasts as long as the process. */
 export function memoryStore(): AgentStore {
-  const receipts: KeptReceipt[] = []
+  const receipts: StoredReceipt[] = []
   const grants = new Map<string, Grant>()
   const needs = new Map<string, ToolNeed>()
   return {
@@ -83,7 +83,7 @@ export function fileStore(directory: string): AgentStore {
   return {
     keepReceipt: receipt => writeWhole(folder('receipts'), fileName(receipt.rpt), receipt),
     receipts: async () => {
-      const receipts = await readAll<KeptReceipt>(folder('receipts'))
+      const receipts = await readAll<StoredReceipt>(folder('receipts'))
       return receipts.sort((a, b) => a.at - b.at)
     },
     keepGrant: grant => writeWhole(folder('grants'), fileName(grant.jti), grant),

@@ -14,7 +14,7 @@ import type { Profile } from '../profile.ts'
 import type { Challenge } from '../../wire/negotiation/negotiation.ts'
 import type { TermsTemplate } from '../../wire/negotiation/terms.ts'
 import { familyId, isClosed, type Family } from './negotiation/family.ts'
-import { createRenewals, type Held, type Renewals } from './negotiation/renewal.ts'
+import { createRenewals, type GrantAccess, type Renewals } from './negotiation/renewal.ts'
 import type { Ask } from './questions/questions.ts'
 import { PendingRequest, type RequestParts, type Waiter } from './negotiation/request.ts'
 import type { BridgeState, KnownTool, Owner } from './negotiation/state.ts'
@@ -45,7 +45,7 @@ export interface CallParts {
 }
 
 /** One call of a client. */
-export interface Asked {
+export interface ClientCall {
   resource: string
   call: ToolCall
   /** Hash of the tool as it is when the call comes, and as the client was shown it. */
@@ -64,12 +64,12 @@ export type Entered =
 
 /** The calls of one client. */
 export interface Calls {
-  enter(asked: Asked): Promise<Entered>
+  enter(clientCall: ClientCall): Promise<Entered>
   /** A request that is running or kept, by its id. */
   find(id: string): Promise<{ request: PendingRequest; leave: () => void } | undefined>
   known(resource: string, tool: string): Promise<KnownTool | undefined>
   /** Whether a standing grant for the tool is held. */
-  held(resource: string, tool: string): Promise<boolean>
+  hasGrant(resource: string, tool: string): Promise<boolean>
   /**
    * Withdraws, after their time, the requests that nobody has waited for since this process was last alive.
    */
@@ -116,27 +116,28 @@ export function createCalls(parts: CallParts): Calls {
 
   return {
     known,
-    held: async (resource, tool) => (await heldGrant(parts, resource, { tool }, 0)) !== undefined,
-    enter: async asked => {
-      const { resource, call } = asked
-      const seen = await known(resource, call.tool)
+    hasGrant: async (resource, tool) => (await findAccess(parts, resource, { tool }, 0)) !== undefined,
+    enter: async clientCall => {
+      const { resource, call } = clientCall
+      const knownTool = await known(resource, call.tool)
       const operation = familyId(resource, call, true)
       await pending.get(operation)?.dropped()
       // Checked first, whatever is known about the tool by now: if this very call is running or was sent, it
       // is not made a second time.
       if (pending.has(operation) || (await state.family(operation)) !== undefined)
-        return join(newFamily(operation, asked, parts.now()), undefined, asked)
-      const id = familyId(resource, call, seen?.access === 'asks')
-      const record = newFamily(id, asked, parts.now())
+        return join(newFamily(operation, clientCall, parts.now()), undefined, clientCall)
+      const id = familyId(resource, call, knownTool?.access === 'asks')
+      const record = newFamily(id, clientCall, parts.now())
       await pending.get(id)?.dropped()
-      if (pending.has(id)) return join(record, undefined, asked)
-      const direct = await callDirectly({ ...parts, renewals }, asked, note).catch(async (error: unknown) => {
+      if (pending.has(id)) return join(record, undefined, clientCall)
+      const directParts = { ...parts, renewals }
+      const direct = await callDirectly(directParts, clientCall, note).catch(async (error: unknown) => {
         // The client gets the refusal even if it cannot be written to disk.
         if (error instanceof AgentError && isClosed(error))
           await note(resource, call.tool, 'closed').catch(() => undefined)
         throw error
       })
-      if (direct.kind === 'challenge') return join(record, direct.challenge, asked)
+      if (direct.kind === 'challenge') return join(record, direct.challenge, clientCall)
       // A bridge that was killed when it had the grant left the request behind. A call that finds the grant
       // does not see that request.
       void sweeper.answered(id)
@@ -191,7 +192,7 @@ function knownTools(parts: CallParts): { known: Calls['known']; note: Note } {
   return { known, note }
 }
 
-function newFamily(id: string, { resource, call, definition }: Asked, since: number): Family {
+function newFamily(id: string, { resource, call, definition }: ClientCall, since: number): Family {
   return { id, resource, call, definition, since, phase: { name: 'new' } }
 }
 
@@ -230,9 +231,9 @@ function partsOfRequests(
     },
     onAgreed: ({ template, definition }, { resource, call }) =>
       note(resource, call.tool, accessOf(template), definition),
-    sendOnce: async ({ id, resource, call }, held, heard) => {
+    sendOnce: async ({ id, resource, call }, access, listeners) => {
       const meta = pending.get(id)?.metaOf(call)
-      const answer = await sendUnder(parts, { resource, call, meta, signal: undefined, ...heard }, held)
+      const answer = await sendUnder(parts, { resource, call, meta, signal: undefined, ...listeners }, access)
       if (answer.kind === 'result') return answer.result
       return fail(
         'challenged_again',
@@ -254,8 +255,8 @@ function partsOfRequests(
       void (pending.get(request.record.id) === request && pending.delete(request.record.id)),
     onRefused: async ({ resource, call }, { code }) => {
       // If she denies one call of a tool that she is asked about each time, the tool stays open.
-      const seen = await known(resource, call.tool)
-      if (code !== 'request_denied' || seen?.access !== 'asks') await note(resource, call.tool, 'closed')
+      const knownTool = await known(resource, call.tool)
+      if (code !== 'request_denied' || knownTool?.access !== 'asks') await note(resource, call.tool, 'closed')
     },
   }
 }
@@ -286,30 +287,30 @@ interface DirectParts extends CallParts {
 }
 
 /** Sends it under a held grant, or without one; returns the challenge if there was one. */
-async function callDirectly(parts: DirectParts, asked: Asked, note: Note): Promise<CallAnswer> {
-  const { resource, call } = asked
-  const held = await heldGrant(parts, resource, call, 0)
-  const isNew = held !== undefined && held.grant.exp - parts.now() > RENEW_SECONDS
-  if (held !== undefined && (isNew || parts.renewals.isInVain(held, asked))) {
+async function callDirectly(parts: DirectParts, clientCall: ClientCall, note: Note): Promise<CallAnswer> {
+  const { resource, call } = clientCall
+  const access = await findAccess(parts, resource, call, 0)
+  const isNew = access !== undefined && access.grant.exp - parts.now() > RENEW_SECONDS
+  if (access !== undefined && (isNew || parts.renewals.isInVain(access, clientCall))) {
     const lost = async (): Promise<void> => {
-      const left = await heldGrant(parts, resource, call, 0).catch(() => undefined)
+      const left = await findAccess(parts, resource, call, 0).catch(() => undefined)
       if (left === undefined) parts.onKnown()
     }
-    const answer = await sendUnder(parts, asked, held).catch(async (error: unknown) => {
+    const answer = await sendUnder(parts, clientCall, access).catch(async (error: unknown) => {
       await lost()
       throw error
     })
     if (answer.kind === 'challenge') {
-      const part = await sendAsPart(parts, asked, answer.challenge)
+      const part = await sendAsPart(parts, clientCall, answer.challenge)
       if (part !== undefined) return part
-      await held.profile.store.dropGrant(held.grant)
+      await access.profile.store.dropGrant(access.grant)
       await lost()
     }
     return answer
   }
-  const answer = await sendUnder(parts, asked, undefined)
+  const answer = await sendUnder(parts, clientCall, undefined)
   if (answer.kind === 'challenge') {
-    const part = await sendAsPart(parts, asked, answer.challenge)
+    const part = await sendAsPart(parts, clientCall, answer.challenge)
     if (part !== undefined) return part
   }
   if (answer.kind === 'result') {
@@ -317,13 +318,13 @@ async function callDirectly(parts: DirectParts, asked: Asked, note: Note): Promi
     if (call.method === undefined) await note(resource, call.tool, 'free').catch(() => undefined)
     return answer
   }
-  if (held === undefined) return answer
-  const newest = await heldGrant(parts, resource, call, 0)
+  if (access === undefined) return answer
+  const newest = await findAccess(parts, resource, call, 0)
   const next =
-    newest !== undefined && newest.grant.jti !== held.grant.jti
+    newest !== undefined && newest.grant.jti !== access.grant.jti
       ? newest
-      : await parts.renewals.after(held, { resource, call }, answer.challenge)
-  return sendUnder(parts, asked, next ?? held)
+      : await parts.renewals.after(access, { resource, call }, answer.challenge)
+  return sendUnder(parts, clientCall, next ?? access)
 }
 
 /**
@@ -332,16 +333,16 @@ async function callDirectly(parts: DirectParts, asked: Asked, note: Note): Promi
  */
 async function sendAsPart(
   parts: CallParts,
-  asked: Asked,
+  clientCall: ClientCall,
   challenge: Challenge,
 ): Promise<CallAnswer | undefined> {
-  const { resource, call } = asked
+  const { resource, call } = clientCall
   const name = needName(namedBy(call, challenge))
   if (name === needName(call)) return undefined
-  const held = await heldGrant(parts, resource, { tool: call.tool, part: name }, 0)
-  if (held === undefined) return { kind: 'challenge', challenge }
-  const answer = await sendUnder(parts, asked, held)
-  if (answer.kind === 'challenge') await held.profile.store.dropGrant(held.grant)
+  const access = await findAccess(parts, resource, { tool: call.tool, part: name }, 0)
+  if (access === undefined) return { kind: 'challenge', challenge }
+  const answer = await sendUnder(parts, clientCall, access)
+  if (answer.kind === 'challenge') await access.profile.store.dropGrant(access.grant)
   return answer
 }
 
@@ -349,12 +350,12 @@ async function sendAsPart(
  * A live standing grant for the tool, or for the part of it that is named; none if the tool is not, or not
  * listed as, what was agreed to.
  */
-async function heldGrant(
+async function findAccess(
   parts: CallParts,
   resource: string,
   { tool, part = tool }: { tool: string; part?: string },
   secondsLeft: number,
-): Promise<Held | undefined> {
+): Promise<GrantAccess | undefined> {
   const { state } = parts
   const [owner, known] = await Promise.all([state.ownerOf(resource), state.tool(resource, tool)])
   const definition = parts.definitionOf(resource, tool)
@@ -379,11 +380,11 @@ async function sendUnder(
     signal,
     onProgress,
     ask,
-  }: Omit<Asked, 'signal'> & { signal: AbortSignal | undefined },
-  held: Held | undefined,
+  }: Omit<ClientCall, 'signal'> & { signal: AbortSignal | undefined },
+  access: GrantAccess | undefined,
 ): Promise<CallAnswer> {
   const upstream = parts.upstreamOf(resource)
-  const { grant, profile } = held ?? { grant: undefined, profile: parts.bare }
+  const { grant, profile } = access ?? { grant: undefined, profile: parts.bare }
   const send = (accessToken: string | undefined): Promise<CallAnswer> =>
     upstream.send({
       call,

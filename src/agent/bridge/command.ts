@@ -18,7 +18,7 @@ import { CLIENT_NAME, clientSecret, listenToken } from './listen-token.ts'
 import type { Serving } from './serve.ts'
 import { readAcceptedTerms } from './negotiation/terms.ts'
 
-interface Given {
+interface BridgeValues {
   stdio?: boolean
   listen?: string
   listenTokenFile?: string
@@ -51,7 +51,9 @@ export function addBridge(program: Command, readConfig: () => ClientConfig, term
     .option('--hold <seconds>', 'how long a call waits for the owner before it is answered in words', '45')
     .option('--linger <seconds>', 'how long a request that nobody waits for stays with the owner', '900')
     .option('--owner-console <url>', "the owner's console, if the agent's user is the owner")
-    .action((resources: string[], given: Given) => runBridge(resources, given, readConfig(), terminal))
+    .action((resources: string[], values: BridgeValues) =>
+      runBridge(resources, values, readConfig(), terminal),
+    )
   bridge
     .command('config')
     .description('print the entry that adds the bridge to a client, or write it')
@@ -67,12 +69,12 @@ export function addBridge(program: Command, readConfig: () => ClientConfig, term
     .option('--client-name <name>', 'whose keys and grants the client uses there (default: as --client)')
     .action(async (resources: string[], _own: object, command: Command) => {
       // Those too that the bridge itself has by the same names, and therefore takes for its own.
-      const given = command.optsWithGlobals<ConfigGiven>()
+      const values = command.optsWithGlobals<ConfigValues>()
       const { configure } = await import('./setup/client-config.ts')
       const config = readConfig()
-      const options = await optionsFor(bridge, given, config)
+      const options = await optionsFor(bridge, values, config)
       const start = { environment: environmentOf(config), options, allowLoopback: config.devLoopback }
-      await configure({ resources, ...given, ...start, running: await runningOf(given) }, terminal)
+      await configure({ resources, ...values, ...start, running: await runningOf(values) }, terminal)
     })
   bridge
     .command('doctor')
@@ -102,7 +104,7 @@ function refuseForDoctor(bridge: Command): void {
     )
 }
 
-interface ConfigGiven {
+interface ConfigValues {
   client: string
   name: string
   write?: string | true
@@ -125,25 +127,29 @@ const FLAGS = [
  * The options that the client is to start the bridge with: those that were given, checked as the bridge does.
  * The client starts it in a folder of its own, so a file is named by its whole path.
  */
-async function optionsFor(bridge: Command, { listen }: ConfigGiven, config: ClientConfig): Promise<string[]> {
+async function optionsFor(
+  bridge: Command,
+  { listen }: ConfigValues,
+  config: ClientConfig,
+): Promise<string[]> {
   const flags = FLAGS.filter(([name]) => bridge.getOptionValueSource(name) === 'cli')
   if (listen !== undefined && flags.length > 0) {
     const named = flags.map(([, flag]) => flag).join(' and ')
     throw new UsageError(`Give ${named} to the bridge that listens: the entry only leads to it.`)
   }
-  const given = bridge.opts<Given>()
-  await checked(given, config)
+  const values = bridge.opts<BridgeValues>()
+  await checked(values, config)
   return flags.flatMap(([name, flag]) => {
     if (name === 'stdio') return [flag]
-    if (name !== 'acceptTerms') return [flag, given[name]!]
-    const [first, file] = given.acceptTerms!
+    if (name !== 'acceptTerms') return [flag, values[name]!]
+    const [first, file] = values.acceptTerms!
     return [flag, first!, ...(file === undefined ? [] : [resolve(file)])]
   })
 }
 
 /** The options that are more than a name. Fails with `UsageError` or `AgentError` at an unusable one. */
-async function checked(given: Given, { devLoopback }: ClientConfig) {
-  const { acceptTerms, hold, linger, ownerConsole } = given
+async function checked(values: BridgeValues, { devLoopback }: ClientConfig) {
+  const { acceptTerms, hold, linger, ownerConsole } = values
   return {
     accepted: await readAcceptedTerms(acceptTerms),
     holdSeconds: seconds(hold, '--hold'),
@@ -154,10 +160,10 @@ async function checked(given: Given, { devLoopback }: ClientConfig) {
 }
 
 /** The bridge that runs, and the secret of the client there; its secret is made where none is yet. */
-async function runningOf(given: ConfigGiven): Promise<{ url: string; secret: string } | undefined> {
-  const { listen, listenTokenFile, clientName = given.client } = given
+async function runningOf(values: ConfigValues): Promise<{ url: string; secret: string } | undefined> {
+  const { listen, listenTokenFile, clientName = values.client } = values
   if (listen === undefined) {
-    if (listenTokenFile === undefined && given.clientName === undefined) return undefined
+    if (listenTokenFile === undefined && values.clientName === undefined) return undefined
     throw new UsageError('Give --listen-token-file and --client-name together with --listen.')
   }
   if (loopback(listen).port === 0 || listenTokenFile === undefined)
@@ -171,37 +177,37 @@ async function runningOf(given: ConfigGiven): Promise<{ url: string; secret: str
 
 async function runBridge(
   resources: string[],
-  given: Given,
+  values: BridgeValues,
   config: ClientConfig,
   terminal: Terminal,
 ): Promise<void> {
-  if (given.stdio === true && given.listen !== undefined)
+  if (values.stdio === true && values.listen !== undefined)
     throw new UsageError('Give --stdio or --listen, not both.')
-  if (given.listenTokenFile !== undefined && given.listen === undefined)
+  if (values.listenTokenFile !== undefined && values.listen === undefined)
     throw new UsageError('Give --listen-token-file together with --listen.')
   const say = sayTo(terminal)
   redirectConsole(say)
   const options: BridgeOptions = {
     resources: [...new Set(resources)],
     stateRoot: stateRoot(config),
-    clientName: given.clientName,
-    clientId: given.clientId,
-    ...(await checked(given, config)),
+    clientName: values.clientName,
+    clientId: values.clientId,
+    ...(await checked(values, config)),
     allowLoopback: config.devLoopback,
     specNs: config.specNs,
     say,
   }
   for (const resource of options.resources) checkAddress(resource, config.devLoopback, 'resource')
   let serving: Serving
-  if (given.listen === undefined) {
+  if (values.listen === undefined) {
     const { serveOnStdio } = await import('./stdio.ts')
     serving = serveOnStdio(options)
   } else {
-    const at = loopback(given.listen)
+    const at = loopback(values.listen)
     const { serveOnLoopback } = await import('./listen.ts')
-    const { token, told } = await listenToken(given.listenTokenFile)
+    const { token, notice } = await listenToken(values.listenTokenFile)
     serving = await serveOnLoopback(options, { ...at, token })
-    say(told)
+    say(notice)
     say(`listening on ${serving.address}`)
   }
   const done = untilEnding(() => void serving.close())

@@ -91,7 +91,7 @@ export function openBridge(
     describeTool(
       tool,
       await calls.known(tool.resource, tool.tool),
-      await calls.held(tool.resource, tool.tool),
+      await calls.hasGrant(tool.resource, tool.tool),
     )
   return {
     calls,

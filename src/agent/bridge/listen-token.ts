@@ -15,23 +15,23 @@ export const CLIENT_NAME = /^[A-Za-z0-9_-]{1,64}$/
 
 /**
  * The secret in that file, which is made if it does not exist; without a file, a secret for this start only.
- * `told`: what a person must know about it. Fails with `UsageError` if the file contains no secret, or is
+ * `notice`: what a person must know about it. Fails with `UsageError` if the file contains no secret, or is
  * readable by others.
  */
-export async function listenToken(file: string | undefined): Promise<{ token: string; told: string }> {
+export async function listenToken(file: string | undefined): Promise<{ token: string; notice: string }> {
   const fresh = encodeBase64url(crypto.getRandomValues(new Uint8Array(32)))
   if (file === undefined)
-    return { token: fresh, told: `clients send the header Authorization: Bearer ${fresh}` }
+    return { token: fresh, notice: `clients send the header Authorization: Bearer ${fresh}` }
   const path = resolve(file)
   try {
-    const kept = await readPrivateFile(path).catch((error: NodeJS.ErrnoException) => {
+    const contents = await readPrivateFile(path).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOENT') throw error
     })
-    if (kept === undefined) await createDurably(dirname(path), basename(path), `${fresh}\n`)
-    const token = (kept ?? (await readPrivateFile(path))).toString('utf8').trim()
+    if (contents === undefined) await createDurably(dirname(path), basename(path), `${fresh}\n`)
+    const token = (contents ?? (await readPrivateFile(path))).toString('utf8').trim()
     if (!TOKEN.test(token))
       throw new UsageError(`${path} holds no secret: 32 letters and digits or more, on one line.`)
-    return { token, told: `clients send the header Authorization: Bearer, and what is in ${path}` }
+    return { token, notice: `clients send the header Authorization: Bearer, and what is in ${path}` }
   } catch (error) {
     if (error instanceof UsageError) throw error
     const why = error instanceof ExposedFile ? error.message : `${path} cannot be used: ${codeOf(error)}.`
@@ -58,13 +58,13 @@ export function clientSecret(token: string, name: string): string {
 
 /** Whose secret a request carries. The comparison takes the same time for a nearly right one. */
 export function callerOf(authorization: string | undefined, token: string): Caller | undefined {
-  const [, given] = /^Bearer +(\S+) *$/i.exec(authorization ?? '') ?? []
-  if (given === undefined) return undefined
-  if (isSame(given, token)) return { name: undefined }
-  const name = given.slice(0, Math.max(0, given.lastIndexOf('.')))
-  return CLIENT_NAME.test(name) && isSame(given, clientSecret(token, name)) ? { name } : undefined
+  const [, secret] = /^Bearer +(\S+) *$/i.exec(authorization ?? '') ?? []
+  if (secret === undefined) return undefined
+  if (isSame(secret, token)) return { name: undefined }
+  const name = secret.slice(0, Math.max(0, secret.lastIndexOf('.')))
+  return CLIENT_NAME.test(name) && isSame(secret, clientSecret(token, name)) ? { name } : undefined
 }
 
-function isSame(given: string, right: string): boolean {
-  return timingSafeEqual(sha256(given), sha256(right))
+function isSame(secret: string, right: string): boolean {
+  return timingSafeEqual(sha256(secret), sha256(right))
 }

@@ -35,7 +35,7 @@ interface Exchange {
   /** Called when the answer has been written completely. */
   whenSent: (() => Promise<void>)[]
   /** Called if the connection was closed before that. */
-  gone: AbortSignal
+  disconnect: AbortSignal
   /** Resolves when it is over, either way. */
   over: Promise<void>
 }
@@ -67,7 +67,7 @@ export async function serveOnLoopback(options: BridgeOptions, listen: ListenOpti
     options,
     clients,
     whenSent: (_id, act) => void exchanges.getStore()?.whenSent.push(act),
-    gone: () => exchanges.getStore()?.gone,
+    disconnect: () => exchanges.getStore()?.disconnect,
     callerName: () => exchanges.getStore()?.caller.name,
     listening: true,
   }
@@ -75,10 +75,10 @@ export async function serveOnLoopback(options: BridgeOptions, listen: ListenOpti
   clients.onChanged(() => modern.notify.toolsChanged())
   const sessions = createSessions(shared, exchanges)
   const serve = toNodeHandler({
-    fetch: async (came, given) => {
-      const request = await markedRequest(came)
+    fetch: async (original, extra) => {
+      const request = await markedRequest(original)
       const isLegacy = await isLegacyRequest(request)
-      return written(await (isLegacy ? sessions.serve(request) : modern.fetch(request, given)))
+      return written(await (isLegacy ? sessions.serve(request) : modern.fetch(request, extra)))
     },
   })
   const server = createServer((request, response) => {
@@ -100,9 +100,9 @@ export async function serveOnLoopback(options: BridgeOptions, listen: ListenOpti
   server.on('error', error => options.say(`a connection was not taken: ${error.message}`))
   clients.prepare()
   const closed = new Promise<void>(resolve => server.once('close', resolve))
-  const { port: taken } = server.address() as AddressInfo
+  const { port: openPort } = server.address() as AddressInfo
   return {
-    address: `http://${host.includes(':') ? `[${host}]` : host}:${taken}/`,
+    address: `http://${host.includes(':') ? `[${host}]` : host}:${openPort}/`,
     closed: closed.then(() => clients.close()),
     close: async () => {
       await Promise.allSettled([modern.close(), sessions.close()])
@@ -198,7 +198,7 @@ function exchangeOf(response: ServerResponse, caller: Caller): Exchange {
       resolve()
     }),
   )
-  return { caller, whenSent, gone: ending.signal, over }
+  return { caller, whenSent, disconnect: ending.signal, over }
 }
 
 interface Sessions {

@@ -53,9 +53,9 @@ export interface Shared {
   /** Acts once the answer to a request has been written, and never if it was not. */
   whenSent(id: string | number, act: () => Promise<void>): void
   /** Called with the wait for the servers behind the bridge, which comes before the first answer. */
-  onIntroducing?: (asked: Promise<unknown>) => void
+  onIntroducing?: (introductions: Promise<unknown>) => void
   /** Aborted when nobody is left to be answered. */
-  gone?: () => AbortSignal | undefined
+  disconnect?: () => AbortSignal | undefined
   /** The name under which the client of this request was let in, which goes before what it calls itself. */
   callerName?: () => string | undefined
 }
@@ -78,7 +78,7 @@ export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
   server.onclose = () => {
     for (const end of listening) end()
   }
-  const heard = new WeakSet<Bridge>()
+  const sources = new WeakSet<Bridge>()
   const open = (context: ServerContext, greets = false): Served => {
     const { name, capabilities } = clientOf(server, context, modern)
     const found = shared.clients.open(
@@ -90,19 +90,19 @@ export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
   }
   const of = (context: ServerContext): Served => {
     const found = open(context)
-    if (!(modern && shared.listening === true) && !heard.has(found.bridge)) {
-      heard.add(found.bridge)
+    if (!(modern && shared.listening === true) && !sources.has(found.bridge)) {
+      sources.add(found.bridge)
       listening.add(found.bridge.onChanged(() => void server.sendToolListChanged().catch(() => undefined)))
     }
     return found
   }
   server.introduce(context => {
-    const asked = open(context, true).bridge.introductions()
-    shared.onIntroducing?.(asked)
-    return asked
+    const introductions = open(context, true).bridge.introductions()
+    shared.onIntroducing?.(introductions)
+    return introductions
   })
   server.setRequestHandler('tools/list', async (_request, context) => {
-    const { tools, ttlMs } = await told(of(context).bridge.tools())
+    const { tools, ttlMs } = await withSdkErrors(of(context).bridge.tools())
     return { tools: tools as never, ...(modern ? { ttlMs, cacheScope: 'private' as const } : {}) }
   })
   server.setRequestHandler('tools/call', async (request, context) =>
@@ -118,7 +118,7 @@ export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
     server,
     modern,
     context => methodParts(shared, { server, context, ...of(context) }, modern),
-    told,
+    withSdkErrors,
   )
   if (modern) addTaskMethods(server, shared, context => of(context).tasks)
   return server
@@ -145,8 +145,8 @@ function methodParts(
 
 /** Until when the client waits, and what is done once it has its answer. */
 function legOf(shared: Shared, { mcpReq }: ServerContext): Pick<Leg, 'signal' | 'onDelivered'> {
-  const gone = shared.gone?.()
-  const signal = gone === undefined ? mcpReq.signal : AbortSignal.any([mcpReq.signal, gone])
+  const disconnect = shared.disconnect?.()
+  const signal = disconnect === undefined ? mcpReq.signal : AbortSignal.any([mcpReq.signal, disconnect])
   return { signal, onDelivered: act => void (signal.aborted || shared.whenSent(mcpReq.id, act)) }
 }
 
@@ -229,10 +229,11 @@ async function callTool(shared: Shared, calling: Calling): Promise<never> {
   // Structured content that is no object is shown as text too, and is an object for clients of 2025-11-25.
   const shown = (answer: Answer): never =>
     calling.server.projectCallToolResult(asText(answer) as CallToolResult, schema) as never
-  if (!calling.modern || !isAskable(calling.capabilities)) return shown(await told(run({ ...leg, ask })))
+  if (!calling.modern || !isAskable(calling.capabilities))
+    return shown(await withSdkErrors(run({ ...leg, ask })))
   const whole: Leg = { ...leg, about, sealed: client.sealed }
   const answer = goOn?.(whole) ?? calling.conversations.begin(whole, run)
-  return shown(await told(answered(answer)))
+  return shown(await withSdkErrors(answered(answer)))
 }
 
 /** Structured content that is no object is written by the SDK, so it is as it was written before that. */
@@ -297,8 +298,8 @@ function progressTo({ mcpReq }: ServerContext): Pick<Leg, 'waited' | 'onProgress
   const progressToken = mcpReq._meta?.progressToken
   if (progressToken === undefined) return { waited: undefined, onProgress: undefined }
   let reached = 0
-  const tell = (told: Progress): Promise<void> =>
-    mcpReq.notify({ method: 'notifications/progress', params: { progressToken, ...told } })
+  const tell = (report: Progress): Promise<void> =>
+    mcpReq.notify({ method: 'notifications/progress', params: { progressToken, ...report } })
   return {
     waited: message => tell({ progress: (reached += 0.001), message }),
     onProgress: ({ progress, total, message }) => {
@@ -313,28 +314,28 @@ function progressTo({ mcpReq }: ServerContext): Pick<Leg, 'waited' | 'onProgress
 
 function addTaskMethods(server: Server, shared: Shared, tasksOf: (context: ServerContext) => Tasks): void {
   const schemas = { params: ANY_OBJECT }
-  const idIn = (given: unknown): string => {
-    const { taskId } = given as { taskId?: unknown }
+  const idIn = (params: unknown): string => {
+    const { taskId } = params as { taskId?: unknown }
     return typeof taskId === 'string' ? taskId : ''
   }
   const unknown = (): never => {
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'There is no such task.')
   }
-  server.setRequestHandler('tasks/get', schemas, async (given, context) => {
+  server.setRequestHandler('tasks/get', schemas, async (params, context) => {
     const { id, signal } = context.mcpReq
     const onDelivered = (act: () => Promise<void>): void => {
       if (!signal.aborted) shared.whenSent(id, act)
     }
-    return (await told(tasksOf(context).get(idIn(given), onDelivered))) ?? unknown()
+    return (await withSdkErrors(tasksOf(context).get(idIn(params), onDelivered))) ?? unknown()
   })
-  server.setRequestHandler('tasks/cancel', schemas, async (given, context) =>
-    (await told(tasksOf(context).cancel(idIn(given)))) ? {} : unknown(),
+  server.setRequestHandler('tasks/cancel', schemas, async (params, context) =>
+    (await withSdkErrors(tasksOf(context).cancel(idIn(params)))) ? {} : unknown(),
   )
-  server.setRequestHandler('tasks/update', schemas, async (given, context) => {
+  server.setRequestHandler('tasks/update', schemas, async (params, context) => {
     const changed = whyChanged(context.mcpReq._meta)
     if (changed !== undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, changed)
-    const { inputResponses } = given as { inputResponses?: Json }
-    return (await told(tasksOf(context).update(idIn(given), inputResponses))) ? {} : unknown()
+    const { inputResponses } = params as { inputResponses?: Json }
+    return (await withSdkErrors(tasksOf(context).update(idIn(params), inputResponses))) ? {} : unknown()
   })
 }
 
@@ -354,7 +355,7 @@ function clientOf(
 }
 
 /** An error of ours as the SDK tells it, with its marks for programs; the tool's own with its code. */
-async function told<T>(outcome: Promise<T>): Promise<T> {
+async function withSdkErrors<T>(outcome: Promise<T>): Promise<T> {
   try {
     return await outcome
   } catch (thrown) {

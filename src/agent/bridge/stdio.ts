@@ -22,9 +22,9 @@ export function serveOnStdio(options: BridgeOptions): Serving {
     options,
     clients,
     whenSent: (id, act) => void sent.set(id, act),
-    onIntroducing: asked => void (introduced = asked),
+    onIntroducing: introductions => void (introduced = introductions),
   }
-  const transport = new TellingTransport(sent, () => introduced)
+  const transport = new ReportTransport(sent, () => introduced)
   let end = (): void => undefined
   const closed = new Promise<void>(resolve => (end = resolve))
   const handle = serveStdio(context => serverFor(shared, context), {
@@ -45,7 +45,7 @@ function sentenceOf(error: Error): string {
 }
 
 /** Standard output, which also reports what has been written. */
-class TellingTransport extends StdioServerTransport {
+class ReportTransport extends StdioServerTransport {
   readonly #sent: Map<string | number, () => Promise<void>>
 
   constructor(sent: Map<string | number, () => Promise<void>>, beforeEnd: () => Promise<unknown>) {

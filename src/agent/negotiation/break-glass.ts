@@ -73,21 +73,21 @@ export async function redeemEmergency(
     },
     DOCUMENT_BYTES_MAX,
   )
-  const said = readAnswerObject(answer, { who: 'organization', now: profile.now() })
-  if (answer.status !== 200) throw refusalOf(answer, said, { who: 'organization', now: profile.now() })
+  const answerBody = readAnswerObject(answer, { who: 'organization', now: profile.now() })
+  if (answer.status !== 200) throw refusalOf(answer, answerBody, { who: 'organization', now: profile.now() })
   const access_token = reading('answer_malformed', "The organization's answer is not usable", () =>
-    compactMember(said, 'access_token'),
+    compactMember(answerBody, 'access_token'),
   )
   const keys = await fetchDocument(jwksUri, "organization's keys", signal)
   const claims = reading('grant_untrusted', 'The emergency grant does not verify', () =>
     verifyRpt(access_token, parseJwks(keys), { issuer, audience: resource, now: profile.now() }),
   )
-  const asked = {
+  const request = {
     emergency,
     operation: { tool: call.tool, params_s256: s256Json(params) },
     contract: s256(body),
   }
-  checkClaims(profile, claims, asked)
+  checkClaims(profile, claims, request)
   const { jti, family, contract, permissions, exp } = claims
   return { access_token, jti, resource, as_uri: issuer, family, permissions, exp, contract, single_use: true }
 }
@@ -140,9 +140,9 @@ async function discover(
 function checkClaims(
   { key }: Profile,
   claims: RptClaims,
-  asked: { emergency: Emergency; operation: { tool: string; params_s256: string }; contract: string },
+  request: { emergency: Emergency; operation: { tool: string; params_s256: string }; contract: string },
 ): void {
-  const { emergency, operation, contract } = asked
+  const { emergency, operation, contract } = request
   const faults = {
     'another key': claims.cnf.jwk.x !== key.x,
     'another owner': claims.owner !== emergency.owner,

@@ -65,9 +65,9 @@ export async function identityToken(
   const { jkt, client_id } = bounds
   // If the authority names several operations, the one that is called.
   const scope = request.scope === undefined ? undefined : bounds.tool
-  const asked: AssertionRequest = { ...request, scope, token_endpoint, jkt, client_id }
-  const assertion = await fetchAssertion(source, asked)
-  checkAssertion(assertion, asked)
+  const assertionRequest: AssertionRequest = { ...request, scope, token_endpoint, jkt, client_id }
+  const assertion = await fetchAssertion(source, assertionRequest)
+  checkAssertion(assertion, assertionRequest)
   return { issuer: request.issuer, claim_token: encodeBase64url(assertion) }
 }
 
@@ -97,12 +97,14 @@ function checkRequest(
     fail('identity_untrusted', `The assertion is asked for another operation than the one called, ${scope}.`)
 }
 
-async function fetchAssertion(source: IdentitySource, asked: AssertionRequest): Promise<string> {
+async function fetchAssertion(source: IdentitySource, assertionRequest: AssertionRequest): Promise<string> {
   try {
-    return await source.assertion(asked)
+    return await source.assertion(assertionRequest)
   } catch (cause) {
     if (cause instanceof AgentError) throw cause
-    return fail('identity_unusable', `No identity assertion by ${asked.issuer} could be had.`, { cause })
+    return fail('identity_unusable', `No identity assertion by ${assertionRequest.issuer} could be had.`, {
+      cause,
+    })
   }
 }
 
@@ -114,13 +116,13 @@ function checkAssertion(assertion: string, { issuer, audience, jkt }: AssertionR
   const { header, payload } = reading('identity_unusable', 'The identity assertion cannot be read', () =>
     unverified(assertion),
   )
-  const said = payload as { aud?: unknown; cnf?: { jkt?: unknown } }
-  const to = Array.isArray(said.aud) && said.aud.length === 1 ? (said.aud[0] as unknown) : said.aud
+  const claims = payload as { aud?: unknown; cnf?: { jkt?: unknown } }
+  const to = Array.isArray(claims.aud) && claims.aud.length === 1 ? (claims.aud[0] as unknown) : claims.aud
   const faults = [
     typeof header['typ'] === 'string' && header['typ'].toLowerCase() === ID_JAG_TYP ? '' : 'typ',
     payload['iss'] === issuer ? '' : 'iss',
     to === audience ? '' : 'aud',
-    said.cnf?.jkt === jkt ? '' : 'cnf.jkt',
+    claims.cnf?.jkt === jkt ? '' : 'cnf.jkt',
   ].filter(fault => fault !== '')
   if (faults.length > 0)
     fail(

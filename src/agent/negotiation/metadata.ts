@@ -58,17 +58,17 @@ const DOCUMENTS_KEPT_MAX = 256
 
 /** A directory that fetches over https (`allowLoopback`: also http, from hosts literally loopback). */
 export function createDirectory(options: { allowLoopback: boolean; now: () => number }): Directory {
-  const kept = new BoundedMap<string, { at: number; document: JsonObject }>(DOCUMENTS_KEPT_MAX)
+  const cache = new BoundedMap<string, { at: number; document: JsonObject }>(DOCUMENTS_KEPT_MAX)
   const get = async (address: string, what: string, fetching: Fetching): Promise<JsonObject> => {
     const url = checkAddress(address, options.allowLoopback, what)
-    const known = kept.get(url.href)
+    const known = cache.get(url.href)
     const now = options.now()
     // A document that was fetched within this second counts as fresh, because a hostile challenge must not
     // make us fetch twice.
     if (known && (fetching.fresh ? now <= known.at : now < known.at + DOCUMENT_SECONDS_KEPT))
       return known.document
     const document = await fetchDocument(url, what, fetching.signal)
-    kept.set(url.href, { at: options.now(), document })
+    cache.set(url.href, { at: options.now(), document })
     return document
   }
   const metadataOf = async (resource: string, signal?: AbortSignal): Promise<ResourceMetadata> => {
@@ -168,10 +168,10 @@ async function checkNamed(
   issuer: string,
   get: (fresh: boolean) => Promise<JsonObject>,
 ): Promise<void> {
-  const kept = await get(false)
-  if (names(kept, resource, issuer)) return
+  const document = await get(false)
+  if (names(document, resource, issuer)) return
   const fresh = await get(true)
-  if (fresh !== kept && names(fresh, resource, issuer)) return
+  if (fresh !== document && names(fresh, resource, issuer)) return
   fail(
     'challenge_untrusted',
     `The resource's metadata does not name ${issuer} as one of its authorization servers.`,

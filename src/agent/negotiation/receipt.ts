@@ -15,7 +15,7 @@ import { fail, reading } from '../agent-error.ts'
 import { needName, toolOf, type ToolCall } from '../transports/mcp.ts'
 import type { Authority, Directory } from './metadata.ts'
 import type { Profile } from '../profile.ts'
-import type { Grant, KeptReceipt } from '../store.ts'
+import type { Grant, StoredReceipt } from '../store.ts'
 
 /** An agreement of ours: what was sent, the compact JWS inside, its hash, and what it agrees to. */
 export interface SignedAgreement {
@@ -29,7 +29,7 @@ export interface SignedAgreement {
 /** A grant and its receipt, verified and, except for a single-use grant, kept. */
 export interface Accepted {
   grant: Grant
-  receipt: KeptReceipt
+  receipt: StoredReceipt
 }
 
 interface GrantContext {
@@ -127,9 +127,9 @@ function checkReceipt({ claims, agreementClaims }: Receipt, signed: SignedAgreem
 
 function checkRpt(
   claims: RptClaims,
-  held: { receipt: Receipt; signed: SignedAgreement; profile: Profile },
+  basis: { receipt: Receipt; signed: SignedAgreement; profile: Profile },
 ): void {
-  const { receipt, signed, profile } = held
+  const { receipt, signed, profile } = basis
   if (claims.cnf.jwk.x !== profile.key.x) fail('grant_untrusted', 'The grant is bound to another key.')
   if (claims.contract !== receipt.claims.agreement)
     fail('grant_untrusted', 'Grant and receipt are about different agreements.')

@@ -122,16 +122,16 @@ async function present(endpoint: TokenEndpoint, presentation: Presentation): Pro
 }
 
 function readAnswer(answer: Answer, now: number): TokenAnswer {
-  const said = { who: 'authority', now }
-  const body = readAnswerObject(answer, said)
+  const source = { who: 'authority', now }
+  const body = readAnswerObject(answer, source)
   const { error } = body
   if (answer.status !== 200 && error !== 'need_info' && error !== 'request_submitted')
-    throw refusalOf(answer, body, said)
+    throw refusalOf(answer, body, source)
   return reading('answer_malformed', "The authority's answer is not usable", () => parseTokenAnswer(body))
 }
 
 /** The party that answered, and when, in seconds. */
-interface Said {
+interface AnswerSource {
   who: string
   now: number
 }
@@ -140,7 +140,7 @@ interface Said {
  * The object in the answer. If a proxy answers in place of the server, with a page or JSON of its own, that
  * is an outage: a refusal of theirs has its word.
  */
-export function readAnswerObject(answer: Answer, { who, now }: Said): JsonObject {
+export function readAnswerObject(answer: Answer, { who, now }: AnswerSource): JsonObject {
   const { status } = answer
   if (isOutage(status) && !isRefusal(answer)) {
     throw new AgentError('temporarily_unavailable', {
@@ -158,7 +158,11 @@ function isRefusal({ body }: Answer): boolean {
 }
 
 /** The meaning of a refusal, by its own code. */
-export function refusalOf({ status, headers }: Answer, body: JsonObject, { who, now }: Said): AgentError {
+export function refusalOf(
+  { status, headers }: Answer,
+  body: JsonObject,
+  { who, now }: AnswerSource,
+): AgentError {
   return new AgentError(refusalWord(body['error']), {
     detail: withOwnersWords(
       receivedSentence(body['error_description'], `The ${who} refused with status ${status}.`),

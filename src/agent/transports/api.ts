@@ -107,18 +107,18 @@ const MAY_HAVE_A_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
  */
 export function publishedCall(surfaces: readonly ToolSurface[], call: ToolCall): HttpOperation {
   const path = call.arguments?.['path'] ?? {}
-  const given = Object.keys(path as JsonObject)
+  const names = Object.keys(path as JsonObject)
     .sort()
     .join('/')
   const offered = surfaces.filter(({ tool }) => tool === call.tool).flatMap(({ http = [] }) => http)
-  const [fitting, ...others] = offered.filter(operation => parameterNames(operation) === given)
+  const [fitting, ...others] = offered.filter(operation => parameterNames(operation) === names)
   if (fitting !== undefined && others.length === 0) return fitting
-  const said = offered.map(({ method, path: template }) => `${method} ${template}`).join(', ')
+  const ways = offered.map(({ method, path: template }) => `${method} ${template}`).join(', ')
   return fail(
     'request_invalid',
-    said === ''
+    ways === ''
       ? `The resource does not say how ${call.tool} is called.`
-      : `Name one of the ways in which ${call.tool} is called: ${said}.`,
+      : `Name one of the ways in which ${call.tool} is called: ${ways}.`,
   )
 }
 

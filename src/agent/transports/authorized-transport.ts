@@ -51,7 +51,7 @@ export function authorizeTransport<T extends MessageTransport>(
     underway.set(id, one)
     const exchange = (accessToken: string | undefined): Promise<Received> =>
       new Promise((resolve, reject) => {
-        one.ending.signal.addEventListener('abort', () => reject(givenUp()), { once: true })
+        one.ending.signal.addEventListener('abort', () => reject(abortError()), { once: true })
         one.answer = (answer, extra) => resolve({ answer, extra })
         const sent = { ...message, id: one.id }
         const { key, now } = parts.profile
@@ -159,7 +159,7 @@ function cancelled(message: object, underway: ReadonlyMap<string | number, Under
   return { ...message, params: { ...params, requestId: one.id } }
 }
 
-function givenUp(): AgentError {
+function abortError(): AgentError {
   return new AgentError('aborted', {
     detail: 'The call was given up by its caller.',
     terminal: false,

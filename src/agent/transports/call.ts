@@ -78,13 +78,13 @@ async function sendToolCall(profile: Profile, sessions: Sessions, request: CallR
     text,
     broken,
   } = await readRpcAnswer(response, id, { url, signal, parse: profile.parseAnswer })
-  const isTaken = response.ok && rpc === undefined
-  if (isTaken && broken !== undefined) {
+  const isSuccess = response.ok && rpc === undefined
+  if (isSuccess && broken !== undefined) {
     const rest = { ...rpcHeaders(version, method, nameIn(params)), ...session }
     const answer = await resumedAnswer(profile, { url, id, headers: rest, accessToken, signal }, broken)
     return interpret(profile, response, { rpc: answer, body: undefined })
   }
-  if (isTaken && !(isJsonObject(plain) && plain['error'] !== undefined))
+  if (isSuccess && !(isJsonObject(plain) && plain['error'] !== undefined))
     fail('outcome_unknown', `${url.origin} took the call, and did not say what became of it.`, {
       status: response.status,
     })

@@ -37,12 +37,12 @@ const WITH_SESSIONS: McpVersion = '2025-11-25'
 /** The sessions of an agent; none if a revision is stateless. */
 export function createSessions(profile: Profile): Sessions {
   const opened = new Map<string, Record<string, string>>()
-  const learned = new Map<string, McpVersion>()
-  const versionOf = (url: URL): McpVersion => profile.mcpVersion ?? learned.get(url.href) ?? NEWEST
+  const versions = new Map<string, McpVersion>()
+  const versionOf = (url: URL): McpVersion => profile.mcpVersion ?? versions.get(url.href) ?? NEWEST
   return {
     versionOf,
     learnVersion: async (url, signal) => {
-      if (profile.mcpVersion !== undefined || learned.has(url.href)) return
+      if (profile.mcpVersion !== undefined || versions.has(url.href)) return
       const version = await unlessFailed(askForVersion(profile, url, signal).catch(unlessDropped))
       if (version === WITH_SESSIONS) {
         const session = await unlessFailed(openSession(profile, url, signal))
@@ -50,7 +50,7 @@ export function createSessions(profile: Profile): Sessions {
         if (session === undefined) return
         opened.set(url.href, session)
       }
-      if (version !== undefined) learned.set(url.href, version)
+      if (version !== undefined) versions.set(url.href, version)
     },
     headersFor: async (url, signal) => {
       if (versionOf(url) === NEWEST) return {}

@@ -73,8 +73,8 @@ export function rpcRequest(id: string, method: string, params: JsonObject, versi
 
 /** The `params` of a tools/call; of another method, everything that distinguishes the request. */
 export function toolCallParams({ tool, approvedAs: _approvedAs, ...call }: ToolCall): JsonObject {
-  const given = Object.entries(call).filter((one): one is [string, Json] => one[1] !== undefined)
-  return { name: tool, ...Object.fromEntries(given) }
+  const members = Object.entries(call).filter((one): one is [string, Json] => one[1] !== undefined)
+  return { name: tool, ...Object.fromEntries(members) }
 }
 
 /** The JSON-RPC request of a call. */
@@ -146,7 +146,7 @@ function methodCall(method: string, params: JsonObject): ToolCall {
 }
 
 /** What a client says about the sending alone is neither approved nor kept. */
-function withoutMeta({ _meta: _said, ...params }: JsonObject): JsonObject {
+function withoutMeta({ _meta: _clientMeta, ...params }: JsonObject): JsonObject {
   return params
 }
 

@@ -6,7 +6,11 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeEach, expect, it } from 'vitest'
 import { createCalls, type Calls } from '../../../src/agent/bridge/calls.ts'
-import { answerCall, type Answering, type Client } from '../../../src/agent/bridge/negotiation/completion.ts'
+import {
+  answerCall,
+  type CallToAnswer,
+  type Client,
+} from '../../../src/agent/bridge/negotiation/completion.ts'
 import { bridgeState, type BridgeState } from '../../../src/agent/bridge/negotiation/state.ts'
 import { openUpstream } from '../../../src/agent/bridge/upstream/upstream.ts'
 import { createDirectory } from '../../../src/agent/negotiation/metadata.ts'
@@ -67,9 +71,9 @@ it('A tool that changes while a person reads the terms is not the one that she a
   await stand.owner.decide((await stand.waiting()).family, 'approved')
   await request.until(({ name }) => name === 'settled', 30_000, signal)
   entered.leave()
-  expect(await calls.held(resource, tool)).toBe(false)
+  expect(await calls.hasGrant(resource, tool)).toBe(false)
   definition = 'as it was shown'
-  expect(await calls.held(resource, tool)).toBe(true)
+  expect(await calls.hasGrant(resource, tool)).toBe(true)
 })
 
 it.each([
@@ -93,7 +97,7 @@ it.each([
 })
 
 /** A call of a client that answers questions by the next one, with the words that it brings. */
-function asking(words: Client['words']): Answering {
+function asking(words: Client['words']): CallToAnswer {
   return {
     name: tool,
     resource: stand.stack.resource,

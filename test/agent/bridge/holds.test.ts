@@ -8,7 +8,7 @@ import { syncBuiltinESMExports } from 'node:module'
 import { basename, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { SILENT_MILLISECONDS_MAX } from '../../../src/agent/bridge/negotiation/holds.ts'
-import { KeptFamily } from '../../../src/agent/bridge/negotiation/kept-family.ts'
+import { StoredFamily } from '../../../src/agent/bridge/negotiation/kept-family.ts'
 import { bridgeState, type BridgeState } from '../../../src/agent/bridge/negotiation/state.ts'
 import { createSweeper } from '../../../src/agent/bridge/negotiation/sweep.ts'
 import { createDirectory } from '../../../src/agent/negotiation/metadata.ts'
@@ -148,7 +148,7 @@ describe('A request that its holder offers', () => {
 describe('A bridge that stood still and was taken for dead', () => {
   it('writes nothing any more, so that nothing is sent that another one does not know of', async () => {
     const record = { id: ID, resource: 'https://r.example/mcp', call: { tool: 't' }, since: 1 }
-    const kept = new KeptFamily({ ...record, phase: { name: 'sending', family: 'f' } }, state)
+    const kept = new StoredFamily({ ...record, phase: { name: 'sending', family: 'f' } }, state)
     expect(await kept.hold('offered')).toBe(true)
     const [name] = await readdir(held)
     await silentFor(join(held, name!), SILENT_MILLISECONDS_MAX + 1000)
@@ -160,7 +160,7 @@ describe('A bridge that stood still and was taken for dead', () => {
     await expect(kept.keep()).rejects.toMatchObject({ code: 'in_progress', terminal: false })
     await expect(kept.keep()).rejects.toMatchObject({ code: 'in_progress' })
     await kept.drop()
-    expect(kept.isHeld).toBe(false)
+    expect(kept.hasHold).toBe(false)
     expect(await state.family(ID)).toMatchObject({ phase: { name: 'refused' } })
     await other.release()
   })
@@ -169,10 +169,10 @@ describe('A bridge that stood still and was taken for dead', () => {
 describe('A request that is left while it is being taken', () => {
   it('is held by nobody, so that another process may continue it', async () => {
     const record = { id: ID, resource: 'https://r.example/mcp', call: { tool: 't' }, since: 1 }
-    const kept = new KeptFamily({ ...record, phase: { name: 'new' } }, state)
+    const kept = new StoredFamily({ ...record, phase: { name: 'new' } }, state)
     const taken = kept.hold('abandoned')
     await kept.leave()
-    expect([await taken, kept.isHeld]).toEqual([false, false])
+    expect([await taken, kept.hasHold]).toEqual([false, false])
     expect(await readdir(held)).toEqual([])
   })
 })

@@ -151,7 +151,11 @@ describe('Of several resources, a tool', () => {
   it('of one that does not answer has nothing before it yet, and takes no name from others', async () => {
     const opened = prefixes([work, home, bobs], async one => (one === work ? down() : owners.get(one)))
     expect(await opened.of(bobs)).toBe('bob_')
-    expect(await Promise.all([work, home, bobs].map(opened.given))).toEqual([undefined, 'alice_', 'bob_'])
+    expect(await Promise.all([work, home, bobs].map(opened.storedPrefix))).toEqual([
+      undefined,
+      'alice_',
+      'bob_',
+    ])
   })
 
   it('of one whose metadata is away or slow has the last part of the address, until the metadata is read', async () => {
@@ -236,7 +240,7 @@ describe('Of several resources, a tool', () => {
   it('of one resource alone has nothing before it, and nobody is asked', async () => {
     const asked: string[] = []
     const opened = prefixes([work], async one => void asked.push(one))
-    expect([await opened.of(work), await opened.given(work), asked]).toEqual(['', '', []])
+    expect([await opened.of(work), await opened.storedPrefix(work), asked]).toEqual(['', '', []])
   })
 
   it('is named so by a bridge, by the document of the resource', async () => {

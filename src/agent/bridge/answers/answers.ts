@@ -103,8 +103,8 @@ export function sentence({ detail, code, by }: AgentError): string {
   )
   // Terms are shown whole; their length has been bounded.
   const shown = code === 'terms_unanswered' ? foreignWhole(withoutTokens) : foreignLine(withoutTokens)
-  const told = by === undefined ? shown : `The ${by} says: "${shown.replaceAll('"', "'")}"`
-  return `${told} (${foreignLine(code)})`
+  const report = by === undefined ? shown : `The ${by} says: "${shown.replaceAll('"', "'")}"`
+  return `${report} (${foreignLine(code)})`
 }
 
 /** Keyed by code, which a stranger may have chosen. */

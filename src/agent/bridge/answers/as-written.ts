@@ -42,13 +42,13 @@ export function parseMarked(text: string): { plain: Json; exact: Json } {
  * and told of under the id that it was sent with. False if they stay as they are.
  */
 export function keepIds(plain: JsonObject, exact: JsonObject): boolean {
-  const kept = keep(plain, exact, 'id')
+  const ofMessage = keep(plain, exact, 'id')
   const [params, exactParams] = [plain['params'], exact['params']]
-  if (!isJsonObject(params) || !isJsonObject(exactParams)) return kept
+  if (!isJsonObject(params) || !isJsonObject(exactParams)) return ofMessage
   const [meta, exactMeta] = [params['_meta'], exactParams['_meta']]
   const ofParams = keep(params, exactParams, 'requestId')
   const ofMeta = isJsonObject(meta) && isJsonObject(exactMeta) && keep(meta, exactMeta, 'progressToken')
-  return kept || ofParams || ofMeta
+  return ofMessage || ofParams || ofMeta
 }
 
 function keep(plain: JsonObject, exact: JsonObject, name: string): boolean {

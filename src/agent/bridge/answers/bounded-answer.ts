@@ -73,9 +73,9 @@ export function bounded(response: Response, bounds: Bounds): Response {
     }
     const parts = isShallow(value) ? reading.take(value) : undefined
     const bytes = reading.pendingBytes()
-    const isTaken = bytes <= TOOL_ANSWER_BYTES_MAX
-    if (!isTaken || parts === undefined) {
-      controller.error(await refuse(isTaken ? 'answer_too_deep' : 'answer_too_large'))
+    const isSmallEnough = bytes <= TOOL_ANSWER_BYTES_MAX
+    if (!isSmallEnough || parts === undefined) {
+      controller.error(await refuse(isSmallEnough ? 'answer_too_deep' : 'answer_too_large'))
       return true
     }
     for (const part of parts) controller.enqueue(part)
@@ -159,31 +159,31 @@ function passing(): Reading {
 function eventsOf(response: Response, bounds: Bounds): Reading {
   const { request, lastEventId = '' } = bounds
   const events = new EventStreamReader(lastEventId, Infinity)
-  let toldId = lastEventId
-  let toldRetry: number | undefined
+  let sentId = lastEventId
+  let sentRetry: number | undefined
   const written = ({ type, data, id }: ServerSentEvent): string => {
     const retry = events.retryMilliseconds
     const lines = [
-      ...(retry === toldRetry || retry === undefined ? [] : [`retry: ${patience(retry)}`]),
-      ...(id === toldId || !isSendable(id) ? [] : [`id: ${id}`]),
+      ...(retry === sentRetry || retry === undefined ? [] : [`retry: ${patience(retry)}`]),
+      ...(id === sentId || !isSendable(id) ? [] : [`id: ${id}`]),
       // The SDK reads no other type, whatever a server calls its answers.
       ...(type === 'message' || isAnswer(data) ? [] : [`event: ${type}`]),
       ...data.split('\n').map(line => `data: ${line}`),
     ]
-    toldRetry = retry
-    toldId = id
+    sentRetry = retry
+    sentId = id
     return `${lines.join('\n')}\n\n`
   }
   return {
     take: chunk => {
-      const came = events.read(chunk).map(event => {
+      const texts = events.read(chunk).map(event => {
         if (event.data !== '' && !isMessage(event.data)) noteUnread(response, bounds, event.data)
         return written({ ...event, data: readableData(event.data, request) })
       })
       const id = events.lastEventId
       // An id alone is where a stream goes on that ends before its first message.
-      const last = id === toldId ? [] : [written({ type: 'message', data: '', id })]
-      return [...came, ...last].map(text => Buffer.from(text))
+      const last = id === sentId ? [] : [written({ type: 'message', data: '', id })]
+      return [...texts, ...last].map(text => Buffer.from(text))
     },
     end: () => {
       const rest = events.rest()

@@ -32,7 +32,7 @@ export function isPlain(text: string): boolean {
 }
 
 /** Whether a name of a program's, which markup does nothing to, has no character that is hidden or obeyed. */
-export function isSeen(name: string): boolean {
+export function isVisible(name: string): boolean {
   const plain = withoutEmoji(name)
   return printable(plain) === plain
 }

@@ -108,7 +108,7 @@ export const PROBE_MILLISECONDS_MAX = 10_000
  * because some servers before 2026-07-28 drop what they do not know. A request that never left fails, and so
  * does one whose caller gave up.
  */
-export async function askedForRevision(
+export async function probeRevision(
   init: RequestInit,
   millisecondsMax: number,
   ask: (init: RequestInit) => Promise<Response>,

@@ -46,8 +46,8 @@ export function unreadableResult(result: Json): JsonObject {
 function readablePart(part: Json, isContent: IsContent): Json {
   if (!isJsonObject(part)) return words('a part', part)
   const nested = Object.entries(present(part)).map(([name, value]): [string, Json] => {
-    const given = isJsonObject(value) && name !== '_meta' ? present(value) : value
-    return [name, OF_DOUBLES.has(name) ? rounded(given) : given]
+    const member = isJsonObject(value) && name !== '_meta' ? present(value) : value
+    return [name, OF_DOUBLES.has(name) ? rounded(member) : member]
   })
   const plain: JsonObject = Object.fromEntries(nested)
   if (isContent(plain)) return plain
@@ -60,8 +60,8 @@ function readablePart(part: Json, isContent: IsContent): Json {
 }
 
 /** The answer is put between quotation marks, which it must not close. */
-function words(what: string, came: Json): JsonObject {
-  const quoted = foreignWhole(JSON.stringify(asWritten(came)).replaceAll('"', "'"))
+function words(what: string, original: Json): JsonObject {
+  const quoted = foreignWhole(JSON.stringify(asWritten(original)).replaceAll('"', "'"))
   const text =
     `The call was made, and the tool answered; in its answer is ${foreignWhole(what)} that this client ` +
     `cannot be shown as it is. It came as: "${quoted}"`

@@ -27,23 +27,23 @@ class Spoilt extends Error {}
  * `isModern` says that its server speaks 2026-07-28 or later.
  */
 export function readableTool(
-  given: Json,
+  entry: Json,
   at: number,
   isModern: boolean,
 ): { tool: JsonObject } | { spoilt: SpoiltTool } {
-  const name = isJsonObject(given) && isText(given['name']) ? given['name'] : `tool ${at + 1}`
+  const name = isJsonObject(entry) && isText(entry['name']) ? entry['name'] : `tool ${at + 1}`
   try {
-    return { tool: read(given, isModern) }
+    return { tool: read(entry, isModern) }
   } catch (error) {
     if (!(error instanceof Spoilt)) throw error
     return { spoilt: { name, why: error.message } }
   }
 }
 
-function read(given: Json, isModern: boolean): JsonObject {
-  if (!isJsonObject(given)) return spoilt('it is no object')
-  const { name, inputSchema, outputSchema, annotations, ...tool } = present(given)
-  const icons = safeIcons(given['icons'])
+function read(entry: Json, isModern: boolean): JsonObject {
+  if (!isJsonObject(entry)) return spoilt('it is no object')
+  const { name, inputSchema, outputSchema, annotations, ...tool } = present(entry)
+  const icons = safeIcons(entry['icons'])
   if (!isText(name) || name === '') return spoilt('its name is no text')
   return {
     name,
@@ -51,8 +51,8 @@ function read(given: Json, isModern: boolean): JsonObject {
     inputSchema: inputIn(inputSchema),
     ...(outputSchema === undefined ? {} : outputIn(outputSchema, isModern)),
     ...(annotations === undefined ? {} : { annotations: annotationsIn(annotations) }),
-    ...(isTaskOnly(given) ? { execution: { taskSupport: 'required' } } : {}),
-    ...(isJsonObject(given['_meta']) ? { _meta: given['_meta'] } : {}),
+    ...(isTaskOnly(entry) ? { execution: { taskSupport: 'required' } } : {}),
+    ...(isJsonObject(entry['_meta']) ? { _meta: entry['_meta'] } : {}),
     ...(icons.length === 0 ? {} : { icons }),
   }
 }
@@ -117,12 +117,12 @@ function propertiesIn(properties: Json, member: string): JsonObject {
 
 function annotationsIn(annotations: Json): JsonObject {
   if (!isJsonObject(annotations)) return spoilt('its annotations are no object')
-  const given = present(annotations)
-  const hints = HINTS.filter(hint => given[hint] !== undefined).map((hint): [string, Json] => {
-    const value = given[hint]!
+  const values = present(annotations)
+  const hints = HINTS.filter(hint => values[hint] !== undefined).map((hint): [string, Json] => {
+    const value = values[hint]!
     return typeof value === 'boolean' ? [hint, value] : spoilt(`${hint} in its annotations is no boolean`)
   })
-  return { ...texts(given, ['title'], 'in its annotations, '), ...Object.fromEntries(hints) }
+  return { ...texts(values, ['title'], 'in its annotations, '), ...Object.fromEntries(hints) }
 }
 
 function texts(of: JsonObject, names: readonly string[], where: string): JsonObject {

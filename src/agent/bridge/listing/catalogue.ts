@@ -72,7 +72,7 @@ export interface Listing {
   ttlMs: number
 }
 
-interface Kept {
+interface CacheEntry {
   tools: ListedTool[]
   until: number
 }
@@ -96,7 +96,7 @@ export function openCatalogue(
   { resources, allowLoopback, specNs, say }: CatalogueOptions,
   { capabilities, prefixes, standingProof, now, changed, onListed }: CatalogueParts,
 ): Catalogue {
-  const listings = new Map<string, Promise<Kept>>()
+  const listings = new Map<string, Promise<CacheEntry>>()
   const lists = openLists()
   const renew = (resource: string): void => {
     listings.delete(resource)
@@ -114,7 +114,7 @@ export function openCatalogue(
     return openUpstream({ ...of, standingProof: () => standingProof(resource) })
   }
   const upstreams = new Map(resources.map(resource => [resource, upstreamFor(resource)]))
-  const read = async (resource: string): Promise<Kept> => {
+  const read = async (resource: string): Promise<CacheEntry> => {
     const { tools, spoilt, ttlMs } = await upstreams.get(resource)!.listTools()
     onListed(resource)
     const hidden = [...spoilt]
@@ -123,11 +123,11 @@ export function openCatalogue(
     await names.note(resource, prefix, shown)
     sayUnusable(resource, { hidden, shown }, say)
     lists.read(resource, shown)
-    return { tools: shown, until: keptUntil(ttlMs) }
+    return { tools: shown, until: expiryOf(ttlMs) }
   }
-  const listing = async (resource: string): Promise<Kept> => {
-    const kept = listings.get(resource)
-    if (kept !== undefined && (await kept).until > Date.now()) return kept
+  const listing = async (resource: string): Promise<CacheEntry> => {
+    const entry = listings.get(resource)
+    if (entry !== undefined && (await entry).until > Date.now()) return entry
     const fresh = read(resource)
     listings.set(resource, fresh)
     fresh.catch(() => listings.get(resource) === fresh && listings.delete(resource))
@@ -137,7 +137,7 @@ export function openCatalogue(
   return {
     upstreamOf: resource => upstreams.get(resource)!,
     all: async () =>
-      lists.given(await listAll(resources, { listing, orMissed: absent.orMissed, before: lists.last })),
+      lists.deliver(await listAll(resources, { listing, orMissed: absent.orMissed, before: lists.last })),
     listed: async resource => lists.has(resource) || absent.orMissed(resource, listing(resource)),
     definitionOf: lists.definitionOf,
     find: async name => {
@@ -158,7 +158,7 @@ export function openCatalogue(
     close: async () => {
       absent.close()
       names.close()
-      for (const told of seldom.values()) told.close()
+      for (const gate of seldom.values()) gate.close()
       await Promise.all([...upstreams.values()].map(upstream => upstream.close()))
     },
   }
@@ -167,7 +167,7 @@ export function openCatalogue(
 /** Lists as they were read last, and as the client was given them: what is read for a call reaches nobody. */
 interface Lists {
   read: (resource: string, tools: ListedTool[]) => void
-  given: (listing: Listing) => Listing
+  deliver: (listing: Listing) => Listing
   has: (resource: string) => boolean
   last: (resource: string) => ListedTool[]
   definitionOf: Catalogue['definitionOf']
@@ -175,20 +175,22 @@ interface Lists {
 
 function openLists(): Lists {
   const latest = new Map<string, ListedTool[]>()
-  let given: ReadonlyMap<string, string> = new Map()
+  let clientDefinitions: ReadonlyMap<string, string> = new Map()
   const nameOf = (resource: string, tool: string): string => JSON.stringify([resource, tool])
   return {
     read: (resource, tools) => void latest.set(resource, tools),
-    given: listing => {
+    deliver: listing => {
       const { tools } = listing
-      given = new Map(tools.map(({ resource, tool, definition }) => [nameOf(resource, tool), definition]))
+      clientDefinitions = new Map(
+        tools.map(({ resource, tool, definition }) => [nameOf(resource, tool), definition]),
+      )
       return listing
     },
     has: resource => latest.has(resource),
     last: resource => latest.get(resource) ?? [],
     definitionOf: (resource, tool) => {
       const now = latest.get(resource)?.find(one => one.tool === tool)?.definition
-      return now && withChange(given.get(nameOf(resource, tool)), now)
+      return now && withChange(clientDefinitions.get(nameOf(resource, tool)), now)
     },
   }
 }
@@ -198,9 +200,11 @@ function openLists(): Lists {
  * yet, because they may be down.
  */
 async function candidates(name: string, resources: readonly string[], prefixes: Prefixes): Promise<string[]> {
-  const given = await Promise.all(resources.map(prefixes.given))
-  const known = resources.filter((_, at) => given[at] !== undefined && name.startsWith(given[at]))
-  return [...known, ...resources.filter((_, at) => given[at] === undefined)]
+  const storedPrefixes = await Promise.all(resources.map(prefixes.storedPrefix))
+  const known = resources.filter(
+    (_, at) => storedPrefixes[at] !== undefined && name.startsWith(storedPrefixes[at]),
+  )
+  return [...known, ...resources.filter((_, at) => storedPrefixes[at] === undefined)]
 }
 
 /** The lists of all resources, in which those that do not answer have their tools of before. */
@@ -211,19 +215,19 @@ async function listAll(
     orMissed,
     before,
   }: {
-    listing: (resource: string) => Promise<Kept>
+    listing: (resource: string) => Promise<CacheEntry>
     orMissed: Absent['orMissed']
     before: (resource: string) => ListedTool[]
   },
 ): Promise<Listing> {
   const [only, ...others] = resources
   if (others.length === 0) return listingOf([await orMissed(only!, listing(only!))])
-  const heard = await Promise.allSettled(
+  const answers = await Promise.allSettled(
     resources.map(resource => orMissed(resource, soon(listing(resource)))),
   )
-  const there = heard.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []))
-  const failed = heard.flatMap((one, at) => (one.status === 'rejected' ? [resources[at]!] : []))
-  if (there.length === 0) throw heard.find(one => one.status === 'rejected')!.reason
+  const there = answers.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []))
+  const failed = answers.flatMap((one, at) => (one.status === 'rejected' ? [resources[at]!] : []))
+  if (there.length === 0) throw answers.find(one => one.status === 'rejected')!.reason
   // Its last list stays in place, because a call will say what is wrong.
   const last = failed.map(resource => ({ tools: before(resource), until: 0 }))
   const { tools, ttlMs } = listingOf([...there, ...last])
@@ -248,11 +252,11 @@ function sayUnusable(
     say(`${resource}: the tool "${foreignLine(tool)}" is listed as closed: ${TASK_ONLY_WHY}.`)
 }
 
-function keptUntil(ttlMs: number): number {
+function expiryOf(ttlMs: number): number {
   return Date.now() + Math.max(LISTING_MILLISECONDS_MIN, Math.min(ttlMs, LISTING_MILLISECONDS_MAX))
 }
 
-function listingOf(all: Kept[]): Listing {
+function listingOf(all: CacheEntry[]): Listing {
   const ttlMs = Math.max(0, Math.min(...all.map(({ until }) => until - Date.now())))
   return { tools: all.flatMap(({ tools }) => tools), ttlMs }
 }

@@ -34,12 +34,12 @@ export function openIntroductions(of: {
   const place = join(of.folder, 'introductions')
   const known = new Map<string, string>()
   const ask = async (resource: string): Promise<Introduction> => {
-    const said = { resource, ...(await of.upstreamOf(resource).introduction()) }
-    const text = JSON.stringify(said)
-    if (known.get(resource) === text) return said
+    const introduction = { resource, ...(await of.upstreamOf(resource).introduction()) }
+    const text = JSON.stringify(introduction)
+    if (known.get(resource) === text) return introduction
     known.set(resource, text)
     await keep(resource, text).catch(() => undefined)
-    return said
+    return introduction
   }
   /** No rename as elsewhere: a copy that is lost or cut costs one wait. */
   const keep = async (resource: string, text: string): Promise<void> => {
@@ -47,7 +47,7 @@ export function openIntroductions(of: {
     await mkdir(place, { recursive: true, mode: 0o700 })
     await writeFile(join(place, fileName(resource)), text, { mode: 0o600 })
   }
-  const kept = async (resource: string): Promise<Introduction | undefined> => {
+  const load = async (resource: string): Promise<Introduction | undefined> => {
     refuseExposedFolder(of.folder)
     const json = JSON.parse(await readFile(join(place, fileName(resource)), 'utf8')) as Json
     if (!isJsonObject(json)) return undefined
@@ -59,7 +59,7 @@ export function openIntroductions(of: {
     }
   }
   const one = async (resource: string): Promise<Introduction> => {
-    const before = await kept(resource).catch(() => undefined)
+    const before = await load(resource).catch(() => undefined)
     if (before !== undefined) return before
     const first = await waitAtMost(FIRST_MILLISECONDS_MAX, ask(resource)).catch((): typeof LATE => LATE)
     return first === LATE ? { resource, serverInfo: undefined, instructions: undefined } : first

@@ -34,7 +34,7 @@ export function openLentNames(prefixes: Prefixes, onMoved: (resource: string) =>
     const again = async (): Promise<void> => {
       const prefix = await prefixes.of(resource).catch(() => lent)
       if (closed) return
-      if ((await prefixes.given(resource)) === undefined)
+      if ((await prefixes.storedPrefix(resource)) === undefined)
         return later(resource, lent, Math.min(milliseconds * 2, RETRY_MILLISECONDS_MAX))
       timers.delete(resource)
       if (prefix !== lent) onMoved(resource)
@@ -43,7 +43,7 @@ export function openLentNames(prefixes: Prefixes, onMoved: (resource: string) =>
   }
   return {
     note: async (resource, prefix, shown) => {
-      if ((await prefixes.given(resource)) === prefix) return
+      if ((await prefixes.storedPrefix(resource)) === prefix) return
       for (const { name, tool } of shown) places.set(name, { resource, tool })
       // Nobody else would ask: many clients read the list once, and then wait for `list_changed`.
       if (!timers.has(resource) && !closed) later(resource, prefix, RETRY_MILLISECONDS)

@@ -46,36 +46,38 @@ export function addMethods(
   server: Server,
   modern: boolean,
   partsOf: (context: ServerContext) => MethodParts,
-  told: <T>(outcome: Promise<T>) => Promise<T>,
+  withSdkErrors: <T>(outcome: Promise<T>) => Promise<T>,
 ): void {
   for (const [method, member] of Object.entries(LISTS) as [ListMethod, string][]) {
     handle(server, method, async (_params, context) => {
-      const entries = await told(partsOf(context).bridge.objects.list(method))
+      const entries = await withSdkErrors(partsOf(context).bridge.objects.list(method))
       return { [member]: entries, ...(modern ? { ttlMs: 0, cacheScope: 'private' } : {}) }
     })
   }
   handle(server, 'resources/read', async (params, context) => {
     const parts = partsOf(context)
-    const place = await told(parts.bridge.objects.placeOf(textIn(params, 'uri')))
-    const result = await told(ask(parts, place ?? unknown('resource'), 'resources/read', params))
+    const place = await withSdkErrors(parts.bridge.objects.placeOf(textIn(params, 'uri')))
+    const result = await withSdkErrors(ask(parts, place ?? unknown('resource'), 'resources/read', params))
     return modern ? { ttlMs: 0, cacheScope: 'private', ...result } : result
   })
   handle(server, 'prompts/get', async (params, context) => {
     const parts = partsOf(context)
-    const found = (await told(parts.bridge.objects.promptOf(textIn(params, 'name')))) ?? unknown('prompt')
-    return told(ask(parts, found.resource, 'prompts/get', { ...params, name: found.name }))
+    const found =
+      (await withSdkErrors(parts.bridge.objects.promptOf(textIn(params, 'name')))) ?? unknown('prompt')
+    return withSdkErrors(ask(parts, found.resource, 'prompts/get', { ...params, name: found.name }))
   })
   handle(server, 'completion/complete', async (params, context) => {
     const parts = partsOf(context)
     const { ref } = params
     if (!isJsonObject(ref)) throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'Send ref as an object.')
     if (ref['type'] === 'ref/prompt') {
-      const found = (await told(parts.bridge.objects.promptOf(textIn(ref, 'name')))) ?? unknown('prompt')
+      const found =
+        (await withSdkErrors(parts.bridge.objects.promptOf(textIn(ref, 'name')))) ?? unknown('prompt')
       const there = { ...params, ref: { ...ref, name: found.name } }
-      return told(ask(parts, found.resource, 'completion/complete', there))
+      return withSdkErrors(ask(parts, found.resource, 'completion/complete', there))
     }
-    const place = await told(parts.bridge.objects.placeOf(textIn(ref, 'uri')))
-    return told(ask(parts, place ?? unknown('resource'), 'completion/complete', params))
+    const place = await withSdkErrors(parts.bridge.objects.placeOf(textIn(ref, 'uri')))
+    return withSdkErrors(ask(parts, place ?? unknown('resource'), 'completion/complete', params))
   })
 }
 
@@ -107,9 +109,9 @@ async function ask(
   { bridge, holdSeconds, ownerConsole, client, leg, meta }: MethodParts,
   resource: string,
   method: string,
-  given: JsonObject,
+  request: JsonObject,
 ): Promise<JsonObject> {
-  const { _meta: _said, ...params } = given
+  const { _meta: _clientMeta, ...params } = request
   const call: ToolCall = { tool: method, method, params }
   const { signal, onDelivered, onProgress, waited } = leg
   const answer = (await answerCall(bridge.calls, {

@@ -60,9 +60,9 @@ export function openObjects(parts: ObjectsParts): Objects {
     })
   }
   const list: Objects['list'] = async method => {
-    const heard = await Promise.allSettled(resources.map(resource => listOf(resource, method)))
-    if (heard.every(one => one.status === 'rejected')) throw heard[0]!.reason
-    return heard.flatMap(one => (one.status === 'fulfilled' ? one.value : []))
+    const answers = await Promise.allSettled(resources.map(resource => listOf(resource, method)))
+    if (answers.every(one => one.status === 'rejected')) throw answers[0]!.reason
+    return answers.flatMap(one => (one.status === 'fulfilled' ? one.value : []))
   }
   return {
     list,

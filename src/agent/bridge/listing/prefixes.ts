@@ -30,7 +30,7 @@ export interface Prefixes {
    */
   of: (resource: string) => Promise<string>
   /** Undefined if none is kept yet; asks no resource. */
-  given: (resource: string) => Promise<string | undefined>
+  storedPrefix: (resource: string) => Promise<string | undefined>
 }
 
 /** It leaves room for a readable part of the tool's own name. */
@@ -40,29 +40,29 @@ const PREFIXES_MAX = 1000
 const METADATA_MILLISECONDS = 2000
 
 export function openPrefixes({ resources, folder, ownerNameOf }: PrefixOptions): Prefixes {
-  const { kept, claim, lend } = openStore(join(folder, 'prefixes'))
+  const { find, claim, lend } = openStore(join(folder, 'prefixes'))
   /** One is given after the other, so that the order of the resources decides between two of one name. */
   let turn: Promise<unknown> = Promise.resolve()
-  const given = async (resource: string): Promise<string | undefined> =>
-    resources.length < 2 ? '' : kept(resource)
+  const storedPrefix = async (resource: string): Promise<string | undefined> =>
+    resources.length < 2 ? '' : find(resource)
   const readNames = (): Promise<(string | undefined)[]> =>
     Promise.all(
       resources.map(async resource =>
-        (await given(resource)) === undefined ? nameOf(resource, ownerNameOf) : undefined,
+        (await storedPrefix(resource)) === undefined ? nameOf(resource, ownerNameOf) : undefined,
       ),
     )
-  const give = async (wanted: string, names: readonly (string | undefined)[]): Promise<string> => {
+  const give = async (target: string, names: readonly (string | undefined)[]): Promise<string> => {
     for (const [at, resource] of resources.entries()) {
       const name = names[at]
-      if (name !== undefined && (await given(resource)) === undefined) await claim(resource, name)
+      if (name !== undefined && (await storedPrefix(resource)) === undefined) await claim(resource, name)
     }
-    return (await given(wanted)) ?? lend(wanted)
+    return (await storedPrefix(target)) ?? lend(target)
   }
   return {
-    given,
+    storedPrefix,
     of: async resource => {
       try {
-        const before = await given(resource)
+        const before = await storedPrefix(resource)
         if (before !== undefined) return before
         const names = await readNames()
         const found = turn.then(() => give(resource, names))
@@ -90,7 +90,7 @@ async function nameOf(
 }
 
 interface Store {
-  kept: (resource: string) => Promise<string | undefined>
+  find: (resource: string) => Promise<string | undefined>
   /** Keeps the first that is free for the resource. */
   claim: (resource: string, name: string) => Promise<void>
   /** The first that is free, until one is kept. */
@@ -111,7 +111,7 @@ function openStore(place: string): Store {
   const exhausted = (): never =>
     fail('state_unusable', `${place} holds more prefixes than there are resources: remove it.`)
   return {
-    kept: async resource => {
+    find: async resource => {
       if (known.has(resource)) return known.get(resource)
       const own = (await records()).filter(record => record.resource === resource)
       // Two processes may each have given one at the same moment.
@@ -129,9 +129,9 @@ function openStore(place: string): Store {
       exhausted()
     },
     lend: async resource => {
-      const taken = new Set((await records()).map(({ prefix }) => prefix))
+      const inUse = new Set((await records()).map(({ prefix }) => prefix))
       const prefix = numbered(plainName(lastPart(resource))).find(
-        one => isFree(one, resource) && !taken.has(one),
+        one => isFree(one, resource) && !inUse.has(one),
       )
       if (prefix === undefined) return exhausted()
       lent.set(prefix, resource)

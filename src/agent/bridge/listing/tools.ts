@@ -9,7 +9,7 @@ import { isJsonObject, JSON_DEPTH_MAX, type Json, type JsonObject } from '../../
 import { markTool, type ToolAccess } from '../../../wire/resources/tool-access.ts'
 import { isTaskOnly } from '../../transports/task-tools.ts'
 import { withoutOurMarks } from '../answers/answers.ts'
-import { foreignLine, foreignText, isSeen } from '../answers/foreign-text.ts'
+import { foreignLine, foreignText, isVisible } from '../answers/foreign-text.ts'
 import { safeIcons } from './icons.ts'
 import type { SpoiltTool } from '../answers/readable-tool.ts'
 import type { KnownTool } from '../negotiation/state.ts'
@@ -131,17 +131,17 @@ function isDeeper(json: Json, max: number): boolean {
 export function describeTool(
   { listed, isTaskOnly }: ListedTool,
   known: KnownTool | undefined,
-  held: boolean,
+  hasGrant: boolean,
 ): JsonObject {
   const description = typeof listed['description'] === 'string' ? `${listed['description']}\n` : ''
   if (isTaskOnly) return markTool({ ...listed, description: description + TASK_ONLY }, 'closed')
-  const line = held && known?.access === 'terms' ? LINES.held : LINES[known?.access ?? 'unknown']
-  return markTool({ ...listed, description: description + line }, accessOf(known, held))
+  const line = hasGrant && known?.access === 'terms' ? LINES.withGrant : LINES[known?.access ?? 'unknown']
+  return markTool({ ...listed, description: description + line }, accessOf(known, hasGrant))
 }
 
-function accessOf(known: KnownTool | undefined, held: boolean): ToolAccess {
+function accessOf(known: KnownTool | undefined, hasGrant: boolean): ToolAccess {
   if (known === undefined) return 'unknown'
-  if (known.access === 'terms') return held ? 'free' : 'asks'
+  if (known.access === 'terms') return hasGrant ? 'free' : 'asks'
   return known.access
 }
 
@@ -152,7 +152,7 @@ const TASK_ONLY = 'Cannot be called here: its server runs it as a task alone.'
 const LINES = {
   free: 'Needs no permission of the owner.',
   terms: "Needs the owner's terms to be accepted.",
-  held: "The owner's terms are accepted.",
+  withGrant: "The owner's terms are accepted.",
   asks: 'The owner is asked each time.',
   closed: 'Access to this was denied, or has ended.',
   unknown: "May need the owner's terms, or the owner each time.",
@@ -182,9 +182,9 @@ const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHi
 
 function shown(tool: JsonObject, name: string): JsonObject {
   const { title, description, annotations } = tool
-  const given = isJsonObject(annotations) ? annotations : {}
-  const hints = HINTS.filter(hint => typeof given[hint] === 'boolean').map(hint => [hint, given[hint]!])
-  const labelled = typeof given['title'] === 'string' ? { title: foreignLine(given['title']) } : {}
+  const values = isJsonObject(annotations) ? annotations : {}
+  const hints = HINTS.filter(hint => typeof values[hint] === 'boolean').map(hint => [hint, values[hint]!])
+  const labelled = typeof values['title'] === 'string' ? { title: foreignLine(values['title']) } : {}
   return {
     name,
     ...(typeof title === 'string' ? { title: foreignLine(title) } : {}),
@@ -219,5 +219,5 @@ export function withPlainWords(schema: Json): Json {
 export function namesArePlain(schema: Json): boolean {
   if (Array.isArray(schema)) return schema.every(namesArePlain)
   if (!isJsonObject(schema)) return true
-  return Object.entries(schema).every(([name, value]) => isSeen(name) && namesArePlain(value))
+  return Object.entries(schema).every(([name, value]) => isVisible(name) && namesArePlain(value))
 }

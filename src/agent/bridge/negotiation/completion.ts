@@ -10,7 +10,7 @@ import { AgentError } from '../../agent-error.ts'
 import { ANSWER_FORM } from '../questions/answer-field.ts'
 import { errorResult, waitingResult, waitingText, type Waiting } from '../answers/answers.ts'
 import type { ToolCall } from '../../transports/mcp.ts'
-import type { Asked, Calls } from '../calls.ts'
+import type { ClientCall, Calls } from '../calls.ts'
 import { foreignLine } from '../answers/foreign-text.ts'
 import { putQuestion, replyIn } from '../questions/questions.ts'
 import type { PendingRequest } from './request.ts'
@@ -46,7 +46,7 @@ export interface Client {
 }
 
 /** One call to be answered. `name` is the tool's as the client calls it. */
-export interface Answering extends Asked {
+export interface CallToAnswer extends ClientCall {
   name: string
   /** The tool promises structured answers. */
   structured: boolean
@@ -71,15 +71,15 @@ const ROUNDS_MAX = 3
  * Answers the call. Fails with `AgentError` only if the tool itself answered with a JSON-RPC error, or the
  * client left.
  */
-export async function answerCall(calls: Calls, asked: Answering): Promise<Answer> {
+export async function answerCall(calls: Calls, clientCall: CallToAnswer): Promise<Answer> {
   let family: string | undefined
   try {
     for (let round = 0; round < ROUNDS_MAX; round++) {
-      const entered = await calls.enter(asked)
+      const entered = await calls.enter(clientCall)
       if (entered.kind === 'answer') return entered.result as Answer
       const { request, leave } = entered
       try {
-        const reached = await follow(request, asked)
+        const reached = await follow(request, clientCall)
         if (reached !== undefined) return reached
       } finally {
         family = request.family() ?? family
@@ -92,7 +92,8 @@ export async function answerCall(calls: Calls, asked: Answering): Promise<Answer
     )
   } catch (thrown) {
     const error = unusable(thrown)
-    if (!(error instanceof AgentError) || error.code === 'rpc_error' || asked.signal.aborted) throw thrown
+    if (!(error instanceof AgentError) || error.code === 'rpc_error' || clientCall.signal.aborted)
+      throw thrown
     return errorResult(error, family)
   }
 }
@@ -101,37 +102,37 @@ export async function answerCall(calls: Calls, asked: Answering): Promise<Answer
  * Follows a request as far as this call can; undefined if there is a grant now, or what it came to is about
  * another call.
  */
-async function follow(request: PendingRequest, asked: Answering): Promise<Answer | undefined> {
-  const { signal, client } = asked
-  const holdMilliseconds = asked.holdSeconds * 1000
+async function follow(request: PendingRequest, clientCall: CallToAnswer): Promise<Answer | undefined> {
+  const { signal, client } = clientCall
+  const holdMilliseconds = clientCall.holdSeconds * 1000
   let ends: number | undefined
   for (;;) {
     const startMilliseconds = Math.max(holdMilliseconds, START_MILLISECONDS_MIN)
     await request.until(({ name }) => name !== 'starting', startMilliseconds, signal)
     if (signal.aborted)
       throw new AgentError('aborted', { detail: 'The client left.', local: true, terminal: false })
-    if (!request.serves(asked.resource, asked.call)) return undefined
+    if (!request.serves(clientCall.resource, clientCall.call)) return undefined
     const { stage } = request
     switch (stage.name) {
       case 'starting':
         return errorResult(slow(), request.family())
       case 'settled':
-        if (stage.settled.kind === 'grant' || !request.answers(asked.call)) return undefined
-        asked.onDelivered(() => request.delivered())
+        if (stage.settled.kind === 'grant' || !request.answers(clientCall.call)) return undefined
+        clientCall.onDelivered(() => request.delivered())
         return stage.settled.result as Answer
       case 'failed':
-        if (!request.failsFor(asked.call)) return undefined
-        asked.onDelivered(() => request.delivered())
+        if (!request.failsFor(clientCall.call)) return undefined
+        clientCall.onDelivered(() => request.delivered())
         throw stage.error
       case 'offer': {
-        const asking = await askTerms(request, stage.offer, asked)
+        const asking = await askTerms(request, stage.offer, clientCall)
         if (asking !== undefined) return asking
         const isSettled = (now: Stage): boolean => now !== stage || isUnasked(request, stage.offer)
         await request.until(isSettled, QUESTION_MILLISECONDS, signal)
         break
       }
       case 'asked':
-        await putQuestion(stage.question, asked, isFree =>
+        await putQuestion(stage.question, clientCall, isFree =>
           request.until(now => now !== stage || isFree(), QUESTION_MILLISECONDS, signal),
         )
         // The time that a person took for her answer does not count as part of the hold either.
@@ -139,16 +140,16 @@ async function follow(request: PendingRequest, asked: Answering): Promise<Answer
         break
       case 'waiting':
       case 'approved': {
-        if (client.toTask !== undefined) return client.toTask(request, asked.call, asked.name)
-        const link = stage.name === 'waiting' ? cardOf(asked, stage) : undefined
+        if (client.toTask !== undefined) return client.toTask(request, clientCall.call, clientCall.name)
+        const link = stage.name === 'waiting' ? cardOf(clientCall, stage) : undefined
         const word = cardWord(client, request)
         if (link !== undefined && client.url && word === undefined)
-          return linkBack(client, link, waitingText(asked.name, stage), request)
+          return linkBack(client, link, waitingText(clientCall.name, stage), request)
         if (stage.name === 'waiting' && word === 'decline') request.withdraw()
         // The hold is for the owner: what a person at the client took to read the terms is not part of it.
         ends ??= performance.now() + holdMilliseconds
-        const last = await holdOn(request, asked, { ends, link })
-        if (last !== undefined) return waitingResult(asked.name, last, asked.structured)
+        const last = await holdOn(request, clientCall, { ends, link })
+        if (last !== undefined) return waitingResult(clientCall.name, last, clientCall.structured)
       }
     }
   }
@@ -167,9 +168,9 @@ function isUnasked(request: PendingRequest, offer: Offer): boolean {
 async function askTerms(
   request: PendingRequest,
   offer: Offer,
-  asked: Answering,
+  clientCall: CallToAnswer,
 ): Promise<Answer | undefined> {
-  const { client, signal } = asked
+  const { client, signal } = clientCall
   const { terms, about } = client.words
   if (answered.has(offer)) return undefined
   // Her answer is about everything that she was shown, so it does not count for another tool or another
@@ -220,7 +221,7 @@ function termsMessage(offer: Offer): string {
 
 /** The owner's card, if the agent's user is the owner. */
 function cardOf(
-  { ownerConsole }: Answering,
+  { ownerConsole }: CallToAnswer,
   { family }: Extract<Stage, { name: 'waiting' }>,
 ): string | undefined {
   if (ownerConsole === undefined) return undefined
@@ -252,16 +253,16 @@ async function linkBack(
  */
 async function holdOn(
   request: PendingRequest,
-  asked: Answering,
+  clientCall: CallToAnswer,
   { ends, link }: { ends: number; link: string | undefined },
 ): Promise<Waiting | undefined> {
-  const { signal, client, name } = asked
+  const { signal, client, name } = clientCall
   let page: (() => Promise<void>) | undefined
   for (;;) {
     const { stage } = request
     if (stage.name !== 'waiting') await page?.()
     if (!isWaiting(stage) || signal.aborted) return undefined
-    if (link !== undefined && stage.name === 'waiting') page ??= showCard(request, asked, link)
+    if (link !== undefined && stage.name === 'waiting') page ??= showCard(request, clientCall, link)
     const left = ends - performance.now()
     if (left <= 0) return stage
     await client.progress?.(waitingText(name, stage)).catch(() => undefined)
@@ -278,7 +279,7 @@ const shown = new WeakSet<PendingRequest>()
 /** Shows the card once; returns the function that tells the client that she decided. */
 function showCard(
   request: PendingRequest,
-  { client, signal, name }: Answering,
+  { client, signal, name }: CallToAnswer,
   url: string,
 ): (() => Promise<void>) | undefined {
   const { showNow } = client
@@ -307,10 +308,10 @@ function slow(): AgentError {
 /** The answers that came back from a round of questions; anything that is no valid answer counts as none. */
 export function wordsIn(responses: Record<string, unknown> | undefined): { terms?: Word; owner?: Word } {
   const word = (key: string): Word | undefined => {
-    const given = responses?.[key]
-    const { action } = (isJsonObject(given) ? given : {}) as { action?: Json }
+    const response = responses?.[key]
+    const { action } = (isJsonObject(response) ? response : {}) as { action?: Json }
     const isWord = action === 'accept' || action === 'decline' || action === 'cancel'
-    return isWord ? replyIn(given).action : undefined
+    return isWord ? replyIn(response).action : undefined
   }
   const [terms, owner] = [word('terms'), word('owner')]
   return { ...(terms && { terms }), ...(owner && { owner }) }

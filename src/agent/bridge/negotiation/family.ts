@@ -29,18 +29,18 @@ export interface Family {
   /** Since when nobody has waited for it. */
   left?: number | undefined
   /** The tasks by which clients wait, even while they are disconnected; none if left out. */
-  tasks?: KeptTask[] | undefined
+  tasks?: StoredTask[] | undefined
   phase:
     | { name: 'new' }
     | { name: 'waiting'; request: WaitingRequest }
     | { name: 'granted'; grant: Grant }
     | { name: 'sending'; family: string }
     | { name: 'answered'; result: Json; family: string }
-    | { name: 'refused'; error: KeptError; family: string | undefined }
+    | { name: 'refused'; error: StoredError; family: string | undefined }
 }
 
 /** A task that a client waits by, since when, and until when it may be asked for. */
-export interface KeptTask {
+export interface StoredTask {
   id: string
   created: number
   until: number
@@ -51,7 +51,7 @@ export interface KeptTask {
 }
 
 /** An error as it is kept for the next caller. */
-export interface KeptError {
+export interface StoredError {
   code: string
   detail: string
   status?: number | undefined
@@ -93,13 +93,13 @@ export function familyName({ phase, joined }: Family): string | undefined {
   }
 }
 
-export function keptError(error: AgentError): KeptError {
+export function storedError(error: AgentError): StoredError {
   const { code, detail, status, terminal, local, by, rpc } = error
   return { code, detail, status, terminal, local, by, rpc }
 }
 
-export function thrown({ code, ...kept }: KeptError): AgentError {
-  return new AgentError(code, { ...kept, local: kept.local ?? false })
+export function thrown({ code, ...members }: StoredError): AgentError {
+  return new AgentError(code, { ...members, local: members.local ?? false })
 }
 
 /** Nobody knows whether it ran. `instead`: what came in the place of an answer, as a sentence. */

@@ -45,7 +45,7 @@ const HOLD_PAUSE_MILLISECONDS = 40
 const instance = crypto.randomUUID()
 let place: string | undefined
 /** The files that this process holds, by name, which is unique: a folder may have several names. */
-const holding = new Map<string, { path: string; text: string }>()
+const ownFiles = new Map<string, { path: string; text: string }>()
 let heartbeat: NodeJS.Timeout | undefined
 
 /**
@@ -55,15 +55,15 @@ let heartbeat: NodeJS.Timeout | undefined
 const OFFERED = '.offered'
 
 /**
- * Holds the request of that id; undefined if another live process holds it, and does not offer it or offers
- * are not `wanted`. The file of a holder lies beside those of others that want the same request. Each process
+ * Holds the request of that id; undefined if another live process holds it, and does not offer it or `target`
+ * is not `offered`. The file of a holder lies beside those of others that want the same request. Each process
  * writes its own file before it looks, so of two at least one sees the other. A process removes the file of
  * another only if that holder is dead, or if its offer was taken.
  */
 export async function holdIn(
   folder: string,
   id: string,
-  wanted: 'abandoned' | 'offered',
+  target: 'abandoned' | 'offered',
 ): Promise<Hold | undefined> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   for (let attempt = 1; ; attempt++) {
@@ -78,9 +78,9 @@ export async function holdIn(
     try {
       const self: Holder = { instance, place: ownPlace(), pid: process.pid, started: startOf(process.pid) }
       const text = JSON.stringify(self)
-      holding.set(mine, { path, text })
+      ownFiles.set(mine, { path, text })
       await writeFile(path, text, { mode: 0o600, flag: 'wx' })
-      if (!(await isHeldByAnother(folder, { id, mine, wanted }))) {
+      if (!(await hasOtherHolder(folder, { id, mine, target }))) {
         heartbeat ??= setInterval(() => void beat(), HEARTBEAT_MILLISECONDS).unref()
         return {
           isOurs: () => isThere(path),
@@ -101,8 +101,8 @@ export async function holdIn(
 }
 
 function forget(name: string): void {
-  holding.delete(name)
-  if (holding.size > 0) return
+  ownFiles.delete(name)
+  if (ownFiles.size > 0) return
   clearInterval(heartbeat)
   heartbeat = undefined
 }
@@ -111,7 +111,7 @@ function forget(name: string): void {
 async function beat(): Promise<void> {
   // The file is overwritten, never created: if another process removed it, it was taken over, and must stay
   // removed.
-  const beats = [...holding.values()].map(({ path, text }) => writeFile(path, text, { flag: 'r+' }))
+  const beats = [...ownFiles.values()].map(({ path, text }) => writeFile(path, text, { flag: 'r+' }))
   await Promise.allSettled(beats)
 }
 
@@ -136,13 +136,13 @@ async function isRemoved(path: string): Promise<boolean> {
   )
 }
 
-interface Wanted {
+interface Candidate {
   id: string
   mine: string
-  wanted: 'abandoned' | 'offered'
+  target: 'abandoned' | 'offered'
 }
 
-async function isHeldByAnother(folder: string, { id, mine, wanted }: Wanted): Promise<boolean> {
+async function hasOtherHolder(folder: string, { id, mine, target }: Candidate): Promise<boolean> {
   const names = (await readdir(folder)).filter(name => name.startsWith(`${id}.`) && name !== mine)
   const others = names.filter(name => !name.endsWith(OFFERED))
   if (others.length === 0) return false
@@ -150,11 +150,11 @@ async function isHeldByAnother(folder: string, { id, mine, wanted }: Wanted): Pr
   const offering: string[] = []
   for (const name of others) {
     const path = join(folder, name)
-    const seen = await Promise.all([readFile(path, 'utf8'), stat(path)]).catch(isGone)
-    if (seen === undefined) continue
-    const [text, { mtimeMs }] = seen
+    const file = await Promise.all([readFile(path, 'utf8'), stat(path)]).catch(unlessMissing)
+    if (file === undefined) continue
+    const [text, { mtimeMs }] = file
     if (!isAlive(name, text, now - mtimeMs)) await removeHolder(path)
-    else if (wanted === 'offered' && names.includes(`${name}${OFFERED}`)) offering.push(path)
+    else if (target === 'offered' && names.includes(`${name}${OFFERED}`)) offering.push(path)
     else return true
   }
   // Only if nobody else wants it: the process that then holds the request takes the offer.
@@ -166,7 +166,7 @@ async function isHeldByAnother(folder: string, { id, mine, wanted }: Wanted): Pr
 }
 
 /** Released meanwhile; a holder whose file cannot be read for another reason may live. */
-function isGone(error: NodeJS.ErrnoException): undefined {
+function unlessMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error
 }
 
@@ -180,7 +180,7 @@ function isAlive(name: string, text: string, silentMilliseconds: number): boolea
   const isSilent = silentMilliseconds > SILENT_MILLISECONDS_MAX
   // A file that is just being written cannot be read yet.
   if (holder === undefined || holder.place !== ownPlace()) return !isSilent
-  if (holder.instance === instance) return holding.has(name)
+  if (holder.instance === instance) return ownFiles.has(name)
   if (!isRunning(holder.pid)) return false
   // Process numbers are reused. So if the system tells when a process began, that must match, too.
   const started = startOf(holder.pid)

@@ -8,7 +8,7 @@ import type { Family } from './family.ts'
 import type { Hold } from './holds.ts'
 import type { BridgeState } from './state.ts'
 
-export class KeptFamily {
+export class StoredFamily {
   record: Family
   readonly #state: BridgeState
   #writes: Promise<void> = Promise.resolve()
@@ -32,7 +32,7 @@ export class KeptFamily {
   }
 
   /** Whether this process may change it. */
-  get isHeld(): boolean {
+  get hasHold(): boolean {
     return this.#hold !== undefined && !this.#lost
   }
 
@@ -45,12 +45,12 @@ export class KeptFamily {
   }
 
   /**
-   * Takes it for this process alone; false if another live process has it, and does not offer it or offers
-   * are not `wanted`.
+   * Takes it for this process alone; false if another live process has it, and does not offer it or
+   * `target` is not `offered`.
    */
-  async hold(wanted: 'abandoned' | 'offered'): Promise<boolean> {
+  async hold(target: 'abandoned' | 'offered'): Promise<boolean> {
     try {
-      this.#hold = await this.#state.hold(this.record.id, wanted)
+      this.#hold = await this.#state.hold(this.record.id, target)
       // Left meanwhile: nobody would release it, and as long as this process lives no other may continue it.
       if (this.#closed) await this.release()
     } finally {
@@ -92,7 +92,7 @@ export class KeptFamily {
     } finally {
       this.#doing++
     }
-    if (!(await this.#arranged())) throw takenOver()
+    if (!(await this.#arranged())) throw takeover()
     return waited
   }
 
@@ -108,9 +108,9 @@ export class KeptFamily {
    */
   async recover(): Promise<boolean> {
     try {
-      const kept = await this.#state.family<Family>(this.record.id)
-      if (kept === undefined) return false
-      this.record = { ...kept, left: undefined }
+      const record = await this.#state.family<Family>(this.record.id)
+      if (record === undefined) return false
+      this.record = { ...record, left: undefined }
       return true
     } finally {
       this.#known.resolve()
@@ -122,8 +122,8 @@ export class KeptFamily {
    * `in_progress` if another process took it over meanwhile.
    */
   keep(): Promise<void> {
-    if (this.#lost) return Promise.reject(takenOver())
-    if (this.#closed || !this.isHeld || this.record.phase.name === 'new') return Promise.resolve()
+    if (this.#lost) return Promise.reject(takeover())
+    if (this.#closed || !this.hasHold || this.record.phase.name === 'new') return Promise.resolve()
     return this.#written(() => this.#state.keepFamily(this.record.id, this.record))
   }
 
@@ -148,7 +148,7 @@ export class KeptFamily {
   /** Removes it for good. */
   drop(): Promise<void> {
     this.#closed = true
-    if (!this.isHeld) return Promise.resolve()
+    if (!this.hasHold) return Promise.resolve()
     return this.#written(() => this.#state.dropFamily(this.record.id))
   }
 
@@ -165,7 +165,7 @@ export class KeptFamily {
       await this.#offer(false)
       const hold = this.#hold
       if (hold !== undefined && !(await hold.isOurs())) this.#lost = true
-      if (this.#lost) throw takenOver()
+      if (this.#lost) throw takeover()
       this.#isWritten = false
       await change()
       this.#isWritten = true
@@ -205,7 +205,7 @@ export class KeptFamily {
   }
 }
 
-function takenOver(): AgentError {
+function takeover(): AgentError {
   return new AgentError('in_progress', {
     detail: 'Another bridge of this client has taken over this request. Call again in a while.',
     terminal: false,

@@ -21,7 +21,7 @@ import type { Profile } from '../../profile.ts'
 import type { Accepted } from '../../negotiation/receipt.ts'
 import type { Grant } from '../../store.ts'
 import { familyId, familyName, isOfOneCall, outcomeUnknown, ownerIn, thrown, type Family } from './family.ts'
-import type { KeptFamily } from './kept-family.ts'
+import type { StoredFamily } from './kept-family.ts'
 import type { Ask } from '../questions/questions.ts'
 import type { Settled, Stages } from './stage.ts'
 import type { BridgeState, Owner } from './state.ts'
@@ -40,18 +40,22 @@ export interface NegotiationParts {
   /** A person agreed to this offer, with the tool as it was when she was asked. */
   onAgreed(offer: Offer, record: Family): Promise<void>
   /** Sends the call under a grant for this one use. */
-  sendOnce(record: Family, held: { grant: Grant; profile: Profile }, heard: Heard): Promise<Json>
+  sendOnce(
+    record: Family,
+    access: { grant: Grant; profile: Profile },
+    listeners: CallListeners,
+  ): Promise<Json>
 }
 
 /** Messages about a call that come before its answer. */
-export interface Heard {
+export interface CallListeners {
   onProgress: (progress: Progress) => void
   ask: Ask
 }
 
 /** What it is about, and its surroundings. */
 export interface NegotiationAbout {
-  kept: KeptFamily
+  storedFamily: StoredFamily
   at: Stages
   /** Somebody waits for it. */
   isAwaited: () => boolean
@@ -90,8 +94,8 @@ export class Negotiation {
     this.#parts = parts
   }
 
-  get #kept(): KeptFamily {
-    return this.#about.kept
+  get #storedFamily(): StoredFamily {
+    return this.#about.storedFamily
   }
 
   get #at(): Stages {
@@ -99,7 +103,7 @@ export class Negotiation {
   }
 
   get record(): Family {
-    return this.#kept.record
+    return this.#storedFamily.record
   }
 
   /** Whether it is about that call too: if each call is approved, a request is only about its own call. */
@@ -141,7 +145,7 @@ export class Negotiation {
 
   /** Leads it to its end. Fails with `AgentError` if it fails. */
   async lead(challenge: Challenge | undefined): Promise<Settled> {
-    await this.#held()
+    await this.#takeHold()
     return this.#outlasting(() => this.#settle(challenge))
   }
 
@@ -153,15 +157,15 @@ export class Negotiation {
       } catch (error) {
         const { tasks, phase } = this.record
         if (!(error instanceof AgentError) || error.terminal || error.code === 'aborted') throw error
-        const isAsked = phase.name === 'waiting' || phase.name === 'granted'
-        if (tasks === undefined || !isAsked || this.#withdrawing) throw error
+        const isPending = phase.name === 'waiting' || phase.name === 'granted'
+        if (tasks === undefined || !isPending || this.#withdrawing) throw error
         await this.#pause(OUTAGE_SECONDS)
       }
     }
   }
 
-  async #held(): Promise<void> {
-    if (await this.#kept.hold('offered')) return
+  async #takeHold(): Promise<void> {
+    if (await this.#storedFamily.hold('offered')) return
     throw new AgentError('in_progress', {
       detail: 'Another window of this client waits for the very same. Call again in a while.',
       terminal: false,
@@ -169,9 +173,9 @@ export class Negotiation {
     })
   }
 
-  async #settle(given: Challenge | undefined): Promise<Settled> {
+  async #settle(firstChallenge: Challenge | undefined): Promise<Settled> {
     this.#isFailedByCall = false
-    if (await this.#kept.recover()) {
+    if (await this.#storedFamily.recover()) {
       const { phase, owner } = this.record
       if (phase.name === 'sending') throw outcomeUnknown(phase.family)
       if (phase.name === 'refused') throw thrown(phase.error)
@@ -183,7 +187,7 @@ export class Negotiation {
         if (resumed !== undefined) return this.#accepted(resumed, owner)
       }
     }
-    return this.#begin(given, 1)
+    return this.#begin(firstChallenge, 1)
   }
 
   /** If its ticket is no longer valid, a new negotiation joins what waits. */
@@ -199,8 +203,8 @@ export class Negotiation {
     }
   }
 
-  async #begin(given: Challenge | undefined, attempt: number): Promise<Settled> {
-    const found = await this.#challenged(given)
+  async #begin(firstChallenge: Challenge | undefined, attempt: number): Promise<Settled> {
+    const found = await this.#challenged(firstChallenge)
     if (found.kind === 'result') {
       const answered = await this.#answered(found.result, familyName(this.record) ?? '')
       return { ...answered, free: !isOfOneCall(this.record) }
@@ -222,8 +226,8 @@ export class Negotiation {
   }
 
   /** A challenge to a call that somebody waits for, or that call's answer if no grant is needed any more. */
-  async #challenged(given: Challenge | undefined): Promise<CallAnswer> {
-    if (given !== undefined) return { kind: 'challenge', challenge: given }
+  async #challenged(firstChallenge: Challenge | undefined): Promise<CallAnswer> {
+    if (firstChallenge !== undefined) return { kind: 'challenge', challenge: firstChallenge }
     await this.#untilAwaited()
     if (!isOfOneCall(this.record)) this.record.call = this.#about.awaitedCall() ?? this.record.call
     try {
@@ -239,7 +243,7 @@ export class Negotiation {
     while (!this.#about.isAwaited() && this.record.tasks === undefined) {
       if (this.#withdrawing)
         throw new AgentError('terms_declined', { detail: 'The request was taken back.', local: true })
-      await this.#kept.idle(this.#at.changes(this.#ending.signal))
+      await this.#storedFamily.idle(this.#at.changes(this.#ending.signal))
       if (this.#ending.signal.aborted) throw ended()
     }
   }
@@ -271,7 +275,7 @@ export class Negotiation {
           this.record.joined = undefined
         this.record.phase = { name: 'waiting', request }
         // The owner was asked already: the callers keep waiting, even if only this process knows of it.
-        await this.#kept.keep().catch(() => undefined)
+        await this.#storedFamily.keep().catch(() => undefined)
         this.#tellWaiting(request, owner)
         if (!this.#withdrawing) return
         await withdrawRequest(profile, this.#parts.directory, { resource, call, waiting: request })
@@ -290,11 +294,11 @@ export class Negotiation {
       }
       signal.addEventListener('abort', this.#wake, { once: true })
     })
-    await this.#kept.idle(over)
+    await this.#storedFamily.idle(over)
     this.#wake = undefined
     // A grant that is collected while nobody waits may have ended when somebody does.
     if (!this.#isNeeded)
-      await this.#kept.idle(this.#at.until(() => this.#isNeeded, IDLE_SECONDS * 1000, signal))
+      await this.#storedFamily.idle(this.#at.until(() => this.#isNeeded, IDLE_SECONDS * 1000, signal))
     if (signal.aborted) throw ended()
   }
 
@@ -306,16 +310,16 @@ export class Negotiation {
   async #confirm(template: TermsTemplate): Promise<boolean> {
     if (this.#withdrawing) return false
     if (template.per_operation === true) {
-      await this.#kept.release()
+      await this.#storedFamily.release()
       this.#perOperation = true
       this.record.id = await this.#about.onOperation()
-      await this.#held()
+      await this.#takeHold()
     }
     const offer = await this.#parts.offer(template, this.record)
     if (offer === undefined) return true
     const word = new Promise<boolean | AgentError>(resolve => (this.#decide = resolve))
     this.#at.move({ name: 'offer', offer })
-    const accepted = await this.#kept.idle(word)
+    const accepted = await this.#storedFamily.idle(word)
     this.#decide = undefined
     this.#at.move({ name: 'starting' })
     if (accepted instanceof AgentError) throw accepted
@@ -331,7 +335,7 @@ export class Negotiation {
     if (!grant.single_use) return { kind: 'grant', grant, owner }
     // If this is not written to disk, it is only lost with this process: nothing is sent under it before it
     // is written.
-    await this.#kept.enterPhase({ name: 'granted', grant })
+    await this.#storedFamily.enterPhase({ name: 'granted', grant })
     return this.#use(grant, owner)
   }
 
@@ -351,18 +355,18 @@ export class Negotiation {
     if (this.#ending.signal.aborted) throw ended()
     // Under a grant that ended while nobody waited, the call would be refused.
     if (wasLive && !this.#isLive(grant)) return this.#begin(undefined, 1)
-    await this.#kept.keepPhase({ name: 'sending', family })
+    await this.#storedFamily.keepPhase({ name: 'sending', family })
     this.#at.move({ ...approved, sent: true })
-    const heard: Heard = {
+    const listeners: CallListeners = {
       onProgress: progress => this.#about.onProgress(progress),
       ask: (params, signal) => this.#at.ask(params, signal),
     }
-    const sent = this.#parts.sendOnce(this.record, { grant, profile }, heard)
+    const sent = this.#parts.sendOnce(this.record, { grant, profile }, listeners)
     const result = await sent.catch(async (error: unknown) => {
       // The call was not made, and her approval holds: the next caller uses it. If that cannot be written to
       // disk, a later process still reports the call as sent.
       if (error instanceof AgentError && error.unspent)
-        await this.#kept.enterPhase({ name: 'granted', grant })
+        await this.#storedFamily.enterPhase({ name: 'granted', grant })
       throw error
     })
     return this.#answered(result, family)
@@ -370,7 +374,7 @@ export class Negotiation {
 
   /** The answer came: waiting callers get it even if it cannot be written to disk. */
   async #answered(result: Json, family: string): Promise<Extract<Settled, { kind: 'answer' }>> {
-    await this.#kept.enterPhase({ name: 'answered', result, family })
+    await this.#storedFamily.enterPhase({ name: 'answered', result, family })
     return { kind: 'answer', result, family }
   }
 

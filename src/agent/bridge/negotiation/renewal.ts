@@ -15,7 +15,7 @@ import { ownerIn } from './family.ts'
 import type { Owner } from './state.ts'
 
 /** A grant, and who it was given to. */
-export interface Held {
+export interface GrantAccess {
   grant: Grant
   profile: Profile
 }
@@ -35,33 +35,33 @@ export interface RenewalParts {
 
 export interface Renewals {
   /**
-   * The grant that follows `held`; undefined if somebody would have to be asked. Concurrent calls share one
+   * The grant that follows `access`; undefined if somebody would have to be asked. Concurrent calls share one
    * negotiation, which continues for the others if one leaves.
    */
-  after(held: Held, about: About, challenge: Challenge): Promise<Held | undefined>
+  after(access: GrantAccess, about: About, challenge: Challenge): Promise<GrantAccess | undefined>
   /**
    * Whether it is known that somebody would have to be asked for the grant that follows: each further attempt
    * would put a request before the owner, and take it back.
    */
-  isInVain(held: Held, about: About): boolean
+  isInVain(access: GrantAccess, about: About): boolean
   close(): void
 }
 
 export function createRenewals(parts: RenewalParts): Renewals {
-  const underWay = new Map<string, Promise<Held | undefined>>()
+  const underWay = new Map<string, Promise<GrantAccess | undefined>>()
   /** The grant of each tool that nobody renews without being asked. */
   const inVain = new Map<string, string>()
   const ending = new AbortController()
   const nameOf = ({ resource, call }: About): string => JSON.stringify([resource, call.tool])
   return {
-    after: (held, about, challenge) => {
+    after: (access, about, challenge) => {
       const name = nameOf(about)
       const known = underWay.get(name)
       if (known !== undefined) return known
-      const renewed = renew(parts, { held, about, challenge, signal: ending.signal })
+      const renewed = renew(parts, { access, about, challenge, signal: ending.signal })
         .catch((error: unknown) => {
           if (!(error instanceof AgentError)) throw error
-          if (error.code === 'terms_unanswered') inVain.set(name, held.grant.jti)
+          if (error.code === 'terms_unanswered') inVain.set(name, access.grant.jti)
           return undefined
         })
         .finally(() => underWay.delete(name))
@@ -75,8 +75,13 @@ export function createRenewals(parts: RenewalParts): Renewals {
 
 async function renew(
   parts: RenewalParts,
-  { held, about, challenge, signal }: { held: Held; about: About; challenge: Challenge; signal: AbortSignal },
-): Promise<Held | undefined> {
+  {
+    access,
+    about,
+    challenge,
+    signal,
+  }: { access: GrantAccess; about: About; challenge: Challenge; signal: AbortSignal },
+): Promise<GrantAccess | undefined> {
   const { directory } = parts
   const of = ownerIn(challenge)
   const profile = await parts.profileOf(of)
@@ -91,6 +96,6 @@ async function renew(
   const request = { ...about, owner: of.owner, challenge, signal, confirm, onWaiting }
   const { grant } = await negotiate(profile, directory, request)
   if (grant.single_use) return undefined
-  await held.profile.store.dropGrant(held.grant)
+  await access.profile.store.dropGrant(access.grant)
   return { grant, profile }
 }

@@ -14,13 +14,13 @@ import {
   isDecision,
   isOfOneCall,
   isSameCall,
-  keptError,
+  storedError,
   outcomeUnknown,
   type Family,
-  type KeptTask,
+  type StoredTask,
 } from './family.ts'
 import { NoAnswer } from '../answers/foreign-answer.ts'
-import { KeptFamily } from './kept-family.ts'
+import { StoredFamily } from './kept-family.ts'
 import { Negotiation, type NegotiationParts } from './negotiation.ts'
 import { Stages, type Settled, type Stage } from './stage.ts'
 import { unusable } from './state.ts'
@@ -55,19 +55,19 @@ export class PendingRequest {
   /** Whether it is over, and nothing of it is to be kept. */
   #isOver = false
   readonly #parts: RequestParts
-  readonly #kept: KeptFamily
+  readonly #storedFamily: StoredFamily
   readonly #at = new Stages()
   readonly #negotiation: Negotiation
   readonly #waiting = new Set<Waiter>()
   #linger: NodeJS.Timeout | undefined
   /** A caller here got the result, or is about to get it. */
-  #isTold = false
+  #isReported = false
 
   constructor(record: Family, parts: RequestParts) {
-    this.#kept = new KeptFamily(record, parts.state)
+    this.#storedFamily = new StoredFamily(record, parts.state)
     this.#parts = parts
     const about = {
-      kept: this.#kept,
+      storedFamily: this.#storedFamily,
       at: this.#at,
       isAwaited: () => this.#waiters > 0,
       awaitedCall: () => this.#awaitedCall(),
@@ -84,7 +84,7 @@ export class PendingRequest {
   }
 
   get record(): Family {
-    return this.#kept.record
+    return this.#storedFamily.record
   }
 
   get #waiters(): number {
@@ -107,13 +107,13 @@ export class PendingRequest {
     const waiting = { ...waiter }
     this.#waiting.add(waiting)
     clearTimeout(this.#linger)
-    void this.#kept.want()
+    void this.#storedFamily.want()
     this.#negotiation.wake()
     this.record.left = undefined
     this.#at.changed()
     return () => {
       if (!this.#waiting.delete(waiting)) return
-      this.#isTold ||= this.stage.name === 'settled' || this.stage.name === 'failed'
+      this.#isReported ||= this.stage.name === 'settled' || this.stage.name === 'failed'
       if (this.#waiters === 0) this.#deserted()
       // It may have been the one that asked a person.
       else this.#at.changed()
@@ -125,7 +125,7 @@ export class PendingRequest {
    * have continued it.
    */
   isOurs(): Promise<boolean> {
-    return this.#kept.want()
+    return this.#storedFamily.want()
   }
 
   /** Another process continues it, so nothing of it is left here. */
@@ -171,12 +171,12 @@ export class PendingRequest {
    * Clients that asked for tasks wait for it until then, whatever becomes of this process. `change` gets the
    * tasks as they are when it is made, so that changes which come together lose none.
    */
-  async waitByTasks(change: (tasks: readonly KeptTask[]) => readonly KeptTask[]): Promise<void> {
+  async waitByTasks(change: (tasks: readonly StoredTask[]) => readonly StoredTask[]): Promise<void> {
     // A client may ask for its task, or cancel it, before this process has read what an earlier one left.
-    await this.#kept.known
+    await this.#storedFamily.known
     const tasks = change(this.record.tasks ?? [])
     this.record.tasks = tasks.length === 0 ? undefined : [...tasks]
-    await this.#kept.keep()
+    await this.#storedFamily.keep()
     this.#at.changed()
     if (tasks.length === 0 && this.#waiters === 0) this.#deserted()
   }
@@ -197,7 +197,7 @@ export class PendingRequest {
   async close(): Promise<void> {
     clearTimeout(this.#linger)
     this.#negotiation.end()
-    await this.#kept.leave()
+    await this.#storedFamily.leave()
   }
 
   /** Leads it to its end. Never rejects. */
@@ -213,10 +213,10 @@ export class PendingRequest {
       this.#at.move({ name: 'settled', settled })
       if (settled.kind === 'answer' && this.#waiters === 0) this.#deserted()
     } catch (error) {
-      const said = unusable(error)
+      const reason = unusable(error)
       const failure =
-        said instanceof AgentError
-          ? said
+        reason instanceof AgentError
+          ? reason
           : new AgentError('unexpected_answer', {
               detail: 'The negotiation failed.',
               local: true,
@@ -224,7 +224,7 @@ export class PendingRequest {
             })
       await this.#failed(failure)
     } finally {
-      this.#kept.rest()
+      this.#storedFamily.rest()
     }
   }
 
@@ -234,21 +234,21 @@ export class PendingRequest {
    */
   async #failed(failure: AgentError): Promise<void> {
     // If another process leads it, this one has nothing to say about it.
-    const name = this.#kept.isHeld ? this.record.phase.name : 'new'
+    const name = this.#storedFamily.hasHold ? this.record.phase.name : 'new'
     const family = familyName(this.record)
     const isUnknown = failure.code === 'outcome_unknown' && name === 'sending'
     const instead = failure instanceof NoAnswer ? failure.detail : undefined
-    const told = isUnknown ? outcomeUnknown(family, instead) : failure
+    const outcome = isUnknown ? outcomeUnknown(family, instead) : failure
     const isForAll = !this.#negotiation.isFailedByCall || isOfOneCall(this.record)
     if (name === 'sending' || name === 'refused' || (name === 'waiting' && isForAll && isDecision(failure))) {
-      this.record.phase = { name: 'refused', error: keptError(told), family }
-      await this.#kept.keep().catch(() => undefined)
+      this.record.phase = { name: 'refused', error: storedError(outcome), family }
+      await this.#storedFamily.keep().catch(() => undefined)
     }
     if (isClosed(failure)) await this.#parts.onRefused(this.record, failure).catch(() => undefined)
     const isOver = name === 'new' || this.record.phase.name !== 'refused'
     // A caller that got the result and asks again at once makes a new request.
     if (isOver) await this.#end()
-    this.#at.move({ name: 'failed', error: told })
+    this.#at.move({ name: 'failed', error: outcome })
     if (name === 'waiting' || name === 'granted') this.#parts.onLeft(this.record.id)
     if (!isOver && this.#waiters === 0) this.#deserted()
   }
@@ -267,15 +267,15 @@ export class PendingRequest {
     if (this.stage.name === 'failed' && this.record.phase.name !== 'refused') return
     if (this.#isForAll) return
     this.record.left = this.#parts.now()
-    void this.#kept.keep().catch(() => undefined)
+    void this.#storedFamily.keep().catch(() => undefined)
     // An answer that is being sent to one client is not given to another at the same time.
-    if (!this.#isTold) this.#kept.desert()
+    if (!this.#isReported) this.#storedFamily.desert()
     this.#linger = setTimeout(() => void this.#lingered(), this.#parts.lingerSeconds * 1000)
     this.#linger.unref()
   }
 
   async #lingered(): Promise<void> {
-    if (!(await this.#kept.want())) return this.abandon()
+    if (!(await this.#storedFamily.want())) return this.abandon()
     if (this.#waiters > 0) return
     const { name } = this.record.phase
     if (name === 'answered' || name === 'refused') void this.#forget().catch(() => undefined)
@@ -293,11 +293,11 @@ export class PendingRequest {
    * record by now.
    */
   async #forgetForAll(): Promise<void> {
-    if (!(await this.#kept.hold('abandoned'))) return
+    if (!(await this.#storedFamily.hold('abandoned'))) return
     try {
-      await this.#kept.drop()
+      await this.#storedFamily.drop()
     } finally {
-      await this.#kept.release()
+      await this.#storedFamily.release()
     }
   }
 
@@ -312,7 +312,7 @@ export class PendingRequest {
 
   #forget(): Promise<void> {
     this.#isOver = true
-    this.#dropping ??= this.#kept
+    this.#dropping ??= this.#storedFamily
       .drop()
       .then(() => this.#end())
       .catch((error: unknown) => {
@@ -324,7 +324,7 @@ export class PendingRequest {
 
   async #end(): Promise<void> {
     clearTimeout(this.#linger)
-    await this.#kept.release().catch(() => undefined)
+    await this.#storedFamily.release().catch(() => undefined)
     this.#parts.onEnded(this)
   }
 }

@@ -64,7 +64,7 @@ export interface BridgeState {
    * Holds a request for this process alone; undefined if another live process holds it, even if it offers it,
    * unless `offered` requests are wanted too.
    */
-  hold(id: string, wanted: 'abandoned' | 'offered'): Promise<Hold | undefined>
+  hold(id: string, target: 'abandoned' | 'offered'): Promise<Hold | undefined>
   /** Random bytes that are kept for this client; they sign the states that its requests carry. */
   secret(): Promise<Buffer>
 }
@@ -84,7 +84,7 @@ export function bridgeState(root: string, client: string): BridgeState {
     folder,
     keyOf: async owner => {
       const file = join(placeOf(owner), KEY)
-      const text = await readKept(file)
+      const text = await readIfPresent(file)
       return { file, key: text === undefined ? undefined : importPrivateJwk(parseJson(text)) }
     },
     identity: async owner => {
@@ -105,10 +105,10 @@ export function bridgeState(root: string, client: string): BridgeState {
     family: async id => readRecord(join(at('families'), `${id}.json`)),
     families: async () => readAll(at('families')),
     dropFamily: async id => removeDurably(join(at('families'), `${id}.json`)),
-    hold: async (id, wanted) => holdIn(at('held'), id, wanted),
+    hold: async (id, target) => holdIn(at('held'), id, target),
     secret: async () =>
-      keptOnce(at('.'), 'secret', () => crypto.getRandomValues(Buffer.alloc(32)).toString('hex')).then(hex =>
-        Buffer.from(hex, 'hex'),
+      readOrCreate(at('.'), 'secret', () => crypto.getRandomValues(Buffer.alloc(32)).toString('hex')).then(
+        hex => Buffer.from(hex, 'hex'),
       ),
   }
 }
@@ -132,22 +132,22 @@ function hashName(value: Json): string {
 const KEY = 'key.json'
 
 async function openIdentity(place: string): Promise<Identity> {
-  const text = await keptOnce(place, KEY, () => JSON.stringify(generatePrivateJwk()))
+  const text = await readOrCreate(place, KEY, () => JSON.stringify(generatePrivateJwk()))
   return { key: importPrivateJwk(parseJson(text)), file: join(place, KEY), store: fileStore(place) }
 }
 
 /**
  * The text of a file, made if it does not exist; if two processes make it at once, both get the first one's.
  */
-async function keptOnce(folder: string, name: string, make: () => string): Promise<string> {
+async function readOrCreate(folder: string, name: string, make: () => string): Promise<string> {
   const path = join(folder, name)
-  const kept = await readKept(path)
-  if (kept !== undefined) return kept
+  const text = await readIfPresent(path)
+  if (text !== undefined) return text
   await createDurably(folder, name, make())
-  return (await readKept(path))!
+  return (await readIfPresent(path))!
 }
 
-function readKept(path: string): Promise<string | undefined> {
+function readIfPresent(path: string): Promise<string | undefined> {
   return readPrivateFile(path).then(
     bytes => bytes.toString('utf8'),
     (error: NodeJS.ErrnoException) => {

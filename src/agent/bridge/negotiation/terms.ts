@@ -35,8 +35,8 @@ const S256 = /^(?:s256:)?([A-Za-z0-9_-]{43})$/
  * The hashes of `--accept-terms`: one, or `any-of` and a file with one on each line. A `UsageError` for
  * anything else.
  */
-export async function readAcceptedTerms(given: readonly string[] | undefined): Promise<AcceptedBeforehand> {
-  const [first, file, ...rest] = given ?? []
+export async function readAcceptedTerms(option: readonly string[] | undefined): Promise<AcceptedBeforehand> {
+  const [first, file, ...rest] = option ?? []
   if (first === undefined) return new Set()
   if (first !== 'any-of') {
     if (file !== undefined) throw new UsageError('Give --accept-terms one hash, or: any-of FILE.')
@@ -113,13 +113,14 @@ export async function isAgreed(
 export function termsText({ template }: Pick<Offer, 'template'>): string {
   const { purpose, scope, expires_in, prohibited, per_operation, template_id, proffered_by } = template
   const words = (texts: readonly string[]): string => texts.map(foreignWhole).join('; ')
-  const asked = per_operation === true ? 'The owner is asked each time, with the exact arguments.' : undefined
+  const notice =
+    per_operation === true ? 'The owner is asked each time, with the exact arguments.' : undefined
   return [
     `Purpose: ${foreignWhole(purpose)}`,
     `Allowed: ${words(scope)}`,
     `Prohibited: ${prohibited.length === 0 ? 'nothing more' : words(prohibited)}`,
     `Lasts: ${expires_in} seconds`,
-    ...(asked === undefined ? [] : [asked]),
+    ...(notice === undefined ? [] : [notice]),
     `Terms ${foreignWhole(template_id)} of ${foreignWhole(proffered_by)}`,
   ].join('\n')
 }

@@ -24,9 +24,9 @@ export function withPlainQuestions(result: Json, asker: Asker): Json {
   const state = requestState === undefined ? {} : { requestState }
   if (inputRequests === undefined) return { resultType: resultType!, ...state }
   if (!isJsonObject(inputRequests)) return refuseQuestion()
-  const asked = Object.entries(inputRequests)
-  if (asked.length > QUESTIONS_MAX) return refuseQuestion()
-  const plain = asked.map(([key, one]): [string, Json] => [plainValue(key), plainQuestion(one, asker)])
+  const questions = Object.entries(inputRequests)
+  if (questions.length > QUESTIONS_MAX) return refuseQuestion()
+  const plain = questions.map(([key, one]): [string, Json] => [plainValue(key), plainQuestion(one, asker)])
   return { resultType: resultType!, inputRequests: Object.fromEntries(plain), ...state }
 }
 
@@ -63,8 +63,8 @@ const QUESTIONS_MAX = 16
  * One question of a server as it may be passed on: a form or a page for a person, a question to the model, or
  * the one for the client's roots. Fails with `unexpected_answer` for any other.
  */
-export function plainQuestion(asked: Json, asker: Asker): { method: QuestionMethod; params: JsonObject } {
-  const { method, params = null } = isJsonObject(asked) ? asked : {}
+export function plainQuestion(question: Json, asker: Asker): { method: QuestionMethod; params: JsonObject } {
+  const { method, params = null } = isJsonObject(question) ? question : {}
   switch (method) {
     case 'elicitation/create':
       return { method, params: plainElicitation(params, asker) }
@@ -160,8 +160,8 @@ function isFillable(field: JsonObject): boolean {
  * A field: its text is escaped; the values that it is compared or filled with are passed unchanged, or not at
  * all.
  */
-function fieldIn(given: Json): JsonObject {
-  const field = isJsonObject(given) ? present(given) : refuseQuestion()
+function fieldIn(schema: Json): JsonObject {
+  const field = isJsonObject(schema) ? present(schema) : refuseQuestion()
   if (!FIELD_TYPES.has(field['type'])) return refuseQuestion()
   const { type, format, items, default: preset } = field
   const bounds = BOUNDS.filter(name => typeof field[name] === 'number').map(name => [name, field[name]!])
@@ -178,9 +178,9 @@ function fieldIn(given: Json): JsonObject {
 }
 
 function itemsIn(items: Json): JsonObject {
-  const given = isJsonObject(items) ? present(items) : refuseQuestion()
-  const { type } = given
-  return { ...(type === undefined ? {} : { type: plainValue(type) }), ...choices(given) }
+  const schema = isJsonObject(items) ? present(items) : refuseQuestion()
+  const { type } = schema
+  return { ...(type === undefined ? {} : { type: plainValue(type) }), ...choices(schema) }
 }
 
 /** The choices of a field, in each form that MCP allows. */

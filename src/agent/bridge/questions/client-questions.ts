@@ -19,9 +19,11 @@ export async function passQuestion(
   const { method, params } = question
   if (method !== 'elicitation/create')
     return (await server.request(question as never, options)) as unknown as JsonObject
-  const asked = params as unknown as Elicited
+  const elicitation = params as unknown as Elicited
   const isOurs = asksForAnswer(params as JsonObject)
-  return replyIn(await (isOurs ? elicit(server, asked, options) : server.elicitInput(asked, options)))
+  return replyIn(
+    await (isOurs ? elicit(server, elicitation, options) : server.elicitInput(elicitation, options)),
+  )
 }
 
 type Elicited = Parameters<Server['elicitInput']>[0]
@@ -36,8 +38,8 @@ function elicit(server: Server, params: Elicited, options: { timeout: number; si
 
 /** Asks for a yes or no by a form. */
 export async function askNow(server: Server, message: string, signal: AbortSignal): Promise<Word> {
-  const asked: Elicited = { mode: 'form', message, requestedSchema: ANSWER_FORM }
-  return replyIn(await elicit(server, asked, { timeout: QUESTION_MILLISECONDS, signal })).action
+  const elicitation: Elicited = { mode: 'form', message, requestedSchema: ANSWER_FORM }
+  return replyIn(await elicit(server, elicitation, { timeout: QUESTION_MILLISECONDS, signal })).action
 }
 
 /** Shows a page; `decided` tells the client that it may be closed. */

@@ -100,8 +100,8 @@ export function createConversations(): Conversations {
       const one = conversations.get(about.slice(QUESTION.length))
       if (one === undefined || one.about !== s256Json(leg.about)) return Promise.reject(forgotten())
       const { question } = one
-      const given = question === undefined ? undefined : responses?.[question.id]
-      if (isJsonObject(given)) question!.answer(replyTo(question!.params, given))
+      const response = question === undefined ? undefined : responses?.[question.id]
+      if (isJsonObject(response)) question!.answer(replyTo(question!.params, response))
       return follow(one, leg, drop)
     },
   }
@@ -110,9 +110,9 @@ export function createConversations(): Conversations {
 /** Puts the question by the request that represents the call, and waits for the answer in a later one. */
 async function asking(one: Conversation, params: JsonObject, signal: AbortSignal): Promise<Reply> {
   const { promise, resolve } = Promise.withResolvers<Reply>()
-  const given = (): void => resolve({ action: 'cancel' })
-  const late = setTimeout(given, REPLY_MILLISECONDS).unref()
-  signal.addEventListener('abort', given, { once: true })
+  const cancel = (): void => resolve({ action: 'cancel' })
+  const late = setTimeout(cancel, REPLY_MILLISECONDS).unref()
+  signal.addEventListener('abort', cancel, { once: true })
   const answer = (reply: Reply): void => {
     one.question = undefined
     resolve(reply)
@@ -123,7 +123,7 @@ async function asking(one: Conversation, params: JsonObject, signal: AbortSignal
     return await promise
   } finally {
     clearTimeout(late)
-    signal.removeEventListener('abort', given)
+    signal.removeEventListener('abort', cancel)
     one.question = undefined
   }
 }

@@ -20,12 +20,12 @@ export function boundedProgress(
   let count = 0
   let last = Number.NEGATIVE_INFINITY
   let reached = Number.NEGATIVE_INFINITY
-  return told => {
+  return report => {
     const at = now()
-    if (count >= NOTIFICATIONS_MAX || at - last < GAP_MILLISECONDS || !(told.progress > reached)) return
+    if (count >= NOTIFICATIONS_MAX || at - last < GAP_MILLISECONDS || !(report.progress > reached)) return
     count++
     last = at
-    reached = told.progress
-    listener(told)
+    reached = report.progress
+    listener(report)
   }
 }

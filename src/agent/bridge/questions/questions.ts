@@ -35,7 +35,7 @@ export interface Question {
 export interface AskingCall {
   tool: string
   ask: Ask | undefined
-  asked: number
+  questionCount: number
   isAsking: boolean
   ended: AbortController
 }
@@ -47,7 +47,7 @@ export interface Questions {
    * The answer to one question. `about`: the call on whose own stream it came, if on one. Fails with
    * `AgentError` if nobody can be asked, or not in this form.
    */
-  answer(asked: Json, about: AskingCall | undefined, signal: AbortSignal): Promise<Reply>
+  answer(question: Json, about: AskingCall | undefined, signal: AbortSignal): Promise<Reply>
 }
 
 /** How long a person has for one question of a server. The call has its own time, which continues to run. */
@@ -60,7 +60,7 @@ export function openQuestions(resource: string): Questions {
   const calls = new Set<AskingCall>()
   return {
     begin: (tool, ask) => {
-      const call: AskingCall = { tool, ask, asked: 0, isAsking: false, ended: new AbortController() }
+      const call: AskingCall = { tool, ask, questionCount: 0, isAsking: false, ended: new AbortController() }
       calls.add(call)
       const end = (): void => {
         calls.delete(call)
@@ -68,7 +68,7 @@ export function openQuestions(resource: string): Questions {
       }
       return { call, end }
     },
-    answer: async (asked, about, signal) => {
+    answer: async (question, about, signal) => {
       // On its own stream a server names no call, so the question belongs to the only call that there is.
       const call = about ?? (calls.size === 1 ? [...calls][0] : undefined)
       if (call?.ask === undefined || !calls.has(call))
@@ -76,13 +76,13 @@ export function openQuestions(resource: string): Questions {
           'unexpected_answer',
           'Nobody can be asked: no call that waits for an answer is asked about.',
         )
-      if (call.isAsking || call.asked >= QUESTIONS_MAX)
+      if (call.isAsking || call.questionCount >= QUESTIONS_MAX)
         return fail(
           'unexpected_answer',
           `One question at a time is put to a person, ${QUESTIONS_MAX} in a call.`,
         )
-      const plain = plainQuestion(asked, { resource, tool: call.tool })
-      call.asked++
+      const plain = plainQuestion(question, { resource, tool: call.tool })
+      call.questionCount++
       call.isAsking = true
       const late = new AbortController()
       try {
@@ -106,16 +106,16 @@ function answerTo({ method }: JsonObject, reply: Reply): Reply {
 }
 
 /** A client's answer to that question, in the form that may go to a server. */
-export function replyTo({ method }: JsonObject, given: unknown): Reply {
-  if (method === 'elicitation/create') return replyIn(given)
-  return isJsonObject(given) ? given : NOBODY
+export function replyTo({ method }: JsonObject, response: unknown): Reply {
+  if (method === 'elicitation/create') return replyIn(response)
+  return isJsonObject(response) ? response : NOBODY
 }
 
 /**
  * A client's answer in the form that may go to a server: an action, and with `accept` the filled-in fields.
  */
-export function replyIn(given: unknown): PersonsReply {
-  const reply = withoutAnswer(isJsonObject(given) ? given : {})
+export function replyIn(response: unknown): PersonsReply {
+  const reply = withoutAnswer(isJsonObject(response) ? response : {})
   const { action, content } = reply as { action?: Json; content?: Json }
   if (action !== 'accept') return { action: action === 'decline' ? action : 'cancel' }
   return { action, ...(isJsonObject(content) ? { content } : {}) }
@@ -124,7 +124,7 @@ export function replyIn(given: unknown): PersonsReply {
 /**
  * The call that gets a question for several waiting calls: one of them, and another one if that one leaves.
  */
-const taken = new WeakSet<Question>()
+const inHand = new WeakSet<Question>()
 
 /** Puts the question by this call, or waits until another one has. */
 export async function putQuestion(
@@ -133,15 +133,15 @@ export async function putQuestion(
   until: (isOver: () => boolean) => Promise<void>,
 ): Promise<void> {
   const { ask, signal } = by
-  if (ask === undefined || taken.has(question)) {
-    await until(() => ask !== undefined && !taken.has(question))
+  if (ask === undefined || inHand.has(question)) {
+    await until(() => ask !== undefined && !inHand.has(question))
     return
   }
-  taken.add(question)
+  inHand.add(question)
   try {
     question.answer(await ask(question.params, AbortSignal.any([signal, question.signal])))
   } catch {
-    if (signal.aborted) taken.delete(question)
+    if (signal.aborted) inHand.delete(question)
     else question.answer(NOBODY)
   }
 }

@@ -8,7 +8,7 @@ import { AgentError } from '../../agent-error.ts'
 import type { ToolCall } from '../../transports/mcp.ts'
 import { errorResult, waitingText } from '../answers/answers.ts'
 import type { Calls } from '../calls.ts'
-import { isOfOneCall, type KeptTask } from '../negotiation/family.ts'
+import { isOfOneCall, type StoredTask } from '../negotiation/family.ts'
 import type { PendingRequest } from '../negotiation/request.ts'
 import { replyTo, type Question } from './questions.ts'
 import { unusable } from '../negotiation/state.ts'
@@ -16,7 +16,7 @@ import { unusable } from '../negotiation/state.ts'
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 
 interface Task {
-  kept: KeptTask
+  entry: StoredTask
   ending: AbortController
   /** The answer to the call, once there is one. */
   result?: JsonObject
@@ -74,12 +74,12 @@ function createShelf(now: () => number): Shelf {
   const tasks: Shelf['tasks'] = new Map()
   const drop = (task: Task): void => {
     clearTimeout(task.timer)
-    if (tasks.get(task.kept.id) === task) tasks.delete(task.kept.id)
+    if (tasks.get(task.entry.id) === task) tasks.delete(task.entry.id)
   }
   /** Nobody waits with it any more; its request may have an answer that a repeat of the call gets. */
   const dismiss = (task: Task): void => {
     drop(task)
-    if (!isToldToEnd(task)) void forget(task).catch(() => undefined)
+    if (!isClosed(task)) void forget(task).catch(() => undefined)
   }
   return {
     tasks,
@@ -87,13 +87,13 @@ function createShelf(now: () => number): Shelf {
     roomFor: more => {
       while (tasks.size + more > TASKS_MAX) {
         const all = [...tasks.values()]
-        const over = all.find(isToldToEnd) ?? all.find(({ result }) => result !== undefined)
+        const over = all.find(isClosed) ?? all.find(({ result }) => result !== undefined)
         if (over === undefined) return false
         dismiss(over)
       }
       return true
     },
-    live: (task, seconds = secondsLeft(task.kept, now())) => {
+    live: (task, seconds = secondsLeft(task.entry, now())) => {
       clearTimeout(task.timer)
       task.timer = setTimeout(() => dismiss(task), seconds * 1000).unref()
     },
@@ -108,12 +108,12 @@ export function createTasks(calls: Calls, now: () => number): Tasks {
   let making = 0
   const prolong = async (task: Task): Promise<void> => {
     live(task)
-    const until = Math.min(now() + TTL_SECONDS, lastOf(task.kept.created))
-    if (task.cancelled === true || until - task.kept.until < LONGER_SECONDS_MIN) return
-    task.kept = { ...task.kept, until }
+    const until = Math.min(now() + TTL_SECONDS, lastOf(task.entry.created))
+    if (task.cancelled === true || until - task.entry.until < LONGER_SECONDS_MIN) return
+    task.entry = { ...task.entry, until }
     if (task.request.record.tasks === undefined) return
-    const { kept } = task
-    await task.request.waitByTasks(all => (task.cancelled === true ? all : [...without(kept, all), kept]))
+    const { entry } = task
+    await task.request.waitByTasks(all => (task.cancelled === true ? all : [...without(entry, all), entry]))
   }
   const find = async (id: string): Promise<Task | undefined> => {
     const known = tasks.get(id)
@@ -121,14 +121,14 @@ export function createTasks(calls: Calls, now: () => number): Tasks {
     const [, family] = TASK_ID.exec(id) ?? []
     const found = family === undefined ? undefined : await calls.find(family)
     if (found === undefined) return undefined
-    const kept = found.request.record.tasks?.find(task => task.id === id)
+    const entry = found.request.record.tasks?.find(task => task.id === id)
     try {
       // Another request of the client may have brought it back meanwhile.
       const before = tasks.get(id)
-      if (before !== undefined || kept === undefined || kept.until <= now()) return before
+      if (before !== undefined || entry === undefined || entry.until <= now()) return before
       roomFor(making + 1)
-      const task = watch(calls, { kept, request: found.request }, shelf)
-      live(task, kept.until - now())
+      const task = watch(calls, { entry, request: found.request }, shelf)
+      live(task, entry.until - now())
       return task
     } finally {
       found.leave()
@@ -141,11 +141,11 @@ export function createTasks(calls: Calls, now: () => number): Tasks {
       const id = `${request.record.id}.${crypto.randomUUID()}`
       const until = created + TTL_SECONDS
       const own = isOfOneCall(request.record) ? {} : { call }
-      const kept = { id, created, until, name, ...own }
+      const entry = { id, created, until, name, ...own }
       making++
       try {
-        await request.waitByTasks(all => [...all, kept])
-        const task = watch(calls, { kept, request }, shelf)
+        await request.waitByTasks(all => [...all, entry])
+        const task = watch(calls, { entry, request }, shelf)
         live(task)
         return { resultType: 'task', ...describe(task) }
       } finally {
@@ -174,10 +174,10 @@ export function createTasks(calls: Calls, now: () => number): Tasks {
 }
 
 /** The task of a request, which gets its answer. */
-function watch(calls: Calls, of: Pick<Task, 'kept' | 'request'>, { tasks, drop }: Shelf): Task {
+function watch(calls: Calls, of: Pick<Task, 'entry' | 'request'>, { tasks, drop }: Shelf): Task {
   const task: Task = { ...of, ending: new AbortController() }
-  tasks.set(task.kept.id, task)
-  const leave = task.request.enter({ call: task.kept.call })
+  tasks.set(task.entry.id, task)
+  const leave = task.request.enter({ call: task.entry.call })
   void finish(calls, task)
     .then(result => (result === undefined ? drop(task) : (task.result = result)))
     .finally(leave)
@@ -185,7 +185,7 @@ function watch(calls: Calls, of: Pick<Task, 'kept' | 'request'>, { tasks, drop }
 }
 
 /** Whether the client was told that it is over: nothing is lost with it. */
-function isToldToEnd({ isDelivered, cancelled }: Task): boolean {
+function isClosed({ isDelivered, cancelled }: Task): boolean {
   return isDelivered === true || cancelled === true
 }
 
@@ -202,7 +202,7 @@ function lastOf(created: number): number {
   return created + AGE_SECONDS_MAX
 }
 
-function secondsLeft({ created }: KeptTask, now: number): number {
+function secondsLeft({ created }: StoredTask, now: number): number {
   return Math.max(0, Math.min(TTL_SECONDS, lastOf(created) - now))
 }
 
@@ -213,40 +213,41 @@ function secondsLeft({ created }: KeptTask, now: number): number {
 function answerQuestion(task: Task | undefined, responses: Json | undefined): boolean {
   if (task === undefined) return false
   const { stage } = task.request
-  const given = stage.name === 'asked' && isJsonObject(responses) ? responses[stage.question.id] : undefined
-  if (stage.name === 'asked' && isJsonObject(given))
-    stage.question.answer(replyTo(stage.question.params, given))
+  const response =
+    stage.name === 'asked' && isJsonObject(responses) ? responses[stage.question.id] : undefined
+  if (stage.name === 'asked' && isJsonObject(response))
+    stage.question.answer(replyTo(stage.question.params, response))
   return true
 }
 
-function without(kept: KeptTask, tasks: readonly KeptTask[]): KeptTask[] {
-  return tasks.filter(({ id }) => id !== kept.id)
+function without(entry: StoredTask, tasks: readonly StoredTask[]): StoredTask[] {
+  return tasks.filter(({ id }) => id !== entry.id)
 }
 
 /** Nobody waits with this task any more. */
 async function forget(task: Task): Promise<void> {
-  await task.request.waitByTasks(all => without(task.kept, all)).finally(() => task.ending.abort())
+  await task.request.waitByTasks(all => without(task.entry, all)).finally(() => task.ending.abort())
 }
 
 /** The client has the answer: what no other client waits for is deleted. */
 async function delivered(task: Task): Promise<void> {
   task.isDelivered = true
-  const { kept, request } = task
-  const isLast = without(kept, request.record.tasks ?? []).length === 0
-  await (isLast ? request.delivered() : request.waitByTasks(all => without(kept, all)))
+  const { entry, request } = task
+  const isLast = without(entry, request.record.tasks ?? []).length === 0
+  await (isLast ? request.delivered() : request.waitByTasks(all => without(entry, all)))
 }
 
 /**
  * The answer to the call, when the owner has decided; undefined if another process leads it and will have the
  * answer.
  */
-async function finish(calls: Calls, { kept, request, ending }: Task): Promise<JsonObject | undefined> {
+async function finish(calls: Calls, { entry, request, ending }: Task): Promise<JsonObject | undefined> {
   const { signal } = ending
   try {
     await request.until(({ name }) => name === 'settled' || name === 'failed', FOR_EVER, signal)
     const { stage, record } = request
     const { resource } = record
-    const call = kept.call ?? record.call
+    const call = entry.call ?? record.call
     if (stage.name === 'failed' && request.failsFor(call)) throw stage.error
     if (stage.name !== 'settled' && stage.name !== 'failed')
       throw new AgentError('aborted', { detail: 'The task was cancelled.', local: true })
@@ -258,9 +259,9 @@ async function finish(calls: Calls, { kept, request, ending }: Task): Promise<Js
     throw new AgentError('challenged_again', { detail: 'The resource challenges the grant.', local: true })
   } catch (error) {
     if (error instanceof AgentError && error.code === 'in_progress') return undefined
-    const said = unusable(error)
-    const told = said instanceof AgentError ? said : notFinished(error)
-    return errorResult(told, request.family()) as unknown as JsonObject
+    const reason = unusable(error)
+    const failure = reason instanceof AgentError ? reason : notFinished(error)
+    return errorResult(failure, request.family()) as unknown as JsonObject
   }
 }
 
@@ -268,19 +269,19 @@ function notFinished(cause: unknown): AgentError {
   return new AgentError('unexpected_answer', { detail: 'The task failed.', local: true, cause })
 }
 
-function describe({ kept, result, cancelled, request }: Task): JsonObject {
+function describe({ entry, result, cancelled, request }: Task): JsonObject {
   const { stage } = request
   const going = stage.name === 'asked' ? 'input_required' : 'working'
   const status = cancelled === true ? 'cancelled' : result === undefined ? going : 'completed'
   return {
-    taskId: kept.id,
+    taskId: entry.id,
     status,
-    createdAt: new Date(kept.created * 1000).toISOString(),
+    createdAt: new Date(entry.created * 1000).toISOString(),
     lastUpdatedAt: new Date().toISOString(),
-    ttlMs: (kept.until - kept.created) * 1000,
+    ttlMs: (entry.until - entry.created) * 1000,
     pollIntervalMs: POLL_MILLISECONDS,
     ...(stage.name === 'waiting' || stage.name === 'approved'
-      ? { statusMessage: waitingText(kept.name ?? request.record.call.tool, stage) }
+      ? { statusMessage: waitingText(entry.name ?? request.record.call.tool, stage) }
       : {}),
     ...(status === 'input_required' && stage.name === 'asked' ? asking(stage.question) : {}),
     ...(status === 'completed' ? { result: result! } : {}),

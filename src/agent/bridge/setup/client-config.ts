@@ -96,14 +96,14 @@ export async function configure(options: ConfigureOptions, terminal: Terminal): 
       `${path} is no TOML that another entry can be merged into, and stays as it is: add the entry by hand.`,
     )
   }
-  const kept = await replace(path, before, { after, secret: options.running !== undefined })
-  const told = kept === undefined ? '' : `; the file as it was is ${printable(kept)}`
-  terminal.err(`Wrote ${printable(name)} to ${printable(path)}${told}.\n`)
+  const backup = await replace(path, before, { after, secret: options.running !== undefined })
+  const notice = backup === undefined ? '' : `; the file as it was is ${printable(backup)}`
+  terminal.err(`Wrote ${printable(name)} to ${printable(path)}${notice}.\n`)
   if (options.running === undefined) return
   terminal.err(
     `It holds the secret of this client: keep ${printable(path)} and its copies out of version control.\n`,
   )
-  for (const open of await openToOthers(kept === undefined ? [path] : [path, kept]))
+  for (const open of await openToOthers(backup === undefined ? [path] : [path, backup]))
     terminal.err(
       `Others on this machine can read ${printable(open)}: its file system keeps no modes. Keep it elsewhere, or mount it with a mask of 077.\n`,
     )
@@ -197,8 +197,8 @@ function mergeJson(
   const server = jsonServer(format, entry)
   const after = withEntry(text, [member, name], server)
   // Written only if it says what it said before, and our entry.
-  const wanted = { ...file, [member]: { ...servers, [name]: server } }
-  if (isDeepStrictEqual(parseFile(after, path), wanted)) return after
+  const target = { ...file, [member]: { ...servers, [name]: server } }
+  if (isDeepStrictEqual(parseFile(after, path), target)) return after
   throw new UsageError(`${path} is written in a way that cannot be edited: add the entry by hand.`)
 }
 
@@ -257,15 +257,15 @@ async function replace(
     return undefined
   }
   const target = await realpath(path)
-  const kept = await keep(target)
+  const backup = await keep(target)
   // It may hold the secret already.
-  if (secret) await chmod(kept, 0o600).catch(unlessWithoutModes)
+  if (secret) await chmod(backup, 0o600).catch(unlessWithoutModes)
   const temporary = `${target}.${crypto.randomUUID()}`
   // A file with a secret is readable by its owner alone, even if the file was not before.
   const mode = (await stat(target)).mode & (secret ? 0o600 : 0o777)
   await writeAll(temporary, after, mode)
   await rename(temporary, target)
-  return kept
+  return backup
 }
 
 /** A new file with all of the text; none if that cannot be written, because the client would read a part. */

@@ -32,7 +32,7 @@ export interface DiagnoseOptions {
 }
 
 /** Says how a step went; its value, undefined if it failed. */
-type Check = <T>(what: string, step: () => Promise<{ said: string; value: T }>) => Promise<T | undefined>
+type Check = <T>(what: string, step: () => Promise<{ message: string; value: T }>) => Promise<T | undefined>
 
 /** How many seconds a clock may be wrong. */
 const CLOCK_SECONDS_MAX = 60
@@ -45,8 +45,8 @@ export async function diagnose(options: DiagnoseOptions, terminal: Terminal): Pr
   let faults = 0
   const check: Check = async (what, step) => {
     try {
-      const { said, value } = await step()
-      terminal.out(`ok    ${what}: ${printable(said)}\n`)
+      const { message, value } = await step()
+      terminal.out(`ok    ${what}: ${printable(message)}\n`)
       return value
     } catch (error) {
       faults++
@@ -56,20 +56,20 @@ export async function diagnose(options: DiagnoseOptions, terminal: Terminal): Pr
     }
   }
   const url = await check('address', async () => ({
-    said: resource,
+    message: resource,
     value: checkAddress(resource, allowLoopback, 'resource'),
   }))
   if (url === undefined) throw new Exit(EXIT.refused)
-  const heard = { date: undefined as string | undefined }
-  const authorities = await check('metadata', () => readMetadata(resource, heard))
-  if (authorities !== undefined) await check('clock', async () => readClock(url, heard.date, now()))
+  const clock = { date: undefined as string | undefined }
+  const authorities = await check('metadata', () => readMetadata(resource, clock))
+  if (authorities !== undefined) await check('clock', async () => readClock(url, clock.date, now()))
   const directory = createDirectory({ allowLoopback, now })
   for (const issuer of authorities ?? []) {
     await check('authority', async () => {
       const authority = await directory.authorityNamed(resource, issuer)
       const keys = parseJwks(await fetchDocument(authority.jwksUri, "authority's keys"))
       if (keys.length === 0) fail('answer_malformed', `${issuer} publishes no key.`)
-      return { said: `${issuer}, ${keys.length} keys`, value: undefined }
+      return { message: `${issuer}, ${keys.length} keys`, value: undefined }
     })
   }
   await check('key', () => readKey(options))
@@ -92,7 +92,7 @@ async function checkTools({ resource, config }: DiagnoseOptions, url: URL, check
     const value = [...spoilt]
     const shown = listedTools(resource, '', tools, tool => void value.push(tool))
     const closed = shown.filter(({ isTaskOnly }) => isTaskOnly).map(({ tool }) => tool)
-    return { said: `${shown.length}`, value: { left: value, closed } }
+    return { message: `${shown.length}`, value: { left: value, closed } }
   })
   const quoted = (name: string): string => `"${name.replaceAll('"', "'")}"`
   for (const { name, why, part } of unusable?.left ?? [])
@@ -119,8 +119,8 @@ function withStatus(error: unknown): never {
 
 async function readMetadata(
   resource: string,
-  heard: { date: string | undefined },
-): Promise<{ said: string; value: string[] }> {
+  clock: { date: string | undefined },
+): Promise<{ message: string; value: string[] }> {
   const url = new URL(
     reading('request_invalid', 'The resource has no metadata address', () => resourceMetadataUrl(resource)),
   )
@@ -129,7 +129,7 @@ async function readMetadata(
     { method: 'GET', url, headers, timeoutSeconds: DOCUMENT_SECONDS_MAX },
     DOCUMENT_BYTES_MAX,
   )
-  heard.date = answer.headers.get('date') ?? undefined
+  clock.date = answer.headers.get('date') ?? undefined
   if (answer.status !== 200) fail('unreachable', `${url.href} answered with status ${answer.status}.`)
   const document = readObject(answer, 'resource metadata')
   const metadata = reading('challenge_untrusted', 'It is not usable', () =>
@@ -138,14 +138,14 @@ async function readMetadata(
   const issuers = metadata.authorization_servers ?? []
   if (issuers.length === 0)
     fail('challenge_untrusted', 'It names no authorization server, so no challenge would be believed.')
-  return { said: issuers.join(', '), value: issuers }
+  return { message: issuers.join(', '), value: issuers }
 }
 
 /** The difference between this clock and the resource's. */
-function readClock(url: URL, date: string | undefined, now: number): { said: string; value: undefined } {
-  const told = Date.parse(date ?? '') / 1000
-  if (Number.isNaN(told)) return { said: `${url.origin} does not tell its time`, value: undefined }
-  const off = Math.round(now - told)
+function readClock(url: URL, date: string | undefined, now: number): { message: string; value: undefined } {
+  const remote = Date.parse(date ?? '') / 1000
+  if (Number.isNaN(remote)) return { message: `${url.origin} does not tell its time`, value: undefined }
+  const off = Math.round(now - remote)
   if (Math.abs(off) > CLOCK_SECONDS_MAX) {
     const which = off > 0 ? 'ahead of' : 'behind'
     fail(
@@ -153,7 +153,7 @@ function readClock(url: URL, date: string | undefined, now: number): { said: str
       `This clock is ${Math.abs(off)} s ${which} that of ${url.origin}; signatures need ${CLOCK_SECONDS_MAX} s at most.`,
     )
   }
-  return { said: `${Math.abs(off)} s apart`, value: undefined }
+  return { message: `${Math.abs(off)} s apart`, value: undefined }
 }
 
 /** The key for this resource's owner, if there is one yet. */
@@ -161,12 +161,13 @@ async function readKey({
   resource,
   clientName,
   stateRoot,
-}: DiagnoseOptions): Promise<{ said: string; value: undefined }> {
-  if (clientName === undefined) return { said: 'give --client-name to have it looked at', value: undefined }
+}: DiagnoseOptions): Promise<{ message: string; value: undefined }> {
+  if (clientName === undefined)
+    return { message: 'give --client-name to have it looked at', value: undefined }
   const state = bridgeState(stateRoot, clientName)
   const owner = await state.ownerOf(resource)
   if (owner === undefined)
-    return { said: 'none yet; it is made when terms are first signed', value: undefined }
+    return { message: 'none yet; it is made when terms are first signed', value: undefined }
   const { key, file } = await state.keyOf(owner)
   const whose = `for ${owner.owner} at ${owner.as_uri}`
   if (key === undefined)
@@ -175,7 +176,7 @@ async function readKey({
       `${file} is gone, which held the key ${whose}: put it back, or another one is made at the next call, which is another agent to her.`,
     )
   return {
-    said: `${thumbprintHandle(key)} ${whose}, in ${file}`,
+    message: `${thumbprintHandle(key)} ${whose}, in ${file}`,
     value: undefined,
   }
 }

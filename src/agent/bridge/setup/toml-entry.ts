@@ -55,15 +55,15 @@ export async function mergedToml(before: string, name: string, entry: Entry): Pr
   if (file === undefined) return undefined
   const servers = Object.hasOwn(file, 'mcp_servers') ? file['mcp_servers'] : {}
   if (!isTable(servers)) return undefined
-  const wanted = { ...file, mcp_servers: { ...servers, [name]: entry } }
-  const isRight = (text: string): boolean => isDeepStrictEqual(plain(read(text)), plain(wanted))
+  const target = { ...file, mcp_servers: { ...servers, [name]: entry } }
+  const isRight = (text: string): boolean => isDeepStrictEqual(plain(read(text)), plain(target))
   if (isRight(before)) return before
   const rest = before.trimEnd()
   const added = `${rest === '' ? '' : '\n\n'}${tomlEntry(name, entry)}`
   const appended = rest + (before.includes('\r\n') ? added.replaceAll('\n', '\r\n') : added)
   if (!Object.hasOwn(servers, name) && isRight(appended)) return appended
   try {
-    const patched = patch(before, wanted)
+    const patched = patch(before, target)
     return isRight(patched) ? patched : undefined
   } catch {
     return undefined

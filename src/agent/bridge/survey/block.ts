@@ -57,11 +57,11 @@ const DESCRIPTION_LENGTH_MAX = 100
 
 /** What is proposed for what a server lists; `owner` begins each resource id. */
 export function proposalFor(listed: readonly ListedTool[], owner: string, offers: Offers = {}): Proposal {
-  const seen = new Set<string>()
+  const names = new Set<string>()
   const tools: ProposedTool[] = []
   const leftOut: Proposal['leftOut'] = []
   for (const { name, description, annotations, ...rest } of listed) {
-    if (seen.has(name)) leftOut.push({ name, why: 'is listed twice' })
+    if (names.has(name)) leftOut.push({ name, why: 'is listed twice' })
     else if (!TOOL.test(name)) leftOut.push({ name, why: 'is no name of 1 to 128 visible ASCII characters' })
     else
       tools.push({
@@ -71,9 +71,9 @@ export function proposalFor(listed: readonly ListedTool[], owner: string, offers
         description: typeof description === 'string' ? description : undefined,
         definition: hashOf({ name, description, annotations, ...rest }),
       })
-    seen.add(name)
+    names.add(name)
   }
-  const objects = objectsIn(offers, owner, seen)
+  const objects = objectsIn(offers, owner, names)
   return { tools: [...tools, ...objects.tools], leftOut, methods: objects.methods }
 }
 
@@ -84,10 +84,10 @@ export function proposalFor(listed: readonly ListedTool[], owner: string, offers
 function objectsIn(
   { resources, prompts, completions, logging }: Offers,
   owner: string,
-  taken: ReadonlySet<string>,
+  names: ReadonlySet<string>,
 ): Pick<Proposal, 'tools' | 'methods'> {
   const entry = (name: string, object: string): ProposedTool => ({
-    tool: taken.has(name) ? `${name}-method` : name,
+    tool: names.has(name) ? `${name}-method` : name,
     resource_id: `${owner}/${object}`,
     scope: 'read',
     consequence: 'reversible',
@@ -169,9 +169,9 @@ function methodsBlock(methods: Proposal['methods']): string[] {
  * any hint stays undescribed.
  */
 function classOf(annotations: unknown): Class {
-  const given =
+  const hints =
     typeof annotations === 'object' && annotations !== null ? (annotations as Record<string, unknown>) : {}
-  const { readOnlyHint, destructiveHint } = given
+  const { readOnlyHint, destructiveHint } = hints
   if (readOnlyHint === true && destructiveHint !== true)
     return { scope: 'read', consequence: 'reversible', why: 'readOnlyHint: it changes nothing' }
   if (destructiveHint === true)

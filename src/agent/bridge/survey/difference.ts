@@ -46,7 +46,7 @@ export function differences(
   const listed = tools.filter(({ definition }) => definition !== undefined)
   return [
     ...listed.flatMap(tool => toolDifferences(tool, configured)),
-    ...goneTools(new Set([...listed.map(({ tool }) => tool), ...unreadable]), configured),
+    ...missingTools(new Set([...listed.map(({ tool }) => tool), ...unreadable]), configured),
     ...methodDifferences(methods, configured),
   ]
 }
@@ -86,7 +86,7 @@ function isGraver(says: string | undefined, declared: string | undefined): boole
 }
 
 /** An entry that methods name need not be a tool of the server. */
-function goneTools(listed: ReadonlySet<string>, { tools, methods }: Configured): Difference[] {
+function missingTools(listed: ReadonlySet<string>, { tools, methods }: Configured): Difference[] {
   const named = new Set(
     Object.values(methods).flatMap(rule =>
       rule === 'free'
@@ -94,8 +94,8 @@ function goneTools(listed: ReadonlySet<string>, { tools, methods }: Configured):
         : [rule.tool, ...Object.values(rule.uris ?? {}), ...Object.values(rule.names ?? {})],
     ),
   )
-  const gone = tools.filter(({ tool, as }) => !listed.has(tool) && !named.has(as ?? tool))
-  return [...new Set(gone.map(({ tool }) => tool))].map(name => ({
+  const missing = tools.filter(({ tool, as }) => !listed.has(tool) && !named.has(as ?? tool))
+  return [...new Set(missing.map(({ tool }) => tool))].map(name => ({
     kind: 'gone',
     what: 'tool',
     name,

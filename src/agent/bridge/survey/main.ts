@@ -52,11 +52,11 @@ const CLIENT_ID = /^[\x21-\x7e]{1,255}$/
  * otherwise an error that says why the tools could not be listed and what to do.
  */
 export async function runToolsSurvey(
-  given: string,
+  address: string,
   options: SurveyOptions,
   terminal: Terminal,
 ): Promise<number> {
-  const url = serverUrl(given)
+  const url = serverUrl(address)
   const owner = ownerName(options.owner) ?? '{owner}'
   const { diff, path, check = false } = options
   if (diff === undefined && (check || path !== undefined))
@@ -113,8 +113,8 @@ export async function runProvisionProposal(options: ProvisionOptions, terminal: 
   terminal.out(proposedProvision([{ ...server, tools: proposed }]))
 }
 
-function serverUrl(given: string): URL {
-  const url = URL.parse(given)
+function serverUrl(address: string): URL {
+  const url = URL.parse(address)
   if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
     throw new UsageError('Give the URL of an MCP server, such as http://127.0.0.1:9300/mcp.')
   return url
@@ -140,9 +140,9 @@ async function survey(
   return found
 }
 
-function headersOf(given: readonly string[]): Record<string, string> {
+function headersOf(lines: readonly string[]): Record<string, string> {
   return Object.fromEntries(
-    given.map(text => {
+    lines.map(text => {
       const [, name, value] = HEADER.exec(text) ?? []
       if (name === undefined || value === undefined)
         throw new UsageError("--header: give a name and a value, such as 'x-uma-owner: alice'.")
@@ -227,6 +227,6 @@ function whyNot(error: unknown, { failure, status }: Way, signal: AbortSignal): 
   if (status === 404 || status === 405)
     return `it answered ${status}: no MCP server is at this path. Give its whole URL, as its own clients do, and by --header what it chooses by (such as x-uma-owner).`
   if (status !== undefined && status >= 400) return `it answered ${status}. See its log.`
-  const said = error instanceof Error ? printable(error.message).slice(0, 200) : 'no answer'
-  return `it does not speak MCP over Streamable HTTP there (${said}). Correct the path.`
+  const reason = error instanceof Error ? printable(error.message).slice(0, 200) : 'no answer'
+  return `it does not speak MCP over Streamable HTTP there (${reason}). Correct the path.`
 }

@@ -14,7 +14,7 @@ import { idAsWritten } from '../answers/as-written.ts'
 import type { Exchange, Proof } from './exchange.ts'
 import { noStream, signedFor, type OwnStream } from './own-stream.ts'
 import { BrokenOffAnswer } from '../answers/foreign-answer.ts'
-import { askedForRevision, PROBE_MILLISECONDS_MAX, readAnswer, sentIn } from '../answers/read-answer.ts'
+import { probeRevision, PROBE_MILLISECONDS_MAX, readAnswer, sentIn } from '../answers/read-answer.ts'
 import { sessionWord } from './session.ts'
 
 /** What the `fetch` of a resource needs. */
@@ -85,7 +85,7 @@ export function guardedFetch(
   }
   return (input, init = {}) =>
     sentIn(init)?.method === 'server/discover'
-      ? askedForRevision(init, probeMillisecondsMax, bound => send(input, bound))
+      ? probeRevision(init, probeMillisecondsMax, bound => send(input, bound))
       : send(input, init)
 }
 

@@ -12,7 +12,7 @@ import type { Proof } from './exchange.ts'
 export interface OwnStream {
   isOpen: boolean
   /** The grant that it was asked for under last. */
-  askedUnder?: string | undefined
+  accessToken?: string | undefined
 }
 
 /** What signing needs. */
@@ -37,7 +37,7 @@ export async function signedFor(
   const proof = await options.standingProof?.().catch(() => undefined)
   if (proof === undefined) return
   const { accessToken, key } = proof
-  stream.askedUnder = accessToken
+  stream.accessToken = accessToken
   const signed = signedHeaders({ method: 'GET', url: at, accessToken }, { key, now: options.now })
   for (const [name, value] of Object.entries(signed)) headers.set(name, value)
 }
@@ -53,8 +53,8 @@ export async function openOwnStream(
 ): Promise<void> {
   if (stream.isOpen || transport.sessionId === undefined) return
   const proof = call.once === true ? await standingProof?.().catch(() => undefined) : call.proof
-  if (proof === undefined || proof.accessToken === stream.askedUnder) return
-  stream.askedUnder = proof.accessToken
+  if (proof === undefined || proof.accessToken === stream.accessToken) return
+  stream.accessToken = proof.accessToken
   const opening = transport.resumeStream('').catch(() => undefined)
   await waitAtMost(OPENING_MILLISECONDS_MAX, opening)
 }

@@ -37,7 +37,7 @@ export function sessionWord(
     if (NEVER_BEGUN.test(error.message)) return isAnswer ? 'doubtful' : 'ended'
     return GONE.test(error.message) ? 'doubtful' : undefined
   }
-  const isSaid = error !== undefined && (error.code === GONE_CODE || GONE.test(error.message))
-  if (isAnswer) return isSaid ? 'doubtful' : undefined
-  return isSaid ? 'ended' : 'doubtful'
+  const isEnd = error !== undefined && (error.code === GONE_CODE || GONE.test(error.message))
+  if (isAnswer) return isEnd ? 'doubtful' : undefined
+  return isEnd ? 'ended' : 'doubtful'
 }

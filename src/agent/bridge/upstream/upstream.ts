@@ -132,10 +132,10 @@ export function openUpstream(options: UpstreamOptions): Upstream {
         }),
       )
       const { tools, ttlMs } = list
-      const given = typeof ttlMs === 'number' && ttlMs >= 0 ? ttlMs : TTL_MILLISECONDS
+      const lifetime = typeof ttlMs === 'number' && ttlMs >= 0 ? ttlMs : TTL_MILLISECONDS
       const why = `the list has more than ${TOOLS_MAX} tools without it`
       const over = tools.slice(TOOLS_MAX).map(({ name }) => ({ name, why }))
-      return { tools: tools.slice(0, TOOLS_MAX), spoilt: [...spoilt, ...over], ttlMs: given }
+      return { tools: tools.slice(0, TOOLS_MAX), spoilt: [...spoilt, ...over], ttlMs: lifetime }
     },
     listAll: method =>
       attempted(() => connections.repeatable(({ client }) => entriesOf(client, method, underway))),
@@ -205,11 +205,11 @@ async function connect(options: UpstreamOptions, underway: AsyncLocalStorage<Exc
       { mcpReq }: { mcpReq: { signal: AbortSignal } },
     ) => {
       try {
-        const asked = { method, params: (params ?? {}) as Json }
-        return await questions.answer(asked, underway.getStore()?.asking, mcpReq.signal)
+        const question = { method, params: (params ?? {}) as Json }
+        return await questions.answer(question, underway.getStore()?.asking, mcpReq.signal)
       } catch (error) {
-        const said = error instanceof AgentError ? error.detail : 'The client left.'
-        throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidRequest, said)
+        const detail = error instanceof AgentError ? error.detail : 'The client left.'
+        throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidRequest, detail)
       }
     }
     client.setRequestHandler(method as 'roots/list', answer as never)
