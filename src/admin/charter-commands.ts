@@ -4,7 +4,7 @@
  */
 import { Option, type Command } from 'commander'
 import { readAll } from '../client/exchange.ts'
-import { readGiven } from '../client/given-file.ts'
+import { readRecordFile } from '../client/given-file.ts'
 import { wholeNumber } from '../client/program.ts'
 import { UsageError } from '../terminal/command.ts'
 import { printable, printableJson, printableTime, record, table } from '../terminal/printable.ts'
@@ -65,9 +65,9 @@ export function addGroupCommands(program: Command, action: Action): void {
     )
     .description('make a group, or replace what it says')
     .action(
-      action(async (session, id: string, given: { name: string; grant: string[]; delegation: string }) => {
+      action(async (session, id: string, options: { name: string; grant: string[]; delegation: string }) => {
         const { version } = await session.client.groups()
-        const { name, grant: grants, delegation } = given
+        const { name, grant: grants, delegation } = options
         const body = { name, grants, delegation, base_version: version }
         published(session, await session.client.ask({ method: 'PUT', path: roleOf(id), body }))
       }),
@@ -108,8 +108,8 @@ async function putCharter(
   file: string,
   { baseVersion }: { baseVersion?: number },
 ): Promise<void> {
-  const given = await readGiven(file, 'a charter')
-  const { charter = given, version } = given
+  const contents = await readRecordFile(file, 'a charter')
+  const { charter = contents, version } = contents
   if (!isJsonObject(charter)) throw new UsageError(`Give a charter as a JSON object: ${file} holds none.`)
   const base_version = baseVersion ?? version
   if (typeof base_version !== 'number')

@@ -134,8 +134,8 @@ function missingApi(
   response: Response,
   json: Json | undefined,
 ): ApiError | undefined {
-  const { error_description: said } = isJsonObject(json) ? json : ({} as JsonObject)
-  const isNothing = typeof said !== 'string' || said === NOTHING_SERVED
+  const { error_description: description } = isJsonObject(json) ? json : ({} as JsonObject)
+  const isNothing = typeof description !== 'string' || description === NOTHING_SERVED
   if (guessed === undefined || response.status !== 404 || !isNothing) return undefined
   return new ApiError('not_found', guessed, { status: response.status })
 }

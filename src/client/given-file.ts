@@ -13,7 +13,7 @@ import { NOT_UTF8, utf8Text } from '../wire/utf8-text.ts'
  * The object in `file`; `-` reads standard input. `what` names it in a refusal, for example `a tier`. Text
  * that begins with `{` is read as JSON, anything else as YAML 1.2. Throws `UsageError`.
  */
-export async function readGiven(file: string, what: string): Promise<JsonObject> {
+export async function readRecordFile(file: string, what: string): Promise<JsonObject> {
   let json: Json
   try {
     const source = utf8Text(file === '-' ? await buffer(process.stdin) : await readFile(file))
@@ -38,7 +38,7 @@ async function parseYaml(source: string): Promise<Json> {
   return parseJson(JSON.stringify(parse(source, { uniqueKeys: true, version: '1.2' }) ?? null))
 }
 
-/** A record as YAML that `readGiven` accepts; characters that a terminal would act on are escaped. */
+/** A record as YAML that `readRecordFile` accepts; characters that a terminal would act on are escaped. */
 export async function yamlText(value: object): Promise<string> {
   const { stringify } = await import('yaml')
   return printableLines(stringify(value, { lineWidth: 0 }))

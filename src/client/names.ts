@@ -22,19 +22,19 @@ export function shortName(name: string): string {
 }
 
 /**
- * The name in `names` that is `given`, or the only one that begins with it; undefined if there is none.
+ * The name in `names` that is `input`, or the only one that begins with it; undefined if there is none.
  * Several are a `UsageError`.
  */
-export function nameOf(given: string, names: readonly string[]): string | undefined {
-  if (names.includes(given)) return given
+export function nameOf(input: string, names: readonly string[]): string | undefined {
+  if (names.includes(input)) return input
   // A table shortens a name with this character, so a name that was copied from a table is accepted.
-  const start = given.endsWith(CUT) ? given.slice(0, -CUT.length) : given
+  const start = input.endsWith(CUT) ? input.slice(0, -CUT.length) : input
   if (start.replace(/^https?:\/\//, '').length < PREFIX_MIN) return undefined
   const found = [...new Set(names)].filter(name => name.startsWith(start))
   if (found.length <= 1) return found[0]
   const shown = found.slice(0, SHOWN_MAX).join(', ')
   throw new UsageError(
-    `${given} may be any of ${found.length}: ${shown}${found.length > SHOWN_MAX ? ', …' : ''}. Give more of it.`,
+    `${input} may be any of ${found.length}: ${shown}${found.length > SHOWN_MAX ? ', …' : ''}. Give more of it.`,
   )
 }
 
@@ -44,31 +44,31 @@ export function nameOf(given: string, names: readonly string[]): string | undefi
  * another.
  */
 export async function named<T>(
-  given: string,
+  input: string,
   act: (name: string) => Promise<T>,
   list: () => Promise<readonly string[]>,
 ): Promise<T> {
   try {
-    return await act(given)
+    return await act(input)
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 404) throw error
-    const name = nameOf(given, await list())
-    if (name === undefined || name === given) throw error
+    const name = nameOf(input, await list())
+    if (name === undefined || name === input) throw error
     return act(name)
   }
 }
 
 /** Like `named`, for several at once. */
 export function namedAll<T>(
-  given: readonly string[],
+  inputs: readonly string[],
   act: (names: string[]) => Promise<T>,
   list: () => Promise<readonly string[]>,
 ): Promise<T> {
-  return act([...given]).catch(async (error: unknown) => {
+  return act([...inputs]).catch(async (error: unknown) => {
     if (!(error instanceof ApiError) || error.status !== 404) throw error
     const known = await list()
-    const names = given.map(one => nameOf(one, known) ?? one)
-    if (names.every((name, at) => name === given[at])) throw error
+    const names = inputs.map(one => nameOf(one, known) ?? one)
+    if (names.every((name, at) => name === inputs[at])) throw error
     return act(names)
   })
 }

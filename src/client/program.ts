@@ -45,7 +45,7 @@ export interface ProgramOptions<Client> {
 }
 
 /** Options that every subcommand takes. */
-interface Given {
+interface CommonValues {
   api?: string
   issuer?: string
   key?: string
@@ -85,16 +85,16 @@ export function createProgram<Client>(
     .option('--json', 'JSON for scripts instead of tables')
     .option('--wide', 'tables as wide as they are, nothing shortened to fit the terminal')
   const path = (): string => {
-    const given = command.opts<Given>().key ?? options.settings().key
-    return resolve(fromHome(given))
+    const file = command.opts<CommonValues>().key ?? options.settings().key
+    return resolve(fromHome(file))
   }
   const ownKey = (): Promise<PrivateKey> => keyMadeAt(path(), options, terminal)
   const actionOf =
     (readKey: () => Promise<PrivateKey>): ClientAction<Client> =>
     run =>
     async (...args) => {
-      const given = command.opts<Given>()
-      await run(await openSession(options, given, { terminal, readKey, key: path() }), ...args)
+      const values = command.opts<CommonValues>()
+      await run(await openSession(options, values, { terminal, readKey, key: path() }), ...args)
     }
   const key = command
     .command('key')
@@ -108,7 +108,7 @@ export function createProgram<Client>(
     key,
     ownKey,
     action: actionOf(() => readKeyFile(path(), `${name} key`)),
-    place: () => placeOf(options, command.opts<Given>(), path()),
+    place: () => placeOf(options, command.opts<CommonValues>(), path()),
     actionWithNewKey: actionOf(ownKey),
   }
 }
@@ -145,22 +145,22 @@ export interface ClientPlace {
 /** An option wins over a variable, and both over the profile, whose API is that of its issuer alone. */
 async function placeOf<Client>(
   { settings, profiled }: ProgramOptions<Client>,
-  given: Given,
+  values: CommonValues,
   key: string,
 ): Promise<ClientPlace> {
   const configured = settings()
   const path = profilePath(key)
-  const named = given.issuer ?? configured.issuer
+  const named = values.issuer ?? configured.issuer
   const profile = profiled === true ? await readProfile(path) : undefined
   const issuer = named ?? profile?.issuer
-  const api = given.api ?? configured.api ?? (profile?.issuer === issuer ? profile?.api : undefined)
+  const api = values.api ?? configured.api ?? (profile?.issuer === issuer ? profile?.api : undefined)
   const from = (option: unknown, variable: unknown) =>
     option === undefined ? (variable === undefined ? 'profile' : 'variable') : 'option'
   return {
     issuer,
-    issuerFrom: issuer === undefined ? undefined : from(given.issuer, configured.issuer),
+    issuerFrom: issuer === undefined ? undefined : from(values.issuer, configured.issuer),
     api,
-    apiFrom: api === undefined ? 'metadata' : from(given.api, configured.api),
+    apiFrom: api === undefined ? 'metadata' : from(values.api, configured.api),
     key,
     path,
   }
@@ -168,17 +168,17 @@ async function placeOf<Client>(
 
 async function openSession<Client>(
   options: ProgramOptions<Client>,
-  given: Given,
+  values: CommonValues,
   { terminal, readKey, key }: { terminal: Terminal; readKey: () => Promise<PrivateKey>; key: string },
 ): Promise<ClientSession<Client>> {
   const { party, prefix, settings, publishedAs, connect, called, profiled } = options
-  const { issuer, api: named } = await placeOf(options, given, key)
+  const { issuer, api: named } = await placeOf(options, values, key)
   const enrolled = profiled === true ? ', or enrol, which keeps it' : ''
   if (issuer === undefined)
     throw new UsageError(`Name ${party}: --issuer <url> or ${prefix}_ISSUER${enrolled}.`)
   const found = named ?? (publishedAs === undefined ? undefined : await publishedApi(issuer, publishedAs))
   // A key that is named on the command line wins over a token in the environment.
-  const token = given.token ?? (given.key === undefined ? settings().token : undefined)
+  const token = values.token ?? (values.key === undefined ? settings().token : undefined)
   if (token !== undefined && !/^[A-Za-z0-9._~+/-]+=*$/.test(token))
     throw new UsageError('Give the access token alone, as your realm issued it.')
   const guessed =
@@ -187,8 +187,8 @@ async function openSession<Client>(
       : undefined
   const where = { api: found ?? issuer, issuer, guessed }
   const access = token === undefined ? { ...where, key: await readKey() } : { ...where, token }
-  const columns = given.wide === true ? undefined : terminal.columns
-  return { client: connect(access), terminal, json: given.json === true, columns }
+  const columns = values.wide === true ? undefined : terminal.columns
+  return { client: connect(access), terminal, json: values.json === true, columns }
 }
 
 function isMissing(cause: unknown): boolean {

@@ -90,8 +90,8 @@ export function unreachable(url: URL, signal: AbortSignal | undefined, cause: un
   const timedOut = cause instanceof Error && cause.name === 'TimeoutError'
   if (signal?.aborted && !timedOut) return new ApiError('aborted', 'Given up by the caller.', { cause })
   const why = connectionWords(cause)
-  const said = `The API at ${url.origin} cannot be reached${why === undefined ? '.' : `: ${why}`}`
-  return new ApiError('unreachable', said, { cause })
+  const detail = `The API at ${url.origin} cannot be reached${why === undefined ? '.' : `: ${why}`}`
+  return new ApiError('unreachable', detail, { cause })
 }
 
 /**
