@@ -98,12 +98,12 @@ function addPending(program: Command, action: Action): void {
           : 'let a request pass, if she left you that; she sees that you did',
       )
       .action(
-        action(async (session, owner: string, given: string) => {
+        action(async (session, owner: string, input: string) => {
           const { client } = session
           const path = (family: string): string =>
             `${memberOf(owner)}/pending/${encodeURIComponent(family)}/decision`
           const decided = await named(
-            given,
+            input,
             family => client.ask({ method: 'POST', path: path(family), body: { decision } }),
             async () => namesOf(await readAll(client.agents(owner, 'pending')), 'family'),
           )
@@ -153,11 +153,11 @@ function addNoun(program: Command, action: Action, { noun, one, about, columns, 
       .argument(`<${one}>`, `as \`list\` names it; the beginning of that will do`)
       .description(says)
       .action(
-        action(async (session, owner: string, given: string) => {
+        action(async (session, owner: string, input: string) => {
           const { client } = session
           const path = `${memberOf(owner)}/${noun}/${word}`
           const done = await named(
-            given,
+            input,
             async name => ({
               name,
               answer: await client.ask({ method: 'POST', path, body: { [one]: name } }),
@@ -195,7 +195,7 @@ function pendingTable(items: JsonObject[], columns?: number): string {
     one['family'],
     one['kind'],
     one['resource_id'],
-    wanted(one),
+    subjectOf(one),
     one['handle'],
     printableTime(one['requested_at']),
   ])
@@ -225,7 +225,7 @@ function actorText({ actor, by }: JsonObject): unknown {
 }
 
 /** The operation as a call, or the purpose of the terms. */
-function wanted({ operation, purpose }: JsonObject): unknown {
+function subjectOf({ operation, purpose }: JsonObject): unknown {
   return isJsonObject(operation)
     ? `${printableValue(operation['tool'])} ${JSON.stringify(operation['params'] ?? {})}`
     : purpose
@@ -234,8 +234,8 @@ function wanted({ operation, purpose }: JsonObject): unknown {
 /** What the agent says of itself, below the facts: as her server shows it, and nobody has checked it. */
 function ownWords({ reason, mission }: JsonObject): string {
   if (reason === undefined && mission === undefined) return ''
-  const said = record({ 'says why': reason, mission }, '  ')
-  return `\nIn the agent's own words as her server shows them, which nobody has checked:\n${said}`
+  const words = record({ 'says why': reason, mission }, '  ')
+  return `\nIn the agent's own words as her server shows them, which nobody has checked:\n${words}`
 }
 
 function pendingDetails(owner: string, item: JsonObject): string {
@@ -250,7 +250,7 @@ function pendingDetails(owner: string, item: JsonObject): string {
       identity: identity['kind'],
       operator: identity['operator'],
       resource: item['resource_id'],
-      wants: wanted(item),
+      wants: subjectOf(item),
       prohibited: item['prohibited'],
       lasts: `${printableValue(item['expires_in'])} s`,
       since: printableTime(item['requested_at']),

@@ -39,8 +39,8 @@ export function addMemberCommands(program: Command, action: Action): void {
     .description('end a membership: what the organization shares with her ends now')
     .action(
       action(async (session, owner: string) => {
-        const gone = await session.client.ask({ method: 'DELETE', path: memberOf(owner) })
-        tell(session, gone, ({ removed }) => `${printableValue(removed)} is a member no more.\n`)
+        const answer = await session.client.ask({ method: 'DELETE', path: memberOf(owner) })
+        tell(session, answer, ({ removed }) => `${printableValue(removed)} is a member no more.\n`)
       }),
     )
   program
@@ -70,8 +70,8 @@ export function addBreakGlass(program: Command, action: Action): void {
       action(async (session, owner: string, { reason, window }: { reason: string; window?: number }) => {
         const body = { owner, reason, window_s: window }
         const opened = await session.client.ask({ method: 'POST', path: '/admin/break-glass', body })
-        const said = `For one call at ${printable(owner)}, within ${printableValue(opened['expires_in'])} s. She is notified now, and of its use.\n`
-        if (!session.json) session.terminal.err(said)
+        const notice = `For one call at ${printable(owner)}, within ${printableValue(opened['expires_in'])} s. She is notified now, and of its use.\n`
+        if (!session.json) session.terminal.err(notice)
         tell(session, opened, ({ voucher }) => `${printableValue(voucher)}\n`)
       }),
     )
@@ -86,8 +86,8 @@ export function addBreakGlass(program: Command, action: Action): void {
     .action(
       action(async (session, id: string) => {
         const path = `/admin/break-glass/${encodeURIComponent(id)}`
-        const gone = await session.client.ask({ method: 'DELETE', path })
-        tell(session, gone, ({ closed }) => `${printableValue(closed)} is closed.\n`)
+        const answer = await session.client.ask({ method: 'DELETE', path })
+        tell(session, answer, ({ closed }) => `${printableValue(closed)} is closed.\n`)
       }),
     )
 }
@@ -114,8 +114,8 @@ export function addInvitationCommands(program: Command, action: Action): void {
     .action(
       action(async (session, id: string) => {
         const path = `/admin/invites/${encodeURIComponent(id)}`
-        const gone = await session.client.ask({ method: 'DELETE', path })
-        tell(session, gone, ({ withdrawn }) => `${printableValue(withdrawn)} is withdrawn.\n`)
+        const answer = await session.client.ask({ method: 'DELETE', path })
+        tell(session, answer, ({ withdrawn }) => `${printableValue(withdrawn)} is withdrawn.\n`)
       }),
     )
   program
