@@ -20,7 +20,7 @@ import {
   type StoredTask,
 } from './family.ts'
 import { NoAnswer } from '../answers/foreign-answer.ts'
-import { StoredFamily } from './kept-family.ts'
+import { StoredFamily } from './stored-family.ts'
 import { Negotiation, type NegotiationParts } from './negotiation.ts'
 import { Stages, type Settled, type Stage } from './stage.ts'
 import { unusable } from './state.ts'
