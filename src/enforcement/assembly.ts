@@ -326,21 +326,21 @@ function originsOf(config: CoreConfig): ReadonlySet<string> {
 function startRegistrationOf(
   { owner, authority, path, register }: SidecarOwner,
   config: CoreConfig,
-  around: Pick<RegistrationOptions, 'outbound' | 'logger' | 'clock'>,
+  surroundings: Pick<RegistrationOptions, 'outbound' | 'logger' | 'clock'>,
 ): Registration | undefined {
   if (register === undefined) return undefined
   const resource = config.public_url + path
   const [key] = signingKeys(config.keys)
-  return startRegistration({ ...around, authority, owner, resource, name: register.name, key })
+  return startRegistration({ ...surroundings, authority, owner, resource, name: register.name, key })
 }
 
 function checkOf(
   config: CoreConfig,
-  around: Surroundings & { metrics: Metrics; routes: RouteTable; reports: AccessReports },
+  surroundings: Surroundings & { metrics: Metrics; routes: RouteTable; reports: AccessReports },
 ) {
-  const { metrics, clock } = around
+  const { metrics, clock } = surroundings
   return createCheck({
-    ...around,
+    ...surroundings,
     realm: config.realm,
     specNs: config.specNs,
     limit: createChallengeLimit({ perMinute: config.challenges_per_minute, clock }),

@@ -32,7 +32,7 @@ export interface ChallengeLimit {
    * Like `take`, for a token that is about to be introspected. A token that was seen active for that resource
    * takes nothing.
    */
-  takeFor(use: TokenUse, source: string): TakenFor
+  takeFor(use: TokenUse, source: string): TokenAdmission
 }
 
 /**
@@ -45,13 +45,13 @@ export interface TokenUse {
   resource: string
 }
 
-export interface TakenFor {
+export interface TokenAdmission {
   waitSeconds: number
   /**
    * Takes note of the authority's answer. An active token gives back what it took, and takes nothing from now
    * on.
    */
-  told(active: boolean): void
+  note(active: boolean): void
 }
 
 /**
@@ -63,19 +63,19 @@ export function createChallengeLimit({
   ...options
 }: ChallengeLimitOptions): ChallengeLimit {
   const shares = createRateShares({ sourcesMax: 10_000, ...options })
-  const seenActive = new BoundedMap<string, true>(tokensMax)
+  const activeTokens = new BoundedMap<string, true>(tokensMax)
   const nameOf = ({ token, resource }: TokenUse): string => `${sha256(token).toString('base64')} ${resource}`
   return {
     take: source => shares.take(source),
     takeFor: (use, source) => {
       const name = nameOf(use)
-      const exempt = seenActive.has(name)
-      const told = (active: boolean): void => {
-        if (!active) return void seenActive.delete(name)
+      const exempt = activeTokens.has(name)
+      const note = (active: boolean): void => {
+        if (!active) return void activeTokens.delete(name)
         if (!exempt) shares.give(source)
-        seenActive.set(name, true)
+        activeTokens.set(name, true)
       }
-      return { waitSeconds: exempt ? 0 : shares.take(source), told }
+      return { waitSeconds: exempt ? 0 : shares.take(source), note }
     },
   }
 }
@@ -87,6 +87,6 @@ export function createChallengeLimit({
  */
 export function sourceOf(call: Pick<Call, 'peer' | 'headers'>, trustedHops: number): string {
   const lines = call.headers.get('x-forwarded-for') ?? []
-  const seen = trustedHops === 0 ? undefined : forwardedAddress(lines, trustedHops)
-  return peerNetwork(seen ?? call.peer)
+  const address = trustedHops === 0 ? undefined : forwardedAddress(lines, trustedHops)
+  return peerNetwork(address ?? call.peer)
 }

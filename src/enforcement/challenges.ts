@@ -49,8 +49,8 @@ export async function challengeFor(challenged: ChallengedCall, options: Challeng
   const { call, route, tool, deadline } = challenged
   const waitSeconds = challenged.hasToken ? 0 : options.limit.take(sourceOf(call, options.trustedHops))
   if (waitSeconds > 0) return tooManyCalls(waitSeconds)
-  const wanted = { resource_id: tool.resource_id, resource_scopes: [...tool.scopes] }
-  const { ticket, family } = await route.client.requestTicket(wanted, deadline)
+  const need = { resource_id: tool.resource_id, resource_scopes: [...tool.scopes] }
+  const { ticket, family } = await route.client.requestTicket(need, deadline)
   if (family !== undefined) challenged.trace.family ??= family
   const challenge = buildChallenge(ticket, challenged, options)
   return new Refusal(

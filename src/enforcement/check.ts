@@ -72,8 +72,8 @@ function ownDeadline({ clock, deadlineMs, deadlineMarginMs: marginMs }: CheckOpt
  */
 function asSpoken(outcome: Outcome, call: Call, { routes }: Pick<CheckOptions, 'routes'>): Outcome {
   if (outcome.kind === 'allow') return outcome
-  const asked = outcome.metadata.reason === 'unknown_method' ? unopenedRequest : rpcCaller
-  const rpc = speaksMcp(call, routes) ? asked(call) : undefined
+  const rpcOf = outcome.metadata.reason === 'unknown_method' ? unopenedRequest : rpcCaller
+  const rpc = speaksMcp(call, routes) ? rpcOf(call) : undefined
   return rpc === undefined ? outcome : { ...outcome, rpc }
 }
 
@@ -131,8 +131,8 @@ async function judgeWithin(
  */
 function withCauses(refusal: Refusal): string {
   const { cause } = refusal
-  const told = refusal.detail ?? refusal.code
-  return cause instanceof Error ? `${told} (${cause.message.slice(0, 500)})` : told
+  const message = refusal.detail ?? refusal.code
+  return cause instanceof Error ? `${message} (${cause.message.slice(0, 500)})` : message
 }
 
 /** A grant came with the call and was checked, but is not yet spent. */

@@ -41,10 +41,10 @@ export function crossOrigin(allowed: ReadonlySet<string>): CrossOrigin {
     const fields = readable(headers)
     if (method !== 'OPTIONS' || fields.length === 0 || !headers.has('access-control-request-method'))
       return undefined
-    const [asked] = headers.get('access-control-request-headers') ?? []
+    const [headerList] = headers.get('access-control-request-headers') ?? []
     const answer: Fields = [
       ['access-control-allow-methods', METHODS],
-      ...Object.entries(allowedFields(asked)),
+      ...Object.entries(allowedFields(headerList)),
       ['access-control-max-age', KEPT_SECONDS],
     ]
     // Nothing is let through: the call itself is judged when it comes.

@@ -27,8 +27,8 @@ export function upstreamHeaders(
   const remove = new Set<string>(OURS_UNSEEN)
   for (const name of received.keys()) if (isClientCopy(name)) remove.add(name)
   for (const name of outcome.remove) remove.add(name.toLowerCase())
-  for (const [given, value] of Object.entries(outcome.headers)) {
-    const name = given.toLowerCase()
+  for (const [rawName, value] of Object.entries(outcome.headers)) {
+    const name = rawName.toLowerCase()
     if (value === '') remove.add(name)
     else set.push([name, value])
   }

@@ -131,21 +131,21 @@ export async function readIntrospection(
     if (inactive.success) return { active: false, reason: inactive.data.reason ?? inactive.data.error }
     throw unreadable(active.error)
   }
-  const said = answer as JsonObject
-  const isWhole = SHARED.every(name => isSaid(said[name])) && endsByItself(said, active.data.permissions)
+  const reply = answer as JsonObject
+  const isWhole = SHARED.every(name => isPresent(reply[name])) && endsByItself(reply, active.data.permissions)
   const claims = isWhole ? rpt.claims() : await rpt.verified()
-  const shared = parsed(sharedSchema, isWhole ? said : filled(said, claims))
+  const shared = parsed(sharedSchema, isWhole ? reply : filled(reply, claims))
   const fault = mismatch(shared, expected)
-  const joint = isJsonObject(said['joint']) ? said['joint'] : undefined
+  const joint = isJsonObject(reply['joint']) ? reply['joint'] : undefined
   if (expected.isJoint === true && (fault !== undefined || isOfAnother(joint, expected)))
     return { active: false, reason: 'unknown_token' }
   if (fault !== undefined) throw outage(`The authority answered about a grant with ${fault}.`)
   const key = boundKey(active.data.cnf.jwk)
   const { kid } = active.data.cnf.jwk
   const keyNames = typeof kid === 'string' ? [key.thumbprint, kid] : [key.thumbprint]
-  const terms = narrowed({ ...active.data, ...parsed(optionalSchema, said) }, claims)
-  const lifetimeSeconds = lifetimeOf(said)
-  const ownerDecision = ownerDecisionOf(said)
+  const terms = narrowed({ ...active.data, ...parsed(optionalSchema, reply) }, claims)
+  const lifetimeSeconds = lifetimeOf(reply)
+  const ownerDecision = ownerDecisionOf(reply)
   return {
     active: true,
     grant: { ...shared, ...terms, joint, key, keyNames, lifetimeSeconds, ownerDecision },
@@ -169,14 +169,14 @@ function isOfAnother(joint: JsonObject | undefined, { owner }: ExpectedGrant): b
 
 const SHARED = Object.keys(sharedSchema.shape)
 
-const isSaid = (member: unknown): boolean => member !== undefined && member !== null
+const isPresent = (member: unknown): boolean => member !== undefined && member !== null
 
-function endsByItself(said: JsonObject, permissions: readonly { exp?: unknown }[]): boolean {
-  return isSaid(said['exp']) || permissions.every(({ exp }) => isSaid(exp))
+function endsByItself(reply: JsonObject, permissions: readonly { exp?: unknown }[]): boolean {
+  return isPresent(reply['exp']) || permissions.every(({ exp }) => isPresent(exp))
 }
 
-function filled(said: JsonObject, claims: JsonObject): JsonObject {
-  return Object.fromEntries(SHARED.map(name => [name, said[name] ?? claims[name]])) as JsonObject
+function filled(reply: JsonObject, claims: JsonObject): JsonObject {
+  return Object.fromEntries(SHARED.map(name => [name, reply[name] ?? claims[name]])) as JsonObject
 }
 
 function parsed<T>(schema: z.ZodType<T>, value: unknown): T {
@@ -188,7 +188,7 @@ function parsed<T>(schema: z.ZodType<T>, value: unknown): T {
 const unreadable = (cause: unknown): Error =>
   outage('The authority gave an introspection answer that cannot be read.', cause)
 
-type Said = z.output<typeof activeSchema> & z.output<typeof optionalSchema>
+type ReplyTerms = z.output<typeof activeSchema> & z.output<typeof optionalSchema>
 
 /** The RPT's own limits, and its id; each may be absent. */
 const limitsSchema = z.object({
@@ -202,30 +202,30 @@ const limitsSchema = z.object({
 
 /** The terms of the grant: the stricter of what the authority said and what the RPT says. */
 function narrowed(
-  said: Said,
+  reply: ReplyTerms,
   claims: JsonObject,
 ): Pick<
   LiveGrant,
   'permissions' | 'single_use' | 'operation' | 'consequence' | 'consequences' | 'jti' | 'exp' | 'issuedAt'
 > {
   const rpt = parsed(limitsSchema, claims)
-  const single_use = said.single_use === true || rpt.single_use === true
-  const operation = said.operation ?? rpt.operation
+  const single_use = reply.single_use === true || rpt.single_use === true
+  const operation = reply.operation ?? rpt.operation
   // Must never count as a standing grant (contract, "RPT claims": only ask-me grants have an operation).
   if (operation !== undefined && !single_use)
     throw outage('The authority answered about a grant with an operation that is not single-use.')
-  if (said.operation && rpt.operation && !sameOperation(said.operation, rpt.operation))
+  if (reply.operation && rpt.operation && !sameOperation(reply.operation, rpt.operation))
     throw outage('The authority answered about a grant with another operation than the grant itself names.')
-  const end = Math.min(said.exp ?? Infinity, rpt.exp ?? Infinity)
+  const end = Math.min(reply.exp ?? Infinity, rpt.exp ?? Infinity)
   return {
-    permissions: stricterPermissions(said.permissions, rpt.permissions, end),
+    permissions: stricterPermissions(reply.permissions, rpt.permissions, end),
     single_use,
     operation,
-    consequence: said.consequence ?? undefined,
-    consequences: said.consequences ?? undefined,
-    jti: said.jti ?? rpt.jti,
+    consequence: reply.consequence ?? undefined,
+    consequences: reply.consequences ?? undefined,
+    jti: reply.jti ?? rpt.jti,
     exp: end === Infinity ? undefined : end,
-    issuedAt: earliest(said.iat, claims['iat']),
+    issuedAt: earliest(reply.iat, claims['iat']),
   }
 }
 

@@ -17,14 +17,14 @@ import { createTallyClient } from './joint/tally-client.ts'
 export function openJoint(
   { tally, pinned }: SidecarJoint,
   account: Owner,
-  around: {
+  context: {
     config: Pick<SidecarConfig, 'aliases'>
     pools: AuthorityPools
     jwks: JwksCache
     clock: () => number
   },
 ): RouteJoint {
-  const { config, pools, jwks, clock } = around
+  const { config, pools, jwks, clock } = context
   const forward = (): number => performance.now()
   const read = createTallyClient({
     tally,

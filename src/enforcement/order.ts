@@ -133,8 +133,8 @@ function reportOf(
   { tool, method, params, params_s256 }: ToolCall,
   options: OrderOptions,
 ): AccessReport {
-  const told = options.reportArguments ? canonicalize(params) : params_s256
-  const summary = (method === undefined ? told : `${method} ${told}`)
+  const content = options.reportArguments ? canonicalize(params) : params_s256
+  const summary = (method === undefined ? content : `${method} ${content}`)
     .slice(0, SUMMARY_CHARACTERS_MAX)
     .toWellFormed()
   const at_ms = options.clock()
@@ -144,12 +144,15 @@ function reportOf(
 /** If the tool asks for her signature, checking it is a part of the fourth step. */
 async function ownerApproval(
   { route, deadline, trace }: Judged,
-  { tool, ...held }: { tool: Tool; permission: Permission; grant: LiveGrant; request: ToolCall; now: number },
+  {
+    tool,
+    ...facts
+  }: { tool: Tool; permission: Permission; grant: LiveGrant; request: ToolCall; now: number },
 ): Promise<Mark | undefined> {
   const { ownerApproval: approval } = tool
   return (
     approval &&
-    takeApproval(approval, { ...held, route, tool, deadline, note: detail => (trace.detail = detail) })
+    takeApproval(approval, { ...facts, route, tool, deadline, note: detail => (trace.detail = detail) })
   )
 }
 
@@ -163,9 +166,9 @@ function underCeiling({ route, deadline }: Judged, grant: LiveGrant, permission:
 function underMandate(
   { deadline, trace }: Judged,
   joint: RouteJoint,
-  held: { token: string; grant: LiveGrant; permission: Permission | undefined; now: number },
+  facts: { token: string; grant: LiveGrant; permission: Permission | undefined; now: number },
 ): Promise<void> {
-  return checkMandate(joint, { ...held, deadline, note: detail => (trace.detail = detail) })
+  return checkMandate(joint, { ...facts, deadline, note: detail => (trace.detail = detail) })
 }
 
 /**
@@ -190,14 +193,14 @@ async function introspect(
   options: OrderOptions,
 ): Promise<Introspection> {
   const { limit, trustedHops } = options
-  const taken = limit.takeFor({ token, resource: route.resource }, sourceOf(call, trustedHops))
-  if (taken.waitSeconds > 0) throw tooManyCalls(taken.waitSeconds)
+  const admission = limit.takeFor({ token, resource: route.resource }, sourceOf(call, trustedHops))
+  if (admission.waitSeconds > 0) throw tooManyCalls(admission.waitSeconds)
   const { organization } = route
   const answer =
     organization !== undefined && isOfOrganization(organization, token)
       ? await introspectBreakGlass(organization, { token, route, deadline, now: secondsOf(options) })
       : await route.client.introspect(token, deadline)
-  taken.told(answer.active)
+  admission.note(answer.active)
   return answer
 }
 

@@ -30,12 +30,12 @@ export interface OwnersFile {
 export function watchOwners(options: OwnersFile): Repetition | undefined {
   const { config, logger, reread, lookSeconds: pauseSeconds = LOOK_SECONDS } = options
   if (reread === undefined) return undefined
-  let seen: Buffer | undefined
+  let lastBytes: Buffer | undefined
   let judged: Buffer | undefined
   const look = async (): Promise<void> => {
     const bytes = await readFile(config.configFile)
-    const isWritten = seen?.equals(bytes) === true
-    seen = bytes
+    const isWritten = lastBytes?.equals(bytes) === true
+    lastBytes = bytes
     if (!isWritten || judged?.equals(bytes) === true) return
     judged = bytes
     takeOver(options, () => reread(bytes))

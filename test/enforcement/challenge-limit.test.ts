@@ -31,9 +31,9 @@ describe('Challenges are bounded per source', () => {
     const limit = createChallengeLimit({ perMinute: 1, clock: () => 0 })
     const alices = { token: 'T', resource: 'https://tools.example/mcp/alice' }
     const bobs = { ...alices, resource: 'https://tools.example/mcp/bob' }
-    limit.takeFor(alices, 'a').told(true)
+    limit.takeFor(alices, 'a').note(true)
     expect([limit.takeFor(bobs, 'a').waitSeconds, limit.takeFor(bobs, 'a').waitSeconds]).toEqual([0, 60])
-    limit.takeFor(bobs, 'b').told(false)
+    limit.takeFor(bobs, 'b').note(false)
     expect(limit.takeFor(alices, 'a').waitSeconds).toBe(0)
   })
 

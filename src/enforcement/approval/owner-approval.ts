@@ -48,8 +48,8 @@ export async function takeApproval({ keys, marks }: ToolApproval, call: CallAtTo
   const claims = approvedClaims(call, statement =>
     verifyStatement(readStatement(statement), pinned, { audience: call.route.authority, now: call.now }),
   )
-  const taken = { digest: s256Json(claims), exp: claims.exp, what: 'That the approval is used' }
-  const mark = await takeInTime(marks, taken, deadline)
+  const use = { digest: s256Json(claims), exp: claims.exp, what: 'That the approval is used' }
+  const mark = await takeInTime(marks, use, deadline)
   if (mark !== undefined) return mark
   note('owner approval: used before')
   throw missing()

@@ -20,25 +20,25 @@ export function openPinnedKeys(
   path: string,
   { logger }: { logger: Pick<Logger, 'error' | 'warn'> },
 ): PinnedKeysFile {
-  let seen: { bytes: Buffer; keys: PinnedKeys } | undefined
-  let told: string | undefined
+  let snapshot: { bytes: Buffer; keys: PinnedKeys } | undefined
+  let lastFault: string | undefined
   return {
     current: async () => {
       try {
         const bytes = await readFile(path)
-        if (seen?.bytes.equals(bytes) !== true) {
-          seen = { bytes, keys: parsePinnedKeys(bytes) }
-          if (seen.keys.served.length > 0)
-            logger.warn({ keys_file: path, keys: seen.keys.served }, SERVED_KEYS_ARE_PINNED)
+        if (snapshot?.bytes.equals(bytes) !== true) {
+          snapshot = { bytes, keys: parsePinnedKeys(bytes) }
+          if (snapshot.keys.served.length > 0)
+            logger.warn({ keys_file: path, keys: snapshot.keys.served }, SERVED_KEYS_ARE_PINNED)
         }
-        told = undefined
-        return seen.keys
+        lastFault = undefined
+        return snapshot.keys
       } catch (error) {
         const why = error instanceof Error ? error.message : String(error)
-        if (told !== why)
+        if (lastFault !== why)
           logger.error({ keys_file: path, why }, 'no key of the owner is taken: mend the file')
-        told = why
-        seen = undefined
+        lastFault = why
+        snapshot = undefined
         return NO_PINNED_KEYS
       }
     },

@@ -21,7 +21,7 @@ export interface RunWord {
 }
 
 /** How many of the reports name no grant that the authority knows, so that they were not recorded. */
-export interface Taken {
+export interface ReportAnswer {
   unknown: number
 }
 
@@ -35,7 +35,7 @@ export interface AuditDoor {
    * POST /audit/access. `unread`: several were sent together, and the authority did not say how many it
    * recorded; none of them counts as delivered, and each is to be sent by itself.
    */
-  reportAccess(entries: AccessEntry[], deadline: Deadline): Promise<Taken | 'unread'>
+  reportAccess(entries: AccessEntry[], deadline: Deadline): Promise<ReportAnswer | 'unread'>
   /** POST /audit/access: how far a run has come. */
   reportRun(word: RunWord, deadline: Deadline): Promise<void>
 }

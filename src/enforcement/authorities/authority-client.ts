@@ -16,7 +16,7 @@ import {
   type Introspection,
 } from '../introspection.ts'
 import type { LeaseHolder } from '../leases/holder.ts'
-import { introspectUnderLease, type Told } from '../leases/leased-introspection.ts'
+import { introspectUnderLease, type LeaseAnswer } from '../leases/leased-introspection.ts'
 import type { ReportsOf } from '../reports/outbox.ts'
 import { createAuditDoor, type AuditDoor } from './audit-door.ts'
 import type { AuthorityOffers } from './authority-offers.ts'
@@ -66,7 +66,7 @@ export interface AuthorityClient extends AuditDoor {
    * POST /perm: a ticket for these scopes of a resource, and what logs call the negotiation that it begins,
    * if the authority says so.
    */
-  requestTicket(wanted: Need, deadline: Deadline): Promise<Ticket>
+  requestTicket(need: Need, deadline: Deadline): Promise<Ticket>
   /**
    * What the authority has on record of a resource and what the owner offers of it: POST /perm, which writes
    * nothing. The ticket is thrown away.
@@ -115,7 +115,7 @@ const ANSWERS_BYTES_MAX = 1_048_576
 export function createAuthorityClient(options: AuthorityClientOptions): AuthorityClient {
   const { authority, pools } = options
   const record = createRecordedResource(options)
-  const pats = createPatSource({ ...options, outbound: pools.grants, onRecord: record.heard })
+  const pats = createPatSource({ ...options, outbound: pools.grants, onRecord: record.note })
 
   const askForJson = createProtectedCalls(authority, pats)
   const leases = holderOf(options, { pats, askForJson })
@@ -124,7 +124,7 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
 
   const perm = { path: '/perm', pool: pools.challenges, repeatable: true }
 
-  const askAbout = async (token: string, deadline: Deadline): Promise<Told> => {
+  const askAbout = async (token: string, deadline: Deadline): Promise<LeaseAnswer> => {
     const answer = await questions(token, deadline)
     const rpt = presentedRpt(token, options, deadline)
     return { answer, introspection: await readIntrospection(answer, options, rpt) }
@@ -163,11 +163,11 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
 /** A holder of leases, if one is configured. */
 function holderOf(
   { authority, leases, pools, clock }: AuthorityClientOptions,
-  around: { pats: PatSource; askForJson: AskForJson },
+  context: { pats: PatSource; askForJson: AskForJson },
 ): LeaseHolder | undefined {
   if (leases === undefined) return undefined
   const { streams, hold } = leases
-  return hold(createLeaseDoor({ ...around, authority, grants: pools.grants, streams, clock }))
+  return hold(createLeaseDoor({ ...context, authority, grants: pools.grants, streams, clock }))
 }
 
 /** Asking about grants: alone, or several as one request. */
@@ -178,9 +178,9 @@ function questionsOf(
 ): GrantQuestions {
   const introspection = { path: '/introspect', pool: pools.grants, repeatable: true }
   /** Adds the name of the lease that is held, if one is. */
-  const named = <Asked extends object>(asked: Asked): Asked & { lease?: string } => {
+  const named = <Question extends object>(question: Question): Question & { lease?: string } => {
     const lease = leases?.id()
-    return lease === undefined ? asked : { ...asked, lease }
+    return lease === undefined ? question : { ...question, lease }
   }
   return createGrantQuestions({
     tokensMax: () => offers?.introspectionTokensMax(authority) ?? 1,

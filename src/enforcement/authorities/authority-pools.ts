@@ -106,17 +106,17 @@ function reachOf({ devLoopback, ca }: AuthorityPoolsOptions): OutboundOptions {
 }
 
 function measure(outbound: Outbound, onCall: (call: AuthorityCall) => void): Outbound {
-  const request: Outbound['request'] = wanted => {
+  const request: Outbound['request'] = target => {
     const sentAt = performance.now()
-    const told = (outcome: AuthorityCall['outcome']): void =>
-      onCall({ call: nameOf(wanted.url), outcome, seconds: (performance.now() - sentAt) / 1_000 })
-    return outbound.request(wanted).then(
+    const report = (outcome: AuthorityCall['outcome']): void =>
+      onCall({ call: nameOf(target.url), outcome, seconds: (performance.now() - sentAt) / 1_000 })
+    return outbound.request(target).then(
       answer => {
-        told(outcomeOf(answer))
+        report(outcomeOf(answer))
         return answer
       },
       (error: unknown) => {
-        told(error instanceof OutboundFault ? error.reason : 'broken')
+        report(error instanceof OutboundFault ? error.reason : 'broken')
         throw error
       },
     )

@@ -19,7 +19,7 @@ export interface GrantQuestionsOptions {
   askSeveral: (tokens: string[], deadline: Deadline) => Promise<unknown[] | undefined>
 }
 
-interface Asked {
+interface GrantQuestion {
   token: string
   deadline: Deadline
   whyNot: WhyNot | undefined
@@ -52,7 +52,7 @@ export function createGrantQuestions({
   askOne,
   askSeveral,
 }: GrantQuestionsOptions): GrantQuestions {
-  let waiting: Asked[] = []
+  let waiting: GrantQuestion[] = []
   let underWay = 0
   let scheduled: NodeJS.Immediate | undefined
   let waitingTooLong: NodeJS.Timeout | undefined
@@ -60,11 +60,11 @@ export function createGrantQuestions({
   let inContext = AsyncLocalStorage.snapshot()
 
   const sendNext = (most: number): void => {
-    const taken = takeTogether(waiting, most)
-    waiting = waiting.slice(taken.length)
-    const asked = taken.filter(isStillAsked)
-    if (asked.length === 0) return
-    void inContext(() => (asked.length === 1 ? sendAlone(asked[0]!) : sendTogether(asked)))
+    const batch = takeTogether(waiting, most)
+    waiting = waiting.slice(batch.length)
+    const questions = batch.filter(isStillOpen)
+    if (questions.length === 0) return
+    void inContext(() => (questions.length === 1 ? sendAlone(questions[0]!) : sendTogether(questions)))
   }
   const send = (most = tokensMax()): void => {
     scheduled = undefined
@@ -90,15 +90,15 @@ export function createGrantQuestions({
     underWay--
     if (waiting.length > 0) schedule()
   }
-  const sendAlone = ({ token, deadline, resolve, reject }: Asked): Promise<void> =>
+  const sendAlone = ({ token, deadline, resolve, reject }: GrantQuestion): Promise<void> =>
     counted(() => askOne(token, deadline).then(resolve, reject))
-  const sendTogether = (asked: Asked[]): Promise<void> =>
+  const sendTogether = (questions: GrantQuestion[]): Promise<void> =>
     counted(async () => {
       const answers = askSeveral(
-        asked.map(({ token }) => token),
-        latestOf(asked.map(({ deadline }) => deadline)),
+        questions.map(({ token }) => token),
+        latestOf(questions.map(({ deadline }) => deadline)),
       )
-      await Promise.all(asked.map((one, place) => settle(one, { answers, place, sendAlone })))
+      await Promise.all(questions.map((one, place) => settle(one, { answers, place, sendAlone })))
     })
   return (token, deadline, whyNot) =>
     new Promise((resolve, reject) => {
@@ -108,7 +108,7 @@ export function createGrantQuestions({
     })
 }
 
-function isStillAsked({ whyNot, reject }: Asked): boolean {
+function isStillOpen({ whyNot, reject }: GrantQuestion): boolean {
   const why = whyNot?.()
   if (why === undefined) return true
   reject(why)
@@ -120,11 +120,11 @@ function isStillAsked({ whyNot, reject }: Asked): boolean {
  * is asked alone.
  */
 async function settle(
-  one: Asked,
+  one: GrantQuestion,
   of: {
     answers: Promise<unknown[] | undefined>
     place: number
-    sendAlone: (one: Asked) => Promise<void>
+    sendAlone: (one: GrantQuestion) => Promise<void>
   },
 ): Promise<void> {
   const sentAt = performance.now()
@@ -140,7 +140,7 @@ async function settle(
 }
 
 /** The first of those who wait, as many as one request may be for: one at least. */
-function takeTogether(waiting: readonly Asked[], most: number): Asked[] {
+function takeTogether(waiting: readonly GrantQuestion[], most: number): GrantQuestion[] {
   let characters = 0
   const bound = waiting.findIndex(({ token }, place) => {
     characters += token.length

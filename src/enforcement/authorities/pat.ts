@@ -167,9 +167,10 @@ async function requestPat(options: PatOptions): Promise<Pat> {
   const body = readAnswer(answer.body)
   if (answer.status !== 200) {
     const { error } = z.object({ error: z.string().max(100) }).safeParse(body).data ?? {}
-    const said = `it answered ${answer.status}${error === undefined ? '' : ` ${error}`}`
-    if (answer.status >= 500 || answer.status === 429) throw new OutboundFault('broken', said, { sent: true })
-    throw new PatRefused(said, error)
+    const problem = `it answered ${answer.status}${error === undefined ? '' : ` ${error}`}`
+    if (answer.status >= 500 || answer.status === 429)
+      throw new OutboundFault('broken', problem, { sent: true })
+    throw new PatRefused(problem, error)
   }
   const result = answerSchema.safeParse(body)
   if (!result.success) throw new OutboundFault('broken', 'its token answer is malformed', { sent: true })

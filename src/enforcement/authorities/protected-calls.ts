@@ -29,7 +29,7 @@ export interface ProtectedCall {
 }
 
 /** Answers parsed JSON; throws `temporarily_unavailable` if there is none of this status. */
-export type AskForJson = (call: ProtectedCall, wantedStatus: number) => Promise<unknown>
+export type AskForJson = (call: ProtectedCall, requiredStatus: number) => Promise<unknown>
 
 /** Asks the authority with this issuer. */
 export function createProtectedCalls(authority: string, pats: PatSource): AskForJson {
@@ -71,12 +71,12 @@ export function createProtectedCalls(authority: string, pats: PatSource): AskFor
     return call.repeatable ? send(call, await pats.get(call.deadline)) : answer
   }
 
-  return async (call, wantedStatus) => {
+  return async (call, requiredStatus) => {
     const answer = await ask(call).catch((error: unknown) => {
       if (!(error instanceof OutboundFault)) throw error
       throw outage(`The authority could not be asked: ${plainWords(error)}.`, error)
     })
-    if (answer.status !== wantedStatus) throw unexpectedStatus(call.path, answer)
+    if (answer.status !== requiredStatus) throw unexpectedStatus(call.path, answer)
     return parseAnswer(call.path, answer.body)
   }
 }

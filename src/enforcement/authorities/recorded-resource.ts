@@ -25,7 +25,7 @@ export interface RecordedResourceOptions {
 }
 
 export interface RecordedResource {
-  heard: (record: PatRecord) => void
+  note: (record: PatRecord) => void
   /** Why no call can work; undefined if nothing speaks against it. */
   fault: () => string | undefined
 }
@@ -36,18 +36,18 @@ const AHEAD_MS_MAX = 30_000
 export function createRecordedResource(options: RecordedResourceOptions): RecordedResource {
   const { authority, owner, onFault } = options
   let fault: string | undefined
-  let clockTold = false
+  let isClockReported = false
   return {
-    heard: ({ resource_uri, aheadMs = 0 }) => {
+    note: ({ resource_uri, aheadMs = 0 }) => {
       const before = fault
       fault = faultOf(options, resource_uri)
       if (fault !== undefined && fault !== before) onFault?.(fault)
       const isOff = Math.abs(aheadMs) > AHEAD_MS_MAX
-      if (isOff && !clockTold)
+      if (isOff && !isClockReported)
         onFault?.(
           `${owner}: the clock of ${authority} and the clock of this machine differ by ${Math.round(Math.abs(aheadMs) / 1000)} s. Signatures are taken within 60 s of this clock: set the clock that is wrong, by NTP.`,
         )
-      clockTold = isOff
+      isClockReported = isOff
     },
     fault: () => fault,
   }

@@ -39,7 +39,7 @@ const WAIT_MS = { first: 500, most: 60_000 }
  * The longest wait that an authority may demand, because the authority or the owner may have changed their
  * mind by then.
  */
-const TOLD_WAIT_MS_MAX = 3_600_000
+const RETRY_AFTER_MS_MAX = 3_600_000
 /**
  * A waiting registration lapses if the owner leaves it unanswered (7 days at our authority), so the sidecar
  * asks again; nothing else would tell it.
@@ -75,7 +75,7 @@ export function startRegistration(options: RegistrationOptions): Registration {
     timer.unref()
   }
   const ask = async (): Promise<void> => {
-    const { status, said, reason, toldWaitMs } = await register(options)
+    const { status, detail, reason, retryAfterMs } = await register(options)
     if (stopped) return
     if (status === 'active' || (status === 'pending' && !waits))
       logger.info({ ...about, status }, 'registered with the authority of an owner')
@@ -88,14 +88,14 @@ export function startRegistration(options: RegistrationOptions): Registration {
     }
     if (waits && HER_NO.has(reason)) {
       logger.warn(
-        { ...about, why: said },
+        { ...about, why: detail },
         'the owner has refused the registration: it is not asked for again',
       )
       return
     }
     const most = Math.min(WAIT_MS.most, WAIT_MS.first * 2 ** Math.min(failures++, 16))
-    const waitMs = Math.min(toldWaitMs, TOLD_WAIT_MS_MAX) + most / 2 + (Math.random() * most) / 2
-    logger.warn({ ...about, why: said, retry_ms: Math.round(waitMs) }, 'not registered yet')
+    const waitMs = Math.min(retryAfterMs, RETRY_AFTER_MS_MAX) + most / 2 + (Math.random() * most) / 2
+    logger.warn({ ...about, why: detail, retry_ms: Math.round(waitMs) }, 'not registered yet')
     askIn(waitMs)
   }
   void ask()
@@ -108,21 +108,21 @@ export function startRegistration(options: RegistrationOptions): Registration {
 }
 
 /**
- * The outcome of asking once; `toldWaitMs` is the time before which asking again is useless, as the authority
- * says, 0 if it says nothing.
+ * The outcome of asking once; `retryAfterMs` is the time before which asking again is useless, as the
+ * authority says, 0 if it says nothing.
  */
-interface Asked {
+interface RegistrationReply {
   /**
-   * Undefined if it neither waits nor stands: then `said` tells why, and `reason` is the authority's word
+   * Undefined if it neither waits nor stands: then `detail` tells why, and `reason` is the authority's word
    * for it.
    */
   status?: 'pending' | 'active'
-  said: string
+  detail: string
   reason?: string | undefined
-  toldWaitMs: number
+  retryAfterMs: number
 }
 
-async function register(options: RegistrationOptions): Promise<Asked> {
+async function register(options: RegistrationOptions): Promise<RegistrationReply> {
   const { authority, owner, resource, name, key, outbound, clock } = options
   const body = JSON.stringify({ owner, resource_uri: resource, ...(name === undefined ? {} : { name }) })
   const url = authority + AUTHORITY_PATH.register
@@ -132,17 +132,17 @@ async function register(options: RegistrationOptions): Promise<Asked> {
     )
     const { status, error, error_description, reason } = readAnswer(answer.body)
     if ((answer.status === 202 || answer.status === 200) && status !== undefined)
-      return { status, said: status, toldWaitMs: 0 }
+      return { status, detail: status, retryAfterMs: 0 }
     return {
       reason,
-      said: [answer.status, error, error_description].filter(Boolean).join(' '),
-      toldWaitMs: /^\d{1,9}$/.test(String(answer.headers['retry-after']))
+      detail: [answer.status, error, error_description].filter(Boolean).join(' '),
+      retryAfterMs: /^\d{1,9}$/.test(String(answer.headers['retry-after']))
         ? Number(answer.headers['retry-after']) * 1_000
         : 0,
     }
   } catch (error) {
     // The sidecar continues to serve after any fault, and asks again.
-    return { said: error instanceof Error ? error.message : String(error), toldWaitMs: 0 }
+    return { detail: error instanceof Error ? error.message : String(error), retryAfterMs: 0 }
   }
 }
 

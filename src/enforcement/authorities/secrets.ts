@@ -27,11 +27,11 @@ export async function checkSecrets(
   const until = clock() + ALL_MS_MAX
   const refused: string[] = []
   for (let i = 0; i < clients.length && clock() < until; i += AT_ONCE) {
-    const asked = clients.slice(i, i + AT_ONCE).map(async client => {
+    const checks = clients.slice(i, i + AT_ONCE).map(async client => {
       const fault = await faultOf(client, () => client.prove(deadlineAt(until, clock)))
       if (fault !== undefined) refused.push(fault)
     })
-    await Promise.all(asked)
+    await Promise.all(checks)
   }
   if (refused.length > 0 && refused.length === inAll) throw new Error(refused.join(' '))
   for (const fault of refused) logger.error(fault)
@@ -45,8 +45,8 @@ async function faultOf(
     await prove()
     return undefined
   } catch (error) {
-    const said = refusedCredential(error)
-    if (said === undefined) return undefined
-    return `client_secret (or client_secret_file) of ${owner}: ${authority} does not take it for the client_id ${client_id} (${said}). Give the secret that this authority has for ${client_id} of ${owner}, or correct client_id or owner.`
+    const reason = refusedCredential(error)
+    if (reason === undefined) return undefined
+    return `client_secret (or client_secret_file) of ${owner}: ${authority} does not take it for the client_id ${client_id} (${reason}). Give the secret that this authority has for ${client_id} of ${owner}, or correct client_id or owner.`
   }
 }

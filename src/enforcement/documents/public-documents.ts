@@ -63,8 +63,8 @@ export function createPublicDocuments(options: PublicDocumentsOptions): PublicDo
   const documentOf = (route: Route): ResourceMetadata => {
     // The document of the same resource changes when its owner gets a second one, or has only one left.
     const listing = ownerResourcesUrl(publicUrl, route, table.routes)
-    const kept = signed.get(route)
-    if (kept?.listing === listing) return kept.document
+    const entry = signed.get(route)
+    if (entry?.listing === listing) return entry.document
     const document = ownerDocument(route, listing, publisher)
     signed.set(route, { listing, document })
     return document

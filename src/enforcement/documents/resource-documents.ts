@@ -69,8 +69,10 @@ const several = new WeakMap<readonly Route[], ReadonlySet<Owner>>()
 function ownersOfSeveral(routes: readonly Route[]): ReadonlySet<Owner> {
   const known = several.get(routes)
   if (known !== undefined) return known
-  const seen = new Set<Owner>()
-  const found = new Set(routes.flatMap(({ owner }) => (seen.has(owner) ? [owner] : (seen.add(owner), []))))
+  const firsts = new Set<Owner>()
+  const found = new Set(
+    routes.flatMap(({ owner }) => (firsts.has(owner) ? [owner] : (firsts.add(owner), []))),
+  )
   several.set(routes, found)
   return found
 }

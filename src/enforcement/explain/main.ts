@@ -13,14 +13,14 @@ const SHOWN_MAX = 20
 
 /**
  * Explains one decision line, or those of a log about a negotiation, an agent, a request or an owner.
- * @param given a line of the log as it stands there, or by what to find lines: the beginning of a family or
+ * @param query a line of the log as it stands there, or by what to find lines: the beginning of a family or
  *   a handle, a request id, or an owner, of whom refusals alone are told.
  * @param log the file of the log, `-` for standard input; needed for all but a line.
  * @returns the lines to show. @throws Error saying what to give, if nothing can be explained.
  */
-export async function explain(given: string, log: string | undefined): Promise<string[]> {
-  if (given.trimStart().startsWith('{')) {
-    const line = decisionIn(given)
+export async function explain(query: string, log: string | undefined): Promise<string[]> {
+  if (query.trimStart().startsWith('{')) {
+    const line = decisionIn(query)
     if (line === undefined)
       throw new Error(
         'This is no decision of a sidecar: give a line whose msg is "decided", whole and in quotes.',
@@ -29,22 +29,22 @@ export async function explain(given: string, log: string | undefined): Promise<s
   }
   if (log === undefined)
     throw new Error(
-      `Name the log that may hold ${given}: --log <file>, or --log - for standard input. Without one, give a line of it in quotes.`,
+      `Name the log that may hold ${query}: --log <file>, or --log - for standard input. Without one, give a line of it in quotes.`,
     )
-  const found = await decisionsOf(given, log)
+  const found = await decisionsOf(query, log)
   if (found.length === 0)
     throw new Error(
-      `No decision about ${given} is in this log. What was refused before it was known whose it is names none: look for the request id that the gateway gave it.`,
+      `No decision about ${query} is in this log. What was refused before it was known whose it is names none: look for the request id that the gateway gave it.`,
     )
   return found.flatMap((line, at) => [...(at === 0 ? [] : ['']), ...explainLine(line)])
 }
 
 /** The newest decisions about it. */
-async function decisionsOf(given: string, log: string): Promise<DecisionLine[]> {
+async function decisionsOf(query: string, log: string): Promise<DecisionLine[]> {
   const found: DecisionLine[] = []
   for await (const text of await linesOf(log)) {
     const line = decisionIn(text)
-    if (line === undefined || !isAbout(line, given)) continue
+    if (line === undefined || !isAbout(line, query)) continue
     found.push(line)
     if (found.length > SHOWN_MAX) found.shift()
   }
@@ -57,10 +57,10 @@ async function decisionsOf(given: string, log: string): Promise<DecisionLine[]> 
  */
 const BEGINNING_MIN = 8
 
-function isAbout({ family, handle, request_id, owner, decision }: DecisionLine, given: string): boolean {
+function isAbout({ family, handle, request_id, owner, decision }: DecisionLine, query: string): boolean {
   const begins = (name: unknown): boolean =>
-    name === given || (typeof name === 'string' && given.length >= BEGINNING_MIN && name.startsWith(given))
-  return begins(family) || begins(handle) || request_id === given || (owner === given && decision === 'deny')
+    name === query || (typeof name === 'string' && query.length >= BEGINNING_MIN && name.startsWith(query))
+  return begins(family) || begins(handle) || request_id === query || (owner === query && decision === 'deny')
 }
 
 async function linesOf(log: string): Promise<AsyncIterable<string>> {

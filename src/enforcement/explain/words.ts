@@ -161,26 +161,29 @@ export interface DecisionLine {
 export function explainLine(line: DecisionLine): string[] {
   const { decision, reason, status, step, owner, tool, family, handle, detail, time, leased } = line
   const words = typeof reason === 'string' && Object.hasOwn(REASONS, reason) ? REASONS[reason] : undefined
-  const what = `${said(tool) ?? 'a call'} of ${said(owner) ?? 'nobody known'}`
-  const who = [said(handle) && `by ${said(handle)}`, said(family) && `under ${said(family)}`].filter(Boolean)
-  const when = said(time) === undefined ? '' : `${said(time)}: `
-  const outcome = decision === 'allow' ? 'let through' : `refused with ${said(status) ?? 'an unknown status'}`
+  const what = `${textOf(tool) ?? 'a call'} of ${textOf(owner) ?? 'nobody known'}`
+  const who = [textOf(handle) && `by ${textOf(handle)}`, textOf(family) && `under ${textOf(family)}`].filter(
+    Boolean,
+  )
+  const when = textOf(time) === undefined ? '' : `${textOf(time)}: `
+  const outcome =
+    decision === 'allow' ? 'let through' : `refused with ${textOf(status) ?? 'an unknown status'}`
   const at = typeof step === 'string' && Object.hasOwn(STEPS, step) ? STEPS[step] : undefined
   return [
     `${when}${[what, ...who].join(' ')} was ${outcome}.`,
-    `Why (${said(reason) ?? 'no reason given'}): ${words?.why ?? 'a word that is not known here'}.`,
+    `Why (${textOf(reason) ?? 'no reason given'}): ${words?.why ?? 'a word that is not known here'}.`,
     ...(at === undefined || decision === 'allow' ? [] : [`It ended at the step of ${at}.`]),
     ...(leased === true
       ? [
           'It was judged by what the authority had said of the grant at most 1.9 s before, under a lease (`liveness: leased`).',
         ]
       : []),
-    ...(said(detail) === undefined ? [] : [`The sidecar noted: ${said(detail)}`]),
+    ...(textOf(detail) === undefined ? [] : [`The sidecar noted: ${textOf(detail)}`]),
     `What to do: ${words?.remedy ?? 'See docs/operating.md, and the release of the party that said it.'}`,
   ]
 }
 
-function said(value: unknown): string | undefined {
+function textOf(value: unknown): string | undefined {
   if (typeof value === 'number') return String(value)
   return typeof value === 'string' && value !== '' ? value : undefined
 }

@@ -34,7 +34,7 @@ export interface RouteJoint {
 }
 
 /** A grant at a call; `now` in seconds since the epoch. */
-export interface HeldJointly {
+export interface JointGrantFacts {
   token: string
   grant: LiveGrant
   /** The permission that covers the call; undefined for a call that needs none. */
@@ -62,24 +62,24 @@ const VERDICTS_MAX = 32
  * Refuses 403 `joint_mandate_unsatisfied` if the grant's verdicts do not satisfy the mandate; 503 if the
  * mandate, or keys that could change that, cannot be fetched.
  */
-export async function checkMandate(joint: RouteJoint, held: HeldJointly): Promise<void> {
-  const { token, grant, deadline, now, note } = held
+export async function checkMandate(joint: RouteJoint, facts: JointGrantFacts): Promise<void> {
+  const { token, grant, deadline, now, note } = facts
   const verdicts = presentedVerdicts(grant)
-  const asked = jointGrant(held)
-  if (verdicts === undefined || asked === undefined) throw unsatisfied('no_joint', joint, held)
+  const jointFacts = jointGrant(facts)
+  if (verdicts === undefined || jointFacts === undefined) throw unsatisfied('no_joint', joint, facts)
   const mandate = await joint.mandates.current(deadline)
-  if ('fault' in mandate) throw unsatisfied('unlawful_mandate', joint, held)
-  const fault = mandateFaultHere(mandate, joint, asked)
-  if (fault !== undefined) throw unsatisfied(fault, joint, held, mandate)
-  const count = (given: Proof['verdicts']) => countVerdicts(mandate, given, asked, now)
+  if ('fault' in mandate) throw unsatisfied('unlawful_mandate', joint, facts)
+  const fault = mandateFaultHere(mandate, joint, jointFacts)
+  if (fault !== undefined) throw unsatisfied(fault, joint, facts, mandate)
+  const count = (candidates: Proof['verdicts']) => countVerdicts(mandate, candidates, jointFacts, now)
   const presented = { token, joint: JSON.stringify(grant.joint), verdicts, mandate }
-  const proof = await joint.proofs.of(presented, given => count(given).isSatisfied, deadline)
+  const proof = await joint.proofs.of(presented, candidates => count(candidates).isSatisfied, deadline)
   const { isSatisfied, weight, faults } = count(proof.verdicts)
   const first = proof.faults[0] ?? faults[0]
   if (!isSatisfied) {
     if (weight + totalWeight({ holders: distinct(proof.unheard) }) >= mandate.rule.threshold)
       throw outage("The keys of a holder's authority could not be had.")
-    throw unsatisfied(first ?? 'too_few', joint, held, mandate)
+    throw unsatisfied(first ?? 'too_few', joint, facts, mandate)
   }
   if (first !== undefined) note(`a verdict that does not count: ${first}`)
 }
@@ -101,7 +101,7 @@ function mandateFaultHere(
 function unsatisfied(
   fault: MandateFault,
   { pinned }: RouteJoint,
-  { note }: HeldJointly,
+  { note }: JointGrantFacts,
   mandate?: CountedMandate,
 ): Refusal {
   const served = mandate === undefined ? 'none' : mandate.mandate_s256
@@ -122,7 +122,7 @@ function presentedVerdicts({ joint }: LiveGrant): string[] | undefined {
  * The grant as verdicts are compared with it: for the resource that is called, or else for the first that it
  * names.
  */
-function jointGrant({ grant, permission = grant.permissions[0] }: HeldJointly): JointGrant | undefined {
+function jointGrant({ grant, permission = grant.permissions[0] }: JointGrantFacts): JointGrant | undefined {
   if (permission === undefined) return undefined
   const { resource_id, exp } = permission
   const onResource = grant.permissions.filter(one => one.resource_id === resource_id)

@@ -58,12 +58,12 @@ const PROOFS_MAX = 2_000
 
 /** Keeps the newest proofs; asks nobody until there is something to verify. */
 export function createProofs({ keys, clock, typAlias }: ProofsOptions): Proofs {
-  const kept = new BoundedMap<string, { proof: Proof; isWhole: boolean; until: number }>(PROOFS_MAX)
+  const cache = new BoundedMap<string, { proof: Proof; isWhole: boolean; until: number }>(PROOFS_MAX)
   return {
     async of(presented, isEnough, deadline) {
       const { token, joint, mandate } = presented
       const name = `${s256(token)} ${s256(joint)} ${mandate.mandate_s256}`
-      const known = kept.get(name)
+      const known = cache.get(name)
       const isGood = known !== undefined && clock() < known.until
       if (isGood && (known.isWhole || isEnough(known.proof.verdicts))) return known.proof
       const { groups, faults } = sorted(presented, typAlias)
@@ -77,7 +77,7 @@ export function createProofs({ keys, clock, typAlias }: ProofsOptions): Proofs {
       }
       const until = Math.min(...parts.map(part => part.until))
       const isComplete = isWhole && proof.unheard.length === 0
-      if (until !== Infinity) kept.set(name, { proof, isWhole: isComplete, until })
+      if (until !== Infinity) cache.set(name, { proof, isWhole: isComplete, until })
       return proof
     },
   }

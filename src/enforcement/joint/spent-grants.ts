@@ -24,19 +24,19 @@ const REMEMBERED_MAX = 100_000
 /** Remembers nothing yet. */
 export function createSpentGrants(): SpentGrants {
   const spent = new BoundedMap<string, true>(REMEMBERED_MAX)
-  const held = new Set<string>()
+  const uses = new Set<string>()
   return {
     async once({ family, contract }, consume) {
       const use = JSON.stringify([family, contract])
       if (spent.has(use)) refuse('already_consumed', 'The grant could not be used: negotiate again.')
-      if (held.has(use)) throw outage('Another call is about to use this single-use grant: try again.')
-      held.add(use)
+      if (uses.has(use)) throw outage('Another call is about to use this single-use grant: try again.')
+      uses.add(use)
       try {
         const consumption = await consume()
         if (consumption.consumed) spent.set(use, true)
         return consumption
       } finally {
-        held.delete(use)
+        uses.delete(use)
       }
     },
   }

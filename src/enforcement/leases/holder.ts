@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { waitAtMost } from '../../limits/patience.ts'
 import type { LeaseDoor } from '../authorities/lease-door.ts'
 import type { LiveGrant } from '../introspection.ts'
-import { createKeptAnswers, type LeaseClocks, type Question } from './kept-answers.ts'
+import { createLeasedAnswers, type LeaseClocks, type Question } from './kept-answers.ts'
 import { holdLease, type LeaseEnd } from './lease.ts'
 
 export interface LeaseHolder {
@@ -38,7 +38,7 @@ export interface LeaseObserver {
   /** A call was judged by a kept answer, or the authority was asked about it. */
   judged(by: 'kept' | 'asked'): void
   /** A lease is held, or has ended. */
-  held(): void
+  registered(): void
   ended(): void
   /** Everything was dropped, because the authority asked for it. */
   invalidated(): void
@@ -56,30 +56,30 @@ const STEADY_MS = 5_000
 /** Asks for nothing until the first answer about a standing grant. */
 export function createLeaseHolder(options: HolderOptions): LeaseHolder {
   const { door, clocks, isOffered, takePlace, observer } = options
-  const kept = createKeptAnswers(clocks)
+  const answers = createLeasedAnswers(clocks)
   const stopping = new AbortController()
   // The work beside the calls belongs to no call's trace.
   const outside = AsyncLocalStorage.snapshot()
   let usedAt = -Infinity
   let id: string | undefined
-  let holding: Promise<void> | undefined
+  let session: Promise<void> | undefined
 
-  const isWanted = (): boolean => !stopping.signal.aborted && clocks.forward() - usedAt < UNUSED_MS
+  const isInUse = (): boolean => !stopping.signal.aborted && clocks.forward() - usedAt < UNUSED_MS
   const hold = async (givePlace: () => void): Promise<void> => {
     let replaces: string | undefined
     let failures = 0
-    while (isWanted() && isOffered()) {
+    while (isInUse() && isOffered()) {
       const began = clocks.forward()
-      const onHeld = (held: string): void => {
-        id = held
-        observer.held()
+      const onLease = (leaseId: string): void => {
+        id = leaseId
+        observer.registered()
       }
       const ended = await holdLease({
         door,
-        kept,
+        answers,
         replaces,
-        isWanted,
-        onHeld,
+        isInUse,
+        onLease,
         onInvalidated: () => observer.invalidated(),
         signal: stopping.signal,
       }).catch(unopened)
@@ -88,33 +88,33 @@ export function createLeaseHolder(options: HolderOptions): LeaseHolder {
       else observer.ended()
       replaces = ended.id ?? replaces
       failures = ended.id !== undefined && clocks.forward() - began > STEADY_MS ? 0 : failures + 1
-      if (isWanted()) await pause(failures, stopping.signal)
+      if (isInUse()) await pause(failures, stopping.signal)
     }
-    holding = undefined
+    session = undefined
     givePlace()
   }
 
   return {
     id: () => id,
     find: token => {
-      const grant = kept.find(token)
+      const grant = answers.find(token)
       if (grant === undefined) return undefined
       usedAt = clocks.forward()
       observer.judged('kept')
       return grant
     },
-    asking: () => kept.asking(),
+    asking: () => answers.asking(),
     answered: (question, token, answer) => {
       usedAt = clocks.forward()
       observer.judged('asked')
-      if (answer.leaseMs > 0) kept.keep(question, token, answer)
-      if (holding !== undefined || stopping.signal.aborted || !isOffered()) return
+      if (answer.leaseMs > 0) answers.keep(question, token, answer)
+      if (session !== undefined || stopping.signal.aborted || !isOffered()) return
       const givePlace = takePlace()
-      if (givePlace !== undefined) holding = outside(() => hold(givePlace))
+      if (givePlace !== undefined) session = outside(() => hold(givePlace))
     },
     stop: async () => {
       stopping.abort()
-      if (holding !== undefined) await waitAtMost(STOP_MS, holding)
+      if (session !== undefined) await waitAtMost(STOP_MS, session)
     },
   }
 }

@@ -27,7 +27,7 @@ export interface Question {
   drops: number
 }
 
-export interface KeptAnswers {
+export interface LeasedAnswers {
   now(): Moment
   /** Call this before a question is sent, because its answer is as old as that. */
   asking(): Question
@@ -48,7 +48,7 @@ export interface KeptAnswers {
   sweep(): void
 }
 
-interface Kept {
+interface LeasedAnswer {
   grant: LiveGrant
   at: Moment
   leaseMs: number
@@ -58,8 +58,8 @@ interface Kept {
 const ANSWERS_MAX = 10_000
 
 /** Holds nothing yet, and uses nothing before the first `renewed`. */
-export function createKeptAnswers({ forward, wall }: LeaseClocks): KeptAnswers {
-  const answers = new BoundedMap<string, Kept>(ANSWERS_MAX)
+export function createLeasedAnswers({ forward, wall }: LeaseClocks): LeasedAnswers {
+  const answers = new BoundedMap<string, LeasedAnswer>(ANSWERS_MAX)
   let drops = 0
   let renewedAt: Moment | undefined
   const now = (): Moment => ({ forward: forward(), wall: wall() })
@@ -78,8 +78,8 @@ export function createKeptAnswers({ forward, wall }: LeaseClocks): KeptAnswers {
       if (renewedAt === undefined) return undefined
       const at = now()
       if (between(renewedAt, at) >= LEASE_MS) return undefined
-      const kept = answers.get(nameOf(token))
-      return kept !== undefined && isUsable(kept, at) ? kept.grant : undefined
+      const entry = answers.get(nameOf(token))
+      return entry !== undefined && isUsable(entry, at) ? entry.grant : undefined
     },
     renewed: at => {
       // A lease begins: what was asked before named none, or one that nobody waits for any more.
@@ -93,13 +93,13 @@ export function createKeptAnswers({ forward, wall }: LeaseClocks): KeptAnswers {
     },
     sweep: () => {
       const at = now()
-      for (const [name, kept] of answers) if (!isUsable(kept, at)) answers.delete(name)
+      for (const [name, entry] of answers) if (!isUsable(entry, at)) answers.delete(name)
     },
   }
 }
 
 /** What is asked of an answer beside the calls' own rules: its age, and the end of the grant. */
-function isUsable({ grant, at, leaseMs }: Kept, now: Moment): boolean {
+function isUsable({ grant, at, leaseMs }: LeasedAnswer, now: Moment): boolean {
   return between(at, now) < leaseMs && Math.floor(now.wall / 1_000) < grant.exp!
 }
 

@@ -11,19 +11,19 @@ import {
   type LeaseMessage,
 } from '../../wire/resources/leases.ts'
 import type { LeaseDoor } from '../authorities/lease-door.ts'
-import type { KeptAnswers, Moment } from './kept-answers.ts'
+import type { LeasedAnswers, Moment } from './kept-answers.ts'
 
 export interface LeaseOptions {
   door: LeaseDoor
-  kept: KeptAnswers
+  answers: LeasedAnswers
   /** The lease that was held before: nothing of it is used any more. */
   replaces: string | undefined
   /** Told once it is held, by what name. */
-  onHeld: (id: string) => void
+  onLease: (id: string) => void
   /** Told of each time that everything was dropped because the authority asked for it. */
   onInvalidated: () => void
   /** Called at each renewal: whether to keep the lease. */
-  isWanted: () => boolean
+  isInUse: () => boolean
   signal: AbortSignal
 }
 
@@ -42,34 +42,34 @@ const EVENT_LENGTH_MAX = 65_536
 
 /** Registers, and resolves when the lease has ended, by whatever: nothing that was kept under it is used. */
 export async function holdLease(options: LeaseOptions): Promise<LeaseEnd> {
-  const { door, kept, replaces, signal } = options
+  const { door, answers, replaces, signal } = options
   const { promise: ending, resolve: end } = Promise.withResolvers<string>()
-  const at = kept.now()
-  let held: HeldLease | undefined
+  const at = answers.now()
+  let lease: LiveLease | undefined
   const take = (message: LeaseMessage): void => {
-    if (message.type === 'lease') held ??= startRenewing(message.lease, at, { ...options, end })
-    else held?.invalidated(message.asked)
+    if (message.type === 'lease') lease ??= startRenewing(message.lease, at, { ...options, end })
+    else lease?.invalidated(message.asked)
   }
   const onData = readingEvents(take, () => end('the authority told what cannot be read'))
   const stream = await door.open(replaces === undefined ? {} : { replaces }, onData)
   if (stream.status !== 200) end(`the authority answered ${stream.status}`)
   void stream.ended.then(() => end('the stream of the authority ended'))
-  const why = await untilEnded(ending, end, { signal, isHeld: () => held !== undefined })
-  held?.stop()
-  kept.lose()
+  const why = await untilEnded(ending, end, { signal, hasLease: () => lease !== undefined })
+  lease?.stop()
+  answers.lose()
   // This comes last, because it is our word that nothing is used any more.
-  if (held !== undefined && SAID.has(why)) await door.say(held.id, { end: true }).catch(() => undefined)
+  if (lease !== undefined && SAID.has(why)) await door.say(lease.id, { end: true }).catch(() => undefined)
   stream.close()
-  return { id: held?.id, why }
+  return { id: lease?.id, why }
 }
 
 async function untilEnded(
   ending: Promise<string>,
   end: (why: string) => void,
-  { signal, isHeld }: { signal: AbortSignal; isHeld: () => boolean },
+  { signal, hasLease }: { signal: AbortSignal; hasLease: () => boolean },
 ): Promise<string> {
   const unnamed = setTimeout(() => {
-    if (!isHeld()) end('the authority gave no lease')
+    if (!hasLease()) end('the authority gave no lease')
   }, NAMED_MS)
   const onAbort = (): void => end(STOPPED)
   if (signal.aborted) onAbort()
@@ -104,60 +104,60 @@ function readingEvents(
   }
 }
 
-interface HeldLease {
+interface LiveLease {
   id: string
   /** The authority asks for all to be dropped, for the so-many-th time. */
-  invalidated(asked: number): void
+  invalidated(count: number): void
   stop(): void
 }
 
 /** Renews until it is stopped. `at`: when the registration was sent. */
 function startRenewing(
-  { id, renew_ms, asked }: Lease,
+  { id, renew_ms, asked: count }: Lease,
   at: Moment,
   options: LeaseOptions & { end: (why: string) => void },
-): HeldLease {
-  const { door, kept, end, isWanted, onHeld, onInvalidated } = options
-  let acknowledged = asked
+): LiveLease {
+  const { door, answers, end, isInUse, onLease, onInvalidated } = options
+  let acknowledged = count
   let stopped = false
   const invalidated = (number: number): void => {
     if (stopped) return
-    kept.drop()
+    answers.drop()
     onInvalidated()
     acknowledged = Math.max(acknowledged, number)
     acknowledging()
   }
   const say = async (): Promise<void> => {
-    const sentAt = kept.now()
-    const said = acknowledged
-    const answered = await door.say(id, { acknowledged: said })
+    const sentAt = answers.now()
+    const acknowledgement = acknowledged
+    const answered = await door.say(id, { acknowledged: acknowledgement })
     if (stopped) return
     if (answered === undefined) return end(UNKNOWN)
     // Its database is as it was before: by its numbers we would have let go of what it asks for next.
-    if (answered < said) return end('the authority has forgotten what it asked for')
+    if (answered < acknowledgement) return end('the authority has forgotten what it asked for')
     if (answered > acknowledged) invalidated(answered)
-    kept.renewed(sentAt)
+    answers.renewed(sentAt)
   }
   const renewing = oneAtATime(say)
   // Runs beside a renewal that is under way, because that one acknowledges less.
   const acknowledging = oneAtATime(async () => {
-    for (let said = -1; said < acknowledged;) {
-      said = acknowledged
+    for (let acknowledgement = -1; acknowledgement < acknowledged;) {
+      acknowledgement = acknowledged
       await say()
       if (stopped) return
     }
   })
   const timer = setInterval(
     () => {
-      kept.sweep()
-      if (isWanted()) renewing()
+      answers.sweep()
+      if (isInUse()) renewing()
       else end(UNUSED)
     },
     Math.min(LEASE_RENEW_MS, Math.max(RENEW_MS_MIN, renew_ms)),
   )
   timer.unref()
-  kept.renewed(at)
-  onHeld(id)
+  answers.renewed(at)
+  onLease(id)
   return {
     id,
     invalidated,

@@ -8,7 +8,7 @@ import type { Introspection, LiveGrant } from '../introspection.ts'
 import type { LeaseHolder } from './holder.ts'
 
 /** The authority's answer, and what was read of it. */
-export interface Told {
+export interface LeaseAnswer {
   answer: unknown
   introspection: Introspection
 }
@@ -17,7 +17,7 @@ export interface Told {
 export async function introspectUnderLease(
   holder: LeaseHolder,
   token: string,
-  ask: () => Promise<Told>,
+  ask: () => Promise<LeaseAnswer>,
 ): Promise<Introspection> {
   const grant = holder.find(token)
   if (grant !== undefined) return { active: true, grant, leased: true }
@@ -37,6 +37,6 @@ function isStanding({ single_use, joint, ownerDecision, breakGlass }: LiveGrant)
 
 /** 0: the answer is for the one call. */
 function leaseMsOf(answer: unknown): number {
-  const said = isJsonObject(answer) ? answer['lease_ms'] : undefined
-  return typeof said === 'number' && Number.isSafeInteger(said) && said > 0 ? said : 0
+  const leaseMs = isJsonObject(answer) ? answer['lease_ms'] : undefined
+  return typeof leaseMs === 'number' && Number.isSafeInteger(leaseMs) && leaseMs > 0 ? leaseMs : 0
 }

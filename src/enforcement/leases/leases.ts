@@ -20,7 +20,7 @@ export interface LeasesOptions {
   clocks: LeaseClocks
   offers: Pick<AuthorityOffers, 'introspectionLeaseMs'>
   logger: Pick<Logger, 'info' | 'warn'>
-  metrics: Pick<LeaseObserver, 'judged' | 'held' | 'ended' | 'invalidated'>
+  metrics: Pick<LeaseObserver, 'judged' | 'registered' | 'ended' | 'invalidated'>
 }
 
 /** Each lease has a connection of its own. For further owners, the authority is asked about each call. */
@@ -47,7 +47,7 @@ export function createLeases({ clocks, offers, logger, metrics }: LeasesOptions)
   }
   return {
     of: (about, door) => {
-      const observer = { ...metrics, ...telling(about, logger, metrics) }
+      const observer = { ...metrics, ...announcerOf(about, logger, metrics) }
       const holder: LeaseHolder = createLeaseHolder({
         door,
         clocks,
@@ -65,22 +65,22 @@ export function createLeases({ clocks, offers, logger, metrics }: LeasesOptions)
 }
 
 /** One line when there is no lease to be had, and one when there is again. */
-function telling(
+function announcerOf(
   about: object,
   logger: LeasesOptions['logger'],
   metrics: LeasesOptions['metrics'],
-): Pick<LeaseObserver, 'held' | 'failed'> {
-  let isTold = false
+): Pick<LeaseObserver, 'registered' | 'failed'> {
+  let hasFault = false
   return {
-    held: () => {
-      metrics.held()
-      if (isTold) logger.info(about, 'a lease is held again')
-      isTold = false
+    registered: () => {
+      metrics.registered()
+      if (hasFault) logger.info(about, 'a lease is held again')
+      hasFault = false
     },
     failed: why => {
-      if (!isTold)
+      if (!hasFault)
         logger.warn({ ...about, why }, 'no lease is to be had: the authority is asked about every call')
-      isTold = true
+      hasFault = true
     },
   }
 }

@@ -20,7 +20,7 @@ import {
 import { exceeded, type RouteOrganization } from './ceiling.ts'
 
 /** A token at a route with an organization. `now` is in seconds since the epoch. */
-export interface AskedToken {
+export interface TokenQuestion {
   token: string
   /** What the route expects of grants of the owner's own authority. */
   route: ExpectedGrant
@@ -47,17 +47,17 @@ export function isOfOrganization({ issuer }: Pick<RouteOrganization, 'issuer'>, 
  */
 export async function introspectBreakGlass(
   organization: RouteOrganization,
-  { token, route, deadline, now }: AskedToken,
+  { token, route, deadline, now }: TokenQuestion,
 ): Promise<Introspection> {
   const { issuer, keys } = organization
   const answer = await organization.client.introspect(token, deadline)
-  const said: JsonObject = isJsonObject(answer) ? answer : {}
-  if (said['active'] === true && typeof said['iss'] === 'string' && said['iss'] !== issuer)
+  const reply: JsonObject = isJsonObject(answer) ? answer : {}
+  if (reply['active'] === true && typeof reply['iss'] === 'string' && reply['iss'] !== issuer)
     throw exceeded('no_break_glass')
   const expected = { ...route, authority: issuer }
   const read = await readIntrospection(answer, expected, presentedRpt(token, { ...expected, keys }, deadline))
   if (!read.active) return read
-  const accepted = await acceptance(organization, said, { route, deadline, now })
+  const accepted = await acceptance(organization, reply, { route, deadline, now })
   const { owner, jti, permissions, operation, single_use, key } = read.grant
   const presented = { owner, jti, permissions, operation, single_use, cnf_jkt: key.thumbprint }
   if (!acceptsGrant(accepted, presented)) throw exceeded('no_break_glass')
@@ -67,10 +67,10 @@ export async function introspectBreakGlass(
 
 async function acceptance(
   { issuer, keys, acceptedTypAlias: typAlias }: RouteOrganization,
-  said: JsonObject,
-  { route: { authority }, deadline, now }: Omit<AskedToken, 'token'>,
+  reply: JsonObject,
+  { route: { authority }, deadline, now }: Omit<TokenQuestion, 'token'>,
 ): Promise<BreakGlassAcceptance> {
-  const { break_glass } = said
+  const { break_glass } = reply
   const compact = isJsonObject(break_glass) ? break_glass['accepted'] : undefined
   if (typeof compact !== 'string') throw exceeded('no_break_glass')
   const url = authority + AUTHORITY_PATH.jwks

@@ -31,7 +31,7 @@ export interface RouteOrganization {
 }
 
 /** A grant, the permission that covers the call, and by when the call must be judged. */
-export interface Held {
+export interface GrantFacts {
   grant: LiveGrant
   permission: Permission
   /** Issuer of the owner's authorization server. */
@@ -61,24 +61,24 @@ export function exceeded(fault: CeilingFault, cause?: unknown): Refusal {
  * Refuses 403 `organization_envelope_exceeded` if the grant exceeds the ceiling; 503 if that cannot be found
  * out.
  */
-export async function checkCeiling(organization: RouteOrganization, held: Held): Promise<void> {
-  const { grant, permission, authority, deadline } = held
+export async function checkCeiling(organization: RouteOrganization, facts: GrantFacts): Promise<void> {
+  const { grant, permission, authority, deadline } = facts
   const { resource_id } = permission
-  const isAsked = organization.asksAbout(resource_id)
-  if (grant.breakGlass !== undefined && !isAsked) throw exceeded('no_break_glass')
-  if (!isAsked) return
+  const isGoverned = organization.asksAbout(resource_id)
+  if (grant.breakGlass !== undefined && !isGoverned) throw exceeded('no_break_glass')
+  if (!isGoverned) return
   const membership = await organization.view.current(deadline)
   if (membership.member && membership.as_uri !== authority)
     throw outage('The organization knows this owner at another authorization server.')
   if (grant.issuedAt === undefined) throw outage('The authority does not say when a grant was issued.')
   const onResource = grant.permissions.filter(one => one.resource_id === resource_id)
-  const heldGrant = {
+  const grantTerms = {
     resource_id,
     scopes: onResource.flatMap(({ resource_scopes }) => resource_scopes),
     lifetimeSeconds: permission.exp - grant.issuedAt,
     single_use: grant.single_use,
   }
   const judge = grant.breakGlass !== undefined ? breakGlassCeilingFault : ceilingFault
-  const fault = judge(membership, heldGrant)
+  const fault = judge(membership, grantTerms)
   if (fault !== undefined) throw exceeded(fault)
 }

@@ -12,7 +12,7 @@ import { createMembershipView } from './membership-view.ts'
 import { createOrganizationClient } from './organization-client.ts'
 
 /** What it shares with others. */
-export interface Around {
+export interface OrganizationContext {
   aliases: readonly string[]
   /** Signs what is asked, where no secret was given. */
   key: PrivateKey
@@ -27,7 +27,7 @@ export interface Around {
 export function openOrganization(
   { issuer, resources, credential }: SidecarOrganization,
   owner: Owner,
-  { aliases, key, used, outbound, keys, clock }: Around,
+  { aliases, key, used, outbound, keys, clock }: OrganizationContext,
 ): RouteOrganization {
   const proof = credential.kind === 'secret' ? credential : { kind: 'signature' as const, key }
   const client = createOrganizationClient({ issuer, owner, proof, outbound, clock })

@@ -42,11 +42,11 @@ const NAMED_MAX = 10
 export function watchToolNeeds(routes: () => readonly NeedyRoute[], options: ToolNeedsOptions): ToolNeeds {
   const { onFault, firstPauseMs = FIRST_PAUSE_MS } = options
   const met = new WeakMap<object, Set<string>>()
-  const told = new Set<string>()
+  const sentences = new Set<string>()
   let timer: NodeJS.Timeout | undefined
   let stopped = false
   let isLooking = false
-  let isWanted = false
+  let isDue = false
   let pauseMs = firstPauseMs
 
   const look = async (): Promise<void> => {
@@ -62,17 +62,17 @@ export function watchToolNeeds(routes: () => readonly NeedyRoute[], options: Too
       left -= open.length
       const faults = await faultsOf(route, open, ({ key }) => known.add(key))
       for (const sentence of faults) {
-        if (!told.has(sentence) && !stopped) onFault(sentence)
-        told.add(sentence)
+        if (!sentences.has(sentence) && !stopped) onFault(sentence)
+        sentences.add(sentence)
       }
     }
   }
   const lookAndRest = async (): Promise<void> => {
     isLooking = true
     do {
-      isWanted = false
+      isDue = false
       await look()
-    } while (isWanted)
+    } while (isDue)
     isLooking = false
     if (stopped) return
     timer = setTimeout(() => void lookAndRest(), pauseMs)
@@ -83,7 +83,7 @@ export function watchToolNeeds(routes: () => readonly NeedyRoute[], options: Too
     begin: () => {
       clearTimeout(timer)
       pauseMs = firstPauseMs
-      isWanted = true
+      isDue = true
       if (!isLooking) void lookAndRest()
     },
     stop: () => {

@@ -21,7 +21,7 @@ export interface Mail {
    */
   lastWord?: { ended: boolean }
   /** Reports that this process cannot send stay for the next one. */
-  isKept: boolean
+  isDurable: boolean
   /** Everything was sent, and the authority accepted the last message about the run. */
   onDelivered?: () => void
 }
@@ -69,14 +69,14 @@ const GOODBYE_SHARE = 0.2
 interface Round {
   mail: Mail
   job?: Promise<void> | undefined
-  heardAt: number
+  contactAt: number
 }
 /**
  * How sending reports ended: with all of them taken or dropped, with none because the authority reads no
  * several, or with some that are to be sent later.
  */
 type Sending = 'finished' | 'unread' | 'not now'
-type Asked<T> = { taken: T } | 'refused' | 'out of time'
+type Attempt<T> = { answer: T } | 'refused' | 'out of time'
 
 /** How long there is time, and whether little is left. Both change when the process is about to end. */
 interface Ending {
@@ -87,10 +87,10 @@ interface Ending {
 
 /** Sends until there is an answer or no time is left. `until` may move meanwhile. */
 function createAsk({ clock, retryMs = RETRY_MS }: DeliveryOptions, { closing }: Ending) {
-  return async <T>(what: (deadline: Deadline) => Promise<T>, until: () => number): Promise<Asked<T>> => {
+  return async <T>(what: (deadline: Deadline) => Promise<T>, until: () => number): Promise<Attempt<T>> => {
     for (let attempt = 0; clock() < until(); attempt++) {
       try {
-        return { taken: await what(deadlineAt(Math.min(clock() + SEND_MS, until()), clock)) }
+        return { answer: await what(deadlineAt(Math.min(clock() + SEND_MS, until()), clock)) }
       } catch (error) {
         if (isRefusal(error)) return 'refused'
         const pauseMs = Math.min(retryMs.most, retryMs.first * 2 ** Math.min(attempt, 16))
@@ -110,21 +110,21 @@ function createSender(options: DeliveryOptions, rounds: Map<Outbox, Round>, endi
     const { client, outbox } = round.mail
     if (batch.length > 1 && client.countsReports() !== true) return 'unread'
     const send = (deadline: Deadline) => client.reportAccess(batch, deadline)
-    const asked = await ask(send, () => ending.sendUntil)
-    if (asked === 'out of time') return 'not now'
-    if (asked === 'refused' && batch.length > 1) {
+    const attempt = await ask(send, () => ending.sendUntil)
+    if (attempt === 'out of time') return 'not now'
+    if (attempt === 'refused' && batch.length > 1) {
       const half = Math.ceil(batch.length / 2)
       const first = await sendBatch(round, batch.slice(0, half))
       return first === 'finished' ? sendBatch(round, batch.slice(half)) : first
     }
-    const taken = asked === 'refused' ? asked : asked.taken
-    if (taken === 'unread') return taken
+    const answer = attempt === 'refused' ? attempt : attempt.answer
+    if (answer === 'unread') return answer
     if (!rounds.has(outbox)) return 'not now'
     outbox.done(batch.length)
-    if (taken === 'refused') onDropped(batch.length, 'the authority refused them')
+    if (answer === 'refused') onDropped(batch.length, 'the authority refused them')
     else {
-      const { unknown } = taken
-      round.heardAt = clock()
+      const { unknown } = answer
+      round.contactAt = clock()
       onSent?.(batch.length - unknown)
       if (unknown > 0) onDropped(unknown, 'the authority knows no such grant')
     }
@@ -136,10 +136,10 @@ function createSender(options: DeliveryOptions, rounds: Map<Outbox, Round>, endi
     const counts = client.countsReports()
     // A run that is over can wait with its last word until it is known whether the authority reads it.
     if (counts === undefined && lastWord !== undefined) return
-    const isWanted = n > 0 && counts === true
+    const needsReport = n > 0 && counts === true
     const tell = (deadline: Deadline) => client.reportRun({ instance: outbox.instance, n, ended }, deadline)
-    if (isWanted && (await ask(tell, () => ending.closedAt)) === 'out of time') return
-    round.heardAt = clock()
+    if (needsReport && (await ask(tell, () => ending.closedAt)) === 'out of time') return
+    round.contactAt = clock()
     if ((!ended && lastWord === undefined) || !rounds.has(outbox)) return
     rounds.delete(outbox)
     onDelivered?.()
@@ -206,20 +206,20 @@ export function createDelivery(options: DeliveryOptions): Delivery {
   const timer = setInterval(() => {
     for (const round of rounds.values()) {
       if (round.mail.outbox.waiting() > 0 || round.mail.lastWord !== undefined) wake(round)
-      else if (clock() - round.heardAt >= quietMs) start(round, () => say(round, false))
+      else if (clock() - round.contactAt >= quietMs) start(round, () => say(round, false))
     }
   }, quietMs / 6).unref()
 
   const end = async (round: Round): Promise<void> => {
     await round.job
-    const { outbox, isKept, lastWord } = round.mail
+    const { outbox, isDurable, lastWord } = round.mail
     await sendAll(round).catch(onFault)
     const isWhole = outbox.waiting() === 0
-    if (lastWord === undefined && (isWhole || !isKept)) await say(round, true)
+    if (lastWord === undefined && (isWhole || !isDurable)) await say(round, true)
   }
   return {
     send: mail => {
-      const round = rounds.get(mail.outbox) ?? { mail, heardAt: clock() }
+      const round = rounds.get(mail.outbox) ?? { mail, contactAt: clock() }
       rounds.set(mail.outbox, round)
       wake(round)
     },
@@ -232,7 +232,7 @@ export function createDelivery(options: DeliveryOptions): Delivery {
       closing.abort()
       const all = [...rounds.values()]
       await waitAtMost(withinMs, Promise.all(all.map(end)))
-      const lost = all.reduce((sum, { mail }) => sum + (mail.isKept ? 0 : mail.outbox.waiting()), 0)
+      const lost = all.reduce((sum, { mail }) => sum + (mail.isDurable ? 0 : mail.outbox.waiting()), 0)
       if (lost > 0) onDropped(lost, 'there was no time left to send them')
     },
   }

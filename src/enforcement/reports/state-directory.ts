@@ -21,7 +21,7 @@ import { createJournal, readJournal, type FoundJournal, type Journal, type LeftJ
 import type { ReportsOf } from './outbox.ts'
 
 /** A journal that was taken over. */
-export interface TakenOver {
+export interface Takeover {
   of: ReportsOf
   journal: LeftJournal
   /**
@@ -57,7 +57,7 @@ export interface StateDirectoryOptions {
   clock: () => number
   /** Whether reports of these can be sent by this process. */
   serves: (of: ReportsOf) => boolean
-  onTakenOver: (taken: TakenOver) => void
+  onTakeover: (takeover: Takeover) => void
   /**
    * Called if this process was stopped for so long that another took over what it had. That one now has all
    * its journals.
@@ -178,10 +178,10 @@ function bootId(): string {
  * machine is read.
  */
 function watchOthers(
-  { path, clock, serves, onTakenOver, onLeft, onFault }: StateDirectoryOptions,
+  { path, clock, serves, onTakeover, onLeft, onFault }: StateDirectoryOptions,
   { own, boot, lostMs }: { own: () => string; boot: string; lostMs: number },
 ): { look(): void; left(): number } {
-  const seen = new Map<string, { sign: number | undefined; since: number }>()
+  const signs = new Map<string, { sign: number | undefined; since: number }>()
   const left = new Set<string>()
 
   const takeOverOne = (directory: string, name: string): void => {
@@ -201,9 +201,9 @@ function watchOthers(
     }
     const to = join(path, own(), name)
     renameSync(from, to)
-    onTakenOver(takenOver(found, to))
+    onTakeover(takeoverOf(found, to))
   }
-  const takenOver = (found: FoundJournal, at: string): TakenOver => ({
+  const takeoverOf = (found: FoundJournal, at: string): Takeover => ({
     of: found.head,
     journal: found.open(at),
     whole: found.damaged === 0 && found.head.boot === boot,
@@ -227,11 +227,11 @@ function watchOthers(
     look: () => {
       const now = clock()
       const names = readdirSync(path).filter(name => /^[0-9a-f]{24}$/.test(name) && name !== own())
-      for (const name of seen.keys()) if (!names.includes(name)) seen.delete(name)
+      for (const name of signs.keys()) if (!names.includes(name)) signs.delete(name)
       for (const name of names) {
         const sign = signOf(join(path, name))
-        const before = seen.get(name)
-        if (before === undefined || before.sign !== sign) seen.set(name, { sign, since: now })
+        const before = signs.get(name)
+        if (before === undefined || before.sign !== sign) signs.set(name, { sign, since: now })
         else if (Math.abs(now - before.since) >= lostMs) takeOver(name, sign)
       }
     },

@@ -9,7 +9,7 @@ import { outage } from '../deadline.ts'
 import type { Delivery, Mail } from './delivery.ts'
 import type { Journal } from './journal.ts'
 import { createMemoryOutbox, type AccessReport, type MemoryOutbox, type ReportsOf } from './outbox.ts'
-import { openStateDirectory, type TakenOver } from './state-directory.ts'
+import { openStateDirectory, type Takeover } from './state-directory.ts'
 
 export interface ReportStore {
   /** Throws 503 if a report could not be stored now. Call this before a grant is spent. */
@@ -45,7 +45,7 @@ export function createMemoryStore({ delivery, queueMax, onDropped }: MemoryStore
     const known = outboxes.get(client)
     if (known !== undefined) return known
     const outbox = createMemoryOutbox(instance, change => (waiting += change))
-    const made = { outbox, mail: { client, outbox, isKept: false } }
+    const made = { outbox, mail: { client, outbox, isDurable: false } }
     outboxes.set(client, made)
     return made
   }
@@ -93,31 +93,32 @@ const LOOK_MS = 100
 const UNKEPT = "The owner's record of this call cannot be kept now: try again."
 
 /** The waiting reports of one owner, and how they are sent. */
-interface Kept {
+interface OwnerReports {
   journal: Journal
   mail: Mail
 }
-type TakenMail = Mail & { bytes(): number }
+type TakeoverMail = Mail & { bytes(): number }
 
 export function openFileStore(options: FileStoreOptions): ReportStore {
   const { delivery, onUnkept, onFault } = options
   const clients = new Map(options.clients.map(client => [keyOf(client.of), client]))
-  /** The reports of this run; those that were taken over are in `taken`. */
-  const journals = new Map<AuthorityClient, Kept>()
-  const taken = new Set<TakenMail>()
+  /** The reports of this run; those that were taken over are in `takeovers`. */
+  const journals = new Map<AuthorityClient, OwnerReports>()
+  const takeovers = new Set<TakeoverMail>()
   const directory = openStateDirectory({
     ...options,
     serves: of => clients.has(keyOf(of)),
-    onTakenOver: one => takeOver(one, clients.get(keyOf(one.of))!, { ...options, taken }),
+    onTakeover: one => takeOver(one, clients.get(keyOf(one.of))!, { ...options, takeovers }),
     onDisplaced: () => {
       onFault(new Error('this process was taken for dead: another sends the reports that it had'))
       for (const { journal } of journals.values()) journal.close()
-      for (const mail of [...[...journals.values()].map(({ mail }) => mail), ...taken]) delivery.forget(mail)
-      taken.clear()
+      for (const mail of [...[...journals.values()].map(({ mail }) => mail), ...takeovers])
+        delivery.forget(mail)
+      takeovers.clear()
       journals.clear()
     },
   })
-  const journalOf = (client: AuthorityClient): Kept => {
+  const journalOf = (client: AuthorityClient): OwnerReports => {
     const known = journals.get(client)
     if (known !== undefined) return known
     const journal = directory.journal(client.of)
@@ -125,18 +126,18 @@ export function openFileStore(options: FileStoreOptions): ReportStore {
       journal.close()
       journal.remove()
     }
-    const made = { journal, mail: { client, outbox: journal, isKept: true, onDelivered } }
+    const made = { journal, mail: { client, outbox: journal, isDurable: true, onDelivered } }
     journals.set(client, made)
     return made
   }
   const bytes = (): number => {
     let sum = 0
     for (const { journal } of journals.values()) sum += journal.bytes()
-    for (const mail of taken) sum += mail.bytes()
+    for (const mail of takeovers) sum += mail.bytes()
     return sum
   }
   const checkRoom = roomOf(options, { bytes, journals })
-  const kept = (client: AuthorityClient, work: (of: Kept) => void): void => {
+  const withJournal = (client: AuthorityClient, work: (of: OwnerReports) => void): void => {
     try {
       directory.live()
       work(journalOf(client))
@@ -147,12 +148,12 @@ export function openFileStore(options: FileStoreOptions): ReportStore {
   }
   return {
     ready: client =>
-      kept(client, ({ journal }) => {
+      withJournal(client, ({ journal }) => {
         checkRoom(journal.bytes())
         journal.ready()
       }),
     add: (client, report) =>
-      kept(client, ({ journal, mail }) => {
+      withJournal(client, ({ journal, mail }) => {
         journal.put(report)
         delivery.send(mail)
       }),
@@ -167,23 +168,23 @@ export function openFileStore(options: FileStoreOptions): ReportStore {
 
 /** Sends what another process left. */
 function takeOver(
-  { journal, whole, damaged }: TakenOver,
+  { journal, whole, damaged }: Takeover,
   client: AuthorityClient,
-  { delivery, onDropped, taken }: FileStoreOptions & { taken: Set<TakenMail> },
+  { delivery, onDropped, takeovers }: FileStoreOptions & { takeovers: Set<TakeoverMail> },
 ): void {
-  const mail: TakenMail = {
+  const mail: TakeoverMail = {
     client,
     outbox: journal,
-    isKept: true,
+    isDurable: true,
     lastWord: { ended: whole },
     bytes: () => journal.bytes(),
     onDelivered: () => {
-      taken.delete(mail)
+      takeovers.delete(mail)
       journal.remove()
     },
   }
   if (damaged > 0) onDropped(damaged, 'they were damaged in the directory of reports')
-  taken.add(mail)
+  takeovers.add(mail)
   delivery.send(mail)
 }
 
@@ -194,7 +195,7 @@ function takeOver(
  */
 function roomOf(
   { bytesMax, clock }: FileStoreOptions,
-  { bytes, journals }: { bytes: () => number; journals: ReadonlyMap<unknown, Kept> },
+  { bytes, journals }: { bytes: () => number; journals: ReadonlyMap<unknown, OwnerReports> },
 ): (mine: number) => void {
   let used = 0
   let usedAt = -Infinity

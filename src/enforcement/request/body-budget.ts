@@ -14,15 +14,15 @@ export interface BodyBudget {
 
 /** A budget of at most so many bytes at a time. */
 export function createBodyBudget(bytesMax: number): BodyBudget {
-  let held = 0
+  let total = 0
   return {
     take: call => {
       const bytes = bytesOf(call)
-      if (held > 0 && bytes > 0 && held + bytes > bytesMax) return false
-      held += bytes
+      if (total > 0 && bytes > 0 && total + bytes > bytesMax) return false
+      total += bytes
       return true
     },
-    release: call => void (held -= bytesOf(call)),
+    release: call => void (total -= bytesOf(call)),
   }
 }
 

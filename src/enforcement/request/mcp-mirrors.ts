@@ -77,8 +77,8 @@ function repeatsParameters(headers: HeaderLines, { method, params }: McpMessage)
   if (method !== 'tools/call') return true
   for (const [name, lines] of headers) {
     if (!name.startsWith(PARAM_PREFIX)) continue
-    const said = lines.length === 1 ? decodeMirror(lines[0]!.trim()) : undefined
-    if (said === undefined || !leaves(params?.arguments).some(value => saysTheSame(said, value))) return false
+    const text = lines.length === 1 ? decodeMirror(lines[0]!.trim()) : undefined
+    if (text === undefined || !leaves(params?.arguments).some(value => saysTheSame(text, value))) return false
   }
   return true
 }
@@ -88,9 +88,9 @@ function leaves(value: Json | undefined): Json[] {
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(leaves) : [value]
 }
 
-function saysTheSame(said: string, value: Json): boolean {
-  if (typeof value === 'number') return said.trim() !== '' && Number(said) === value
-  return said === (typeof value === 'string' ? value : JSON.stringify(value))
+function saysTheSame(text: string, value: Json): boolean {
+  if (typeof value === 'number') return text.trim() !== '' && Number(text) === value
+  return text === (typeof value === 'string' ? value : JSON.stringify(value))
 }
 
 function lacksNone(headers: HeaderLines, { id, method }: McpMessage): boolean {
@@ -123,9 +123,9 @@ const ID_CHARACTERS_MAX = 256
  */
 export function rpcCaller({ method, headers, body }: Call): { id: string | number | null } | undefined {
   if (method !== 'POST') return undefined
-  const said = headers.get('mcp-protocol-version')?.[0]
+  const version = headers.get('mcp-protocol-version')?.[0]
   // A header that names an earlier version is believed: what earlier clients read has not changed.
-  if (said !== undefined && !isModern(said.trim())) return undefined
+  if (version !== undefined && !isModern(version.trim())) return undefined
   const message = body.state === 'complete' ? looseMessage(body.bytes) : undefined
   const params = isJsonObject(message?.params) ? message.params : undefined
   if (!speaksMirrors(headers, { params })) return undefined

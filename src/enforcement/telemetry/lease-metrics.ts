@@ -5,7 +5,7 @@
 import { Counter, Gauge, type Registry } from 'prom-client'
 import type { LeaseObserver } from '../leases/holder.ts'
 
-export type LeaseMetrics = Pick<LeaseObserver, 'judged' | 'held' | 'ended' | 'invalidated'>
+export type LeaseMetrics = Pick<LeaseObserver, 'judged' | 'registered' | 'ended' | 'invalidated'>
 
 /** Adds them to a registry. */
 export function createLeaseMetrics(registry: Registry): LeaseMetrics {
@@ -16,7 +16,7 @@ export function createLeaseMetrics(registry: Registry): LeaseMetrics {
     labelNames: ['by'],
     registers,
   })
-  const held = new Gauge({
+  const gauge = new Gauge({
     name: 'usher_leases_held',
     help: 'Leases that are held, one for each owner whose agents called within a minute.',
     registers,
@@ -29,8 +29,8 @@ export function createLeaseMetrics(registry: Registry): LeaseMetrics {
   for (const by of ['kept', 'asked']) answers.inc({ by }, 0)
   return {
     judged: by => answers.inc({ by }),
-    held: () => held.inc(),
-    ended: () => held.dec(),
+    registered: () => gauge.inc(),
+    ended: () => gauge.dec(),
     invalidated: () => invalidated.inc(),
   }
 }

@@ -51,7 +51,7 @@ beforeEach(async () => {
     logger: createLogger({ name: 'test', level: 'info', write: line => lines.push(line) }),
     metrics: {
       judged: by => counted[by]++,
-      held: () => counted.held++,
+      registered: () => counted.held++,
       ended: () => counted.held--,
       invalidated: () => counted.invalidated++,
     },

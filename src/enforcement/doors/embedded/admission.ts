@@ -95,8 +95,8 @@ async function admit(
   if (request.httpVersionMajor !== 1) throw new Error('only HTTP/1.1 is judged inside a resource')
   const target = splitTarget(receivedTarget(request))
   const headers = readHeaderLines(fieldLines(request.rawHeaders))
-  const asked = core.browsers.preflight({ method: request.method ?? '', headers })
-  if (asked !== undefined) return asked
+  const answer = core.browsers.preflight({ method: request.method ?? '', headers })
+  if (answer !== undefined) return answer
   const bytes = await readWholeBody(stream, bodyBytesMax)
   if (bytes === 'gone') return { kind: 'gone' }
   const requestId = headers.get('x-request-id')?.[0]
@@ -132,9 +132,9 @@ async function admit(
  */
 function receivedTarget({ url = '', originalUrl }: ReceivedRequest): string {
   if (typeof originalUrl !== 'string' || originalUrl === url) return url
-  const [sent, seen] = [originalUrl, url].map(text => text.split('?')) as [string[], string[]]
-  const isMounted = seen[0] === '/' || sent[0]!.endsWith(seen[0]!)
-  if (!isMounted || sent.slice(1).join('?') !== seen.slice(1).join('?')) {
+  const [sent, local] = [originalUrl, url].map(text => text.split('?')) as [string[], string[]]
+  const isMounted = local[0] === '/' || sent[0]!.endsWith(local[0]!)
+  if (!isMounted || sent.slice(1).join('?') !== local.slice(1).join('?')) {
     throw new Error('the target of the request was rewritten before it was judged')
   }
   return originalUrl

@@ -110,9 +110,9 @@ async function answer(
   if (path.startsWith(WELL_KNOWN.protectedResource)) {
     return json(documents.metadata(path.slice(WELL_KNOWN.protectedResource.length)), PUBLIC)
   }
-  const asked = { raw: { method: request.method, url: target, rawHeaders } }
+  const question = { raw: { method: request.method, url: target, rawHeaders } }
   const of = path === LISTING ? undefined : listedAt(path.slice(LISTING.length))
-  return json(await documents.listing(asked, of), OF_ONE)
+  return json(await documents.listing(question, of), OF_ONE)
 }
 
 function json(value: object, fields: Fields): DocumentAnswer {

@@ -167,8 +167,8 @@ function withCaller(message: Json, caller: Caller | undefined): Json {
   const params = isJsonObject(message.params) ? message.params : {}
   const meta = isJsonObject(params._meta) ? params._meta : {}
   const { tool, ...who } = caller
-  const told = { ...who, ...(tool === undefined ? {} : { tool }) }
-  return { ...message, params: { ...params, _meta: { ...meta, [MESSAGE_META.caller]: told } } }
+  const identity = { ...who, ...(tool === undefined ? {} : { tool }) }
+  return { ...message, params: { ...params, _meta: { ...meta, [MESSAGE_META.caller]: identity } } }
 }
 
 /** Nobody waits for an answer to a notification or a response. */

@@ -39,7 +39,7 @@ export interface HttpCheckOptions {
   /** The cap of `readCallBody`. */
   bodyBytesMax: number
   /** When the gateway stops waiting, if it asked at that time, in milliseconds since the epoch. */
-  deadlineOf: (askedAt: number) => CheckDeadline
+  deadlineOf: (startAt: number) => CheckDeadline
 }
 
 /**

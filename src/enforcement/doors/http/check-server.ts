@@ -50,7 +50,7 @@ export async function startHttpCheckServer(options: HttpCheckServerOptions): Pro
   const writer = httpAnswers(options)
   const reading = {
     ...options,
-    deadlineOf: (askedAt: number) => deadlineOf(askedAt + options.deadlineMs, options),
+    deadlineOf: (startAt: number) => deadlineOf(startAt + options.deadlineMs, options),
   }
   const handle = async (request: RawRequest): Promise<RawAnswer> => {
     if (request.target === '/health') return healthAnswer(health)
