@@ -5,7 +5,7 @@
  */
 import { startRepeating, type Repetition } from '../limits/repetition.ts'
 import { isOutage } from '../storage/core/database.ts'
-import { takeDue, type Taken } from '../storage/authority/due.ts'
+import { takeDue, type DueClaim } from '../storage/authority/due.ts'
 import { completeTree } from '../storage/authority/ledger/ledger-tree.ts'
 import { number } from '../storage/authority/ledger/positions.ts'
 import { SILENT_SECONDS, tellSilent } from '../storage/authority/ledger/report-instances.ts'
@@ -92,7 +92,7 @@ export async function sweepDue(
 
 async function sweepOne(
   authority: Sweeping,
-  taken: Taken,
+  taken: DueClaim,
   { pauseSeconds, stopped }: { pauseSeconds: number; stopped: () => boolean },
 ): Promise<void> {
   const { database, retention } = authority
@@ -122,7 +122,7 @@ async function sweepOne(
     const swept = await sweepOwner(db, owner, ROWS_PER_BATCH, retention)
     for (const { table, error } of swept.faults)
       say(authority, 'a table was not swept', { owner, table, error })
-    if (swept.gone > 0) authority.log.debug({ owner, gone: swept.gone }, 'swept')
+    if (swept.rows > 0) authority.log.debug({ owner, gone: swept.rows }, 'swept')
     more = swept.more
     whole &&= swept.faults.length === 0
   }

@@ -7,8 +7,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from 'pg'
 import { openConnection } from './core/connection.ts'
 import { grantPrivileges, isRoleShared, obtainRuntimeRole, type Privileges } from './core/runtime-role.ts'
-import { tryLock, type Held } from './core/lock.ts'
-import { telling } from './core/database-wait.ts'
+import { tryLock, type AdvisoryLock } from './core/lock.ts'
+import { withProgress } from './core/database-wait.ts'
 import { applyMigration, readMigrations, type Migration } from './migrations.ts'
 import { assertOurTables } from './whose-tables.ts'
 
@@ -45,24 +45,24 @@ export async function migrate(
   let doing = 'opening the database'
   const work = async (): Promise<string[]> => {
     const connection = await openConnection({ url, name: 'usher-migrate', statementMs: STATEMENT_MS_MAX })
-    let held: Held | undefined
+    let migrationLock: AdvisoryLock | undefined
     try {
       await assertOurTables(connection.client, migrations)
       doing = 'another process that migrates'
-      held = await lock(url)
+      migrationLock = await lock(url)
       doing = 'the migrations'
       await assertOurTables(connection.client, migrations)
       const obtained = await obtainRuntimeRole(connection.client)
-      if (obtained.said !== undefined) tell(obtained.said)
+      if (obtained.notice !== undefined) tell(obtained.notice)
       const applied = await applyAll(connection.client, schema.party, migrations)
       await grantPrivileges(connection.client, obtained, { ...schema, migrated: applied.length > 0 })
       return applied
     } finally {
       await connection.close()
-      await held?.release()
+      await migrationLock?.release()
     }
   }
-  return telling(() => `waiting for ${doing}, to bring the database up to date`, tell, work)
+  return withProgress(() => `waiting for ${doing}, to bring the database up to date`, tell, work)
 }
 
 /**
@@ -113,16 +113,16 @@ export async function lookAt(url: string, party: string): Promise<DatabaseLook> 
   try {
     const migrations = await readMigrations(folderOf(party))
     await assertOurTables(connection.client, migrations)
-    const asked = Date.now()
+    const sentAt = Date.now()
     const { rows } = await connection.client.query<{ now: number }>(
       'SELECT extract(epoch FROM clock_timestamp())::float8 AS now',
     )
     const answered = Date.now()
-    const clockAhead = rows[0]!.now - (asked + answered) / 2_000
+    const clockAhead = rows[0]!.now - (sentAt + answered) / 2_000
     const applied = await appliedRows(connection.client, party)
     const missing = missingOf(applied, migrations)
     const sharedRole = await isRoleShared(connection.client)
-    return { missing, clockAhead, roundTripMs: answered - asked, sharedRole }
+    return { missing, clockAhead, roundTripMs: answered - sentAt, sharedRole }
   } finally {
     await connection.close()
   }
@@ -173,11 +173,11 @@ async function appliedRows(client: Client, party: string): Promise<AppliedRow[]>
 }
 
 /** Tries again and again, because a waiting statement would not notice that the server falls silent. */
-async function lock(url: string): Promise<Held> {
+async function lock(url: string): Promise<AdvisoryLock> {
   const until = performance.now() + LOCK_MS_MAX
   for (;;) {
-    const held = await tryLock(url, LOCK)
-    if (held !== undefined) return held
+    const migrationLock = await tryLock(url, LOCK)
+    if (migrationLock !== undefined) return migrationLock
     if (performance.now() > until)
       throw new Error(
         'Another process has been migrating the database for 10 minutes: check what it waits for.',

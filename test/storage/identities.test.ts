@@ -23,7 +23,15 @@ async function takes(owner: Owner, digest: Buffer, keptSeconds = 300) {
   const family = await seed.seedFamily(database.db, owner, null)
   const offer = { tier_id: seed.TIER, template: seed.templateOf(owner, family) }
   const next = { ticketHash: seed.bytes(), ticketSeconds: 300 }
-  return acceptIdentity(database.db, { owner, family, identity, digest, keptSeconds, offer, ...next })
+  return acceptIdentity(database.db, {
+    owner,
+    family,
+    identity,
+    digest,
+    retentionSeconds: keptSeconds,
+    offer,
+    ...next,
+  })
 }
 const owners = (count: number) =>
   Promise.all(Array.from({ length: count }, () => seed.seedOwner(database.db)))

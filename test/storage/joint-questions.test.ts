@@ -53,7 +53,7 @@ const COLUMNS = ['asked_at', 'signed_at', 'collect_until', 'relied_until']
 const later = (owner: Owner, days: number) =>
   sql`UPDATE joint_questions SET ${sql.join(COLUMNS.map(name => sql`${sql.id(name)} = ${sql.id(name)} - ${days} * interval '1 day'`))}
     WHERE owner = ${owner}`.execute(database.db)
-const sweep = async (owner: Owner, limit = 100) => (await sweepOwner(database.db, owner, limit)).gone
+const sweep = async (owner: Owner, limit = 100) => (await sweepOwner(database.db, owner, limit)).rows
 const isKnown = async (owner: Owner, negotiation: string) =>
   (await readQuestion(database.db, named(owner, negotiation))) !== undefined
 

@@ -20,10 +20,10 @@ import {
   insertHolder,
   letGo,
   onLetGo,
-  readAsked,
+  readReleaseCounts,
   renewHolder,
   type LetGo,
-  type SeenHolder,
+  type HolderReading,
 } from '../../src/storage/authority/grants/leases.ts'
 import {
   endMembership,
@@ -71,7 +71,7 @@ function answering(owner: Owner, id: string): () => Promise<void> {
   const holder = { owner, ...CLIENT, id }
   const answers = (async () => {
     for (let said = 0; !over.signal.aborted;) {
-      const asked = (await readAsked(database.db, owner, [id])).get(id) ?? said
+      const asked = (await readReleaseCounts(database.db, owner, [id])).get(id) ?? said
       if (asked > said) await renewHolder(database.calls, holder, asked)
       said = asked
       await new Promise(setImmediate)
@@ -86,7 +86,8 @@ function answering(owner: Owner, id: string): () => Promise<void> {
   return stop
 }
 
-const askedOf = async (owner: Owner, id: string) => (await readAsked(database.db, owner, [id])).get(id) ?? 0
+const askedOf = async (owner: Owner, id: string) =>
+  (await readReleaseCounts(database.db, owner, [id])).get(id) ?? 0
 
 /** Those who have not let go as often as they were asked, once somebody was. */
 async function stillHolding(owner: Owner): Promise<string[]> {
@@ -349,9 +350,9 @@ describe('a lease', () => {
     const owner = await seed.seedOwner(own.db)
     for (let n = 0; n < 60; n++) await hold(owner, own)
     await sql`ANALYZE lease_holders`.execute(own.db)
-    const { rows: held } = await sql<SeenHolder>`
+    const { rows: held } = await sql<HolderReading>`
       SELECT owner, id, renewals FROM lease_holders WHERE owner = ${owner} ORDER BY id`.execute(own.db)
-    const lock = (tx: Tx, { id }: SeenHolder) =>
+    const lock = (tx: Tx, { id }: HolderReading) =>
       sql`SELECT FROM lease_holders WHERE owner = ${owner} AND id = ${id} FOR UPDATE NOWAIT`.execute(tx)
     const { sweeping } = await inTransaction(own.db, async tx => {
       await lock(tx, held[0]!)
@@ -381,7 +382,7 @@ describe('a lease', () => {
     let now = 0
     const sweep = createLeaseSweep({ database: own })
     const withdrawn = inTransaction(own.db, tx => decideResourceServer(tx, owner, seed.CLIENT_ID, 'revoked'))
-    await until(async () => (await readAsked(own.db, owner, [id])).get(id) === 1)
+    await until(async () => (await readReleaseCounts(own.db, owner, [id])).get(id) === 1)
     expect(await sweep(() => now)).toBe(1)
     const before = performance.now()
     expect(await renewHolder(own.calls, { owner, ...CLIENT, id }, 1)).toBeUndefined()

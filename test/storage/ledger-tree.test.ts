@@ -83,7 +83,7 @@ const age = (owner: Owner, upTo: number) =>
 
 /** @returns how many entries went. */
 async function sweep(owner: Owner, limit: number): Promise<number> {
-  const { gone, faults } = await sweepOwner(database.db, owner, limit, RETENTION)
+  const { rows: gone, faults } = await sweepOwner(database.db, owner, limit, RETENTION)
   expect(faults).toEqual([])
   return gone
 }

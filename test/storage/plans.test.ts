@@ -6,7 +6,7 @@
 import { sql } from 'kysely'
 import { expect, it } from 'vitest'
 import {
-  readAskedResource,
+  readRequestedResource,
   readGovernedResource,
 } from '../../src/storage/authority/negotiations/governance.ts'
 import { recordGrant } from '../../src/storage/authority/grants/issue.ts'
@@ -50,7 +50,7 @@ const asked = ({ owner }: Known) => ({
 
 const COUNTS = 'a grant that is made'
 const ACTS: Record<string, Act> = {
-  'what a ticket is made from': (tx, known) => readAskedResource(tx, asked(known)),
+  'what a ticket is made from': (tx, known) => readRequestedResource(tx, asked(known)),
   'what governs a resource': (tx, known) => readGovernedResource(tx, asked(known)),
   'an agent that the owner knows': (tx, { owner, handle }) =>
     readStanding(tx, owner, { handle, tier_id: seed.TIER, windowSeconds: 60, countTo: undefined }),

@@ -202,7 +202,7 @@ describe('A reader of events goes on', () => {
     await sql`UPDATE events SET at = now() - interval '8 days' WHERE owner = ${owner} AND seq IN (1, 2, 4)`.execute(
       database.db,
     )
-    expect((await sweepOwner(database.db, owner, 100)).gone).toBe(2)
+    expect((await sweepOwner(database.db, owner, 100)).rows).toBe(2)
     // The fourth is old, too, but not what stands before it: nothing goes out of the middle.
     expect((await readEvents(database.db, owner, ALL)).map(({ id }) => id)).toEqual([3, 4])
     for (const known of [0, 1, 5, 99]) expect(await start(owner, known)).toEqual({ after: 4, reset: true })

@@ -48,7 +48,7 @@ describe('A receipt is kept', () => {
     await sql`UPDATE grants SET expires_at = now() - interval '2 days' WHERE owner = ${owner}`.execute(
       database.db,
     )
-    expect((await sweepOwner(database.db, owner, 100)).gone).toBeGreaterThanOrEqual(2)
+    expect((await sweepOwner(database.db, owner, 100)).rows).toBeGreaterThanOrEqual(2)
     expect(await readReceipts(database.db, owner, ALL)).toHaveLength(2)
   })
 

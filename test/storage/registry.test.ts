@@ -10,7 +10,7 @@ import {
   type Attempt,
   type ListedResource,
 } from '../../src/storage/authority/registry/registry.ts'
-import { dueNow, takeDue, type Taken } from '../../src/storage/authority/due.ts'
+import { dueNow, takeDue, type DueClaim } from '../../src/storage/authority/due.ts'
 import {
   decideResourceServer,
   registerResourceServer,
@@ -175,7 +175,7 @@ describe('what is due', () => {
     return rows[0]?.s
   }
   /** Takes what is due, until the owner's source comes. */
-  const take = async (owner: Owner): Promise<Taken> => {
+  const take = async (owner: Owner): Promise<DueClaim> => {
     for (;;) {
       const [taken] = await takeDue(database.db, 'pull', { limit: 1, seconds: 15 })
       if (taken === undefined) throw new Error('nothing of hers is due')

@@ -47,10 +47,10 @@ describe('The ledger', () => {
   it('loses what is older than the retention, in batches, from its beginning and never out of the middle', async () => {
     const owner = await withEntries(50, 45, 41, 39, 60, 1)
     const sweep = (limit: number) => sweepOwner(database.db, owner, limit, KEPT)
-    expect(await sweep(2)).toEqual({ gone: 2, more: true, faults: [] })
+    expect(await sweep(2)).toEqual({ rows: 2, more: true, faults: [] })
     expect(await left(owner)).toEqual([3, 4, 5, 6])
-    expect(await sweep(2)).toEqual({ gone: 1, more: false, faults: [] })
-    expect(await sweep(2)).toEqual({ gone: 0, more: false, faults: [] })
+    expect(await sweep(2)).toEqual({ rows: 1, more: false, faults: [] })
+    expect(await sweep(2)).toEqual({ rows: 0, more: false, faults: [] })
     expect(await left(owner)).toEqual([4, 5, 6])
   })
 

@@ -245,10 +245,10 @@ describe('Sweep', () => {
     )
     await sql`UPDATE families SET sealed_expires_at = now() - interval '2 days'
       WHERE owner = ${owner} AND family = ${old}`.execute(database.db)
-    expect(await sweepOwner(database.db, owner, 1)).toEqual({ gone: 1, more: true, faults: [] })
+    expect(await sweepOwner(database.db, owner, 1)).toEqual({ rows: 1, more: true, faults: [] })
     expect(await readFamily(database.db, owner, old)).toBeUndefined()
     expect(await readFamily(database.db, owner, young)).toBeDefined()
-    expect(await sweepOwner(database.db, owner, 100)).toEqual({ gone: 0, more: false, faults: [] })
+    expect(await sweepOwner(database.db, owner, 100)).toEqual({ rows: 0, more: false, faults: [] })
   })
 })
 

@@ -29,21 +29,21 @@ const NEGOTIATION = ['ticket_expires_at', 'sealed_expires_at']
 describe('Negotiations', () => {
   test('go some days after their ticket has expired, with what holders answered, in batches', async () => {
     for (let n = 0; n < 5; n++) await waiting(database)
-    expect(await sweep()).toEqual({ gone: 0, more: false, faults: [] })
+    expect(await sweep()).toEqual({ rows: 0, more: false, faults: [] })
     await age(database, 'negotiations', NEGOTIATION, '7 days')
-    expect((await sweep()).gone).toBe(0)
+    expect((await sweep()).rows).toBe(0)
     await age(database, 'negotiations', NEGOTIATION, '2 days')
     await waiting(database)
-    expect(await sweep(2)).toEqual({ gone: 2, more: true, faults: [] })
-    expect(await sweep(2)).toEqual({ gone: 2, more: true, faults: [] })
-    expect(await sweep(2)).toEqual({ gone: 1, more: false, faults: [] })
+    expect(await sweep(2)).toEqual({ rows: 2, more: true, faults: [] })
+    expect(await sweep(2)).toEqual({ rows: 2, more: true, faults: [] })
+    expect(await sweep(2)).toEqual({ rows: 1, more: false, faults: [] })
     expect([await count(database, 'negotiations'), await count(database, 'answers')]).toEqual([1, 3])
   })
 
   test('stay while their sealed ticket could be presented again', async () => {
     await waiting(database)
     await age(database, 'negotiations', ['ticket_expires_at'], '9 days')
-    expect((await sweep()).gone).toBe(0)
+    expect((await sweep()).rows).toBe(0)
   })
 
   test('stay while their grant lives, however long that is, and go with it', async () => {
@@ -127,6 +127,6 @@ test('What fails of one table keeps no other from being swept', async () => {
   await age(database, 'negotiations', NEGOTIATION, '9 days')
   // By the owner of the tables, because a process that serves requests may change none.
   await connected(database.url, owner => owner.query('ALTER TABLE accesses RENAME TO elsewhere'))
-  const { gone, faults } = await sweep()
+  const { rows: gone, faults } = await sweep()
   expect([gone, faults.map(({ table }) => table)]).toEqual([1, ['accesses']])
 })

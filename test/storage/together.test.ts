@@ -6,7 +6,7 @@ import { revokeConnection } from '../../src/storage/authority/connections/connec
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Database } from '../../src/storage/authority/database.ts'
 import {
-  readAskedResource,
+  readRequestedResource,
   readGovernedResource,
 } from '../../src/storage/authority/negotiations/governance.ts'
 import { recordGrant } from '../../src/storage/authority/grants/issue.ts'
@@ -181,9 +181,12 @@ describe('Questions at the same time', () => {
     const questions = owners.flatMap(owner =>
       owners.flatMap(whose => [
         () => readGovernedResource(db, asked(owner, seed.resourceId(whose))),
-        () => readAskedResource(db, asked(owner, seed.resourceId(whose))),
+        () => readRequestedResource(db, asked(owner, seed.resourceId(whose))),
         () =>
-          readAskedResource(db, asked(owner, seed.resourceId(whose), asClientId('https://unknown.example'))),
+          readRequestedResource(
+            db,
+            asked(owner, seed.resourceId(whose), asClientId('https://unknown.example')),
+          ),
         () => readGovernedResource(db, asked(owner, 'unknown')),
       ]),
     )

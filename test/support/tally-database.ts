@@ -9,7 +9,7 @@ import { putMandate, putRegistered, type Registered } from '../../src/storage/ta
 import { TALLY_DATABASE, type Database } from '../../src/storage/tally/database.ts'
 import { recordGrant, type NewGrant } from '../../src/storage/tally/grants.ts'
 import { holdNegotiation, openNegotiation } from '../../src/storage/tally/negotiations.ts'
-import type { HeldAgreement } from '../../src/storage/tally/tables.ts'
+import type { PendingAgreement } from '../../src/storage/tally/tables.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { asClientId, asFamily, asOwner, type Family } from '../../src/wire/identifiers.ts'
 import type { Mandate } from '../../src/wire/joint/mandate.ts'
@@ -78,7 +78,7 @@ export async function waiting({ db }: Database, version = 1): Promise<Family> {
     negotiationSeconds: 3_600,
   })
   const { holders } = mandateOf()
-  const held = { content: {}, named: null } as unknown as HeldAgreement
+  const held = { content: {}, named: null } as unknown as PendingAgreement
   const ticketHash = randomBytes(32)
   await holdNegotiation(db, {
     account: ACCOUNT,

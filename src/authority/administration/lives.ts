@@ -15,7 +15,7 @@ import {
   suspendOwner,
   type OwnerLife,
 } from '../../storage/authority/owners/owner-lives.ts'
-import { insertOwner, NameTaken } from '../../storage/authority/owners/owners.ts'
+import { insertOwner, NameConflict } from '../../storage/authority/owners/owners.ts'
 import {
   beginRemoval,
   isExported,
@@ -53,7 +53,7 @@ export async function addOwner(tx: Tx, owner: Owner): Promise<OwnerLife> {
     if (!(await insertOwner(tx, { owner, tag: newTag() })))
       refuse('conflict', `${owner} is served here already.`)
   } catch (error) {
-    if (error instanceof NameTaken) refuse('conflict', error.message)
+    if (error instanceof NameConflict) refuse('conflict', error.message)
     throw error
   }
   return showOwner(tx, owner)

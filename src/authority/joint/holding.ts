@@ -8,7 +8,7 @@ import { mandateSummary } from '../../rules/joint/mandate-words.ts'
 import { endWithin } from '../../storage/authority/joint/joint-ends.ts'
 import {
   endJointAccount,
-  isNameTaken,
+  isNameInUse,
   knownElsewhere,
   listJointAccounts,
   readJointAccount,
@@ -118,7 +118,7 @@ export async function agree(
     if (known !== undefined && known.tally !== tally)
       refuse('conflict', `You hold ${account} by ${known.tally} already: leave there first.`)
     if (known?.mandate_s256 === mandate_s256 && known.changed_s256 === null) return
-    if (await isNameTaken(tx, account))
+    if (await isNameInUse(tx, account))
       refuse('conflict', `${account} is the name of an owner here, or of a namespace: nobody else holds it.`)
     await refuseKnownElsewhere(tx, owner, served)
     await refuseMixed(tx, owner, what.tiers, served)

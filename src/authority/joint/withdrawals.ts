@@ -6,7 +6,7 @@
 import { z } from 'zod'
 import { waitAtMost } from '../../limits/patience.ts'
 import type { Repetition } from '../../limits/repetition.ts'
-import { dueAgainIn, dueNoMore, type Taken } from '../../storage/authority/due.ts'
+import { dueAgainIn, dueNoMore, type DueClaim } from '../../storage/authority/due.ts'
 import {
   countWithdrawalAttempt,
   endOverdue,
@@ -65,7 +65,7 @@ export function startWithdrawals(authority: Telling): Repetition | undefined {
 }
 
 /** A failure at one tally stops no others; that tally becomes due again by itself. */
-async function tellOne(authority: Telling, taken: Taken): Promise<void> {
+async function tellOne(authority: Telling, taken: DueClaim): Promise<void> {
   const { owner, client_id: tally } = taken
   const { db } = authority.database
   const overdue = await endOverdue(db, owner, tally)

@@ -82,7 +82,7 @@ async function take(
       family: family.family,
       identity,
       digest: proven.digest,
-      keptSeconds: proven.expiresAt - authority.now() + CLOCKS_SECONDS,
+      retentionSeconds: proven.expiresAt - authority.now() + CLOCKS_SECONDS,
       offer: { tier_id: offer.governed.tier.tier_id, template: offer.template },
       ticketHash: presented.nextHash,
       ticketSeconds: authority.limits.ticketSeconds,

@@ -4,7 +4,7 @@
  * message was not recorded, the message is sent again under its id. Contract: "Events" (row 1), "Limits".
  */
 import { startRepeating, type Repetition } from '../../limits/repetition.ts'
-import { takeDue, type Taken } from '../../storage/authority/due.ts'
+import { takeDue, type DueClaim } from '../../storage/authority/due.ts'
 import { appendEvent } from '../../storage/authority/ledger/events.ts'
 import { appendLedger } from '../../storage/authority/ledger/ledger.ts'
 import {
@@ -13,7 +13,7 @@ import {
   noteSent,
   notifyAgain,
   takeNotifications,
-  type TakenNotification,
+  type DueNotification,
   type Which,
 } from '../../storage/authority/notifications/notifications.ts'
 import { lockQueue } from '../../storage/authority/owners/owners.ts'
@@ -63,7 +63,7 @@ export function startDelivery(delivering: Delivering): Repetition {
   let isStopped = false
   const tell = (err: unknown, about: object, words: string): void =>
     log[isOutage(err) ? 'warn' : 'error']({ err, ...about }, words)
-  const begin = (taken: Taken): void => {
+  const begin = (taken: DueClaim): void => {
     const work = deliverDue(delivering, taken, () => isStopped)
       .catch((error: unknown) => tell(error, { owner: taken.owner }, 'an owner was not notified'))
       .finally(() => underWay.delete(work))
@@ -98,12 +98,12 @@ export function startDelivery(delivering: Delivering): Repetition {
  * Sends the messages that wait for one subscription, in order, until one is not accepted: each by itself,
  * then those that waited together, in one.
  */
-async function deliverDue(delivering: Delivering, taken: Taken, stopped: () => boolean): Promise<void> {
+async function deliverDue(delivering: Delivering, taken: DueClaim, stopped: () => boolean): Promise<void> {
   const { db } = delivering.database
   const to = await readSubscription(db, taken.owner, taken.client_id)
   if (to === undefined) return notifyAgain(db, taken)
   const { each, together } = await sendableNow(db, to)
-  const take = (which: Which, limit: number): Promise<TakenNotification[]> =>
+  const take = (which: Which, limit: number): Promise<DueNotification[]> =>
     takeNotifications(db, to, { which, limit, seconds: TAKEN_SECONDS })
   for (let told = 0; told < MESSAGES_PER_TURN && !stopped(); told++) {
     const next = await take(each, 1)
@@ -122,7 +122,7 @@ async function deliverDue(delivering: Delivering, taken: Taken, stopped: () => b
 async function tell(
   delivering: Delivering,
   to: Subscription,
-  messages: readonly TakenNotification[],
+  messages: readonly DueNotification[],
 ): Promise<boolean> {
   const { database, notifier, count, log } = delivering
   const { db } = database
@@ -157,8 +157,8 @@ async function tell(
   }
 }
 
-const isWorthSending = ({ asking, overdue }: TakenNotification): boolean => asking !== undefined && !overdue
-const idsOf = (messages: readonly TakenNotification[]): string[] => messages.map(({ id }) => id)
+const isWorthSending = ({ asking, overdue }: DueNotification): boolean => asking !== undefined && !overdue
+const idsOf = (messages: readonly DueNotification[]): string[] => messages.map(({ id }) => id)
 
 /**
  * The same for the same messages, and another one when some have come or gone, so that a receiver that drops

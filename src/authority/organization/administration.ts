@@ -22,7 +22,7 @@ import {
 } from '../../storage/authority/membership/organization-acts.ts'
 import {
   readUndecided,
-  type GoneItem,
+  type FormerItem,
   type UndecidedItem,
 } from '../../storage/authority/negotiations/pending.ts'
 import { readStanding } from '../../storage/authority/negotiations/standing.ts'
@@ -241,7 +241,7 @@ async function isHersToDecide(
 }
 
 /** 409, saying who came first, but not with which of her credentials. */
-function noLongerWaits(gone?: GoneItem): Refusal {
+function noLongerWaits(gone?: FormerItem): Refusal {
   const { decision = null, decided_by: by = null, decided_actor = null } = gone ?? {}
   if (decision === null || by === null)
     return new Refusal('conflict', 'This no longer waits: it was decided, withdrawn or has expired.')

@@ -4,7 +4,7 @@
  * on the member's authorization server".
  */
 import type { Repetition } from '../../limits/repetition.ts'
-import { dueAgainIn, dueNoMore, type Taken } from '../../storage/authority/due.ts'
+import { dueAgainIn, dueNoMore, type DueClaim } from '../../storage/authority/due.ts'
 import {
   countAttempt,
   endCall,
@@ -36,7 +36,7 @@ export function startCalls(authority: Calling): Repetition | undefined {
 }
 
 /** A failure for one owner stops no others; she becomes due again by herself. */
-async function tellOne(authority: Calling, taken: Taken): Promise<void> {
+async function tellOne(authority: Calling, taken: DueClaim): Promise<void> {
   const { owner } = taken
   const { db } = authority.database
   await inTransaction(db, async tx => {

@@ -7,7 +7,7 @@
 import type { Repetition } from '../../limits/repetition.ts'
 import { complianceReport, type ComplianceReport } from '../../rules/organization/compliance.ts'
 import type { Db } from '../../storage/authority/database.ts'
-import { dueAgainIn, dueNoMore, type Taken } from '../../storage/authority/due.ts'
+import { dueAgainIn, dueNoMore, type DueClaim } from '../../storage/authority/due.ts'
 import { readMembership, type Membership } from '../../storage/authority/membership/membership.ts'
 import type { Authority } from '../context.ts'
 import { startDueRounds } from './due-rounds.ts'
@@ -37,7 +37,7 @@ export function startCompliance(authority: Reporting): Repetition | undefined {
  * A failure for one member stops no others; she becomes due again by herself. A cut that happens meanwhile
  * makes her due again, and the time set here does not undo that.
  */
-async function reportOne(authority: Reporting, taken: Taken): Promise<void> {
+async function reportOne(authority: Reporting, taken: DueClaim): Promise<void> {
   const { owner } = taken
   const { db } = authority.database
   const membership = await readMembership(db, owner)

@@ -4,7 +4,7 @@
  * organization's authority", "Events" (notices and reports).
  */
 import { startRepeating, type Repetition } from '../../limits/repetition.ts'
-import { takeDue, type Taken } from '../../storage/authority/due.ts'
+import { takeDue, type DueClaim } from '../../storage/authority/due.ts'
 import { isOutage } from '../../storage/core/database.ts'
 import type { Authority } from '../context.ts'
 
@@ -26,7 +26,7 @@ interface Round {
 export function startDueRounds(
   { database: { db }, announcements, log }: Pick<Authority, 'database' | 'announcements' | 'log'>,
   { kind, takenSeconds, said }: Round,
-  one: (taken: Taken) => Promise<void>,
+  one: (taken: DueClaim) => Promise<void>,
 ): Repetition {
   const tell = (err: unknown, about: object, words: string): void =>
     log[isOutage(err) ? 'warn' : 'error']({ err, ...about }, words)

@@ -131,7 +131,7 @@ async function take({ database, now }: Noticed, received: ReceivedNotice): Promi
  */
 async function admitWord(tx: Tx, owner: Owner): Promise<void> {
   const countTo = NOTICES_PER_HOUR + 1
-  if ((await countSpentWithinHour(tx, owner, { keptSeconds: KEPT_SECONDS, countTo })) < countTo) return
+  if ((await countSpentWithinHour(tx, owner, { retentionSeconds: KEPT_SECONDS, countTo })) < countTo) return
   refuse('temporarily_unavailable', `Send it again later: ${NOTICES_PER_HOUR} notices came within an hour.`, {
     status: 429,
     headers: { 'retry-after': '600' },

@@ -8,7 +8,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Repetition } from '../../limits/repetition.ts'
 import { saysTheSame, takesAccess } from '../../rules/organization/membership.ts'
 import type { MemberView } from '../../rules/organization/member-view.ts'
-import { dueAgainIn, dueNoMore, dueNow, type Taken } from '../../storage/authority/due.ts'
+import { dueAgainIn, dueNoMore, dueNow, type DueClaim } from '../../storage/authority/due.ts'
 import { appendEvent } from '../../storage/authority/ledger/events.ts'
 import { appendLedger } from '../../storage/authority/ledger/ledger.ts'
 import {
@@ -58,7 +58,7 @@ export function startViews(authority: Asking): Repetition | undefined {
 type Failed = Map<Owner, number>
 
 /** A failure for one member stops no others; she becomes due again by herself. */
-async function askOne(authority: Asking, taken: Taken, failed: Failed): Promise<void> {
+async function askOne(authority: Asking, taken: DueClaim, failed: Failed): Promise<void> {
   const { owner } = taken
   const { db } = authority.database
   const membership = await readMembership(db, owner)

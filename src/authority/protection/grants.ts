@@ -3,7 +3,10 @@
  * its registry. Contract: "Grant (RPT) liveness", "Events" (row 2), "Protection API".
  */
 import { grantEnd } from '../../rules/liveness.ts'
-import { readAskedResource, readGovernedResource } from '../../storage/authority/negotiations/governance.ts'
+import {
+  readRequestedResource,
+  readGovernedResource,
+} from '../../storage/authority/negotiations/governance.ts'
 import { consumeGrant } from '../../storage/authority/grants/consume.ts'
 import { readGrant, readLeasedGrant } from '../../storage/authority/grants/read.ts'
 import { readResourceServer, readResourceServersAt } from '../../storage/authority/registry/resources.ts'
@@ -47,7 +50,7 @@ export function accessesOf({ db }: Database, now: () => number): AccessRecord {
 /** The resources that owners have registered; for servers that publish, those that they list now. */
 export function resourcesOf({ db }: Database, registry: Pick<Registry, 'lookAgain'>): RegisteredResources {
   return {
-    read: of => readAskedResource(db, of),
+    read: of => readRequestedResource(db, of),
     offeredScopes: async of => (await readGovernedResource(db, of)).tier?.terms.scope ?? [],
     lookAgain: server => registry.lookAgain(server),
   }

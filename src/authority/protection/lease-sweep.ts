@@ -3,7 +3,7 @@
  * `LEASE_SILENT_MS` by the clock of this process uses no answer any more. Contract: "Limits"; ADR 0021.
  */
 import { startRepeating, type Repetition } from '../../limits/repetition.ts'
-import { deleteSilent, listHolders, type SeenHolder } from '../../storage/authority/grants/leases.ts'
+import { deleteSilent, listHolders, type HolderReading } from '../../storage/authority/grants/leases.ts'
 import { isOutage } from '../../storage/core/database.ts'
 import { LEASE_SILENT_MS } from '../../wire/resources/leases.ts'
 import type { Authority } from '../context.ts'
@@ -11,7 +11,7 @@ import type { Authority } from '../context.ts'
 /** The pause while there are no leases: those that a replica left behind when it ended are found by then. */
 const IDLE_MS = 30_000
 
-interface Seen extends SeenHolder {
+interface Seen extends HolderReading {
   /** When it was first seen with so many renewals, by the clock that the sweep was called with. */
   since: number
 }

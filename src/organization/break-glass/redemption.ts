@@ -13,7 +13,7 @@ import {
   enliven,
   freeVoucher,
   holdVoucher,
-  insertHeldGrant,
+  insertPendingGrant,
   readVoucher,
   spendVoucher,
   voidGrant,
@@ -127,7 +127,7 @@ function hold(
     await spendOnce(tx, signature, 'conflict')
     refuseScopes(charter, asked.scopes)
     if (voucher_sha256 !== undefined) await holdOrRefuse(tx, { voucher_sha256, owner, jti })
-    await insertHeldGrant(tx, { jti, owner, membership, aud: asked.resource, expires_at: exp })
+    await insertPendingGrant(tx, { jti, owner, membership, aud: asked.resource, expires_at: exp })
   })
 }
 

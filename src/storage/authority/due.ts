@@ -16,7 +16,7 @@ export type DueKind = DueTable['kind']
 export const DUE_CHANNEL = 'usher_due'
 
 /** Work to be done, and until when (as Postgres writes it) the taker has it alone. */
-export interface Taken extends Pick<Selectable<DueTable>, 'owner' | 'kind' | 'client_id'> {
+export interface DueClaim extends Pick<Selectable<DueTable>, 'owner' | 'kind' | 'client_id'> {
   until: string
 }
 
@@ -28,12 +28,12 @@ export async function takeDue(
   db: Db,
   kind: DueKind,
   { limit, seconds }: { limit: number; seconds: number },
-): Promise<Taken[]> {
+): Promise<DueClaim[]> {
   const { rows } = await TAKE(db, [kind, limit, seconds])
   return rows
 }
 
-const TAKE = prepared<Taken>(
+const TAKE = prepared<DueClaim>(
   'take-due',
   `WITH next AS MATERIALIZED (
       SELECT owner, client_id FROM due WHERE kind = $1 AND at <= clock_timestamp()
@@ -51,7 +51,7 @@ const TAKE = prepared<Taken>(
  */
 export async function dueAgain(
   db: Db,
-  { owner, kind, client_id, until }: Taken,
+  { owner, kind, client_id, until }: DueClaim,
   at: RawBuilder<unknown>,
 ): Promise<void> {
   await sql`
@@ -60,12 +60,12 @@ export async function dueAgain(
 }
 
 /** Like `dueAgain`, in so many seconds. */
-export function dueAgainIn(db: Db, taken: Taken, seconds: number): Promise<void> {
-  return dueAgain(db, taken, sql`clock_timestamp() + ${seconds}::float8 * interval '1 second'`)
+export function dueAgainIn(db: Db, claim: DueClaim, seconds: number): Promise<void> {
+  return dueAgain(db, claim, sql`clock_timestamp() + ${seconds}::float8 * interval '1 second'`)
 }
 
 /** Removes the item, unless another caller has made it due meanwhile. */
-export async function dueNoMore(db: Db, { owner, kind, client_id, until }: Taken): Promise<void> {
+export async function dueNoMore(db: Db, { owner, kind, client_id, until }: DueClaim): Promise<void> {
   await sql`
     DELETE FROM due WHERE owner = ${owner} AND kind = ${kind} AND client_id = ${client_id}
       AND at = ${until}::timestamptz`.execute(db)

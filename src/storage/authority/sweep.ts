@@ -5,7 +5,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import { deletions, sweepEach, type Swept } from '../core/sweep.ts'
 import type { Db } from './database.ts'
-import { dueAgain, type Taken } from './due.ts'
+import { dueAgain, type DueClaim } from './due.ts'
 import { COMPARED_SECONDS } from './membership/emergencies.ts'
 import { SILENT_SECONDS } from './ledger/report-instances.ts'
 import { LAPSES_AT } from './registry/resources.ts'
@@ -217,10 +217,10 @@ interface SweptAgain {
  */
 export async function sweepAgain(
   db: Db,
-  taken: Taken,
+  claim: DueClaim,
   { more, pauseSeconds, idleSeconds, retention }: SweptAgain,
 ): Promise<void> {
-  const { owner } = taken
+  const { owner } = claim
   const nexts = Object.values(SWEPT).map(({ next }) => sql`(${next(owner, retention)})`)
   const at = sql`greatest(clock_timestamp() + ${seconds(pauseSeconds)},
     least(clock_timestamp() + ${seconds(idleSeconds)}, ${sql.join(nexts)},
@@ -228,5 +228,5 @@ export async function sweepAgain(
       (SELECT min(${LAPSES_AT}) FROM resource_servers WHERE owner = ${owner} AND status = 'pending'),
       (SELECT min(ticket_expires_at) FROM families
         WHERE owner = ${owner} AND state = 'awaiting_owner' AND decision IS NULL)))`
-  await dueAgain(db, taken, more ? sql`clock_timestamp()` : at)
+  await dueAgain(db, claim, more ? sql`clock_timestamp()` : at)
 }

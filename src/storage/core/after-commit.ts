@@ -105,7 +105,7 @@ function together(before: Settled, after: Settled): Settled {
  * Runs work in a transaction of `db`, waits once that has committed for what ended with it, and announces the
  * rest meanwhile. @param run may run it several times, until one commits.
  */
-export async function tellingAfter<Tx extends object, T>(
+export async function tellAfterCommit<Tx extends object, T>(
   db: object,
   run: (work: (tx: Tx) => Promise<T>) => Promise<T>,
   work: (tx: Tx) => Promise<T>,

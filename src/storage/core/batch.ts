@@ -27,7 +27,7 @@ export interface GatheringOptions<Key> {
 
 const WAIT_MS = 5_000
 
-interface Asked<Key, Answer> {
+interface Question<Key, Answer> {
   key: Key
   /** When it began to wait, by `performance.now()`. */
   since: number
@@ -51,16 +51,16 @@ function placesOf(atOnce: number): {
   take: (owner: string) => void
   give: (owner: string) => void
 } {
-  const taken = new Map<string, number>()
+  const counts = new Map<string, number>()
   let all = 0
   const change = (owner: string, by: 1 | -1): void => {
     all += by
-    const now = (taken.get(owner) ?? 0) + by
-    if (now === 0) taken.delete(owner)
-    else taken.set(owner, now)
+    const now = (counts.get(owner) ?? 0) + by
+    if (now === 0) counts.delete(owner)
+    else counts.set(owner, now)
   }
   return {
-    has: owner => all < atOnce && (taken.get(owner) ?? 0) < halfOf(atOnce),
+    has: owner => all < atOnce && (counts.get(owner) ?? 0) < halfOf(atOnce),
     take: owner => change(owner, 1),
     give: owner => change(owner, -1),
   }
@@ -68,10 +68,10 @@ function placesOf(atOnce: number): {
 
 async function sendOneByOne<Key, Answer>(
   lookUp: (keys: Key[]) => Promise<Answer[]>,
-  asked: readonly Asked<Key, Answer>[],
+  questions: readonly Question<Key, Answer>[],
 ): Promise<void> {
   let lost: unknown
-  for (const { key, resolve, reject } of asked) {
+  for (const { key, resolve, reject } of questions) {
     // A server that is lost would let each of them wait in turn.
     if (lost !== undefined) reject(lost)
     else
@@ -97,52 +97,53 @@ export function gathering<Key, Answer>(
   { owner, group = owner, together, atOnce, waitMs = WAIT_MS }: GatheringOptions<Key>,
 ): (key: Key) => Promise<Answer> {
   const places = placesOf(atOnce)
-  let waiting: Asked<Key, Answer>[] = []
+  let waiting: Question<Key, Answer>[] = []
   let scheduled: NodeJS.Immediate | undefined
-  let givingUp: NodeJS.Timeout | undefined
+  let giveUpTimer: NodeJS.Timeout | undefined
 
   const send = (): void => {
     scheduled = undefined
     for (let first = nextInTurn(); first !== undefined; first = nextInTurn())
       void sendTogether(takeGroupOf(first))
-    if (waiting.length > 0) givingUp ??= setTimeout(giveUp, waitMs).unref()
+    if (waiting.length > 0) giveUpTimer ??= setTimeout(giveUp, waitMs).unref()
   }
   /** The request that has waited longest, among owners who may have one more. */
-  const nextInTurn = (): Asked<Key, Answer> | undefined => waiting.find(({ key }) => places.has(owner(key)))
+  const nextInTurn = (): Question<Key, Answer> | undefined =>
+    waiting.find(({ key }) => places.has(owner(key)))
   /** That request, and those of the same group behind it, up to the bound; the others keep their order. */
-  const takeGroupOf = (first: Asked<Key, Answer>): Asked<Key, Answer>[] => {
+  const takeGroupOf = (first: Question<Key, Answer>): Question<Key, Answer>[] => {
     const name = group(first.key)
-    const taken: Asked<Key, Answer>[] = []
-    const left: Asked<Key, Answer>[] = []
-    for (const asked of waiting) {
-      const joins = taken.length < together && group(asked.key) === name
-      ;(joins ? taken : left).push(asked)
+    const batch: Question<Key, Answer>[] = []
+    const left: Question<Key, Answer>[] = []
+    for (const question of waiting) {
+      const joins = batch.length < together && group(question.key) === name
+      ;(joins ? batch : left).push(question)
     }
     waiting = left
-    return taken
+    return batch
   }
   const schedule = (): void => {
     scheduled ??= setImmediate(send)
   }
   /** Those who wait are in the order in which they came. */
   const giveUp = (): void => {
-    givingUp = undefined
+    giveUpTimer = undefined
     const now = performance.now()
     const inTime = waiting.findIndex(({ since }) => now - since < waitMs)
     const late = waiting.splice(0, inTime < 0 ? waiting.length : inTime)
     for (const { reject } of late) reject(waitedTooLong())
-    if (waiting.length > 0) givingUp = setTimeout(giveUp, waitMs - (now - waiting[0]!.since)).unref()
+    if (waiting.length > 0) giveUpTimer = setTimeout(giveUp, waitMs - (now - waiting[0]!.since)).unref()
   }
-  const sendTogether = async (asked: Asked<Key, Answer>[]): Promise<void> => {
-    const whose = owner(asked[0]!.key)
+  const sendTogether = async (questions: Question<Key, Answer>[]): Promise<void> => {
+    const whose = owner(questions[0]!.key)
     places.take(whose)
     try {
-      const answers = await onBehalfOf(whose, () => lookUp(asked.map(({ key }) => key)))
-      asked.forEach(({ resolve }, place) => resolve(answers[place]!))
+      const answers = await onBehalfOf(whose, () => lookUp(questions.map(({ key }) => key)))
+      questions.forEach(({ resolve }, place) => resolve(answers[place]!))
     } catch (error) {
-      if (asked.length > 1 && isRefusedByPostgres(error))
-        await onBehalfOf(whose, () => sendOneByOne(lookUp, asked))
-      else for (const { reject } of asked) reject(error)
+      if (questions.length > 1 && isRefusedByPostgres(error))
+        await onBehalfOf(whose, () => sendOneByOne(lookUp, questions))
+      else for (const { reject } of questions) reject(error)
     } finally {
       places.give(whose)
       if (waiting.length > 0) schedule()

@@ -5,7 +5,7 @@
  */
 import { Socket } from 'node:net'
 import { Client, type ClientBase } from 'pg'
-import { heardByStandby, WAITS_FOR_STANDBY } from './replicated.ts'
+import { withStandby, WAITS_FOR_STANDBY } from './replicated.ts'
 import { settleSession } from './session.ts'
 
 /** SQLSTATE of a write if none is taken. */
@@ -46,7 +46,7 @@ export interface DedicatedOptions {
   onError?: ((error: Error) => void) | undefined
 }
 
-const Replicated = heardByStandby(Client, { fault: () => undefined })
+const Replicated = withStandby(Client, { fault: () => undefined })
 
 /** A connection of its own, to a primary. A caller that gets a failure from it gives it up. */
 export interface DedicatedConnection {

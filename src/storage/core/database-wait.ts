@@ -18,7 +18,7 @@ export interface WaitOptions {
 }
 
 /** Whoever starts it by hand wonders sooner than whoever reads a log. */
-const FIRST_TOLD_MS = 1_000
+const FIRST_TELL_MS = 1_000
 const TELL_MS = 5_000
 const PAUSE_MS = 500
 /** How long one look waits for an answer: at first a second, and twice as long each time, up to 5. */
@@ -33,9 +33,9 @@ const ANSWER_MS = { first: 1_000, most: 5_000 }
 export async function awaitDatabase({ url, seconds, tell }: WaitOptions): Promise<void> {
   const place = placeOf(url)
   const until = performance.now() + seconds * 1_000
-  let said = 'no answer yet'
-  await telling(
-    () => `waiting for the database at ${place} (DATABASE_URL): ${said}`,
+  let problem = 'no answer yet'
+  await withProgress(
+    () => `waiting for the database at ${place} (DATABASE_URL): ${problem}`,
     tell,
     async () => {
       for (let patience = ANSWER_MS.first; ; patience = Math.min(patience * 2, ANSWER_MS.most)) {
@@ -44,11 +44,11 @@ export async function awaitDatabase({ url, seconds, tell }: WaitOptions): Promis
         try {
           return await look(url, connectMs)
         } catch (error) {
-          said = sayingOf(error)
+          problem = messageOf(error)
           if (!mayPass(error)) throw refusedFor(error, place)
           if (performance.now() + PAUSE_MS > until)
             throw new Error(
-              `DATABASE_URL: no primary answered at ${place} within ${seconds} s: ${said}. Start Postgres there, or correct the host and the port.`,
+              `DATABASE_URL: no primary answered at ${place} within ${seconds} s: ${problem}. Start Postgres there, or correct the host and the port.`,
               { cause: error },
             )
           await delay(PAUSE_MS)
@@ -79,14 +79,16 @@ function mayPass(error: unknown): boolean {
 }
 
 function refusedFor(error: unknown, place: string): Error {
-  const said = sayingOf(error)
+  const problem = messageOf(error)
   const sentence =
-    error instanceof Unusable ? `cannot be used: ${said}.` : `refuses us: ${said}. ${refusedRemedy(error)}`
+    error instanceof Unusable
+      ? `cannot be used: ${problem}.`
+      : `refuses us: ${problem}. ${refusedRemedy(error)}`
   return new Error(`DATABASE_URL: the database at ${place} ${sentence}`, { cause: error })
 }
 
 /** Runs `work`, and says after a second, and then every 5 seconds, what is still waited for. */
-export async function telling<T>(
+export async function withProgress<T>(
   line: () => string,
   tell: (line: string) => void,
   work: () => Promise<T>,
@@ -94,7 +96,7 @@ export async function telling<T>(
   let timer = setTimeout(function again() {
     tell(line())
     timer = setTimeout(again, TELL_MS)
-  }, FIRST_TOLD_MS)
+  }, FIRST_TELL_MS)
   try {
     return await work()
   } finally {
@@ -139,7 +141,7 @@ function placeOf(url: string): string {
 }
 
 /** A connection that is refused at several addresses has no message, but a code. */
-function sayingOf(error: unknown): string {
+function messageOf(error: unknown): string {
   const { message, code } = error as Error & { code?: string }
   return message || code || String(error)
 }
@@ -148,9 +150,9 @@ const PING_MS_MAX = 1_000
 
 /** Whether a query of this pool is answered within a second. Throws nothing. */
 export async function answersNow(pool: { query(text: string): Promise<unknown> }): Promise<boolean> {
-  const asked = pool.query('SELECT 1').then(
+  const probe = pool.query('SELECT 1').then(
     () => true,
     () => false,
   )
-  return (await waitAtMost(PING_MS_MAX, asked)) === true
+  return (await waitAtMost(PING_MS_MAX, probe)) === true
 }

@@ -11,11 +11,11 @@ import { CompiledQuery, Kysely, PostgresDialect, type QueryResult, type Transact
 import { assertTakesWrites } from './connection.ts'
 import { workAsRuntimeRole } from './runtime-role.ts'
 import { settleSession } from './session.ts'
-import { tellingAfter } from './after-commit.ts'
+import { tellAfterCommit } from './after-commit.ts'
 import { sharePool, type SharedPool } from './shares.ts'
 import { watchReads } from './usable.ts'
 import { tellNobody } from './notify.ts'
-import { heardByStandby, WAITS_FOR_STANDBY } from './replicated.ts'
+import { withStandby, WAITS_FOR_STANDBY } from './replicated.ts'
 import type { StandbyWatch } from './standby.ts'
 
 /** A connection or a transaction over a party's tables: the first parameter of every storage function. */
@@ -150,23 +150,23 @@ function tell([first, second]: unknown[]): void {
  * transaction by itself, sends it again, as `retried` says. Within one, only the whole can be tried again.
  */
 class PreparingClient extends Client {
-  override query(...given: unknown[]): never {
-    if (statements.hasSubscribers) tell(given)
-    const [text, values, ...rest] = given
+  override query(...args: unknown[]): never {
+    if (statements.hasSubscribers) tell(args)
+    const [text, values, ...rest] = args
     const name = typeof text === 'string' ? nameIn(text) : undefined
     // oxlint-disable-next-line typescript/unbound-method -- called on this client
-    const query = super.query as unknown as (this: Client, ...given: unknown[]) => unknown
+    const query = super.query as unknown as (this: Client, ...args: unknown[]) => unknown
     const send = (): unknown =>
-      name === undefined ? query.apply(this, given) : query.call(this, { name, text, values }, ...rest)
+      name === undefined ? query.apply(this, args) : query.call(this, { name, text, values }, ...rest)
     const isAlone = this.getTransactionStatus() === 'I'
-    const isAnswered = !given.some(one => typeof one === 'function' || hasSubmit(one))
+    const isAnswered = !args.some(one => typeof one === 'function' || hasSubmit(one))
     return (isAlone && isAnswered ? retried(async () => send()) : send()) as never
   }
 }
 
 /** A query that says itself how it is sent, and answers no promise. */
-const hasSubmit = (given: unknown): boolean =>
-  typeof given === 'object' && given !== null && 'submit' in given
+const hasSubmit = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null && 'submit' in value
 
 /** Opens the pools. Nothing is connected until first use. */
 export function openDatabase<Tables>(options: DatabaseOptions): Database<Tables> {
@@ -221,7 +221,7 @@ function openPool(options: DatabaseOptions, max: number): Pool {
     idleInTransactionMs: IDLE_IN_TRANSACTION_MS,
   }
   const pool = new Pool({
-    Client: standby === undefined ? PreparingClient : heardByStandby(PreparingClient, standby),
+    Client: standby === undefined ? PreparingClient : withStandby(PreparingClient, standby),
     connectionString: options.url,
     stream: () => impatientSocket(statementTimeoutMs + ANSWER_GRACE_MS),
     // Sooner than a socket with nothing to do would lose its patience.
@@ -265,7 +265,7 @@ export function inTransaction<Tables, T>(db: Db<Tables>, work: (tx: Tx<Tables>) 
   const run = (once: (tx: Tx<Tables>) => Promise<T>): Promise<T> =>
     retried(() => db.transaction().setIsolationLevel('read committed').execute(once))
   // Work that follows the commit is not tried again.
-  return tellingAfter(db, run, work)
+  return tellAfterCommit(db, run, work)
 }
 
 /** Lets this transaction wait longer for rows that others hold: one that is in no caller's way. */

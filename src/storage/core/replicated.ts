@@ -16,7 +16,7 @@ export const WAITS_FOR_STANDBY = `SELECT set_config('synchronous_commit',
 const WAIT_CANCELLED = 'SyncRepWaitForLSN'
 
 /** Whether a standby is heard from: undefined if it is, otherwise the outage that every answer is. */
-interface Heard {
+interface StandbyState {
   fault: () => Error | undefined
 }
 
@@ -39,17 +39,17 @@ export class Unreplicated extends Error {
  * does not have: one whose wait was ended (a statement timeout, `pg_cancel_backend`) succeeds to Postgres,
  * with a warning. The caller gets an outage, after which nobody knows whether it was done.
  */
-export function heardByStandby(Base: typeof Client, standby: Heard): typeof Client {
+export function withStandby(Base: typeof Client, standby: StandbyState): typeof Client {
   return class extends Base {
     #unreplicated = false
-    constructor(...given: ConstructorParameters<typeof Client>) {
-      super(...given)
+    constructor(...args: ConstructorParameters<typeof Client>) {
+      super(...args)
       this.on('notice', ({ routine }: { routine?: string | undefined }) => {
         if (routine === WAIT_CANCELLED) this.#unreplicated = true
       })
     }
-    override query(...given: never): never {
-      const answer: unknown = super.query(...(given as [never]))
+    override query(...args: never): never {
+      const answer: unknown = super.query(...(args as [never]))
       if (!(answer instanceof Promise)) return answer as never
       return answer.then((result: unknown) => {
         const fault = this.#unreplicated ? new Unreplicated() : standby.fault()

@@ -44,7 +44,7 @@ const STILL_SHARED = `rolname = '${SHARED_ROLE}' AND ${SERVES}`
 /** The roles that are to serve a database, as identifiers in SQL, and what there is to say about them. */
 export interface ObtainedRoles {
   roles: readonly string[]
-  said: string | undefined
+  notice: string | undefined
 }
 
 /** What is known of the roles before anything is done. */
@@ -74,11 +74,11 @@ export async function obtainRuntimeRole(client: ClientBase): Promise<ObtainedRol
   if (fault !== undefined && !before.sharedTaken) throw fault
   if (fault === undefined && !before.serves) await admitMembers(client, own, { alone: !shared })
   const roles = [...(fault === undefined ? [own] : []), ...(shared ? [SHARED_ROLE] : [])]
-  if (!shared) return { roles, said: undefined }
+  if (!shared) return { roles, notice: undefined }
   const unmade = fault === undefined ? '' : ` ${fault.message}`
   return {
     roles,
-    said: `The role ${SHARED_ROLE}, which other databases of this cluster may share, has rights in this one (docs/operating.md, "The role in Postgres").${unmade}`,
+    notice: `The role ${SHARED_ROLE}, which other databases of this cluster may share, has rights in this one (docs/operating.md, "The role in Postgres").${unmade}`,
   }
 }
 

@@ -90,8 +90,8 @@ export async function settleSession(client: ClientBase, limits: SessionLimits): 
     await client.query('DISCARD ALL')
     facts = await factsOf(client)
   }
-  const wanted = { ...SETTINGS, ...limitSettings(limits), ...settingsFor(facts) }
-  await client.query(SET, [Object.keys(wanted), Object.values(wanted)])
+  const settings = { ...SETTINGS, ...limitSettings(limits), ...settingsFor(facts) }
+  await client.query(SET, [Object.keys(settings), Object.values(settings)])
 }
 
 async function factsOf(client: ClientBase): Promise<Facts> {

@@ -91,7 +91,7 @@ function releasing(client: PoolClient, then: () => void): PoolClient {
 }
 
 interface Lane {
-  taken: number
+  count: number
   /** In the order in which they came. */
   waiting: Set<() => void>
 }
@@ -104,17 +104,17 @@ function createLanes(
   const lanes = new Map<string, Lane>()
   return {
     enter: async owner => {
-      const lane = lanes.get(owner) ?? { taken: 0, waiting: new Set() }
+      const lane = lanes.get(owner) ?? { count: 0, waiting: new Set() }
       lanes.set(owner, lane)
-      if (lane.taken >= width) await turnIn(lane, waitMs)
-      else lane.taken++
+      if (lane.count >= width) await turnIn(lane, waitMs)
+      else lane.count++
     },
     leave: owner => {
       const lane = lanes.get(owner)!
       const [next] = lane.waiting
       // The next in line takes the place over.
       if (next !== undefined) return next()
-      if (--lane.taken === 0) lanes.delete(owner)
+      if (--lane.count === 0) lanes.delete(owner)
     },
   }
 }
@@ -123,10 +123,10 @@ function turnIn({ waiting }: Lane, waitMs: number): Promise<void> {
   return new Promise((resolve, reject) => {
     const take = (): void => {
       waiting.delete(take)
-      clearTimeout(givingUp)
+      clearTimeout(timer)
       resolve()
     }
-    const givingUp = setTimeout(() => {
+    const timer = setTimeout(() => {
       waiting.delete(take)
       // An outage to `isOutage`.
       reject(Object.assign(new Error('too much is under way for this owner'), { code: 'ETIMEDOUT' }))

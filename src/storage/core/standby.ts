@@ -51,20 +51,20 @@ export async function watchStandby({ url, waitSeconds, onTurn }: StandbyWatchOpt
   const closing = new AbortController()
   let connection: DedicatedConnection | undefined
   /** When the beat was sent that was answered last, by `performance.now()`. */
-  let heardAt = -Infinity
+  let contactAt = -Infinity
   let because = 'it has not been asked yet'
   let silent = false
 
-  const silentMs = (): number => performance.now() - heardAt
+  const silentMs = (): number => performance.now() - contactAt
   const fault = (): Error | undefined =>
-    silentMs() <= SILENT_MS_MAX ? undefined : noStandby(`${because}, for ${saidSeconds(silentMs())}`)
+    silentMs() <= SILENT_MS_MAX ? undefined : noStandby(`${because}, for ${secondsText(silentMs())}`)
 
   async function beat(): Promise<void> {
     try {
       connection ??= await openBeating(url)
       const sent = performance.now()
       const waitsForNobody = await sendBeat(connection.client)
-      if (waitsForNobody === null) heardAt = sent
+      if (waitsForNobody === null) contactAt = sent
       else because = waitsForNobody
     } catch (error) {
       because = error instanceof Unreplicated ? 'it does not answer the primary' : (error as Error).message
@@ -85,7 +85,7 @@ export async function watchStandby({ url, waitSeconds, onTurn }: StandbyWatchOpt
   }
 
   const until = performance.now() + waitSeconds * 1_000
-  for (await beat(); heardAt < 0; await beat()) {
+  for (await beat(); contactAt < 0; await beat()) {
     if (performance.now() + BEAT_MS > until) {
       connection?.drop()
       throw noStandby(because)
@@ -115,4 +115,4 @@ async function sendBeat(client: Client): Promise<string | null> {
   return rows[0]!.waits_for_nobody
 }
 
-const saidSeconds = (ms: number): string => (ms === Infinity ? 'ever' : `${Math.round(ms / 1_000)} s`)
+const secondsText = (ms: number): string => (ms === Infinity ? 'ever' : `${Math.round(ms / 1_000)} s`)

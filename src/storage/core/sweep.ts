@@ -9,7 +9,7 @@ import { isOutage, type Db } from './database.ts'
 
 /** Rows that went, and what failed of which table. */
 export interface Swept {
-  gone: number
+  rows: number
   /** Some table had as many to go as one batch may. */
   more: boolean
   faults: { table: string; error: unknown }[]
@@ -20,12 +20,12 @@ export type Batch = (limit: number) => Promise<number>
 
 /** One batch of each table, in their order. */
 export async function sweepEach(batches: Readonly<Record<string, Batch>>, limit: number): Promise<Swept> {
-  const swept: Swept = { gone: 0, more: false, faults: [] }
+  const swept: Swept = { rows: 0, more: false, faults: [] }
   for (const [table, batch] of Object.entries(batches)) {
     try {
-      const gone = await batch(limit)
-      swept.gone += gone
-      swept.more ||= gone >= limit
+      const rows = await batch(limit)
+      swept.rows += rows
+      swept.more ||= rows >= limit
     } catch (error) {
       swept.faults.push({ table, error })
     }
@@ -67,7 +67,7 @@ export function startSweeping(
     for (let n = 0; more && n < SWEEPS_PER_TURN && !stopped(); n++) {
       const swept = await sweep(ROWS_PER_BATCH)
       for (const { table, error } of swept.faults) say('a table was not swept', error, { table })
-      if (swept.gone > 0) log.debug({ gone: swept.gone }, 'swept')
+      if (swept.rows > 0) log.debug({ gone: swept.rows }, 'swept')
       // Work that failed is not tried again at once, however much is due.
       more = swept.more && swept.faults.length === 0
     }

@@ -81,9 +81,9 @@ export function listActivity(
  * Remembers the digest of a signature that is about to change something, in that change's transaction.
  * @returns false if it was presented before: the request must be refused and nothing changed.
  */
-export async function spendSignature(tx: Tx, digest: Buffer, keptSeconds: number): Promise<boolean> {
+export async function spendSignature(tx: Tx, digest: Buffer, retentionSeconds: number): Promise<boolean> {
   const inserted = await sql`
-    INSERT INTO spent_signatures (digest, expires_at) VALUES (${digest}, now() + ${keptSeconds} * interval '1 second')
+    INSERT INTO spent_signatures (digest, expires_at) VALUES (${digest}, now() + ${retentionSeconds} * interval '1 second')
     ON CONFLICT DO NOTHING`.execute(tx)
   return inserted.numAffectedRows === 1n
 }

@@ -143,7 +143,7 @@ export function closeWindow(tx: Tx, window_id: string): Promise<{ owner: Owner }
 }
 
 /** Stores a grant that nobody can use yet; `expires_at` in seconds since the epoch. */
-export async function insertHeldGrant(
+export async function insertPendingGrant(
   tx: Tx,
   {
     expires_at,

@@ -46,11 +46,11 @@ export async function recordAccesses(
       FROM used ORDER BY place
       ON CONFLICT (account, client_id, key) DO NOTHING RETURNING key)
     SELECT place::int AS place, key FROM used UNION ALL SELECT NULL, key FROM kept`.execute(db)
-  const kept = new Set(rows.flatMap(({ place, key }) => (place === null ? [key] : [])))
+  const storedKeys = new Set(rows.flatMap(({ place, key }) => (place === null ? [key] : [])))
   const named = new Set(rows.flatMap(({ place }) => place ?? []))
   return accesses.map(({ key }, at) => {
     if (!named.has(at + 1)) return 'unknown'
-    return kept.delete(key) ? 'recorded' : 'known'
+    return storedKeys.delete(key) ? 'recorded' : 'known'
   })
 }
 

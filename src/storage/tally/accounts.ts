@@ -110,23 +110,23 @@ export async function putMandate(tx: Tx, mandate: Mandate, tag: string): Promise
  * Replaces what is registered below an account. A resource server that is not in the new list is withdrawn,
  * with all its PATs.
  */
-export async function putRegistered(tx: Tx, account: Owner, given: Registered): Promise<void> {
+export async function putRegistered(tx: Tx, account: Owner, registration: Registered): Promise<void> {
   await tx.selectFrom('accounts').select('account').where('account', '=', account).forUpdate().execute()
-  const ids = given.resource_servers.map(({ client_id }) => client_id)
+  const ids = registration.resource_servers.map(({ client_id }) => client_id)
   await sql`
     UPDATE resource_servers SET status = 'revoked', generation = generation + 1
     WHERE account = ${account} AND status = 'active' AND client_id <> ALL(${ids})`.execute(tx)
-  for (const { client_id, resource_uri, secret_sha256 } of given.resource_servers)
+  for (const { client_id, resource_uri, secret_sha256 } of registration.resource_servers)
     await sql`
       INSERT INTO resource_servers (account, client_id, resource_uri, status, secret_sha256)
       VALUES (${account}, ${client_id}, ${resource_uri}, 'active', ${secret_sha256})
       ON CONFLICT (account, client_id) DO UPDATE SET resource_uri = EXCLUDED.resource_uri,
         status = 'active', secret_sha256 = EXCLUDED.secret_sha256`.execute(tx)
-  const listed = given.resources.map(({ resource_id }) => resource_id)
+  const listed = registration.resources.map(({ resource_id }) => resource_id)
   await sql`DELETE FROM resources WHERE account = ${account} AND resource_id <> ALL(${listed})`.execute(tx)
   // Updates the row and does not replace it: a consume that waited for a row that then disappears would be
   // refused.
-  for (const { tools, ...resource } of given.resources) {
+  for (const { tools, ...resource } of registration.resources) {
     const row = { ...resource, tools: tools === null ? null : JSON.stringify(tools) }
     const { resource_id: _key, ...changed } = row
     await tx

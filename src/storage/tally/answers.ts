@@ -50,11 +50,11 @@ export function advance(
       await decide(tx, { account, family }, step)
       return { step, questions: [] }
     }
-    const asked = answers.flatMap(answer => {
+    const questions = answers.flatMap(answer => {
       const question = questionAt(step, answer, now)
       return question === undefined ? [] : [{ ...answer, ...question }]
     })
-    return { step, questions: await lease(tx, { account, family }, asked) }
+    return { step, questions: await lease(tx, { account, family }, questions) }
   })
 }
 
@@ -144,10 +144,10 @@ export async function letRest(
 async function lease(
   tx: Tx,
   { account, family }: Key,
-  asked: readonly HolderQuestion[],
+  questions: readonly HolderQuestion[],
 ): Promise<HolderQuestion[]> {
   const leased: HolderQuestion[] = []
-  for (const { holder, issuer, final } of asked) {
+  for (const { holder, issuer, final } of questions) {
     const { rows } = await sql<AnswerRow>`
       UPDATE answers SET asked = asked + 1, due_at = clock_timestamp() + ${LEASE_SECONDS} * interval '1 second'
       WHERE account = ${account} AND family = ${family} AND holder = ${holder} AND issuer = ${issuer}

@@ -7,7 +7,7 @@ import type { Family, Owner } from '../../wire/identifiers.ts'
 import type { TermsTemplate } from '../../wire/negotiation/terms.ts'
 import { inTransaction } from '../core/database.ts'
 import type { Db, Tx } from './database.ts'
-import type { HeldAgreement, NegotiationsTable } from './tables.ts'
+import type { PendingAgreement, NegotiationsTable } from './tables.ts'
 
 /** A negotiation in its present state. Only the hashes of its tickets are known, and they stay here. */
 export type NegotiationRow = Omit<Selectable<NegotiationsTable>, 'sealed_expires_at' | 'ticket_hash'>
@@ -134,25 +134,25 @@ export async function endNegotiation(
  */
 export function holdNegotiation(
   db: Db,
-  held: {
+  hold: {
     account: Owner
     family: Family
     version: number
-    held: HeldAgreement
+    held: PendingAgreement
     ticketHash: Buffer
     awaitingSeconds: number
     holders: readonly { owner: Owner; issuer: string; weight: number }[]
   },
 ): Promise<boolean> {
-  const { account, family, holders } = held
+  const { account, family, holders } = hold
   return inTransaction(db, async tx => {
-    if (!(await isInForce(tx, account, held.version))) return false
+    if (!(await isInForce(tx, account, hold.version))) return false
     const done = await sql`
-      UPDATE negotiations SET state = 'awaiting_holders', held = ${JSON.stringify(held.held)},
-        ticket_hash = ${held.ticketHash}, ticket_issued_at = now(), ticket_previous_at = NULL,
-        ticket_expires_at = least(now() + ${held.awaitingSeconds} * interval '1 second', negotiation_expires_at)
+      UPDATE negotiations SET state = 'awaiting_holders', held = ${JSON.stringify(hold.held)},
+        ticket_hash = ${hold.ticketHash}, ticket_issued_at = now(), ticket_previous_at = NULL,
+        ticket_expires_at = least(now() + ${hold.awaitingSeconds} * interval '1 second', negotiation_expires_at)
       WHERE account = ${account} AND family = ${family} AND state = 'need_info' AND ticket_hash IS NULL
-        AND version = ${held.version}`.execute(tx)
+        AND version = ${hold.version}`.execute(tx)
     if (done.numAffectedRows !== 1n) return false
     const rows = holders.map(({ owner, issuer, weight }) => ({
       account,

@@ -76,13 +76,13 @@ export interface NegotiationsTable {
   ticket_issued_at: Timestamp
   ticket_previous_at: ColumnType<string | null, string | null | undefined, string | null>
   ticket_expires_at: Timestamp
-  held: ColumnType<HeldAgreement | null, string | null | undefined, string | null>
+  held: ColumnType<PendingAgreement | null, string | null | undefined, string | null>
   decision: 'approved' | 'denied' | null
   withdrawn: Generated<boolean>
 }
 
 /** The result of an agreement, kept while holders are asked; a grant is made from it. */
-export interface HeldAgreement {
+export interface PendingAgreement {
   content: GrantContent
   /** The operation that the agreement names, whether or not the grant will be bound to it. */
   named: RptOperation | null

@@ -32,15 +32,15 @@ const REMEMBERED_DAYS = 8
  * dead. A negotiation under way is counted again at the next poll, without her. @returns from how many
  * negotiations this withdraws her; undefined if it was received before.
  */
-export function withdraw(db: Db, given: ReceivedWithdrawal): Promise<number | undefined> {
-  const { account, holder, issuer, jti, exp } = given
+export function withdraw(db: Db, withdrawal: ReceivedWithdrawal): Promise<number | undefined> {
+  const { account, holder, issuer, jti, exp } = withdrawal
   return inTransaction(db, async tx => {
-    const seen = await sql`
+    const insertion = await sql`
       INSERT INTO withdrawals (issuer, jti, expires_at)
       VALUES (${issuer}, ${jti}, to_timestamp(${exp}) + ${REMEMBERED_DAYS} * interval '1 day')
       ON CONFLICT DO NOTHING`.execute(tx)
-    if (seen.numAffectedRows !== 1n) return undefined
-    const families = await lockNegotiations(tx, given)
+    if (insertion.numAffectedRows !== 1n) return undefined
+    const families = await lockNegotiations(tx, withdrawal)
     const marked = await sql<{ family: Family }>`
       UPDATE answers SET withdrawn = true
       WHERE account = ${account} AND family = ANY(${families}) AND holder = ${holder} AND issuer = ${issuer}

@@ -17,7 +17,7 @@ import { isAnyBlocked, isOwn, nameOperator } from '../../../storage/authority/co
 import {
   decideFamily,
   readUndecided,
-  type GoneItem,
+  type FormerItem,
   type UndecidedItem,
 } from '../../../storage/authority/negotiations/pending.ts'
 import { takesSignedOnly } from '../../../storage/authority/registry/resources.ts'
@@ -122,7 +122,7 @@ export interface Decider {
   by: DecidedBy
   /** How her decision is bound to what she was shown; if left out, it is bound to nothing. */
   bound?: Bound | undefined
-  noLongerWaits: (gone?: GoneItem) => Refusal
+  noLongerWaits: (gone?: FormerItem) => Refusal
 }
 
 /**
@@ -162,7 +162,7 @@ export async function decideItem(
   const { by, actor } = decidedBy
   const generation = decision === 'approved' ? await admit(decider, item, admitting) : null
   const { family, handle, kind: of, resource_id, tier_id } = item
-  if (!(await decideFamily(tx, { owner, family, decision, by: decidedBy, generation, said: bound })))
+  if (!(await decideFamily(tx, { owner, family, decision, by: decidedBy, generation, note: bound })))
     throw decider.noLongerWaits()
   const { binding, statement_s256, reason } = bound
   const data = {
@@ -281,7 +281,7 @@ async function isListedByHers(api: OwnerApi, owner: Owner, family: Family): Prom
  * Refuses 409. If it was decided, the refusal says by whom, because the second one must not mistake the
  * decision for their own; if it was decided by the very statement that was `said` now, it says that.
  */
-export function noLongerWaits(gone?: GoneItem, said: Pick<Said, 'statement'> = {}): Refusal {
+export function noLongerWaits(gone?: FormerItem, said: Pick<Said, 'statement'> = {}): Refusal {
   const { decision = null, decided_by: by = null, decided_actor: actor = null } = gone ?? {}
   if (decision === null || by === null || actor === null)
     return new Refusal('conflict', 'This no longer waits for you: it was decided, withdrawn or has expired.')

@@ -137,19 +137,19 @@ export async function revokeAllLetIn(tx: Tx, owner: Owner): Promise<void> {
 }
 
 /**
- * Revokes the keys in force that passkeys let in, except for the newest `kept`. @returns the revoked keys.
+ * Revokes the keys in force that passkeys let in, except for the newest `count`. @returns the revoked keys.
  */
 export async function revokeEarlierLetIn(
   tx: Tx,
   owner: Owner,
-  kept: number,
+  count: number,
 ): Promise<{ kid: string; name: string; passkey: string }[]> {
   const { rows } = await sql<{ kid: string; name: string; passkey: string }>`
     UPDATE session_keys SET revoked_at = clock_timestamp()
     WHERE owner = ${owner} AND kid IN (
       SELECT kid FROM session_keys
       WHERE owner = ${owner} AND revoked_at IS NULL AND expires_at > clock_timestamp()
-      ORDER BY enrolled_at DESC, kid OFFSET ${kept})
+      ORDER BY enrolled_at DESC, kid OFFSET ${count})
     RETURNING kid, name, passkey`.execute(tx)
   return rows
 }

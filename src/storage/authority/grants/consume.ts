@@ -69,24 +69,27 @@ const CONSUME_ONE = spending('consume-grant', { waits: true })
 async function spend(
   statement: typeof CONSUME,
   calls: Runner,
-  asked: Spending[],
+  spendings: Spending[],
 ): Promise<(Family | undefined)[]> {
   const { rows } = await statement(calls, [
-    asked[0]!.owner,
-    asked.map(({ rptSha256 }) => rptSha256),
-    asked.map(({ client_id }) => client_id),
-    asked.map(({ generation }) => generation ?? null),
+    spendings[0]!.owner,
+    spendings.map(({ rptSha256 }) => rptSha256),
+    spendings.map(({ client_id }) => client_id),
+    spendings.map(({ generation }) => generation ?? null),
   ])
   // By place and not by grant: of several that ask for one, a single one spent it.
   const spent = new Map(rows.map(({ place, family }) => [place, family]))
-  return asked.map((_, n) => spent.get(n + 1))
+  return spendings.map((_, n) => spent.get(n + 1))
 }
 
-const SPEND_TOGETHER = gatheringOf((calls: Runner, asked: Spending[]) => spend(CONSUME, calls, asked), {
-  owner: ({ owner }: Spending) => owner,
-  together: TOGETHER_MAX,
-  atOnce: WRITES_AT_ONCE,
-})
+const SPEND_TOGETHER = gatheringOf(
+  (calls: Runner, spendings: Spending[]) => spend(CONSUME, calls, spendings),
+  {
+    owner: ({ owner }: Spending) => owner,
+    together: TOGETHER_MAX,
+    atOnce: WRITES_AT_ONCE,
+  },
+)
 
 /**
  * Spends a single-use grant for the resource server it was issued for: its client_id, and the generation its
@@ -102,9 +105,9 @@ export async function consumeGrant(
   { client_id, generation }: { client_id: ClientId; generation?: number },
   rptSha256: Buffer,
 ): Promise<Family | undefined> {
-  const asked = { owner, client_id, generation, rptSha256 }
-  const family = await SPEND_TOGETHER(calls, asked)
+  const spending = { owner, client_id, generation, rptSha256 }
+  const family = await SPEND_TOGETHER(calls, spending)
   if (family !== undefined) return family
-  const [decided] = await spend(CONSUME_ONE, calls, [asked])
+  const [decided] = await spend(CONSUME_ONE, calls, [spending])
   return decided
 }

@@ -89,7 +89,7 @@ const ASKED_TYPES = Object.entries(ASKED)
   .map(([name, [type]]) => `${name} ${type}`)
   .join(', ')
 
-function askedOf(grant: NewGrant): Record<string, unknown> {
+function columnsOf(grant: NewGrant): Record<string, unknown> {
   return Object.fromEntries(Object.entries(ASKED).map(([name, [, of]]) => [name, of(grant)]))
 }
 
@@ -200,10 +200,10 @@ export class GrantsFull extends Error {
 export const NEAR = 4_000
 
 /** Writes one grant, while nobody else writes a counted grant of hers. */
-async function recordCounted(tx: Tx, asked: Recorded): Promise<boolean | 'near'> {
+async function recordCounted(tx: Tx, record: Recorded): Promise<boolean | 'near'> {
   // Rows that refer to her can still be written, because only her key is locked.
-  await sql`SELECT FROM owners WHERE owner = ${asked.grant.owner} FOR NO KEY UPDATE`.execute(tx)
-  const [recorded] = await recordGrants(tx, [asked], 0)
+  await sql`SELECT FROM owners WHERE owner = ${record.grant.owner} FOR NO KEY UPDATE`.execute(tx)
+  const [recorded] = await recordGrants(tx, [record], 0)
   return recorded!
 }
 
@@ -247,34 +247,34 @@ function remember(db: Db, owner: Owner, counted: Counted): void {
   if (counts.size > COUNTED_MAX) counts.delete(oldest!)
 }
 
-async function recordGrants(db: Db, asked: Recorded[], margin = NEAR): Promise<(boolean | 'near')[]> {
+async function recordGrants(db: Db, records: Recorded[], margin = NEAR): Promise<(boolean | 'near')[]> {
   // Rows are written in one order, so that no two callers deadlock.
-  const sorted = asked.toSorted((a, b) => compare(a.grant.handle, b.grant.handle))
+  const sorted = records.toSorted((a, b) => compare(a.grant.handle, b.grant.handle))
   const { grant, most } = sorted[0]!
   const { owner } = grant
   const counted = most === undefined ? undefined : countedFor(db, owner, most - margin - sorted.length)
   const at = performance.now()
-  const told = sorted.flatMap(({ grant: { jti }, entries }) => entries.map(entry => ({ jti, ...entry })))
+  const lines = sorted.flatMap(({ grant: { jti }, entries }) => entries.map(entry => ({ jti, ...entry })))
   const { rows } = await RECORD(db, [
     owner,
-    JSON.stringify(sorted.map(({ grant: one }) => askedOf(one))),
+    JSON.stringify(sorted.map(({ grant: one }) => columnsOf(one))),
     JSON.stringify(sorted.map(({ grant: { claims } }) => claims)),
-    JSON.stringify(told.map(({ jti, kind }) => ({ jti, kind }))),
-    JSON.stringify(told.map(({ data }) => data)),
+    JSON.stringify(lines.map(({ jti, kind }) => ({ jti, kind }))),
+    JSON.stringify(lines.map(({ data }) => data)),
     most ?? null,
     margin,
     counted?.live ?? null,
   ])
   const room = rows.find(row => row.jti === null)
-  if (room?.enough === false) return asked.map(() => 'near')
+  if (room?.enough === false) return records.map(() => 'near')
   const made = new Set(rows.flatMap(({ jti }) => jti ?? []))
   if (counted !== undefined) counted.live += made.size
   else if (room !== undefined) remember(db, owner, { live: room.live + made.size, at })
   if (made.size > 0) note(db, owner)
-  return asked.map(({ grant }) => made.has(grant.jti))
+  return records.map(({ grant }) => made.has(grant.jti))
 }
 
-const RECORD_GRANT = gatheringOf((db: Db, asked: Recorded[]) => recordGrants(db, asked), {
+const RECORD_GRANT = gatheringOf((db: Db, records: Recorded[]) => recordGrants(db, records), {
   owner: ({ grant }: Recorded) => grant.owner,
   together: TOGETHER_MAX,
   atOnce: WRITES_AT_ONCE,

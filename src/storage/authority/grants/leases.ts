@@ -17,7 +17,7 @@ import {
   acknowledge,
   acknowledgementsOf,
   type Acknowledgements,
-  type Asked,
+  type ReleaseRequest,
   type Holder,
 } from './lease-acknowledgements.ts'
 import type { Tables } from '../tables.ts'
@@ -92,7 +92,7 @@ export async function endHolder(db: Db, { owner, client_id, id }: Holder): Promi
 }
 
 /** How often each of these was asked; one that holds no lease any more is missing. */
-export async function readAsked(
+export async function readReleaseCounts(
   db: Db,
   owner: Owner,
   ids: readonly string[],
@@ -103,11 +103,11 @@ export async function readAsked(
 }
 
 /** A holder as it stood when somebody looked. */
-export type SeenHolder = Pick<Holder, 'owner' | 'id'> & { renewals: number }
+export type HolderReading = Pick<Holder, 'owner' | 'id'> & { renewals: number }
 
 /** All of them, to be looked at again. */
-export async function listHolders(db: Db): Promise<SeenHolder[]> {
-  const { rows } = await sql<SeenHolder>`SELECT owner, id, renewals FROM lease_holders`.execute(db)
+export async function listHolders(db: Db): Promise<HolderReading[]> {
+  const { rows } = await sql<HolderReading>`SELECT owner, id, renewals FROM lease_holders`.execute(db)
   return rows
 }
 
@@ -117,14 +117,14 @@ export async function listHolders(db: Db): Promise<SeenHolder[]> {
  */
 export async function deleteSilent(
   db: Db,
-  seen: readonly SeenHolder[],
+  readings: readonly HolderReading[],
 ): Promise<Omit<Holder, 'client_id'>[]> {
-  if (seen.length === 0) return []
+  if (readings.length === 0) return []
   const { rows } = await sql<Pick<Holder, 'owner' | 'id'>>`
     WITH silent AS MATERIALIZED (
       SELECT h.owner, h.id FROM lease_holders h
-      JOIN unnest(${seen.map(({ owner }) => owner)}::text[], ${seen.map(({ id }) => id)}::text[],
-        ${seen.map(({ renewals }) => renewals)}::bigint[]) AS s (owner, id, renewals)
+      JOIN unnest(${readings.map(({ owner }) => owner)}::text[], ${readings.map(({ id }) => id)}::text[],
+        ${readings.map(({ renewals }) => renewals)}::bigint[]) AS s (owner, id, renewals)
         ON h.owner = s.owner AND h.id = s.id AND h.renewals = s.renewals
       ORDER BY h.owner, h.id FOR UPDATE OF h)
     DELETE FROM lease_holders h USING silent s WHERE h.owner = s.owner AND h.id = s.id
@@ -174,27 +174,27 @@ const BLIND_MS = 500
  */
 export async function letGo(db: Db, owner: Owner, committedAt: number): Promise<LetGo | undefined> {
   const until = committedAt + LEASE_SETTLEMENT_MS
-  const told = (done: Pick<LetGo, 'holders' | 'acknowledged' | 'silent' | 'blind'>): LetGo => {
+  const report = (done: Pick<LetGo, 'holders' | 'acknowledged' | 'silent' | 'blind'>): LetGo => {
     const waited_ms = Math.round(performance.now() - committedAt)
     const all = { owner, ...done, waited_ms }
     listeners.get(db)?.(all)
     return all
   }
-  const asked = await inTime(until, () => query<Asked>(db, ASK, [owner]))
-  if (asked === LATE) {
+  const requests = await inTime(until, () => query<ReleaseRequest>(db, ASK, [owner]))
+  if (requests === LATE) {
     await passed(until)
-    return told({ holders: 0, acknowledged: 0, silent: [], blind: true })
+    return report({ holders: 0, acknowledged: 0, silent: [], blind: true })
   }
-  if (asked.length === 0) return undefined
-  const here = acknowledgementsOf(owner, asked)
+  if (requests.length === 0) return undefined
+  const here = acknowledgementsOf(owner, requests)
   // Whoever misses it is told by the answer to its next renewal.
   await inTime(until, () => notify(db, LEASES_CHANNEL, owner))
-  const left = await waitFor(db, owner, { asked, until, here }).finally(here.end)
+  const left = await waitFor(db, owner, { requests, until, here }).finally(here.end)
   if (left === LATE || left.length > 0) await passed(until)
-  const silent = left === LATE ? asked : left
-  return told({
-    holders: asked.length,
-    acknowledged: asked.length - silent.length,
+  const silent = left === LATE ? requests : left
+  return report({
+    holders: requests.length,
+    acknowledged: requests.length - silent.length,
     silent: silent.map(({ client_id }) => client_id),
     blind: left === LATE,
   })
@@ -204,22 +204,26 @@ export async function letGo(db: Db, owner: Owner, committedAt: number): Promise<
 async function waitFor(
   db: Db,
   owner: Owner,
-  { asked, until, here }: { asked: readonly Asked[]; until: number; here: Acknowledgements },
-): Promise<readonly Asked[] | typeof LATE> {
-  let left: readonly Asked[] = asked
-  let seenAt = -Infinity
+  { requests, until, here }: { requests: readonly ReleaseRequest[]; until: number; here: Acknowledgements },
+): Promise<readonly ReleaseRequest[] | typeof LATE> {
+  let left: readonly ReleaseRequest[] = requests
+  let contactAt = -Infinity
   for (let look = 0; ; look++) {
     const pauseMs = LOOKS_MS[Math.min(look, LOOKS_MS.length - 1)]!
-    if (performance.now() + pauseMs >= until) return until - seenAt < BLIND_MS ? left : LATE
+    if (performance.now() + pauseMs >= until) return until - contactAt < BLIND_MS ? left : LATE
     if ((await waitAtMost(pauseMs, here.all)) !== LATE) return []
     const beganAt = performance.now()
-    const seen = await inTime(until, () =>
-      query<Asked>(db, STILL_HOLDING, [owner, asked.map(({ id }) => id), asked.map(one => one.asked)]),
+    const rows = await inTime(until, () =>
+      query<ReleaseRequest>(db, STILL_HOLDING, [
+        owner,
+        requests.map(({ id }) => id),
+        requests.map(one => one.asked),
+      ]),
     )
-    if (seen === LATE) continue
-    left = seen.filter(({ id }) => here.isMissing(id))
+    if (rows === LATE) continue
+    left = rows.filter(({ id }) => here.isMissing(id))
     if (left.length === 0) return left
-    seenAt = beganAt
+    contactAt = beganAt
   }
 }
 

@@ -79,7 +79,7 @@ export async function endJointAccount(tx: Tx, owner: Owner, account: Owner): Pro
 }
 
 /** Whether an account has the name of an owner here, or of an owner's namespace. */
-export async function isNameTaken(db: Db, name: string): Promise<boolean> {
+export async function isNameInUse(db: Db, name: string): Promise<boolean> {
   const row = await db
     .selectFrom('directory')
     .select('owner')

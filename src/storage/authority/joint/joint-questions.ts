@@ -46,10 +46,10 @@ const IS_OPEN = sql`q.effect IS NULL AND coalesce(
  */
 export async function fixQuestion(
   db: Db,
-  asked: Named & Pick<JointQuestion, 'family' | 'resource_id' | 'contract'>,
+  question: Named & Pick<JointQuestion, 'family' | 'resource_id' | 'contract'>,
 ): Promise<JointQuestion | undefined> {
-  const { owner, tally, account, negotiation, family, resource_id, contract } = asked
-  const known = await readQuestion(db, asked)
+  const { owner, tally, account, negotiation, family, resource_id, contract } = question
+  const known = await readQuestion(db, question)
   if (known !== undefined) return known
   await sql`
     INSERT INTO joint_questions (owner, tally, account, negotiation, family, resource_id, contract)
@@ -61,7 +61,7 @@ export async function fixQuestion(
     -- Whoever removes her waits for this, and then removes it, too.
     FOR KEY SHARE OF o
     ON CONFLICT DO NOTHING`.execute(db)
-  return readQuestion(db, asked)
+  return readQuestion(db, question)
 }
 
 /** Nothing was signed, she decided nothing, and she is not asked. */
@@ -140,7 +140,7 @@ export async function answerQuestion(
 }
 
 /** The item that should wait for her. */
-export interface HeldQuestion {
+export interface PendingQuestion {
   owner: Owner
   account: Owner
   family: Family
@@ -162,7 +162,7 @@ export interface HeldQuestion {
  * Makes it wait for her: as an item of her queue without a ticket, so that it is decided, ended and reported
  * like any other. The caller holds the queue's lock. @returns false if it waits already, or was decided.
  */
-export async function holdQuestion(tx: Tx, of: HeldQuestion): Promise<boolean> {
+export async function holdQuestion(tx: Tx, of: PendingQuestion): Promise<boolean> {
   const done = await sql`
     INSERT INTO families AS f (owner, family, state, client_id, resource_id, resource_scopes, tier_id, template,
       sealed_expires_at, negotiation_expires_at, ticket_expires_at, kind, handle, operator, attested, params_key,

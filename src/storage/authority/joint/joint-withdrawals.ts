@@ -18,7 +18,7 @@ export type WaitingWithdrawal = Pick<
 >
 
 /** Which allowances end: those of agents, those of one account, or these. */
-export type TakenBack =
+export type WithdrawalScope =
   | { handles: readonly Handle[]; operator?: string }
   | { account: Owner }
   | { tier_id: string; negotiations: readonly Family[] }
@@ -45,7 +45,7 @@ const LEAVING = sql`interval '1 hour'`
 const STANDS = sql`withdrawn_at IS NULL AND relied_until > now()`
 
 /** Withdraws allowances that a grant may still rest on, and makes sure that their tallies are told. */
-export async function takeBack(tx: Tx, owner: Owner, which: TakenBack): Promise<void> {
+export async function takeBack(tx: Tx, owner: Owner, which: WithdrawalScope): Promise<void> {
   const { rows } = await sql<Pick<Selectable<JointQuestionsTable>, 'tally' | 'account' | 'negotiation'>>`
     UPDATE joint_questions SET withdrawn_at = clock_timestamp()
     WHERE owner = ${owner} AND ${STANDS} AND ${ofWhich(which)}
@@ -61,7 +61,7 @@ export async function takeBack(tx: Tx, owner: Owner, which: TakenBack): Promise<
   }
 }
 
-function ofWhich(which: TakenBack): RawBuilder<unknown> {
+function ofWhich(which: WithdrawalScope): RawBuilder<unknown> {
   if ('account' in which) return sql`account = ${which.account}`
   if ('tier_id' in which)
     return sql`tier_id = ${which.tier_id} AND negotiation = ANY(${[...which.negotiations]}::text[])`

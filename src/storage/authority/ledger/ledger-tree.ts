@@ -183,8 +183,8 @@ async function grow(
   // The first leaf that is in no full tile yet.
   const open = to - (to % TILE_HASHES)
   const full = open > size ? await fullTile(tx, owner, { size, added }) : []
-  const kept = added.filter(({ index, isDeleted }) => isDeleted && index >= open)
-  await writeTiles(tx, owner, [...full, ...kept, ...above])
+  const deletions = added.filter(({ index, isDeleted }) => isDeleted && index >= open)
+  await writeTiles(tx, owner, [...full, ...deletions, ...above])
   const tree = { size: to, root: rootOf(frontier), frontier: Buffer.concat(frontier.hashes) }
   return { entries: values, tree }
 }

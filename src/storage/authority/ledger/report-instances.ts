@@ -87,7 +87,7 @@ export async function tellSilent(db: Db, owner: Owner): Promise<number> {
     INSERT INTO ledger (owner, kind, data)
     SELECT ${owner}, 'reports_unknown', json_build_object('client_id', client_id, 'instance', instance, 'after', n)
     FROM silent ORDER BY client_id, instance`.execute(db)
-  const told = Number(numAffectedRows ?? 0n)
-  if (told > 0) note(db, owner)
-  return told
+  const count = Number(numAffectedRows ?? 0n)
+  if (count > 0) note(db, owner)
+  return count
 }

@@ -14,7 +14,7 @@ const SWEPT_WITH_EACH = 10
 export async function spendAdministratorSignature(
   tx: Tx,
   digest: Buffer,
-  keptSeconds: number,
+  retentionSeconds: number,
 ): Promise<boolean> {
   await sql`
     DELETE FROM administrator_signatures WHERE digest = ANY(ARRAY(
@@ -22,6 +22,6 @@ export async function spendAdministratorSignature(
       ORDER BY expires_at LIMIT ${SWEPT_WITH_EACH} FOR UPDATE SKIP LOCKED))`.execute(tx)
   const inserted = await sql`
     INSERT INTO administrator_signatures (digest, expires_at)
-    VALUES (${digest}, now() + ${keptSeconds} * interval '1 second') ON CONFLICT DO NOTHING`.execute(tx)
+    VALUES (${digest}, now() + ${retentionSeconds} * interval '1 second') ON CONFLICT DO NOTHING`.execute(tx)
   return inserted.numAffectedRows === 1n
 }

@@ -59,13 +59,13 @@ export interface NewMembership {
  * Makes her a member, of none before, at an epoch that no grant was issued under. The caller holds the
  * queue's lock.
  */
-export async function insertMembership(tx: Tx, owner: Owner, given: NewMembership): Promise<void> {
+export async function insertMembership(tx: Tx, owner: Owner, membership: NewMembership): Promise<void> {
   endsLeases(tx, owner)
-  const view = JSON.stringify(given.view)
+  const view = JSON.stringify(membership.view)
   await sql`
     INSERT INTO memberships AS m (owner, org_epoch, issuer, join_id, token, joined_at, agreed, view, read_at, administrators_may)
-    VALUES (${owner}, 1, ${given.issuer}, ${given.join_id}, ${given.token}, now(), ${view}, ${view}, clock_timestamp(),
-      ${given.administrators_may}::text[])
+    VALUES (${owner}, 1, ${membership.issuer}, ${membership.join_id}, ${membership.token}, now(), ${view}, ${view}, clock_timestamp(),
+      ${membership.administrators_may}::text[])
     ON CONFLICT (owner) DO UPDATE SET org_epoch = m.org_epoch + 1, issuer = excluded.issuer, join_id = excluded.join_id,
       token = excluded.token, joined_at = excluded.joined_at, agreed = excluded.agreed, view = excluded.view,
       read_at = excluded.read_at, administrators_may = excluded.administrators_may, clamped_fields = '{}'

@@ -25,26 +25,27 @@ export interface GovernedReading {
 }
 
 /** What is requested, and by which of the owner's servers. */
-interface AskedFor {
+interface ResourceQuestion {
   owner: Owner
   client_id: ClientId
   resource_id: string
 }
 
-const askedTogether = {
-  owner: ({ owner }: AskedFor) => owner,
+const grouping = {
+  owner: ({ owner }: ResourceQuestion) => owner,
   together: TOGETHER_MAX,
   atOnce: READS_AT_ONCE,
 }
 
 /** Agents of one owner mostly request the same. */
-const nameOf = ({ client_id, resource_id }: AskedFor): string => JSON.stringify([client_id, resource_id])
+const nameOf = ({ client_id, resource_id }: ResourceQuestion): string =>
+  JSON.stringify([client_id, resource_id])
 
-function parametersOf(asked: readonly AskedFor[]): unknown[] {
+function parametersOf(questions: readonly ResourceQuestion[]): unknown[] {
   return [
-    asked[0]!.owner,
-    asked.map(({ client_id }) => client_id),
-    asked.map(({ resource_id }) => resource_id),
+    questions[0]!.owner,
+    questions.map(({ client_id }) => client_id),
+    questions.map(({ resource_id }) => resource_id),
   ]
 }
 
@@ -96,20 +97,20 @@ const GOVERNED = prepared<GovernedRow>(
  * Reads what is behind a resource that one of the owner's servers asks for. Callers share the answer, so do
  * not change it.
  */
-export function readGovernedResource(db: Db, of: AskedFor): Promise<GovernedReading> {
+export function readGovernedResource(db: Db, of: ResourceQuestion): Promise<GovernedReading> {
   return READ_GOVERNED(db, of)
 }
 
-const READ_GOVERNED = gatheringOf(onceEach(readGovernedResources, nameOf), askedTogether)
+const READ_GOVERNED = gatheringOf(onceEach(readGovernedResources, nameOf), grouping)
 
-async function readGovernedResources(db: Db, asked: AskedFor[]): Promise<GovernedReading[]> {
-  const { rows } = await GOVERNED(db, parametersOf(asked))
-  const readings: GovernedReading[] = asked.map(() => ({}))
-  for (const row of rows) readings[row.place - 1] = governedOf(asked[row.place - 1]!, row)
+async function readGovernedResources(db: Db, questions: ResourceQuestion[]): Promise<GovernedReading[]> {
+  const { rows } = await GOVERNED(db, parametersOf(questions))
+  const readings: GovernedReading[] = questions.map(() => ({}))
+  for (const row of rows) readings[row.place - 1] = governedOf(questions[row.place - 1]!, row)
   return readings
 }
 
-function governedOf({ owner, client_id, resource_id }: AskedFor, row: GovernedRow): GovernedReading {
+function governedOf({ owner, client_id, resource_id }: ResourceQuestion, row: GovernedRow): GovernedReading {
   const { rs_status, rs_generation, resource_uri } = row
   const { resource_client_id, resource_name, resource_scopes, consequence, tools, org } = row
   return {
@@ -153,14 +154,14 @@ function tierOf(owner: Owner, tier_id: string, row: GovernedRow): NonNullable<Go
 }
 
 /** What a ticket is made from. */
-export interface AskedReading {
+export interface ResourceReading {
   /** Routes tickets to the owner. */
   tag: string
   server: Pick<ResourceServerRow, 'status' | 'generation' | 'publishes'>
   resource?: Pick<ResourceRow, 'resource_id' | 'client_id' | 'resource_scopes'>
 }
 
-interface AskedRow
+interface RequestedRow
   extends
     Pick<Selectable<OwnersTable>, 'tag'>,
     Pick<ResourceServerRow, 'status' | 'generation' | 'publishes'>,
@@ -169,7 +170,7 @@ interface AskedRow
   resource_client_id: ResourceRow['client_id'] | null
 }
 
-const ASKED = prepared<AskedRow>(
+const READ_RESOURCES = prepared<RequestedRow>(
   'read-asked',
   `SELECT asked.place::int, o.tag, rs.status, rs.generation, rs.publishes,
     r.client_id AS resource_client_id, r.resource_scopes
@@ -185,17 +186,20 @@ const ASKED = prepared<AskedRow>(
  * Reads the owner, the server that asks and the resource that it names; undefined if there is no such owner
  * or server. Callers share the answer, so do not change it.
  */
-export function readAskedResource(db: Db, of: AskedFor): Promise<AskedReading | undefined> {
-  return READ_ASKED(db, of)
+export function readRequestedResource(db: Db, of: ResourceQuestion): Promise<ResourceReading | undefined> {
+  return READ_REQUESTED(db, of)
 }
 
-const READ_ASKED = gatheringOf(onceEach(readAskedResources, nameOf), askedTogether)
+const READ_REQUESTED = gatheringOf(onceEach(readRequestedResources, nameOf), grouping)
 
-async function readAskedResources(db: Db, asked: AskedFor[]): Promise<(AskedReading | undefined)[]> {
-  const { rows } = await ASKED(db, parametersOf(asked))
-  const readings: (AskedReading | undefined)[] = asked.map(() => undefined)
+async function readRequestedResources(
+  db: Db,
+  questions: ResourceQuestion[],
+): Promise<(ResourceReading | undefined)[]> {
+  const { rows } = await READ_RESOURCES(db, parametersOf(questions))
+  const readings: (ResourceReading | undefined)[] = questions.map(() => undefined)
   for (const { place, tag, resource_client_id, resource_scopes, ...server } of rows) {
-    const { resource_id } = asked[place - 1]!
+    const { resource_id } = questions[place - 1]!
     readings[place - 1] =
       resource_client_id === null
         ? { tag, server }

@@ -17,7 +17,7 @@ const NOT_EXPIRED = sql`ticket_expires_at > clock_timestamp() AND negotiation_ex
 export const WAITS = sql`state = 'awaiting_owner' AND decision IS NULL AND ${NOT_EXPIRED}`
 
 /** The content of a held item, from which the form that she sees is made. */
-export type PendingRow = Held<
+export type PendingRow = PendingColumns<
   'kind' | 'handle' | 'requested_at' | 'item' | 'attested' | 'held' | 'template'
 > &
   Pick<Selectable<FamiliesTable>, 'owner' | 'family' | 'operator'>
@@ -25,7 +25,7 @@ export type PendingRow = Held<
 const OF_PENDING = sql`owner, family, kind, handle, item, requested_at, operator, attested, held, template`
 
 /** The members that are set when the agreement is held for the owner. */
-type Held<Column extends keyof FamiliesTable> = {
+type PendingColumns<Column extends keyof FamiliesTable> = {
   [Name in Column]: NonNullable<Selectable<FamiliesTable>[Name]>
 }
 
@@ -66,7 +66,7 @@ export async function countWaiting(
  * `held` belongs to the grant that its agreement leads to; `operator` is the one that it named; `attested`
  * says whether that operator's directory listed the key.
  */
-export type WaitingItem = Held<'kind' | 'attested' | 'template' | 'held' | 'item'> &
+export type WaitingItem = PendingColumns<'kind' | 'attested' | 'template' | 'held' | 'item'> &
   Pick<Selectable<FamiliesTable>, 'family' | 'operator' | 'resource_scopes' | 'ticket_issued_at'>
 
 /** What makes two requests the same one. */
@@ -133,13 +133,15 @@ export async function reopenCollected(tx: Tx, owner: Owner, same: SameRequest): 
  * An item that is held for the owner has all of these. `attested`: the operator's directory listed the
  * signing key then.
  */
-export type UndecidedItem = PendingRow & Held<'tier_id'> & Pick<Selectable<FamiliesTable>, 'resource_id'>
+export type UndecidedItem = PendingRow &
+  PendingColumns<'tier_id'> &
+  Pick<Selectable<FamiliesTable>, 'resource_id'>
 
 /**
  * How an item ended: the decision on it, who decided, and the statement signed over it, all null if it ended
  * without a decision.
  */
-export type GoneItem = Pick<
+export type FormerItem = Pick<
   Selectable<FamiliesTable>,
   'decision' | 'decided_by' | 'decided_actor' | 'owner_decision'
 >
@@ -152,8 +154,8 @@ export async function readUndecided(
   db: Db,
   owner: Owner,
   family: Family,
-): Promise<{ item: UndecidedItem } | { gone: GoneItem } | 'unknown'> {
-  const { rows } = await sql<UndecidedItem & GoneItem & { waits: boolean; was_held: boolean }>`
+): Promise<{ item: UndecidedItem } | { gone: FormerItem } | 'unknown'> {
+  const { rows } = await sql<UndecidedItem & FormerItem & { waits: boolean; was_held: boolean }>`
     SELECT ${OF_PENDING}, resource_id, tier_id,
       decision, decided_by, decided_actor, owner_decision,
       (${WAITS}) AS waits, requested_at IS NOT NULL AS was_held
@@ -178,10 +180,10 @@ export async function decideFamily(
     by: DecidedBy
     generation: number | null
     /** Her note to the decision. */
-    said?: { reason?: string | undefined; signed?: OwnerDecision | undefined } | undefined
+    note?: { reason?: string | undefined; signed?: OwnerDecision | undefined } | undefined
   },
 ): Promise<boolean> {
-  const { reason = null, signed } = decision.said ?? {}
+  const { reason = null, signed } = decision.note ?? {}
   const done = await sql`
     UPDATE families SET decision = ${decision.decision}, decided_by = ${decision.by.by},
       decided_actor = ${JSON.stringify(decision.by.actor)}, decided_at = now(), generation = ${decision.generation},

@@ -79,22 +79,22 @@ interface StandingQuestion {
   joint?: Owner | undefined
 }
 
-async function readStandings(db: Db, asked: StandingQuestion[]): Promise<StandingFacts[]> {
-  const { owner, countTo, windowSeconds } = asked[0]!
+async function readStandings(db: Db, questions: StandingQuestion[]): Promise<StandingFacts[]> {
+  const { owner, countTo, windowSeconds } = questions[0]!
   const values = [
     owner,
-    asked.map(({ handle }) => handle),
-    asked.map(({ tier_id }) => tier_id),
-    asked.map(({ introducedBy }) => introducedBy ?? null),
-    asked.map(({ operator }) => operator ?? null),
-    asked.map(({ membership }) => membership ?? null),
-    asked.map(({ joint }) => joint ?? null),
-    asked.map(({ jkt }) => jkt ?? null),
+    questions.map(({ handle }) => handle),
+    questions.map(({ tier_id }) => tier_id),
+    questions.map(({ introducedBy }) => introducedBy ?? null),
+    questions.map(({ operator }) => operator ?? null),
+    questions.map(({ membership }) => membership ?? null),
+    questions.map(({ joint }) => joint ?? null),
+    questions.map(({ jkt }) => jkt ?? null),
   ]
   const { rows } =
     countTo === undefined
       ? await STANDING.withoutTrajectory(db, values)
-      : await STANDING.withTrajectory(db, [...values, windowSeconds, asked.map(one => one.countTo)])
+      : await STANDING.withTrajectory(db, [...values, windowSeconds, questions.map(one => one.countTo)])
   const facts: StandingFacts[] = []
   for (const { place, ...found } of rows) facts[place - 1] = found
   return facts

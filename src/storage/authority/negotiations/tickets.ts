@@ -40,10 +40,10 @@ export function openFamily(db: Db, row: NewFamily): Promise<boolean> {
   return OPEN_FAMILY(db, row)
 }
 
-async function openFamilies(db: Db, asked: NewFamily[]): Promise<boolean[]> {
+async function openFamilies(db: Db, families: NewFamily[]): Promise<boolean[]> {
   // If several callers present one sealed ticket together, the first one wins. All rows are written in one
   // order, so that no two writers deadlock.
-  const first = new Map(asked.toReversed().map(row => [row.family, row]))
+  const first = new Map(families.toReversed().map(row => [row.family, row]))
   const rows = [...first.values()].sort((a, b) => (a.family < b.family ? -1 : 1))
   const of = <Value>(read: (row: NewFamily) => Value): Value[] => rows.map(read)
   const opened = await OPEN(db, [
@@ -61,7 +61,7 @@ async function openFamilies(db: Db, asked: NewFamily[]): Promise<boolean[]> {
     JSON.stringify(of(row => row.template)),
   ])
   const made = new Set(opened.rows.map(({ family }) => family))
-  return asked.map(row => first.get(row.family) === row && made.has(row.family))
+  return families.map(row => first.get(row.family) === row && made.has(row.family))
 }
 
 const OPEN = prepared<{ family: Family }>(
@@ -82,7 +82,7 @@ const OPEN = prepared<{ family: Family }>(
   RETURNING family`,
 )
 
-const OPEN_FAMILY = gatheringOf((db: Db, asked: NewFamily[]) => openFamilies(db, asked), {
+const OPEN_FAMILY = gatheringOf((db: Db, families: NewFamily[]) => openFamilies(db, families), {
   owner: (row: NewFamily) => row.owner,
   together: TOGETHER_MAX,
   atOnce: WRITES_AT_ONCE,
@@ -114,9 +114,9 @@ interface PresentedTicket {
 }
 
 /** If several callers present one ticket together, Postgres picks one, and says which. */
-async function presentTickets(db: Db, asked: PresentedTicket[]): Promise<(FamilyRow | undefined)[]> {
+async function presentTickets(db: Db, tickets: PresentedTicket[]): Promise<(FamilyRow | undefined)[]> {
   // Rows are written in one order, so that no two callers deadlock.
-  const sorted = asked.toSorted((a, b) => a.hash.compare(b.hash))
+  const sorted = tickets.toSorted((a, b) => a.hash.compare(b.hash))
   const { rows } = await PRESENT(db, [
     sorted[0]!.owner,
     sorted.map(({ hash }) => hash),
@@ -125,7 +125,7 @@ async function presentTickets(db: Db, asked: PresentedTicket[]): Promise<(Family
     sorted.map(({ pollSeconds }) => pollSeconds),
   ])
   const spent = new Map(rows.map(({ place, ...family }) => [sorted[place - 1]!, family]))
-  return asked.map(ticket => spent.get(ticket))
+  return tickets.map(ticket => spent.get(ticket))
 }
 
 const PRESENT = prepared<FamilyRow & { place: number }>(
@@ -146,7 +146,7 @@ const PRESENT = prepared<FamilyRow & { place: number }>(
   RETURNING asked.place::int, ${FAMILY_COLUMNS}`,
 )
 
-const PRESENT_TICKET = gatheringOf((db: Db, asked: PresentedTicket[]) => presentTickets(db, asked), {
+const PRESENT_TICKET = gatheringOf((db: Db, tickets: PresentedTicket[]) => presentTickets(db, tickets), {
   owner: ({ owner }: PresentedTicket) => owner,
   together: TOGETHER_MAX,
   atOnce: WRITES_AT_ONCE,
@@ -206,7 +206,7 @@ export async function readFamily(db: Db, owner: Owner, family: Family): Promise<
   return rows[0]
 }
 
-export interface HeldRequest {
+export interface PendingRequest {
   owner: Owner
   family: Family
   kind: PendingKind
@@ -222,7 +222,7 @@ export interface HeldRequest {
 }
 
 /** need_info -> awaiting_owner, with the ticket to poll with. The caller holds the owner's queue lock. */
-export async function holdFamily(tx: Tx, request: HeldRequest): Promise<boolean> {
+export async function holdFamily(tx: Tx, request: PendingRequest): Promise<boolean> {
   const done = await sql`
     UPDATE families SET state = 'awaiting_owner', kind = ${request.kind}, handle = ${request.handle},
       operator = ${request.operator}, attested = ${request.attested}, params_key = ${request.paramsKey},

@@ -7,7 +7,7 @@ import { sql, type RawBuilder, type Selectable } from 'kysely'
 import type { Asking } from '../../../wire/owner/notification.ts'
 import type { Family, Owner } from '../../../wire/identifiers.ts'
 import type { Db, Tx } from '../database.ts'
-import { dueAgain, dueNoMore, wakeFor, type Taken } from '../due.ts'
+import { dueAgain, dueNoMore, wakeFor, type DueClaim } from '../due.ts'
 import { WAITS } from '../negotiations/pending.ts'
 import type { Subscription } from './subscriptions.ts'
 import type { FamiliesTable } from '../tables.ts'
@@ -19,7 +19,7 @@ import type { FamiliesTable } from '../tables.ts'
 export type Which = 'any' | 'urgent' | 'unheld' | 'held' | 'waiting'
 
 /** One message that this process took to send: until so many seconds have passed, nobody else sends it. */
-export interface TakenNotification {
+export interface DueNotification {
   id: string
   /** The message is too old to be sent. */
   overdue: boolean
@@ -70,8 +70,8 @@ export async function takeNotifications(
   db: Db,
   { owner, id: subscription }: Pick<Subscription, 'owner' | 'id'>,
   { which, limit, seconds }: { which: Which; limit: number; seconds: number },
-): Promise<TakenNotification[]> {
-  const { rows } = await sql<TakenRow>`
+): Promise<DueNotification[]> {
+  const { rows } = await sql<DueRow>`
     WITH next AS MATERIALIZED (
       SELECT id FROM notifications
       WHERE owner = ${owner} AND subscription = ${subscription} AND ${FREE} AND ${OF[which]}
@@ -83,15 +83,15 @@ export async function takeNotifications(
         n.since + n.held_seconds * interval '1 second' < clock_timestamp() - ${GIVEN_UP} AS overdue)
     SELECT id, of, overdue, kind, handle, operator, attested, resource_id, held FROM taken
     LEFT JOIN families ON owner = ${owner} AND family = of AND ${WAITS}`.execute(db)
-  return rows.map(takenOf)
+  return rows.map(notificationOf)
 }
 
-type TakenRow = { id: string; of: Family; overdue: boolean } & Pick<
+type DueRow = { id: string; of: Family; overdue: boolean } & Pick<
   Selectable<FamiliesTable>,
   'kind' | 'handle' | 'operator' | 'attested' | 'resource_id' | 'held'
 >
 
-function takenOf(row: TakenRow): TakenNotification {
+function notificationOf(row: DueRow): DueNotification {
   const { id, of: family, overdue, kind, handle, operator, attested, resource_id, held } = row
   const waits = kind !== null && handle !== null && held !== null
   const asking = waits
@@ -143,14 +143,14 @@ export async function noteFailed(
 /**
  * When it must be checked again: at the first remaining message, unless the endpoint is failing for longer.
  */
-export async function notifyAgain(db: Db, taken: Taken): Promise<void> {
-  const { owner, client_id: subscription } = taken
+export async function notifyAgain(db: Db, claim: DueClaim): Promise<void> {
+  const { owner, client_id: subscription } = claim
   const { rows } = await sql<{ at: string }>`
     SELECT greatest(min(n.at), max(s.retry_at))::text AS at
     FROM notifications n JOIN subscriptions s ON s.owner = n.owner AND s.id = n.subscription
     WHERE n.owner = ${owner} AND n.subscription = ${subscription}
     HAVING count(*) > 0`.execute(db)
   const [left] = rows
-  if (left === undefined) return dueNoMore(db, taken)
-  return dueAgain(db, taken, sql`${left.at}::timestamptz`)
+  if (left === undefined) return dueNoMore(db, claim)
+  return dueAgain(db, claim, sql`${left.at}::timestamptz`)
 }

@@ -65,8 +65,8 @@ export async function moveOwner(options: MoveOptions): Promise<MoveOutcome> {
     opened.set(cell, connection)
     return connection.client
   }
-  const held = await tryLock(cells.get(home)!, `move of ${owner}`)
-  if (held === undefined) return { refused: 'busy' }
+  const lock = await tryLock(cells.get(home)!, `move of ${owner}`)
+  if (lock === undefined) return { refused: 'busy' }
   try {
     const directory = await at(home)
     const { rows } = await directory.query<{ cell: string | null }>(
@@ -83,7 +83,7 @@ export async function moveOwner(options: MoveOptions): Promise<MoveOutcome> {
     return await begin(move)
   } finally {
     for (const connection of opened.values()) await connection.close()
-    await held.release()
+    await lock.release()
   }
 }
 
@@ -252,9 +252,9 @@ async function empty(of: Standing & { client: Client; isHome: boolean }): Promis
   const { client, owner, isHome } = of
   const guarded = guard(client, of)
   const tables = await ownedTables(client, NOT_COPIED)
-  for (let gone = -1; gone !== 0;) {
-    gone = 0
-    for (const table of tables) gone += await deleteOf(client, table, owner, guarded)
+  for (let count = -1; count !== 0;) {
+    count = 0
+    for (const table of tables) count += await deleteOf(client, table, owner, guarded)
   }
   if (!isHome) await guarded(() => client.query('DELETE FROM directory WHERE owner = $1', [owner]))
 }

@@ -13,7 +13,7 @@ export type OwnerRow = Pick<Selectable<OwnersTable>, 'owner' | 'tag'>
 
 /**
  * Makes an owner with her routing tag; does nothing if she exists. @returns whether she was made.
- * @throws NameTaken if her name is a namespace of another owner, who owns the resource ids below it, and if
+ * @throws NameConflict if her name is a namespace of another owner, who owns the resource ids below it, and if
  * it was the name or a namespace of a removed owner.
  */
 export async function insertOwner(tx: Tx, row: OwnerRow): Promise<boolean> {
@@ -23,9 +23,9 @@ export async function insertOwner(tx: Tx, row: OwnerRow): Promise<boolean> {
     .onConflict(conflict => conflict.column('owner').doNothing())
     .executeTakeFirst()
   if (made.numInsertedOrUpdatedRows === 0n) return false
-  if (await wasGiven(tx, row.owner)) throw new NameTaken(row.owner, NOBODY)
+  if (await isRetiredName(tx, row.owner)) throw new NameConflict(row.owner, NOBODY)
   const holder = await holdName(tx, row.owner, row.owner)
-  if (holder !== row.owner) throw new NameTaken(row.owner, holder)
+  if (holder !== row.owner) throw new NameConflict(row.owner, holder)
   await tx.insertInto('queues').values({ owner: row.owner }).execute()
   await tx.insertInto('directory').values({ kind: 'tag', key: row.tag, owner: row.owner }).execute()
   await tx.insertInto('due').values({ owner: row.owner, kind: 'sweep' }).execute()
@@ -36,8 +36,8 @@ export async function insertOwner(tx: Tx, row: OwnerRow): Promise<boolean> {
 export const NOBODY = asOwner('')
 
 /** A name that no owner may be given. */
-export class NameTaken extends Error {
-  override readonly name = 'NameTaken'
+export class NameConflict extends Error {
+  override readonly name = 'NameConflict'
   constructor(owner: Owner, holder: Owner) {
     super(
       holder === NOBODY
@@ -51,7 +51,7 @@ export class NameTaken extends Error {
  * Whether it is a removed owner's name, ignoring case, because gateways fold the case of paths with names;
  * or the name of an owner who was moved to another cell.
  */
-async function wasGiven(tx: Tx, name: string): Promise<boolean> {
+async function isRetiredName(tx: Tx, name: string): Promise<boolean> {
   const { rows } = await sql`
     SELECT FROM directory WHERE kind = 'name' AND owner = '' AND lower(key) = lower(${name})
     UNION ALL SELECT FROM moves WHERE owner = ${name} AND state <> 'here' LIMIT 1`.execute(tx)
@@ -72,7 +72,7 @@ async function holdName(tx: Tx, owner: Owner, name: string): Promise<Owner> {
  * @returns the owner that has it: another owner, if it is her name or one of her namespaces.
  */
 export async function insertNamespace(tx: Tx, owner: Owner, namespace: string): Promise<Owner> {
-  if (await wasGiven(tx, namespace)) return NOBODY
+  if (await isRetiredName(tx, namespace)) return NOBODY
   const holder = await holdName(tx, owner, namespace)
   if (holder === owner)
     await tx
@@ -129,30 +129,30 @@ const ownersByTag = new WeakMap<Database, BoundedMap<string, Owner>>()
  * look.
  */
 export async function ownerOfTag(database: Database, tag: string): Promise<Owner | undefined> {
-  const kept = ownersByTag.get(database) ?? new BoundedMap<string, Owner>(TAGS_KEPT_MAX)
-  ownersByTag.set(database, kept)
-  const known = kept.get(tag)
+  const tags = ownersByTag.get(database) ?? new BoundedMap<string, Owner>(TAGS_KEPT_MAX)
+  ownersByTag.set(database, tags)
+  const known = tags.get(tag)
   if (known !== undefined) return known
   const owner = await ownerOf(database.db, 'tag', tag)
   if (owner === undefined) return undefined
-  kept.set(tag, owner)
+  tags.set(tag, owner)
   return owner
 }
 
 /**
  * Remembers the digest of a signature that is about to change something, in that change's transaction.
- * @param keptSeconds how long it is kept: until the window of the signature has passed.
+ * @param retentionSeconds how long it is kept: until the window of the signature has passed.
  * @returns false if it was presented before: the request must be refused and nothing changed.
  */
 export async function spendSignature(
   tx: Tx,
   owner: Owner,
   digest: Buffer,
-  keptSeconds: number,
+  retentionSeconds: number,
 ): Promise<boolean> {
   const inserted = await sql`
     INSERT INTO spent_signatures (owner, digest, expires_at)
-    VALUES (${owner}, ${digest}, now() + ${keptSeconds} * interval '1 second')
+    VALUES (${owner}, ${digest}, now() + ${retentionSeconds} * interval '1 second')
     ON CONFLICT DO NOTHING`.execute(tx)
   return inserted.numAffectedRows === 1n
 }
@@ -161,12 +161,12 @@ export async function spendSignature(
 export async function countSpentWithinHour(
   tx: Tx,
   owner: Owner,
-  { keptSeconds, countTo }: { keptSeconds: number; countTo: number },
+  { retentionSeconds, countTo }: { retentionSeconds: number; countTo: number },
 ): Promise<number> {
   const { rows } = await sql<{ spent: number }>`
     SELECT count(*)::int AS spent FROM (
       SELECT FROM spent_signatures WHERE owner = ${owner}
-        AND expires_at > now() + ${keptSeconds} * interval '1 second' - interval '1 hour' LIMIT ${countTo}) found`.execute(
+        AND expires_at > now() + ${retentionSeconds} * interval '1 second' - interval '1 hour' LIMIT ${countTo}) found`.execute(
     tx,
   )
   return rows[0]!.spent

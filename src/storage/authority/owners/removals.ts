@@ -125,11 +125,11 @@ export async function openDeleting(url: string, owner: Owner): Promise<Deleting 
       `SELECT has_table_privilege('receipts', 'DELETE') AND has_table_privilege('terms_versions', 'DELETE') AS may`,
     )
     if (rows[0]?.may === true) {
-      const held = await tryLock(url, `removal of ${owner}`)
-      if (held !== undefined) {
+      const lock = await tryLock(url, `removal of ${owner}`)
+      if (lock !== undefined) {
         const closeBoth = async (): Promise<void> => {
           await close()
-          await held.release()
+          await lock.release()
         }
         return { deleteRows: () => deleteRows(client, owner), close: closeBoth }
       }
@@ -173,9 +173,9 @@ async function deleteRows(client: Client, owner: Owner): Promise<number> {
     throw new Error(`The archive of ${owner} does not stand: nothing of hers is deleted.`)
   const tables = await ownedTables(client, KEPT)
   let all = 0
-  for (let gone = -1; gone !== 0; all += gone) {
-    gone = 0
-    for (const table of tables) gone += await deleteOf(client, table, owner)
+  for (let count = -1; count !== 0; all += count) {
+    count = 0
+    for (const table of tables) count += await deleteOf(client, table, owner)
   }
   await client.query('UPDATE spent_assertions SET owner = $2 WHERE owner = $1', [owner, NOBODY])
   await client.query('DELETE FROM spent_assertions WHERE owner = $1 AND expires_at < now()', [NOBODY])

@@ -262,7 +262,7 @@ export async function deleteTier(
 /**
  * Everything that a tier governs except some; or the named resources, whichever tier governs each.
  */
-type TakenOut = { tier_id: string; except: readonly string[] } | { resource_ids: readonly string[] }
+type TierRemoval = { tier_id: string; except: readonly string[] } | { resource_ids: readonly string[] }
 
 /**
  * Takes resources out of their tiers: nothing governs them then, and grants on them are dead. The rows are
@@ -270,15 +270,15 @@ type TakenOut = { tier_id: string; except: readonly string[] } | { resource_ids:
  * are not touched: a consume under way would see a row that was written again as gone. The caller holds the
  * owner's queue lock.
  */
-export async function takeOut(tx: Tx, owner: Owner, which: TakenOut): Promise<void> {
+export async function takeOut(tx: Tx, owner: Owner, which: TierRemoval): Promise<void> {
   endsLeases(tx, owner)
-  const taken =
+  const condition =
     'tier_id' in which
       ? sql`tier_id = ${which.tier_id} AND resource_id <> ALL(${which.except}::text[])`
       : sql`resource_id = ANY(${which.resource_ids}::text[])`
   await sql`
     WITH locked AS MATERIALIZED (
-      SELECT resource_id FROM tier_resources WHERE owner = ${owner} AND ${taken} ORDER BY resource_id FOR UPDATE)
+      SELECT resource_id FROM tier_resources WHERE owner = ${owner} AND ${condition} ORDER BY resource_id FOR UPDATE)
     DELETE FROM tier_resources tr USING locked
     WHERE tr.owner = ${owner} AND tr.resource_id = locked.resource_id`.execute(tx)
 }

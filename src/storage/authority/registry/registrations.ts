@@ -41,7 +41,7 @@ export async function registerResourceServer(
   if ((await readOwner(tx, owner)) === undefined) return { outcome: 'gone' }
   const answer = registrationAnswer(await readFacts(tx, owner, resource_uri))
   if (answer.outcome !== 'registered') return answer
-  const asked = {
+  const values = {
     name,
     status: 'pending' as const,
     decided_at: null,
@@ -57,9 +57,9 @@ export async function registerResourceServer(
       secret_sha256: null,
       former_secret_sha256: null,
       publishes: true,
-      ...asked,
+      ...values,
     })
-    .onConflict(conflict => conflict.columns(['owner', 'client_id']).doUpdateSet(asked))
+    .onConflict(conflict => conflict.columns(['owner', 'client_id']).doUpdateSet(values))
     .execute()
   return answer
 }
@@ -106,9 +106,9 @@ export async function endLapsed(tx: Tx, owner: Owner): Promise<ClientId[]> {
   const { rows: back } = await sql<{ client_id: ClientId }>`
     UPDATE resource_servers SET status = 'revoked', decided_at = ${LAPSES_AT}
     WHERE ${lapsed} AND ${WITHDRAWN_BEFORE} RETURNING client_id`.execute(tx)
-  const { rows: gone } = await sql<{ client_id: ClientId }>`
+  const { rows: deletions } = await sql<{ client_id: ClientId }>`
     DELETE FROM resource_servers WHERE ${lapsed} AND NOT ${WITHDRAWN_BEFORE} RETURNING client_id`.execute(tx)
-  return [...back, ...gone].map(({ client_id }) => client_id).sort()
+  return [...back, ...deletions].map(({ client_id }) => client_id).sort()
 }
 
 /**

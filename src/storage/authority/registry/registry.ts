@@ -6,7 +6,7 @@ import { sql } from 'kysely'
 import { inTransaction } from '../../core/database.ts'
 import { notify } from '../../core/notify.ts'
 import type { Db, Tx } from '../database.ts'
-import { dueAgain, dueNoMore, type Taken } from '../due.ts'
+import { dueAgain, dueNoMore, type DueClaim } from '../due.ts'
 import { EVENTS_CHANNEL } from '../ledger/events.ts'
 import { lockMembership } from '../membership/membership.ts'
 import { lockQueue } from '../owners/owners.ts'
@@ -109,13 +109,13 @@ export function landListing(
     await lockQueue(tx, owner)
     await lockMembership(tx, owner)
     if (!(await holdsAttempt(tx, attempt))) return 'superseded'
-    const taken = await takenByOthers(
+    const overlaps = await overlapsOf(
       tx,
       attempt,
       listed.map(({ resource_id }) => resource_id),
     )
-    const ours = listed.filter(({ resource_id }) => taken.get(resource_id) !== 'conflict')
-    const changing = [...taken].filter(([, how]) => how === 'withdrawn').map(([id]) => id)
+    const ours = listed.filter(({ resource_id }) => overlaps.get(resource_id) !== 'conflict')
+    const changing = [...overlaps].filter(([, how]) => how === 'withdrawn').map(([id]) => id)
     if (changing.length > 0) await takeOut(tx, owner, { resource_ids: changing })
     await removeUnlisted(
       tx,
@@ -124,7 +124,7 @@ export function landListing(
     )
     await upsertListed(tx, attempt, ours)
     await settled(tx)
-    const conflicts = [...taken].filter(([, how]) => how === 'conflict').map(([id]) => id)
+    const conflicts = [...overlaps].filter(([, how]) => how === 'conflict').map(([id]) => id)
     await sql`
       UPDATE registry_pulls SET landed_at = clock_timestamp(), failed_at = NULL, fault = NULL,
         conflicts = ${conflicts.length}
@@ -145,7 +145,7 @@ async function holdsAttempt(tx: Tx, { owner, client_id, attempt }: Attempt): Pro
   return rows.length === 1
 }
 
-async function takenByOthers(
+async function overlapsOf(
   tx: Tx,
   { owner, client_id }: Source,
   ids: string[],
@@ -217,10 +217,10 @@ export async function failPull(db: Db, attempt: Attempt, fault: string): Promise
  */
 export async function pullAgain(
   db: Db,
-  taken: Taken,
+  claim: DueClaim,
   pauses: { landedSeconds: number; failedSeconds: number },
 ): Promise<void> {
-  const { owner, client_id } = taken
+  const { owner, client_id } = claim
   const { rows } = await sql<{ at: string }>`
     SELECT greatest(clock_timestamp() + interval '1 second', p.tried_at + interval '1 second' *
       CASE WHEN p.landed_at IS NOT NULL AND p.failed_at IS NULL
@@ -231,8 +231,8 @@ export async function pullAgain(
     db,
   )
   const [row] = rows
-  if (row === undefined) return dueNoMore(db, taken)
-  await dueAgain(db, taken, sql`${row.at}::timestamptz`)
+  if (row === undefined) return dueNoMore(db, claim)
+  await dueAgain(db, claim, sql`${row.at}::timestamptz`)
 }
 
 /** Counts of sources by state: `fault` is null for those that landed last time, or were never tried. */
