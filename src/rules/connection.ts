@@ -214,6 +214,8 @@ export function approvedAtTier(lineage: readonly LineageMember[], tier_id: strin
   return lineage.some(
     member =>
       member.state === 'active' &&
-      member.approvals.some(given => given.tier_id === tier_id && given.generation === member.generation),
+      member.approvals.some(
+        approval => approval.tier_id === tier_id && approval.generation === member.generation,
+      ),
   )
 }

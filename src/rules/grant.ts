@@ -26,25 +26,25 @@ export type FactRecord = 'server' | 'resource' | 'tier'
 type SqlTypes = { text: string; int: number; boolean: boolean }
 type SameFacts = typeof SAME_FACTS
 /** The facts as they were when the agreement was weighed. */
-export type KeptFacts = { -readonly [Member in keyof SameFacts]: SqlTypes[SameFacts[Member]['type']] }
+export type BasisFacts = { -readonly [Member in keyof SameFacts]: SqlTypes[SameFacts[Member]['type']] }
 /** The columns of one record that hold such facts. */
 type FactsOf<Of extends FactRecord> = {
   [
     Member in keyof SameFacts as SameFacts[Member] extends { of: Of; column: infer Column extends string }
       ? Column
       : never
-  ]: KeptFacts[Member]
+  ]: BasisFacts[Member]
 }
 
 /** The facts of `SAME_FACTS`, from the records, as the basis keeps them. */
-export function keepFacts(records: { [Of in FactRecord]: FactsOf<Of> }): KeptFacts {
+export function keepFacts(records: { [Of in FactRecord]: FactsOf<Of> }): BasisFacts {
   const columns: { [Of in FactRecord]: Record<string, unknown> } = records
-  const kept = Object.entries(SAME_FACTS).map(([member, { of, column }]) => [member, columns[of][column]])
-  return Object.fromEntries(kept) as KeptFacts
+  const entries = Object.entries(SAME_FACTS).map(([member, { of, column }]) => [member, columns[of][column]])
+  return Object.fromEntries(entries) as BasisFacts
 }
 
 /** What a grant is made of, whether it is made at once or kept until the owner has approved. */
-export interface GrantBasis extends GrantContent, KeptFacts {
+export interface GrantBasis extends GrantContent, BasisFacts {
   tier_id: string
   tier_epoch: number
   /** The scopes that the resource must still have when the grant is made. */
@@ -123,7 +123,7 @@ export function standsOn(
     return {
       sentence: 'An organization has come to govern this resource since the agreement; make the call again.',
     }
-  const reason = takenAway(basis, resource.org, facts.organization)
+  const reason = organizationLoss(basis, resource.org, facts.organization)
   if (reason !== undefined)
     return { sentence: 'The organization that governs this resource no longer shares it.', reason }
   return (
@@ -157,7 +157,7 @@ export function isGoverned({ organization }: Pick<GrantBasis, 'organization'>): 
  * unchanged, and the identity provider that it now requires has vouched. `organization_revoked` is any loss
  * that has no word of its own: she is in another group, has left, or has joined since.
  */
-function takenAway(
+function organizationLoss(
   basis: Pick<GrantBasis, 'organization'>,
   org: Reach | null,
   now: GrantFacts['organization'],
@@ -193,7 +193,7 @@ function isUnchanged(
   records: { [Of in FactRecord]: NonNullable<GrantFacts[Of]> },
 ): boolean {
   const { resource } = records
-  const now = Object.entries(keepFacts(records)) as [keyof KeptFacts, unknown][]
+  const now = Object.entries(keepFacts(records)) as [keyof BasisFacts, unknown][]
   return (
     now.every(([member, value]) => value === basis[member]) &&
     isDeclaredAlike(resource, basis.declared ?? basis) &&

@@ -113,8 +113,8 @@ export interface Vouching {
 }
 
 /** Whether the accepted assertion is the one that is required now. */
-export function isVouchedFor(accepted: AcceptedIdentity | null, asked: Vouching): boolean {
-  return accepted?.issuer === asked.issuer && accepted.subject === asked.subject
+export function isVouchedFor(accepted: AcceptedIdentity | null, vouching: Vouching): boolean {
+  return accepted?.issuer === vouching.issuer && accepted.subject === vouching.subject
 }
 
 /**

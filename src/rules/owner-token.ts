@@ -81,22 +81,22 @@ function algorithmFault(alg: Json | undefined, admitted: readonly string[]): str
 
 /** Access tokens look much like ID, refresh and logout tokens of the same realm, under the same keys. */
 function kindFault({ header, payload }: ReadToken, types: readonly AccessTokenType[]): string | undefined {
-  const wanted = 'Send an access token: this is another kind of token.'
-  const given = claim(header, 'typ') ?? 'JWT'
-  if (typeof given !== 'string') return wanted
-  const word = given.toLowerCase().replace(/^application\//, '')
+  const fault = 'Send an access token: this is another kind of token.'
+  const kind = claim(header, 'typ') ?? 'JWT'
+  if (typeof kind !== 'string') return fault
+  const word = kind.toLowerCase().replace(/^application\//, '')
   const type = ACCESS_TOKEN_TYPES.find(name => name.toLowerCase() === word)
-  if (type === undefined) return wanted
+  if (type === undefined) return fault
   if (!types.includes(type)) return `Send an access token whose header typ is ${types.join(' or ')}.`
   const bearer = claim(payload, 'typ')
-  if (bearer !== undefined && bearer !== 'Bearer') return wanted
+  if (bearer !== undefined && bearer !== 'Bearer') return fault
   const use = claim(payload, 'token_use')
-  if (use !== undefined && use !== 'access') return wanted
+  if (use !== undefined && use !== 'access') return fault
   const foreign = FOREIGN_CLAIMS.find(name => Object.hasOwn(payload, name))
   if (foreign === 'cnf') return 'Send a plain bearer token: proofs of a bound token are not taken here.'
-  if (foreign !== undefined) return wanted
-  if (Object.hasOwn(payload, 'nonce') && !isAccessTokenWithNonce(payload, type)) return wanted
-  return type === 'at+jwt' || isPlainAccessToken(payload) ? undefined : wanted
+  if (foreign !== undefined) return fault
+  if (Object.hasOwn(payload, 'nonce') && !isAccessTokenWithNonce(payload, type)) return fault
+  return type === 'at+jwt' || isPlainAccessToken(payload) ? undefined : fault
 }
 
 /** Whether the realm calls it an access token, or, if it is of the plain type, whether it has a scope. */

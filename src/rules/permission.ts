@@ -96,7 +96,7 @@ export function matchPermission<P extends Permission>(
 }
 
 /** A permission as an authority describes it; it may leave its times to the grant. */
-type ToldPermission = Omit<Permission, 'exp' | 'nbf'> & {
+type PermissionClaim = Omit<Permission, 'exp' | 'nbf'> & {
   readonly exp?: number | null | undefined
   readonly nbf?: number | null | undefined
 }
@@ -107,11 +107,11 @@ type ToldPermission = Omit<Permission, 'exp' | 'nbf'> & {
  * Without `granted`, only the authority's description counts.
  */
 export function stricterPermissions(
-  told: readonly ToldPermission[],
+  claims: readonly PermissionClaim[],
   granted: readonly Permission[] | undefined,
   end: number,
 ): { resource_id: string; resource_scopes: string[]; exp: number; nbf?: number }[] {
-  return told.flatMap(permission => {
+  return claims.flatMap(permission => {
     const others = granted?.filter(({ resource_id }) => resource_id === permission.resource_id) ?? [
       permission,
     ]

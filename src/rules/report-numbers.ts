@@ -13,10 +13,10 @@ export interface Gap {
  * The gaps between `after`, up to which everything was settled before, and `upTo`, given the numbers that
  * came now (in any order, even twice). Numbers up to `after` are settled: they neither open nor close a gap.
  */
-export function gapsBetween(after: number, upTo: number, came: readonly number[]): Gap[] {
+export function gapsBetween(after: number, upTo: number, numbers: readonly number[]): Gap[] {
   const gaps: Gap[] = []
   let settled = after
-  for (const n of [...came, upTo + 1].toSorted((a, b) => a - b)) {
+  for (const n of [...numbers, upTo + 1].toSorted((a, b) => a - b)) {
     if (n > settled + 1 && n <= upTo + 1) gaps.push({ from: settled + 1, to: n - 1 })
     settled = Math.max(settled, n)
   }

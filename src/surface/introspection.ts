@@ -122,7 +122,7 @@ type Consumed = z.output<typeof CONSUMED>
 const UNKNOWN = z.object({ error: z.literal('temporarily_unavailable') })
 type Unknown = z.output<typeof UNKNOWN>
 
-const askedAbout = {
+const leaseQuery = {
   credential: PAT,
   body: { schema: z.union([LEASED_TOKEN_QUERY, LEASED_TOKENS_QUERY]), form: true },
 } as const
@@ -134,7 +134,7 @@ const headers = { 'cache-control': 'no-store' }
 
 /** RFC 7662 with the permissions array; the tokens of several calls in one request. */
 export const INTROSPECT: Endpoint<Introspection> = endpoint({
-  ...askedAbout,
+  ...leaseQuery,
   method: 'post',
   path: '/introspect',
   rows: ['post-introspect'],
@@ -181,16 +181,20 @@ export const CONSUME: Endpoint<Introspection> = endpoint({
     ),
 })
 
-interface Asked {
+interface TokenQuestion {
   token: string
   /** A lease of an authority; any other text counts as none. */
   lease?: string | undefined
 }
 
 /** Only a standing grant may be used again: of another each call is asked about. */
-async function introspect(of: Introspection, holder: PatHolder, asked: Asked): Promise<Introspected> {
-  const { token } = asked
-  const reading = await read(of, holder, asked)
+async function introspect(
+  of: Introspection,
+  holder: PatHolder,
+  question: TokenQuestion,
+): Promise<Introspected> {
+  const { token } = question
+  const reading = await read(of, holder, question)
   const reason = livenessReason(factsOf(reading, holder, () => isOurs(of, token)))
   if (reason !== undefined) return { active: false, reason, error: reason }
   const { claims, single_use, leased = false } = reading.grant!
@@ -239,7 +243,7 @@ export async function consumeEach(
 async function read(
   { grants }: Introspection,
   holder: PatHolder,
-  { token, lease }: Asked,
+  { token, lease }: TokenQuestion,
 ): Promise<GrantReading> {
   const reading = await grants.read(holder, sha256(token), lease)
   if (reading === undefined || !standsFor(reading.server, holder)) throw invalidPat()

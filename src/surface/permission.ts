@@ -27,14 +27,14 @@ const PERM_REQUEST = z.union([
 ])
 
 /** The requested permissions, and the resource server and owner. */
-export interface AskedFor {
+export interface PermissionQuestion {
   owner: Owner
   client_id: ClientId
   resource_id: string
 }
 
 /** What a ticket is made from. */
-export interface AskedReading {
+export interface PermissionReading {
   /** Routes tickets to the owner. */
   tag: string
   server: Pick<ResourceServer, 'status' | 'generation'> & { publishes: boolean }
@@ -44,12 +44,12 @@ export interface AskedReading {
 /** The resources that the owners of a party have registered. */
 export interface RegisteredResources {
   /** undefined if there is no such owner or server. */
-  read(of: AskedFor): Promise<AskedReading | undefined>
+  read(of: PermissionQuestion): Promise<PermissionReading | undefined>
   /**
    * The scopes in the terms of the tier that governs the resource; none if no tier does. Left out by a party
    * without tiers.
    */
-  offeredScopes?: ((of: AskedFor) => Promise<readonly string[]>) | undefined
+  offeredScopes?: ((of: PermissionQuestion) => Promise<readonly string[]>) | undefined
   /** Reads what a server that publishes its resources lists now, unless it is known to list nothing new. */
   lookAgain(server: { owner: Owner; client_id: ClientId }): Promise<void>
 }
@@ -99,9 +99,9 @@ async function ticketFor(
   body: z.infer<typeof PERM_REQUEST>,
 ): Promise<{ ticket: string; family: Family; offered_scopes?: string[] }> {
   // 1. One resource.
-  const asked = Array.isArray(body) ? body : [body]
-  const [permission] = asked
-  if (permission === undefined || asked.length !== 1)
+  const permissions = Array.isArray(body) ? body : [body]
+  const [permission] = permissions
+  if (permission === undefined || permissions.length !== 1)
     refuse('invalid_request', 'Ask for exactly one resource per ticket.')
 
   // 2. That this server publishes for this owner.
@@ -143,15 +143,15 @@ async function publishedBy(
   holder: PatHolder,
   resources: RegisteredResources,
   resource_id: string,
-): Promise<Required<Pick<AskedReading, 'tag' | 'resource'>>> {
+): Promise<Required<Pick<PermissionReading, 'tag' | 'resource'>>> {
   const { owner, client_id } = holder
   const read = async () => {
-    const asked = await resources.read({ owner, client_id, resource_id })
-    if (asked === undefined || !standsFor(asked.server, holder)) throw invalidPat()
-    const found = asked.resource
+    const reading = await resources.read({ owner, client_id, resource_id })
+    if (reading === undefined || !standsFor(reading.server, holder)) throw invalidPat()
+    const found = reading.resource
     // Without scopes, it is only a placeholder, because it is no longer listed.
     const isTheirs = found?.client_id === client_id && found.resource_scopes.length > 0
-    return { ...asked, resource: isTheirs ? found : undefined }
+    return { ...reading, resource: isTheirs ? found : undefined }
   }
   let { server, tag, resource } = await read()
   if (resource === undefined && server.publishes) {

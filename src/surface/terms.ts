@@ -94,18 +94,18 @@ export const TERMS_DOCUMENT: Endpoint<Terms> = endpoint({
     const id = template_id.includes('\0') ? undefined : parseTemplateId(template_id)
     const version = id === undefined ? undefined : await terms.version(id)
     if (version === undefined) refuse('not_found', UNKNOWN)
-    const wanted = query.format ?? preferredFormat(request.headers.accept)
-    const body = Buffer.from(represent(issuer, version, wanted))
+    const format = query.format ?? preferredFormat(request.headers.accept)
+    const body = Buffer.from(represent(issuer, version, format))
     const etag = `"${sha256(body).toString('base64url')}"`
     const headers = {
-      'content-type': MEDIA_TYPES[wanted],
+      'content-type': MEDIA_TYPES[format],
       'cache-control': 'public, max-age=31536000, immutable',
       'content-digest': contentDigest(body),
       etag,
       vary: 'accept',
       'x-content-type-options': 'nosniff',
       'referrer-policy': 'no-referrer',
-      ...(wanted === 'html' ? { 'content-security-policy': TERMS_HTML_POLICY } : ANY_ORIGIN),
+      ...(format === 'html' ? { 'content-security-policy': TERMS_HTML_POLICY } : ANY_ORIGIN),
     }
     return namesTag(request.headers['if-none-match'], etag)
       ? answer(304, undefined, headers)

@@ -37,7 +37,7 @@ export function surfaceOf(tally: Tally & Negotiating & Deciding & { agentIssuers
     negotiations: negotiationsOf(tally),
     decisions: decisionsOf(tally),
     // A tally vouches for nobody, and requires nobody to vouch.
-    identities: { wanted: async () => undefined, take: async () => ({ kind: 'gone' as const }) },
+    identities: { requirement: async () => undefined, take: async () => ({ kind: 'gone' as const }) },
     pollSeconds,
     pollPlaces: new PollPlaces(),
     reasonBytesMax,

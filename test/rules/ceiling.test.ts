@@ -4,7 +4,11 @@
  */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { breakGlassCeilingFault, ceilingFault, type HeldGrant } from '../../src/rules/organization/ceiling.ts'
+import {
+  breakGlassCeilingFault,
+  ceilingFault,
+  type GrantExtent,
+} from '../../src/rules/organization/ceiling.ts'
 import { DELEGATIONS } from '../../src/wire/organization/charter.ts'
 import type { EnforcedMembership } from '../../src/wire/documents/enforced-membership.ts'
 
@@ -23,7 +27,7 @@ const MEMBER: Member = {
   always_ask: ['amy/work-out'],
   break_glass: { enabled: true, resources: ['amy/work-vault'], max_expires_in: 300 },
 }
-const GRANT: HeldGrant = {
+const GRANT: GrantExtent = {
   resource_id: 'amy/work-mail',
   scopes: ['read'],
   lifetimeSeconds: 600,
@@ -31,7 +35,7 @@ const GRANT: HeldGrant = {
 }
 
 describe("A grant exceeds the organization's ceiling", () => {
-  it.each<[string | undefined, string, Partial<Member>, Partial<HeldGrant>]>([
+  it.each<[string | undefined, string, Partial<Member>, Partial<GrantExtent>]>([
     [undefined, 'where it lies within', {}, {}],
     ['not_shared', 'over a resource that is governed and not shared', { grants: ['amy/work-m'] }, {}],
     ['not_delegated', 'where she may let no agent act', { delegation: 'none' }, {}],
@@ -69,7 +73,7 @@ describe("A grant exceeds the organization's ceiling", () => {
   })
 })
 
-const VAULT: HeldGrant = {
+const VAULT: GrantExtent = {
   resource_id: 'amy/work-vault',
   scopes: ['read'],
   lifetimeSeconds: 300,
@@ -77,7 +81,7 @@ const VAULT: HeldGrant = {
 }
 
 describe('A grant of an emergency window exceeds the ceiling', () => {
-  it.each<[string | undefined, string, Partial<Member>, Partial<HeldGrant>]>([
+  it.each<[string | undefined, string, Partial<Member>, Partial<GrantExtent>]>([
     [undefined, 'where it lies within the clause, shared or not', { grants: [], delegation: 'none' }, {}],
     [
       'no_break_glass',
@@ -117,7 +121,7 @@ const member: fc.Arbitrary<Member> = fc
     }),
   })
   .map(parts => ({ ...MEMBER, ...parts }))
-const held: fc.Arbitrary<HeldGrant> = fc.record({
+const held: fc.Arbitrary<GrantExtent> = fc.record({
   resource_id: fc.constantFrom('amy/work-mail', 'amy/work-out', 'amy/home', 'amy/work-vault'),
   scopes,
   lifetimeSeconds: fc.integer({ min: 1, max: 60 }),

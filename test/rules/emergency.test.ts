@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest'
 import { patternMatches } from '../../src/rules/organization/charter-patterns.ts'
 import {
   emergencyFault,
-  type AskedEmergency,
+  type EmergencyRequest,
   type EmergencyRecord,
 } from '../../src/rules/organization/emergency.ts'
 import { memberView, type MemberView } from '../../src/rules/organization/member-view.ts'
@@ -38,7 +38,7 @@ const viewWith = (changes: Partial<MemberView> = {}): MemberView => ({
 })
 const clauseWith = (changes: Partial<CharterBreakGlass>) =>
   viewWith({ break_glass: { ...CLAUSE, ...changes } })
-const GRANT: AskedEmergency['grant'] = {
+const GRANT: EmergencyRequest['grant'] = {
   jti: 'rpt_1',
   resource_id: 'acme/files/7',
   scopes: ['read'],
@@ -46,8 +46,8 @@ const GRANT: AskedEmergency['grant'] = {
   operation: { tool: 'open', params_s256: 's256:x' },
   exp: NOW + 300,
 }
-const ASKED: AskedEmergency = { grant: GRANT, reason: 'fire', authorised_by: 'ines', iat: NOW }
-const granting = (changes: Partial<AskedEmergency['grant']>) => ({ grant: { ...GRANT, ...changes } })
+const ASKED: EmergencyRequest = { grant: GRANT, reason: 'fire', authorised_by: 'ines', iat: NOW }
+const granting = (changes: Partial<EmergencyRequest['grant']>) => ({ grant: { ...GRANT, ...changes } })
 const RECORD: EmergencyRecord = {
   isHers: true,
   scopes: ['read', 'burn'],
@@ -57,7 +57,7 @@ const RECORD: EmergencyRecord = {
 }
 
 const faultOf = (
-  asked: Partial<AskedEmergency> = {},
+  asked: Partial<EmergencyRequest> = {},
   record: Partial<EmergencyRecord> = {},
   bound: { agreed?: MemberView; view?: MemberView } = {},
 ) =>

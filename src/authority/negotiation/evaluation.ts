@@ -6,7 +6,7 @@
 import { absencesOf, operationOf, type Operation } from '../../rules/agreement.ts'
 import { consequenceFact, parseCondition, type RequestFacts } from '../../rules/conditions.ts'
 import { answerFor, OPERATORS_PER_CONNECTION_MAX } from '../../rules/connection.ts'
-import { isAlwaysAsked } from '../../rules/organization/envelope.ts'
+import { needsApproval } from '../../rules/organization/envelope.ts'
 import { mayDelegateTo, type OrganizationEpochs } from '../../rules/organization/membership.ts'
 import { NOT_DELEGATED } from '../../rules/grant.ts'
 import { jointAccountOf } from '../../rules/joint/joint.ts'
@@ -141,7 +141,7 @@ function refusedByOrganization(
 
 /** If every operation needs somebody's approval, none of her rules lets one through. */
 function underMembership(tier: TierRules, { organization, resource }: Governed): TierRules {
-  if (organization === undefined || !isAlwaysAsked(resource.resource_id, organization.view)) return tier
+  if (organization === undefined || !needsApproval(resource.resource_id, organization.view)) return tier
   return { ask_me: true, rules: tier.rules.filter(rule => rule.then !== 'auto') }
 }
 

@@ -53,7 +53,7 @@ export async function readVouched(
 /** How identities are asked for and taken. */
 export function identitiesOf(authority: Vouched): Identities<FamilyRow, Governed> {
   return {
-    wanted: async (_of, { vouching, server, resource }, row) => {
+    requirement: async (_of, { vouching, server, resource }, row) => {
       if (vouching === undefined || isVouchedFor(row?.identity ?? null, vouching)) return undefined
       const { issuer } = vouching
       const tokenEndpoint = await authority.identityProviders.tokenEndpoint(issuer)

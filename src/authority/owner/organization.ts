@@ -8,7 +8,7 @@ import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
 import { plainText } from '../../http/servers/pages.ts'
 import { shownView } from '../../rules/organization/member-view.ts'
 import { reachOf, STALE_SECONDS } from '../../rules/organization/membership.ts'
-import { isAlwaysAsked } from '../../rules/organization/envelope.ts'
+import { needsApproval } from '../../rules/organization/envelope.ts'
 import { readMembership, type Membership } from '../../storage/authority/membership/membership.ts'
 import { listTiers, type TierRow } from '../../storage/authority/policies/tiers.ts'
 import { MEMBER_VIEW } from '../../wire/documents/member-view.ts'
@@ -282,7 +282,7 @@ function ceilingOver(
     ...(require_prohibited.length === 0
       ? []
       : [{ field: 'prohibited', yours: terms.prohibited, ceiling: require_prohibited }]),
-    ...(reached.some(id => isAlwaysAsked(id, view))
+    ...(reached.some(id => needsApproval(id, view))
       ? [{ field: 'ask_me', yours: ask_me, ceiling: true }]
       : []),
     ...(Object.keys(require_clearance).length === 0

@@ -64,8 +64,9 @@ export function stillAllows(before: Allowing, after: Allowing, allowed: Allowed)
     allowed.scope.every(scope => terms.scope.includes(scope)) &&
     allowed.expires_in <= terms.expires_in &&
     terms.prohibited.every(one => before.terms.prohibited.includes(one))
-  const isAsked = (after.ask_me && !before.ask_me) || (terms.per_operation && allowed.operation === undefined)
-  return isWithin && !isAsked && judgedBy(before) === judgedBy(after)
+  const needsOwner =
+    (after.ask_me && !before.ask_me) || (terms.per_operation && allowed.operation === undefined)
+  return isWithin && !needsOwner && judgedBy(before) === judgedBy(after)
 }
 
 function judgedBy({ rules, clearance }: Allowing): string {

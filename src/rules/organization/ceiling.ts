@@ -7,7 +7,7 @@ import type { EnforcedMembership } from '../../wire/documents/enforced-membershi
 import { namedBy } from './charter-patterns.ts'
 
 /** The facts of a grant that a ceiling limits, for the resource that is called. */
-export interface HeldGrant {
+export interface GrantExtent {
   readonly resource_id: string
   /** Every scope that the grant gives there. */
   readonly scopes: readonly string[]
@@ -24,7 +24,7 @@ export type CeilingFault =
  * The part that an ordinary grant exceeds; undefined if it is within the ceiling, or if the organization does
  * not govern the resource.
  */
-export function ceilingFault(membership: EnforcedMembership, grant: HeldGrant): CeilingFault | undefined {
+export function ceilingFault(membership: EnforcedMembership, grant: GrantExtent): CeilingFault | undefined {
   const { resource_id } = grant
   if (!isNamed(membership.claims, resource_id)) return undefined
   if (!membership.member) return 'not_a_member'
@@ -41,7 +41,7 @@ export function ceilingFault(membership: EnforcedMembership, grant: HeldGrant): 
  */
 export function breakGlassCeilingFault(
   membership: EnforcedMembership,
-  grant: HeldGrant,
+  grant: GrantExtent,
 ): CeilingFault | undefined {
   const { resource_id } = grant
   if (!membership.member) return 'not_a_member'

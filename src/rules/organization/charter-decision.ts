@@ -58,8 +58,8 @@ export function decideUnderCharter(governing: Governing, facts: DecisionFacts): 
     ...matched.filter(word => word.startsWith('refuse:')),
   ]
   if (refused.length > 0) return { effect: 'refuse', because: refused, governed: true }
-  const asked = [...matched, ...(namedBy(charter.envelope.always_ask)(resource_id) ? ['always_ask'] : [])]
-  return { effect: asked.length > 0 ? 'ask' : 'allow', because: asked, governed: true }
+  const reasons = [...matched, ...(namedBy(charter.envelope.always_ask)(resource_id) ? ['always_ask'] : [])]
+  return { effect: reasons.length > 0 ? 'ask' : 'allow', because: reasons, governed: true }
 }
 
 function sharingWords({ charter, role }: Governing, { resource_id, standing }: DecisionFacts): string[] {

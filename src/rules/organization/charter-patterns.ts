@@ -36,7 +36,7 @@ export function patternMatches(pattern: string, id: string): boolean {
   const star = pattern.indexOf('*')
   if (star < 0) return pattern === id
   if (!id.startsWith(pattern.slice(0, star))) return false
-  return takenApart(pattern).matches(id.split('/'))
+  return splitPattern(pattern).matches(id.split('/'))
 }
 
 /**
@@ -49,7 +49,7 @@ export function namedBy(patterns: readonly string[]): (id: string) => boolean {
   if (names !== undefined) return names
   // Each reading of a record makes new lists; the members of a group have equal ones.
   const text = patterns.join('\n')
-  names = BY_TEXT.get(text) ?? kept(anyOf(patterns))
+  names = BY_TEXT.get(text) ?? memoize(anyOf(patterns))
   bounded(BY_TEXT, LISTS_MAX).set(text, names)
   BY_LIST.set(patterns, names)
   return names
@@ -67,7 +67,7 @@ function bounded<Value>(map: Map<string, Value>, sizeMax: number): Map<string, V
   return map
 }
 
-function kept(names: Names): Names {
+function memoize(names: Names): Names {
   const known = new Map<string, boolean>()
   return id => {
     let isNamed = known.get(id)
@@ -78,7 +78,7 @@ function kept(names: Names): Names {
 
 function anyOf(patterns: readonly string[]): Names {
   const literal = new Set(patterns.filter(pattern => !pattern.includes('*')))
-  const wild = patterns.filter(pattern => pattern.includes('*')).map(takenApart)
+  const wild = patterns.filter(pattern => pattern.includes('*')).map(splitPattern)
   return id => {
     if (literal.has(id)) return true
     const segments = id.split('/')
@@ -109,12 +109,15 @@ function fresh(used: string): string {
 }
 
 /** A pattern with a `*`; `prefix` is the text before the first one. */
-function takenApart(pattern: string): { prefix: string; matches: (segments: readonly string[]) => boolean } {
-  const wanted = pattern.split('/').map(segmentOf)
+function splitPattern(pattern: string): {
+  prefix: string
+  matches: (segments: readonly string[]) => boolean
+} {
+  const matchers = pattern.split('/').map(segmentOf)
   return {
     prefix: pattern.slice(0, pattern.indexOf('*')),
     matches: segments =>
-      wanted.length === segments.length && wanted.every((matches, i) => matches(segments[i]!)),
+      matchers.length === segments.length && matchers.every((matches, i) => matches(segments[i]!)),
   }
 }
 

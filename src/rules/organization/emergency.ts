@@ -10,7 +10,7 @@ import { isNamed, withinScopes } from './ceiling.ts'
 import type { Bound } from './membership.ts'
 
 /** The organization's request for an acceptance. */
-export interface AskedEmergency {
+export interface EmergencyRequest {
   readonly grant: BreakGlassGrant
   readonly reason: string | null
   /** An administrator, or the origin of an invoker. */
@@ -42,7 +42,7 @@ export type EmergencyFault =
  */
 export function emergencyFault(
   { agreed, view }: Bound,
-  { grant, reason, authorised_by, iat }: AskedEmergency,
+  { grant, reason, authorised_by, iat }: EmergencyRequest,
   { isHers, scopes: registered, isRevoked, isBlocked, now }: EmergencyRecord,
 ): EmergencyFault | undefined {
   const { claims, break_glass: clause } = agreedCharter(view, agreed)

@@ -38,7 +38,7 @@ export function clampTier<Tier extends Clampable>(
 ): Tier {
   const reached = tier.resources.filter(governed)
   if (reached.length === 0) return tier
-  const asks = reached.some(id => isAlwaysAsked(id, ceiling))
+  const asks = reached.some(id => needsApproval(id, ceiling))
   const { terms } = tier
   const { allowed_scopes, require_prohibited } = ceiling
   return {
@@ -56,7 +56,7 @@ export function clampTier<Tier extends Clampable>(
 }
 
 /** Whether every operation on the resource needs somebody's approval. */
-export function isAlwaysAsked(resource_id: string, { always_ask }: Pick<Ceiling, 'always_ask'>): boolean {
+export function needsApproval(resource_id: string, { always_ask }: Pick<Ceiling, 'always_ask'>): boolean {
   return namedBy(always_ask)(resource_id)
 }
 

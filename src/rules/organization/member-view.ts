@@ -131,7 +131,7 @@ export function bindingDigest(view: Binding): string {
 }
 
 /** The parts of a view that its sentences are made of. */
-type Said = Pick<
+type SentenceSource = Pick<
   MemberView,
   | 'claims'
   | 'grants'
@@ -159,12 +159,12 @@ export function shownView(view: MemberView): ShownView {
 
 function summaryOf(name: string, charter: Charter, shared: Shared): string[] {
   const { claims, break_glass, identity_provider, envelope } = charter
-  const said = { claims, break_glass, identity_provider, ...envelope, ...shared }
-  return [...bindingSentences(name, said), ...conditionSentences(charter)]
+  const source = { claims, break_glass, identity_provider, ...envelope, ...shared }
+  return [...bindingSentences(name, source), ...conditionSentences(charter)]
 }
 
 /** All that could bind her, in sentences about `name`. */
-function bindingSentences(name: string, view: Said): string[] {
+function bindingSentences(name: string, view: SentenceSource): string[] {
   const { claims, grants, allowed_scopes } = view
   return [
     ...(claims.length === 0
@@ -239,7 +239,7 @@ function powersOf({
   claims,
   break_glass,
   grants,
-}: Pick<Said, 'claims' | 'break_glass' | 'grants'>): MemberView['powers'] {
+}: Pick<SentenceSource, 'claims' | 'break_glass' | 'grants'>): MemberView['powers'] {
   return {
     gets: [
       {
@@ -293,17 +293,17 @@ function sentences(
   say: (list: string, isFirst: boolean) => string,
   between = ', ',
 ): string[] {
-  const said: string[] = []
+  const texts: string[] = []
   let part: string[] = []
   for (const name of names) {
     const longer = [...part, name]
-    if (part.length > 0 && say(longer.join(between), said.length === 0).length > VIEW_TEXT_MAX) {
-      said.push(say(part.join(between), said.length === 0))
+    if (part.length > 0 && say(longer.join(between), texts.length === 0).length > VIEW_TEXT_MAX) {
+      texts.push(say(part.join(between), texts.length === 0))
       part = [name]
     } else part = longer
   }
-  if (part.length > 0) said.push(say(part.join(between), said.length === 0))
-  return said
+  if (part.length > 0) texts.push(say(part.join(between), texts.length === 0))
+  return texts
 }
 
 /** A name of the greatest length, each character of which has three bytes. */

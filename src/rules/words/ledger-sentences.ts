@@ -5,7 +5,7 @@
 import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
 
 /** What a sentence needs: `who` is how the owner calls the agent, `"Tax bot"` or `Agent jkt:VWo19Q8H`. */
-interface Said {
+interface SentenceParts {
   entry: LedgerEntry
   who: string
   /** The same within a sentence. */
@@ -16,11 +16,11 @@ interface Said {
 
 const AN_AGENT = 'An agent that you do not know'
 
-const SENTENCES: Readonly<Record<string, (said: Said) => string>> = {
+const SENTENCES: Readonly<Record<string, (parts: SentenceParts) => string>> = {
   promised: ({ who, of }) => `${who} signed your terms "${of('tier')}" for ${of('resource_id')}.`,
   relaxed: ({ whom, of }) =>
     `A rule of yours let ${whom} through at ${of('resource_id')} without asking you.`,
-  approved: said => `${decider(said)} approved what ${said.whom} asked at ${said.of('resource_id')}.`,
+  approved: parts => `${decider(parts)} approved what ${parts.whom} asked at ${parts.of('resource_id')}.`,
   denied: deniedSentence,
   connected: ({ who, entry, of }) =>
     entry['introduced_by'] === undefined
@@ -30,11 +30,11 @@ const SENTENCES: Readonly<Record<string, (said: Said) => string>> = {
   refused: ({ who, of, entry }) => `${who} was refused: ${of('reason')}${timesText(entry)}.`,
   identity_refused: ({ who, of, entry }) =>
     `${who} did not prove who it is: ${of('reason')}${timesText(entry)}.`,
-  revoked: said => `${decider(said)} ended the access of ${said.whom}.`,
+  revoked: parts => `${decider(parts)} ended the access of ${parts.whom}.`,
   claimed: ({ of }) => `You said that ${of('operator')} is your own.`,
   disclaimed: ({ of }) => `You said that ${of('operator')} is not your own any more.`,
-  policy_changed: said => `${decider(said)} changed the tier "${said.of('tier')}".`,
-  policy_removed: said => `${decider(said)} removed the tier "${said.of('tier')}".`,
+  policy_changed: parts => `${decider(parts)} changed the tier "${parts.of('tier')}".`,
+  policy_removed: parts => `${decider(parts)} removed the tier "${parts.of('tier')}".`,
   blocked: ({ whom, entry, of }) => `You blocked ${entry.handle === undefined ? of('operator') : whom}.`,
   unblocked: ({ whom, entry, of }) =>
     `You unblocked ${entry.handle === undefined ? of('operator') : whom}; it may ask again.`,
@@ -73,14 +73,14 @@ const ENDED_WITH: ReadonlyMap<unknown, string> = new Map([
   ['leaving', 'A request ended, because you left the account that it was about.'],
 ])
 
-function deniedSentence(said: Said): string {
-  const { entry, whom, of } = said
+function deniedSentence(parts: SentenceParts): string {
+  const { entry, whom, of } = parts
   const place = entry['resource_id'] === undefined ? '' : ` at ${of('resource_id')}`
-  return ENDED_WITH.get(entry['by']) ?? `${decider(said)} denied what ${whom} asked${place}.`
+  return ENDED_WITH.get(entry['by']) ?? `${decider(parts)} denied what ${whom} asked${place}.`
 }
 
 /** Who decided. An authority of another version may know others. */
-function decider({ entry: { by, actor } }: Said): string {
+function decider({ entry: { by, actor } }: SentenceParts): string {
   if (by === undefined || by === 'owner') return 'You'
   const { name, admin } = (actor ?? {}) as { name?: unknown; admin?: unknown }
   if (typeof admin === 'string' && typeof name === 'string') return `${admin} of ${name}`

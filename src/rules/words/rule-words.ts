@@ -67,7 +67,7 @@ export function becauseText({ kind, because }: Partial<Pick<PendingItem, 'kind' 
   const first = kind === 'connection' ? [FIRST_CONTACT] : []
   const words = [...new Set([...first, ...(because ?? []).map(wordText)])]
   const isKnown = wasRevoked(because)
-  return words.filter(said => !isKnown || said !== FIRST_CONTACT).join('; ')
+  return words.filter(word => !isKnown || word !== FIRST_CONTACT).join('; ')
 }
 
 /** Whether the agent was let in once, and its access has ended since. */
@@ -78,8 +78,8 @@ export function wasRevoked(because: readonly string[] | undefined): boolean {
 /** One word of `because`; a condition that could not be evaluated ends in `?` (see `rules/tier.ts`). */
 function wordText(word: string): string {
   if (word.startsWith(ORGANIZATION_WORD)) {
-    const said = word.slice(ORGANIZATION_WORD.length)
-    return WHY_THERE.get(said) ?? `your organization says: ${wordText(said)}`
+    const suffix = word.slice(ORGANIZATION_WORD.length)
+    return WHY_THERE.get(suffix) ?? `your organization says: ${wordText(suffix)}`
   }
   const colon = word.indexOf(':')
   const did = WHAT_A_MATCH_DID.get(word.slice(0, colon))

@@ -102,9 +102,9 @@ export function invalidGrant(): never {
  */
 export function denied(
   description: string,
-  told: { reason?: string | undefined; ownerReason?: string | undefined; status?: 429 } = {},
+  details: { reason?: string | undefined; ownerReason?: string | undefined; status?: 429 } = {},
 ): Answer {
-  const { reason, ownerReason, status = 403 } = told
+  const { reason, ownerReason, status = 403 } = details
   const words = {
     ...(reason !== undefined && { reason }),
     ...(ownerReason !== undefined && { owner_reason: ownerReason }),

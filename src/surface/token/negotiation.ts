@@ -167,7 +167,7 @@ export interface Identities<Row extends Negotiation, Governed> {
    * `temporarily_unavailable` if the party that vouches cannot be asked.
    * @param row the negotiation; undefined at its first presentation.
    */
-  wanted(
+  requirement(
     of: Requested,
     governed: Standing<Governed>,
     row: Row | undefined,

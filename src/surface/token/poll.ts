@@ -54,12 +54,12 @@ async function decisionAfterInterval<Row extends Negotiation, Governed>(
     Date.parse(family.ticket_issued_at) - Date.parse(family.ticket_previous_at ?? family.ticket_issued_at)
   const deadline = performance.now() + pollSeconds * 1_000 - since
   const wait = async (): Promise<Row> => {
-    let seen = family
+    let latest = family
     for (;;) {
       const left = deadline - performance.now()
-      if (left <= 0 || seen.decision !== null || !negotiations.waits(seen)) return seen
+      if (left <= 0 || latest.decision !== null || !negotiations.waits(latest)) return latest
       await decisions.happened(owner, left)
-      seen = (await negotiations.read(owner, family.family)) ?? family
+      latest = (await negotiations.read(owner, family.family)) ?? family
     }
   }
   return pollPlaces.hold(wait, family)

@@ -85,7 +85,7 @@ async function firstPresentation<Row extends Negotiation, Governed>(
     offer === undefined
       ? undefined
       : await of.identities
-          .wanted(sealed, offer.governed, undefined)
+          .requirement(sealed, offer.governed, undefined)
           .catch(keepingTicket(async () => request.ticket))
 
   // 4. The negotiation is opened, once, with its next ticket, which spends the sealed one.
@@ -167,7 +167,7 @@ async function answerTerms<Row extends Negotiation, Governed>(
   }
 
   // 2. If somebody must be vouched for, asks for the assertion or accepts it; otherwise continues.
-  const identity = await of.identities.wanted(family, governed, family)
+  const identity = await of.identities.requirement(family, governed, family)
   if (identity !== undefined) return answerIdentity(of, { family, tag }, { governed, identity, request })
 
   // 3. Continues if the offered terms are still in force and an agreement came; otherwise offers the terms
@@ -209,10 +209,10 @@ async function answerTerms<Row extends Negotiation, Governed>(
 async function answerIdentity<Row extends Negotiation, Governed>(
   of: TicketGrant<Row, Governed>,
   { family, tag }: Spent<Row>,
-  asked: { governed: Standing<Governed>; identity: IdentityDemand; request: TicketRequest },
+  context: { governed: Standing<Governed>; identity: IdentityDemand; request: TicketRequest },
 ): Promise<Answer> {
   const { issuer, identities } = of
-  const { governed, identity, request } = asked
+  const { governed, identity, request } = context
 
   // 1. An assertion came. (An agreement would be to terms that were offered before an assertion was
   // required.)
@@ -227,12 +227,12 @@ async function answerIdentity<Row extends Negotiation, Governed>(
   // 2. It is verified and spent, and the same statement offers the terms.
   const next = newTicket(tag)
   const offer = offerOf(issuer, family, governed)
-  const taken = await identities.take({ family, governed, claimToken, nextHash: next.hash, offer })
-  switch (taken.kind) {
+  const acceptance = await identities.take({ family, governed, claimToken, nextHash: next.hash, offer })
+  switch (acceptance.kind) {
     case 'accepted':
       return askForAgreement(issuer, next.ticket, offer.template)
     case 'refused':
-      return denied(taken.sentence, { reason: taken.reason })
+      return denied(acceptance.sentence, { reason: acceptance.reason })
     case 'gone':
       return invalidGrant()
   }
@@ -253,9 +253,9 @@ const FORMAT_CHARS_TOLD = 120
  * Says which format was given and which are accepted, because a client with another name for it finds out
  * only by this.
  */
-function otherFormat(given: string | undefined, taken: readonly string[]): string {
-  const told = given === undefined ? 'none' : JSON.stringify(given.slice(0, FORMAT_CHARS_TOLD))
-  return `Send claim_token together with claim_token_format=${taken.join(' or ')}; the format given was ${told}.`
+function otherFormat(format: string | undefined, formats: readonly string[]): string {
+  const name = format === undefined ? 'none' : JSON.stringify(format.slice(0, FORMAT_CHARS_TOLD))
+  return `Send claim_token together with claim_token_format=${formats.join(' or ')}; the format given was ${name}.`
 }
 
 function askForIdentity(ticket: string, identity: IdentityDemand): Answer {

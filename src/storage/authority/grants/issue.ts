@@ -3,7 +3,7 @@
  * once more. Contract: "Grant (RPT) liveness", "Grant answer (beat 4)".
  */
 import { sql } from 'kysely'
-import { SAME_FACTS, type GrantBasis, type KeptFacts } from '../../../rules/grant.ts'
+import { SAME_FACTS, type GrantBasis, type BasisFacts } from '../../../rules/grant.ts'
 import type { SignedGrant } from '../../../rules/grant-content.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
 import { note } from '../../core/after-commit.ts'
@@ -19,7 +19,7 @@ export interface NewGrant
     SignedGrant,
     Pick<
       GrantBasis,
-      | keyof KeptFacts
+      | keyof BasisFacts
       | 'owner'
       | 'family'
       | 'handle'
@@ -80,7 +80,7 @@ const ASKED: Record<string, [type: string, of: (grant: NewGrant) => unknown]> = 
   ...Object.fromEntries(
     Object.entries(SAME_FACTS).map(([member, { type }]) => [
       member,
-      [type, grant => grant[member as keyof KeptFacts]],
+      [type, grant => grant[member as keyof BasisFacts]],
     ]),
   ),
 }
