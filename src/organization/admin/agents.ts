@@ -62,8 +62,8 @@ export const AGENTS: readonly Endpoint<Administration>[] = [
       ...HER_NOES,
     },
     handle: async (api: Administration, { caller, parameters: { owner }, query, answer }) => {
-      const asked = { below: '/ledger', query: { after: String(query.after), limit: String(query.limit) } }
-      const { status, json } = await look(api, caller, owner, asked)
+      const target = { below: '/ledger', query: { after: String(query.after), limit: String(query.limit) } }
+      const { status, json } = await look(api, caller, owner, target)
       if (status !== 200) return answer(status, refusalOf(json))
       return answer(200, shaped(z.looseObject({ entries: ITEM.array(), next: z.int().nullable() }), json))
     },
@@ -102,10 +102,10 @@ function memberList(path: string, key: string, summary: string): Endpoint<Admini
     refuses: { 409: ['conflict'] },
     handle: async (api: Administration, { caller, parameters: { owner }, query, answer }) => {
       const { after, limit } = query
-      const asked = { limit: String(limit), ...(after === undefined ? {} : { after }) }
+      const listQuery = { limit: String(limit), ...(after === undefined ? {} : { after }) }
       const { status, json, more } = await look(api, caller, owner, {
         below: path.slice(MEMBER.length),
-        query: asked,
+        query: listQuery,
       })
       if (status !== 200) return answer(status, refusalOf(json))
       const items = shaped(ITEM.array(), json)
@@ -140,10 +140,10 @@ async function look(
   api: Administration,
   { admin }: AdminCredential,
   owner: Owner,
-  asked: { below: string; query: Record<string, string> },
+  target: { below: string; query: Record<string, string> },
 ): Promise<MemberAnswer> {
   const member = (await readMember(api.database.db, owner)) ?? refuse('not_found', NO_SUCH_MEMBER)
-  return api.members.ask({ ...memberOf(member), admin, jti: requestName(), ...asked })
+  return api.members.ask({ ...memberOf(member), admin, jti: requestName(), ...target })
 }
 
 /**
@@ -155,13 +155,13 @@ async function act(
   api: Administration,
   credential: AdminCredential,
   owner: Owner,
-  asked: { act: string; on: Record<string, string>; below: string; body: object },
+  command: { act: string; on: Record<string, string>; below: string; body: object },
 ): Promise<MemberAnswer> {
   const { admin } = credential
   const jti = requestName()
   const member = await changeAs(api, credential, async tx => {
     const found = (await readMember(tx, owner)) ?? refuse('not_found', NO_SUCH_MEMBER)
-    const data = { act: asked.act, ...asked.on, jti }
+    const data = { act: command.act, ...command.on, jti }
     await appendActivity(tx, { kind: 'member_acted_on', admin, owner, data })
     return found
   })
@@ -171,7 +171,7 @@ async function act(
       await appendActivity(tx, { kind: 'member_answered', admin, owner, data: { jti, status } })
     })
   try {
-    const { below, body } = asked
+    const { below, body } = command
     const answer = await api.members.ask({ ...memberOf(member), admin, jti, below, body })
     await answered(answer.status)
     return answer

@@ -16,7 +16,7 @@ import { signOrganizationAdmin } from '../../wire/organization/organization-admi
 import { Refusal } from '../../wire/refusal.ts'
 
 /** The request, the server, and the administrator; `below` begins with a slash, encoded as a path is. */
-export interface MemberAsked {
+export interface MemberRequest {
   owner: Owner
   as_uri: string
   /** The id of her join. */
@@ -43,7 +43,7 @@ export interface MemberServers {
    * Refuses 503 if the server cannot be asked, and 502 if its answer is unusable. So neither looks like a
    * denial.
    */
-  ask(asked: MemberAsked): Promise<MemberAnswer>
+  ask(request: MemberRequest): Promise<MemberAnswer>
 }
 
 export interface MemberServersOptions {
@@ -83,9 +83,9 @@ export function createMemberServers(options: MemberServersOptions): MemberServer
       : away('the metadata of her server names no org_admin_endpoint')
   }
   return {
-    ask: async asked => {
-      const endpoint = await endpointOf(asked.as_uri)
-      const answer = await send(options, endpoint, asked)
+    ask: async request => {
+      const endpoint = await endpointOf(request.as_uri)
+      const answer = await send(options, endpoint, request)
       const { status, body, headers } = answer
       const definite = DEFINITE.find(one => one === status)
       const json = jsonOf(body)
@@ -101,7 +101,7 @@ export function createMemberServers(options: MemberServersOptions): MemberServer
 function send(
   { issuer, key, outbound, now }: MemberServersOptions,
   endpoint: string,
-  { owner, as_uri: aud, membership, admin, below, query = {}, body, jti }: MemberAsked,
+  { owner, as_uri: aud, membership, admin, below, query = {}, body, jti }: MemberRequest,
 ): ReturnType<Outbound['request']> {
   const htu = `${endpoint}/${owner}${below}`
   const text = body === undefined ? undefined : JSON.stringify(body)

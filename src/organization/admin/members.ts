@@ -173,6 +173,6 @@ function shown(member: MemberRow, notices: NoticeState | undefined): z.output<ty
     compliance === null || member.compliance_at === null
       ? null
       : { ...compliance, reported_at: member.compliance_at }
-  const told = { notices_waiting: notices?.waiting ?? 0, notices_stopped: notices?.stopped ?? [] }
-  return { owner, as_uri, role, joined, agreed_version, clearance, compliance: reported, ...told }
+  const noticeState = { notices_waiting: notices?.waiting ?? 0, notices_stopped: notices?.stopped ?? [] }
+  return { owner, as_uri, role, joined, agreed_version, clearance, compliance: reported, ...noticeState }
 }

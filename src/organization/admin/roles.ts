@@ -55,8 +55,8 @@ export const ROLES: readonly Endpoint<Administration>[] = [
     handle: async ({ database }: Administration, { answer }) => {
       const { charter, version } = await charterInForce(database.db)
       const { roles, default_role } = charter
-      const given = { roles: Object.keys(roles), limit: MEMBERS_SHOWN + 1 }
-      const found = Object.entries(await membersByRole(database.db, given))
+      const bounds = { roles: Object.keys(roles), limit: MEMBERS_SHOWN + 1 }
+      const found = Object.entries(await membersByRole(database.db, bounds))
       const members = Object.fromEntries(
         found.map(([role, owners]) => [role, owners.slice(0, MEMBERS_SHOWN)]),
       )
@@ -75,8 +75,8 @@ export const ROLES: readonly Endpoint<Administration>[] = [
     answers: CHANGED,
     refuses: { 409: ['conflict'], 412: ['precondition_failed'], 428: ['precondition_failed'] },
     handle: async (api: Administration, { caller, parameters: { id }, body, answer }) => {
-      const { base_version, ...given } = body
-      const role = parseRole(given, 'role')
+      const { base_version, ...input } = body
+      const role = parseRole(input, 'role')
       const kind = 'role_changed'
       const published = await changeRoles(
         api,
@@ -109,7 +109,7 @@ export const ROLES: readonly Endpoint<Administration>[] = [
           refuse('conflict', 'Make another group the default one first: joiners come into this one.')
         if (await roleHasMembers(tx, id))
           refuse('conflict', 'Move its members first: somebody is in this group.')
-        const { [id]: _gone, ...roles } = charter.roles
+        const { [id]: _group, ...roles } = charter.roles
         return { ...charter, roles }
       })
       return answer(200, published)

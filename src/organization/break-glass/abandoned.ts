@@ -25,7 +25,7 @@ export async function voidAbandoned(
       const stands = member?.join_id === membership
       // If the membership has ended, everything that her authority accepted under it has ended, too.
       const to = stands ? member : { owner, join_id: membership, as_uri: '' }
-      await makeVoid(tx, { jti, to, isTold: stands })
+      await makeVoid(tx, { jti, to, needsNotice: stands })
     })
   return abandoned.length
 }

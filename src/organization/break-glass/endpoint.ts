@@ -37,7 +37,7 @@ export const BREAK_GLASS: readonly Endpoint<Organization>[] = [
       const { token, expires_in } = await reportingRefusal(organization, attempt, async () => {
         const admitted = await admit(organization, body, caller.key)
         const bodyDigest = s256(request.rawBody ?? '')
-        return redeem(organization, { ...caller, ...admitted, asked: body, bodyDigest })
+        return redeem(organization, { ...caller, ...admitted, request: body, bodyDigest })
       })
       return answer(200, { access_token: token, token_type: POP, expires_in })
     },

@@ -48,11 +48,11 @@ const VOUCHER_HELD_SECONDS = 10
 /** Her authority certainly said no: to this grant, or because it cannot take it now. */
 const REFUSED = Symbol('refused')
 const NOT_TAKEN = Symbol('not taken')
-type Said = string | typeof REFUSED | typeof NOT_TAKEN
+type AuthorityReply = string | typeof REFUSED | typeof NOT_TAKEN
 
 /** A running redemption. */
 export interface Redemption extends Asker, Admitted {
-  asked: BreakGlassRequest
+  request: BreakGlassRequest
   /** The digest of the request as it was sent. */
   bodyDigest: string
 }
@@ -70,21 +70,21 @@ export interface Redeemed {
 export async function redeem(organization: Organization, redemption: Redemption): Promise<Redeemed> {
   const grant = grantOf(redemption, organization.now())
   await hold(organization, redemption, grant)
-  await openingTold(organization, redemption)
-  const said = await askAuthority(organization, redemption, grant).catch((error: unknown) => {
+  await awaitOpeningNotice(organization, redemption)
+  const reply = await askAuthority(organization, redemption, grant).catch((error: unknown) => {
     organization.log.warn({ err: error, jti: grant.jti }, 'an emergency was not accepted')
     return undefined
   })
-  if (said === undefined || said === REFUSED || said === NOT_TAKEN) {
-    await giveUp(organization, redemption, { jti: grant.jti, isDefinite: said !== undefined })
-    if (said === REFUSED)
+  if (reply === undefined || reply === REFUSED || reply === NOT_TAKEN) {
+    await giveUp(organization, redemption, { jti: grant.jti, isDefinite: reply !== undefined })
+    if (reply === REFUSED)
       return denied(
         'not_accepted',
         'Negotiate with the member’s own authorization server: it accepts no emergency here.',
       )
-    throw said === NOT_TAKEN ? tooMany() : unanswered()
+    throw reply === NOT_TAKEN ? tooMany() : unanswered()
   }
-  return makeLive(organization, redemption, { grant, accepted: said })
+  return makeLive(organization, redemption, { grant, accepted: reply })
 }
 
 /** How long an emergency waits at most for her server to be told that its window was opened. */
@@ -95,7 +95,7 @@ const OPENING_PAUSE_MS = 20
  * Her ledger should say that a window was opened before it says what it was used for, so that goes first. If
  * the notice cannot be delivered, the emergency continues all the same.
  */
-async function openingTold(
+async function awaitOpeningNotice(
   { database }: Organization,
   { member, voucher_sha256 }: Pick<Redemption, 'member' | 'voucher_sha256'>,
 ): Promise<void> {
@@ -105,11 +105,11 @@ async function openingTold(
     await delay(OPENING_PAUSE_MS)
 }
 
-function grantOf({ asked, key, operation, lifetimeSeconds }: Redemption, now: number): BreakGlassGrant {
+function grantOf({ request, key, operation, lifetimeSeconds }: Redemption, now: number): BreakGlassGrant {
   return {
     jti: `rpt_${randomBytes(16).toString('base64url')}`,
-    resource_id: asked.resource_id,
-    scopes: [...new Set(asked.scopes)],
+    resource_id: request.resource_id,
+    scopes: [...new Set(request.scopes)],
     cnf_jkt: key.thumbprint,
     operation,
     exp: now + lifetimeSeconds,
@@ -121,23 +121,23 @@ function hold(
   redemption: Redemption,
   { jti, exp }: BreakGlassGrant,
 ): Promise<void> {
-  const { asked, member, voucher_sha256, charter, signature } = redemption
+  const { request, member, voucher_sha256, charter, signature } = redemption
   const { owner, join_id: membership } = member
   return inTransaction(database.db, async tx => {
     await spendOnce(tx, signature, 'conflict')
-    refuseScopes(charter, asked.scopes)
+    refuseScopes(charter, request.scopes)
     if (voucher_sha256 !== undefined) await holdOrRefuse(tx, { voucher_sha256, owner, jti })
-    await insertPendingGrant(tx, { jti, owner, membership, aud: asked.resource, expires_at: exp })
+    await insertPendingGrant(tx, { jti, owner, membership, aud: request.resource, expires_at: exp })
   })
 }
 
 /** If there are several at once, one holds it; the others wait for the outcome, unless it is spent by now. */
 async function holdOrRefuse(
   tx: Tx,
-  held: { voucher_sha256: Buffer; owner: Owner; jti: string },
+  voucher: { voucher_sha256: Buffer; owner: Owner; jti: string },
 ): Promise<void> {
-  if (await holdVoucher(tx, held, VOUCHER_HELD_SECONDS)) return
-  if ((await readVoucher(tx, held.voucher_sha256, held.owner)) === undefined) throw wrongVoucher()
+  if (await holdVoucher(tx, voucher, VOUCHER_HELD_SECONDS)) return
+  if ((await readVoucher(tx, voucher.voucher_sha256, voucher.owner)) === undefined) throw wrongVoucher()
   throw beingUsed()
 }
 
@@ -148,18 +148,18 @@ async function askAuthority(
   organization: Organization,
   { member, reason, authorised_by }: Redemption,
   grant: BreakGlassGrant,
-): Promise<Said> {
+): Promise<AuthorityReply> {
   const { owner, as_uri, join_id } = member
   const notice = { kind: 'break_glass' as const, grant, reason, authorised_by }
-  const told = {
+  const message = {
     sub: owner,
     membership: join_id,
     jti: `ntc_${randomUUID().replaceAll('-', '')}`,
     as_uri,
     notice,
   }
-  const asking = async (): Promise<Said> => {
-    const { status, body } = await organization.notices.send(told, { timeoutMs: ACCEPTED_WITHIN_MS })
+  const asking = async (): Promise<AuthorityReply> => {
+    const { status, body } = await organization.notices.send(message, { timeoutMs: ACCEPTED_WITHIN_MS })
     if (status === 403) return REFUSED
     // It says so itself: nothing was decided, so there is nothing to take back.
     if (status === 429) return NOT_TAKEN
@@ -169,9 +169,9 @@ async function askAuthority(
     await verifyAccepted(organization, accepted, { member, grant })
     return accepted
   }
-  const said = await waitAtMost(ACCEPTED_WITHIN_MS, asking())
-  if (said === LATE) throw new Error('the authority gave no answer in time')
-  return said
+  const reply = await waitAtMost(ACCEPTED_WITHIN_MS, asking())
+  if (reply === LATE) throw new Error('the authority gave no answer in time')
+  return reply
 }
 
 /**
@@ -215,8 +215,8 @@ async function makeLive(
   const token = signJws({ typ: TYP.rpt, payload: claims }, keys[0])
   const isLive = await inTransaction(database.db, async tx => {
     await lockHead(tx)
-    const isHeld = voucher_sha256 === undefined || (await spendVoucher(tx, jti))
-    if (!isHeld || !(await enliven(tx, { jti, rpt_sha256: sha256(token), claims }))) return false
+    const mayRedeem = voucher_sha256 === undefined || (await spendVoucher(tx, jti))
+    if (!mayRedeem || !(await enliven(tx, { jti, rpt_sha256: sha256(token), claims }))) return false
     const data = { jti, resource_id, reason, authorised_by }
     await appendActivity(tx, { kind: 'break_glass_redeemed', owner: member.owner, data })
     return true
@@ -228,7 +228,7 @@ async function makeLive(
 
 function claimsOf(
   { issuer }: Organization,
-  { asked, key, operation, bodyDigest }: Redemption,
+  { request, key, operation, bodyDigest }: Redemption,
   { jti, resource_id, scopes, exp }: BreakGlassGrant,
 ): Omit<BreakGlassClaims, 'iat' | 'break_glass'> {
   const handle = thumbprintHandle(key)
@@ -236,13 +236,13 @@ function claimsOf(
     iss: issuer,
     sub: handle,
     client_id: handle,
-    aud: asked.resource,
+    aud: request.resource,
     jti,
     exp,
     cnf: { jwk: { kty: 'OKP', crv: 'Ed25519', x: key.x } },
     permissions: [{ resource_id, resource_scopes: scopes, exp }],
     contract: bodyDigest,
-    owner: asked.owner,
+    owner: request.owner,
     family: asFamily(`bg_${randomBytes(12).toString('base64url')}`),
     single_use: true,
     operation,
@@ -269,17 +269,17 @@ async function giveUp(
   await inTransaction(database.db, async tx => {
     await lockHead(tx)
     if (isDefinite) await freeVoucher(tx, jti)
-    await makeVoid(tx, { jti, to: member, isTold: !isDefinite })
+    await makeVoid(tx, { jti, to: member, needsNotice: !isDefinite })
   })
 }
 
 /** Ends a held grant under the lock of the head, and notifies her authority if it may have accepted it. */
 export async function makeVoid(
   tx: Tx,
-  { jti, to, isTold }: { jti: string; to: Addressee; isTold: boolean },
+  { jti, to, needsNotice }: { jti: string; to: Addressee; needsNotice: boolean },
 ): Promise<void> {
   if (!(await voidGrant(tx, jti))) return
-  if (isTold) await insertNotice(tx, to, { kind: 'break_glass_void', grant: { jti } }, ALONE)
+  if (needsNotice) await insertNotice(tx, to, { kind: 'break_glass_void', grant: { jti } }, ALONE)
   await appendActivity(tx, { kind: 'break_glass_voided', owner: to.owner, data: { jti } })
 }
 

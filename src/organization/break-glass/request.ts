@@ -55,7 +55,7 @@ const REASON_MAX = 500
 /** Refuses in the fixed order, from `enabled` to reason and operation. */
 export async function admit(
   organization: Organization,
-  asked: BreakGlassRequest,
+  request: BreakGlassRequest,
   key: PublicKey,
 ): Promise<Admitted> {
   const { db } = organization.database
@@ -63,26 +63,26 @@ export async function admit(
   if (inForce === undefined || !inForce.charter.break_glass.enabled)
     denied('disabled', 'Ask the organization: its charter lets nobody in by an emergency.')
   const authorised_by =
-    asked.voucher === undefined
-      ? await invokerOf(organization, asked, { key, invokers: inForce.charter.break_glass.invokers })
-      : await voucherOf(organization, { ...asked, voucher: asked.voucher })
-  const member = await readMember(db, asked.owner)
+    request.voucher === undefined
+      ? await invokerOf(organization, request, { key, invokers: inForce.charter.break_glass.invokers })
+      : await voucherOf(organization, { ...request, voucher: request.voucher })
+  const member = await readMember(db, request.owner)
   if (member === undefined) refuse('not_found', 'This owner is no member.')
   const { charter } = (await readCharterVersion(db, member.view_version))!
   const agreed = (await readCharterVersion(db, member.agreed_version))!
   const bound = agreedCharter(charter, agreed.charter)
-  refuseOutsideClause(organization, asked, bound)
-  if (asked.voucher === undefined && !bound.break_glass.invokers.includes(authorised_by))
+  refuseOutsideClause(organization, request, bound)
+  if (request.voucher === undefined && !bound.break_glass.invokers.includes(authorised_by))
     denied('outside_clause', 'Ask for a voucher: the member has not agreed to this invoker.')
   return {
     member,
     charter,
     charter_version: member.view_version,
     authorised_by,
-    voucher_sha256: asked.voucher === undefined ? undefined : sha256(asked.voucher),
-    reason: reasonOf(asked, bound.break_glass.require_reason),
-    operation: operationOf(asked),
-    lifetimeSeconds: Math.min(asked.expires_in ?? Infinity, bound.break_glass.max_expires_in),
+    voucher_sha256: request.voucher === undefined ? undefined : sha256(request.voucher),
+    reason: reasonOf(request, bound.break_glass.require_reason),
+    operation: operationOf(request),
+    lifetimeSeconds: Math.min(request.expires_in ?? Infinity, bound.break_glass.max_expires_in),
   }
 }
 

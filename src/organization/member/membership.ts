@@ -120,22 +120,22 @@ function isSame(member: MemberRow | undefined, { as_uri, join_id }: Person & { j
 }
 
 /** Under the lock of the head. @returns the member, and the version of her view. */
-async function join(organization: Organization, tx: Tx, asked: Join): Promise<[MemberRow, CharterRow]> {
-  const { owner, as_uri, join_id, charter_version } = asked
+async function join(organization: Organization, tx: Tx, request: Join): Promise<[MemberRow, CharterRow]> {
+  const { owner, as_uri, join_id, charter_version } = request
   const present = await readMember(tx, owner)
   if (present !== undefined && present.as_uri !== as_uri)
     refuse('conflict', 'This owner is a member already, from another authorization server.', {
       extra: { reason: 'already_member' },
     })
-  if (present !== undefined && isSame(present, asked))
+  if (present !== undefined && isSame(present, request))
     return [present, (await readCharterVersion(tx, present.view_version))!]
-  if (asked.admission === undefined)
+  if (request.admission === undefined)
     refuse('conflict', 'Repeat the join: the membership has ended meanwhile.')
   const row = (await readCharter(tx)) ?? noCharter()
-  const by = await asked.admission(tx, row.charter)
+  const by = await request.admission(tx, row.charter)
   const agreed = await readCharterVersion(tx, charter_version)
   const { binds_s256 } = viewOfJoiner(organization, row, owner)
-  if (agreed?.s256 !== row.s256 || binds_s256 !== asked.binds_s256)
+  if (agreed?.s256 !== row.s256 || binds_s256 !== request.binds_s256)
     refuse('conflict', 'Preview again: the charter has moved since.', {
       extra: { reason: 'charter_moved', charter_version: row.version },
     })

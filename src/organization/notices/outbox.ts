@@ -48,8 +48,8 @@ export function startOutbox(teller: Teller): WakeableRepetition {
       const bounds = { limit: LINES_AT_ONCE, seconds: LEASE_SECONDS }
       const lines = await takeLines(teller.database.db, bounds)
       if (lines.length === 0) return
-      const told = await Promise.allSettled(lines.map(line => tellFirst(teller, line)))
-      const failed = told.find(one => one.status === 'rejected')
+      const results = await Promise.allSettled(lines.map(line => tellFirst(teller, line)))
+      const failed = results.find(one => one.status === 'rejected')
       if (failed !== undefined) throw failed.reason
     }
   }

@@ -26,7 +26,7 @@ export interface NoticeSender {
    * Signs the notice afresh and sends it once. Throws `OutboundFault` if there is no answer, or no address to
    * send to.
    */
-  send(told: AddressedNotice, options?: { timeoutMs?: number }): Promise<NoticeAnswer>
+  send(notice: AddressedNotice, options?: { timeoutMs?: number }): Promise<NoticeAnswer>
 }
 
 export interface NoticeSenderOptions {

@@ -23,12 +23,12 @@ import { verifyRpt } from '../../wire/negotiation/tokens.ts'
 import type { Organization } from '../context.ts'
 import { ENFORCEMENT_POINT, type Enforcing } from './guard.ts'
 
-const asked = { credential: ENFORCEMENT_POINT, body: { schema: TOKEN_QUERY, form: true } } as const
+const query = { credential: ENFORCEMENT_POINT, body: { schema: TOKEN_QUERY, form: true } } as const
 const headers = { 'cache-control': 'no-store' }
 
 export const SIGNED_GRANTS: readonly Endpoint<Organization>[] = [
   endpoint({
-    ...asked,
+    ...query,
     method: 'post',
     path: ORGANIZATION_PATH.introspect,
     rows: ['org-introspect-consume'],
@@ -42,7 +42,7 @@ export const SIGNED_GRANTS: readonly Endpoint<Organization>[] = [
     },
   }),
   endpoint({
-    ...asked,
+    ...query,
     method: 'post',
     path: ORGANIZATION_PATH.consume,
     rows: ['org-introspect-consume'],

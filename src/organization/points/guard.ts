@@ -34,9 +34,9 @@ export const ENFORCEMENT_POINT: Credential<Organization, Enforcing> = {
 }
 
 function byCredential({ enforcementPoints }: Organization, credential: string): Enforcing {
-  const given = sha256(credential)
+  const digest = sha256(credential)
   const point = enforcementPoints.find(
-    ({ proof }) => proof.kind === 'credential' && timingSafeEqual(proof.sha256, given),
+    ({ proof }) => proof.kind === 'credential' && timingSafeEqual(proof.sha256, digest),
   )
   if (point !== undefined) return point
   throw unproven('Send the credential that the organization provisioned for you, after Bearer.')
@@ -53,7 +53,7 @@ async function bySignature(
   const message = signedMessage(request, organization.base)
   const now = organization.now()
   const { enforcementKeys: keys } = organization
-  const asked = await Promise.allSettled(
+  const results = await Promise.allSettled(
     organization.enforcementPoints.flatMap(point => {
       if (point.proof.kind !== 'keys') return []
       const url = point.proof.jwks_uri
@@ -62,10 +62,10 @@ async function bySignature(
       return [waitAtMost(KEYS_WAIT_MS, verified).then(found => (found === LATE ? LATE : point))]
     }),
   )
-  const known = asked.flatMap(one => (one.status === 'fulfilled' && one.value !== LATE ? [one.value] : []))
+  const known = results.flatMap(one => (one.status === 'fulfilled' && one.value !== LATE ? [one.value] : []))
   if (known.length > 0) return { resources: new Map(known.flatMap(({ resources }) => [...resources])) }
-  const wereAllHeard = asked.every(one => one.status === 'rejected' && one.reason instanceof Refusal)
-  if (wereAllHeard)
+  const areAllRefusals = results.every(one => one.status === 'rejected' && one.reason instanceof Refusal)
+  if (areAllRefusals)
     throw unproven(
       'Sign with a key that you publish where the organization provisioned, or send your credential.',
     )

@@ -17,22 +17,22 @@ import { parseQuote, parseVerdictAnswer, type Quote, type VerdictAnswer } from '
 import { signTallyRequest, TALLY_REQUEST_SECONDS, type VerdictRequest } from '../../wire/joint/verdict.ts'
 
 /** A holder, and the subject of the question to her. */
-export interface Asked {
+export interface QuoteQuestion {
   owner: Owner
   issuer: string
   account: Owner
   resource_id: string
 }
 
-export type Question = Asked &
+export type Question = QuoteQuestion &
   Pick<VerdictRequest, 'negotiation' | 'contract' | 'agreement' | 'final' | 'closed'>
 
 /** `silent`: there was no readable answer, so she is asked again; `refused`: her server will not answer. */
-export type Heard<T> = T | { refused: number } | { silent: string }
+export type HolderReply<T> = T | { refused: number } | { silent: string }
 
 export interface HolderClient {
-  quote(asked: Asked, timeoutMs: number): Promise<Heard<Quote>>
-  ask(question: Question): Promise<Heard<VerdictAnswer>>
+  quote(subject: QuoteQuestion, timeoutMs: number): Promise<HolderReply<Quote>>
+  ask(question: Question): Promise<HolderReply<VerdictAnswer>>
 }
 
 export interface HolderClientOptions {
@@ -69,11 +69,11 @@ export function createHolderClient(options: HolderClientOptions): HolderClient {
   }
   /** The answer to a signed request, or why there is none. */
   const send = async <T>(
-    asked: Asked | Question,
+    subject: QuoteQuestion | Question,
     endpoint: 'joint_quote_endpoint' | 'joint_verdict_endpoint',
     { timeoutMs, read }: { timeoutMs: number; read: (json: unknown) => T },
-  ): Promise<Heard<T>> => {
-    const { issuer, ...about } = asked
+  ): Promise<HolderReply<T>> => {
+    const { issuer, ...about } = subject
     const deadline = performance.now() + timeoutMs
     try {
       const url = (await metadataOf(issuer, timeoutMs))[endpoint]
@@ -86,7 +86,7 @@ export function createHolderClient(options: HolderClientOptions): HolderClient {
       const answer = await outbound.request({ method: 'POST', url, headers, body, timeoutMs: left })
       // The server may have another address by now.
       if (answer.status === 404 || answer.status >= 500) found.delete(issuer)
-      return heard(answer, read)
+      return replyOf(answer, read)
     } catch (error) {
       return { silent: error instanceof OutboundFault ? error.reason : (error as Error).message }
     }
@@ -102,7 +102,7 @@ export function createHolderClient(options: HolderClientOptions): HolderClient {
   }
 }
 
-function heard<T>({ status, body }: OutboundAnswer, read: (json: unknown) => T): Heard<T> {
+function replyOf<T>({ status, body }: OutboundAnswer, read: (json: unknown) => T): HolderReply<T> {
   if (status === 200) return read(parseJson(body))
   if (status >= 400 && status < 500 && !PASSING.has(status)) return { refused: status }
   return { silent: `it answered ${status}` }

@@ -88,9 +88,9 @@ async function goOn(
   if (next.step === 'approved' || next.step === 'denied') return tellClosed(of, negotiation)
   await Promise.all(
     next.questions.map(async question => {
-      const heard = await ask(of, negotiation, { mandate, question })
-      if (heard === undefined) await letRest(of.database.db, negotiation, question)
-      else await goOn(of, negotiation, { mandate, answered: heard })
+      const reply = await ask(of, negotiation, { mandate, question })
+      if (reply === undefined) await letRest(of.database.db, negotiation, question)
+      else await goOn(of, negotiation, { mandate, answered: reply })
     }),
   )
 }
@@ -115,20 +115,20 @@ function questionOf(
 async function ask(
   of: Collecting,
   negotiation: NegotiationRow,
-  asked: { mandate: CountedMandate; question: HolderQuestion },
+  context: { mandate: CountedMandate; question: HolderQuestion },
 ): Promise<Answered | undefined> {
-  const { question } = asked
+  const { question } = context
   const { holder, issuer, final } = question
   const deadline = performance.now() + ASK_MS
-  const heard = await of.holders.ask({ ...questionOf(negotiation, question), final })
-  if ('silent' in heard) {
-    of.log.info({ issuer, why: heard.silent }, 'a holder could not be asked; she is asked again')
+  const reply = await of.holders.ask({ ...questionOf(negotiation, question), final })
+  if ('silent' in reply) {
+    of.log.info({ issuer, why: reply.silent }, 'a holder could not be asked; she is asked again')
     return undefined
   }
-  if ('refused' in heard) return { holder, issuer, state: 'refused' }
+  if ('refused' in reply) return { holder, issuer, state: 'refused' }
   // A holder who would have allowed, and is still being asked to sign, counts as undecided, as before.
-  if ('pending' in heard) return { holder, issuer, state: heard.ready && !final ? 'ready' : 'pending' }
-  if ('verdict' in heard) return judged(of, negotiation, { ...asked, compact: heard.verdict, deadline })
+  if ('pending' in reply) return { holder, issuer, state: reply.ready && !final ? 'ready' : 'pending' }
+  if ('verdict' in reply) return judged(of, negotiation, { ...context, compact: reply.verdict, deadline })
   return undefined
 }
 
@@ -136,9 +136,9 @@ async function ask(
 async function judged(
   of: Collecting,
   negotiation: NegotiationRow,
-  given: { mandate: CountedMandate; question: AnswerRow; compact: string; deadline: number },
+  submission: { mandate: CountedMandate; question: AnswerRow; compact: string; deadline: number },
 ): Promise<Answered | undefined> {
-  const { mandate, question, compact, deadline } = given
+  const { mandate, question, compact, deadline } = submission
   const { holder, issuer } = question
   const { content, named } = negotiation.held!
   try {
@@ -169,8 +169,8 @@ async function judged(
     if (verdict.effect === 'deny') return { holder, issuer, state: 'refused', verdict: compact }
     const { iat, exp, expires_in } = verdict
     if (exp <= of.now()) throw new Error('it is not to be collected any more')
-    const kept = { verdict: compact, verdict_exp: exp, allowed_until: iat + expires_in }
-    return { holder, issuer, state: 'allowed', ...kept }
+    const facts = { verdict: compact, verdict_exp: exp, allowed_until: iat + expires_in }
+    return { holder, issuer, state: 'allowed', ...facts }
   } catch (error) {
     of.log.warn({ err: error, issuer }, 'a verdict was not taken; its holder is asked again')
     return undefined

@@ -91,7 +91,7 @@ async function hold(of: Deciding, agreed: Agreed<Row, Governed>): Promise<Decisi
     operation,
   })
   const named = operation && { tool: operation.tool, params_s256: s256Json(operation.params) }
-  const held = await holdNegotiation(db, {
+  const isPending = await holdNegotiation(db, {
     account: row.account,
     family: row.family,
     version,
@@ -101,7 +101,7 @@ async function hold(of: Deciding, agreed: Agreed<Row, Governed>): Promise<Decisi
     holders: mandate.holders,
   })
   // The mandate has changed since the offer, so other holders must be asked, under their own terms.
-  if (!held) return { kind: 'terms-changed' }
+  if (!isPending) return { kind: 'terms-changed' }
   const waiting = await readNegotiation(db, row.account, row.family)
   if (waiting !== undefined) of.collector.goOn(waiting)
   return { kind: 'waiting', as: 'operation' }
@@ -129,10 +129,10 @@ async function collect(of: Deciding, row: Row): Promise<Collected> {
   })
   if (outcome === 'granted') return { kind: 'granted', body }
   if (outcome === 'moved') return refused(of, row)
-  const seen = await readNegotiation(db, row.account, row.family)
+  const current = await readNegotiation(db, row.account, row.family)
   // A holder withdrew hers meanwhile, so the others are counted again.
-  if (seen?.state === 'awaiting_holders') return { kind: 'terms-changed' }
-  return seen?.state === 'denied' ? { kind: 'refused', sentence: TAKEN_BACK } : { kind: 'gone' }
+  if (current?.state === 'awaiting_holders') return { kind: 'terms-changed' }
+  return current?.state === 'denied' ? { kind: 'refused', sentence: TAKEN_BACK } : { kind: 'gone' }
 }
 
 async function refused(of: Deciding, row: Row): Promise<Collected> {

@@ -52,7 +52,7 @@ export function negotiationsOf(of: Negotiating): Negotiations<Row, Governed> {
     of.log.info(why, 'a negotiation ended without a grant')
   return {
     ownerOf: tag => accountOfTag(db, tag),
-    governed: asked => govern(of, asked),
+    governed: request => govern(of, request),
     open: async ({ sealed, state, offer, nextHash }) =>
       openNegotiation(db, {
         ...sealed,
@@ -101,9 +101,9 @@ const UNGOVERNED = {
 }
 
 /** The folded terms over a resource, and the mandate in force. */
-async function govern(of: Negotiating, asked: Requested): Promise<Governing<Governed>> {
+async function govern(of: Negotiating, request: Requested): Promise<Governing<Governed>> {
   const { db } = of.database
-  const { owner: account, resource_id, client_id } = asked
+  const { owner: account, resource_id, client_id } = request
   const [row, server, resource] = await Promise.all([
     readAccount(db, account),
     readResourceServer(db, account, client_id),

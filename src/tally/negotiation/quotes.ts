@@ -29,18 +29,18 @@ const QUOTES_MS = 3_000
 
 /** One request at a time for each (mandate, resource); `clock` gives milliseconds that only rise. */
 export function createQuotes(holders: HolderClient, clock: () => number): Quotes {
-  const kept = new BoundedMap<string, { folded: Promise<Folded>; until: number }>(KEPT_MAX)
+  const cache = new BoundedMap<string, { folded: Promise<Folded>; until: number }>(KEPT_MAX)
   return {
     folded: async (mandate, resource_id) => {
       const name = JSON.stringify([mandate.account, mandate.mandate_s256, resource_id])
-      const known = kept.get(name)
+      const known = cache.get(name)
       if (known !== undefined && clock() < known.until) return known.folded
       const folded = ask(holders, mandate, resource_id)
       const made = { folded, until: clock() + KEPT_MS }
-      kept.set(name, made)
+      cache.set(name, made)
       // A failure is an answer only for the callers that waited for it; a late one leaves what is newer.
       folded.catch(() => {
-        if (kept.get(name) === made) kept.delete(name)
+        if (cache.get(name) === made) cache.delete(name)
       })
       return folded
     },
@@ -49,13 +49,13 @@ export function createQuotes(holders: HolderClient, clock: () => number): Quotes
 
 async function ask(holders: HolderClient, mandate: CountedMandate, resource_id: string): Promise<Folded> {
   const { account } = mandate
-  const asked = mandate.holders.map(async ({ owner, issuer, weight }) => {
+  const quotes = mandate.holders.map(async ({ owner, issuer, weight }) => {
     const quote = await holders.quote({ owner, issuer, account, resource_id }, QUOTES_MS)
     if ('silent' in quote) throw unheard({ owner, issuer }, quote.silent)
     // A holder who offers nothing, for any reason, would refuse.
     return 'refused' in quote || quote.tier === null ? undefined : { weight, tier: quote.tier }
   })
-  const all = await waitAtMost(QUOTES_MS, Promise.all(asked))
+  const all = await waitAtMost(QUOTES_MS, Promise.all(quotes))
   if (all === LATE) throw unavailable('not all of them answered in time')
   const offering = all.filter(one => one !== undefined)
   const [first, ...rest] = offering.map(({ tier: { ask_me, terms } }) => ({ ...terms, ask_me }))
