@@ -59,7 +59,7 @@ export function startLeases(
   cells: Cells<AuthorityCell>,
   of: Omit<ReportOptions, 'streams'> & { config: AuthorityConfig; closers: (() => Promise<void>)[] },
 ): ReadonlyMap<AuthorityCell, LeaseStreams> {
-  const { config, closers, ...told } = of
+  const { config, closers, ...services } = of
   const all = each(cells, ({ authority }) => {
     const streams = createLeaseStreams(authority, { streamsMax: config.leaseStreamsMax })
     const sweep = startLeaseSweep(authority, streams)
@@ -67,7 +67,7 @@ export function startLeases(
     return streams
   })
   const databases = cells.all.map(({ database }) => database.db)
-  reportLeases(databases, { ...told, streams: [...all.values()] })
+  reportLeases(databases, { ...services, streams: [...all.values()] })
   return all
 }
 

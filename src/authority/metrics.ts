@@ -24,7 +24,7 @@ export interface AuthorityMetrics extends ServerMetrics {
 /** Whenever the metrics are read, reads the pools of the database, whether it answers, and the clock. */
 export function createAuthorityMetrics(
   cells: readonly { name: string; authority: Pick<Authority, 'database' | 'clock' | 'quotas'> }[],
-  around: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady'> & { healthy: () => boolean },
+  serverOptions: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady'> & { healthy: () => boolean },
 ): AuthorityMetrics {
   const [home, ...others] = cells.map(({ authority }) => authority)
   const { clock } = home!
@@ -39,7 +39,7 @@ export function createAuthorityMetrics(
     const answers = [home!, ...others].map(({ database }) => answersNow(database.pool))
     return (await Promise.all(answers)).every(Boolean)
   }
-  const metrics = createServerMetrics('authority', { pools, clock, databaseAnswers }, around)
+  const metrics = createServerMetrics('authority', { pools, clock, databaseAnswers }, serverOptions)
   const count = metrics.addCounter(SECURITY_EVENTS)
   const refused = metrics.addCounter({
     name: 'usher_quota_refusals_total',

@@ -66,14 +66,14 @@ export async function openCells(config: AuthorityConfig, opening: Opening): Prom
   let remote: Remote | undefined
   let home: Database | undefined
   const open = async (name: string, url: string): Promise<AuthorityCell> => {
-    const said = others.length === 0 ? log : (log.child({ cell: name }) as Logger)
-    const clock = createClock({ local: localClock, onTurn: sayTurns(said, GRANTING) })
+    const cellLog = others.length === 0 ? log : (log.child({ cell: name }) as Logger)
+    const clock = createClock({ local: localClock, onTurn: sayTurns(cellLog, GRANTING) })
     const owners: ProvisionedOwner[] = []
     const authority = await openAuthority(
       { ...config, databaseUrl: url },
       {
         ...opening,
-        log: said,
+        log: cellLog,
         clock,
         remote,
         enter: async database => {

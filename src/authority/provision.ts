@@ -47,7 +47,7 @@ export interface Provisioning {
 
 /** One line for each item; one that was skipped is a warning. */
 export function logProvisioned(
-  log: { info: (told: object, words: string) => void; warn: (told: object, words: string) => void },
+  log: { info: (fields: object, words: string) => void; warn: (fields: object, words: string) => void },
   done: readonly Provisioning[],
 ): void {
   for (const one of done)
@@ -153,13 +153,13 @@ function resourcesOf({ owner, resources }: ProvisionedOwner): ResourceValues[] {
  * The digest of an owner's entry. If it is marked, the whole entry was applied. It reveals no secret, because
  * of secrets the entry holds only hashes.
  */
-function markOf(given: ProvisionedOwner): { owner: Owner; kind: string; item: string } {
+function markOf(declaration: ProvisionedOwner): { owner: Owner; kind: string; item: string } {
   // An entry without namespaces keeps the mark that it had before namespaces existed.
-  const { namespaces, ...entry } = given
-  const text = JSON.stringify(namespaces.length > 0 ? given : entry, (_name, value: unknown) =>
+  const { namespaces, ...entry } = declaration
+  const text = JSON.stringify(namespaces.length > 0 ? declaration : entry, (_name, value: unknown) =>
     value !== null && typeof value === 'object' && 'thumbprint' in value ? value.thumbprint : value,
   )
-  return { owner: asOwner(given.owner), kind: 'entry', item: s256(text) }
+  return { owner: asOwner(declaration.owner), kind: 'entry', item: s256(text) }
 }
 
 const REMOVED = (owner: Owner): Provisioning => ({
@@ -189,8 +189,8 @@ export function consider(db: Db, { owner, resources }: ProvisionedOwner): Promis
 }
 
 /** Applies what is new in one owner's entry, in the caller's transaction. */
-export async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<Provisioning[]> {
-  const owner = asOwner(given.owner)
+export async function provisionOwner(tx: Tx, declaration: ProvisionedOwner): Promise<Provisioning[]> {
+  const owner = asOwner(declaration.owner)
   const done: Provisioning[] = []
   await waitLongerForRows(tx, TURN_MS)
   if (await wasRemoved(tx, owner)) return [REMOVED(owner)]
@@ -215,11 +215,13 @@ export async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<P
       ...(because === undefined ? { outcome: 'made' } : { outcome: 'skipped', because }),
     })
   }
-  for (const name of given.namespaces) await once('namespace', name, () => giveNamespace(tx, owner, name))
-  for (const enrolled of given.device_keys)
+  for (const name of declaration.namespaces)
+    await once('namespace', name, () => giveNamespace(tx, owner, name))
+  for (const enrolled of declaration.device_keys)
     await once('device_key', enrolled.key.thumbprint, () => enrolKey(tx, owner, enrolled))
-  for (const login of given.logins) await once('login', loginId(login), () => bindLogin(tx, owner, login))
-  for (const { client_id, ...server } of given.resource_servers)
+  for (const login of declaration.logins)
+    await once('login', loginId(login), () => bindLogin(tx, owner, login))
+  for (const { client_id, ...server } of declaration.resource_servers)
     await once('resource_server', client_id, async () => {
       const named = { owner, client_id: asClientId(client_id) }
       const row = { ...named, ...server, status: 'active', auth: 'secret' } as const
@@ -227,7 +229,7 @@ export async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<P
         ? undefined
         : 'a resource server of this client_id is known'
     })
-  for (const { id, client_id, type, consequence, ...rest } of given.resources)
+  for (const { id, client_id, type, consequence, ...rest } of declaration.resources)
     await once('resource', id, async () => {
       const named = { owner, resource_id: id, client_id: asClientId(client_id) }
       const row = { ...named, type: type ?? null, consequence: consequence ?? null, ...rest }
@@ -237,25 +239,26 @@ export async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<P
     })
   // Her organization may govern what is new.
   await settle(tx, owner, { by: 'organization' })
-  for (const tier of given.tiers) await once('tier', tier.id, () => makeTier(tx, owner, tier))
+  for (const tier of declaration.tiers) await once('tier', tier.id, () => makeTier(tx, owner, tier))
   // Last, because this locks servers, and a new tier may lock her membership, which comes before them.
-  done.push(...(await takeOperatorValues(tx, given)))
-  const { kind, item } = markOf(given)
+  done.push(...(await takeOperatorValues(tx, declaration)))
+  const { kind, item } = markOf(declaration)
   await claimProvisioned(tx, owner, kind, item)
   return done
 }
 
 /** What the file says now of servers and resources that were made at an earlier start. */
-async function takeOperatorValues(tx: Tx, given: ProvisionedOwner): Promise<Provisioning[]> {
+async function takeOperatorValues(tx: Tx, declaration: ProvisionedOwner): Promise<Provisioning[]> {
   const done: Provisioning[] = []
   const took = (kind: Provisioning['kind'], item: string, members: readonly string[]): void => {
     if (members.length === 0) return
     const because = members.join(', ')
-    done.push({ owner: asOwner(given.owner), kind, item, outcome: 'changed', because })
+    done.push({ owner: asOwner(declaration.owner), kind, item, outcome: 'changed', because })
   }
-  for (const server of serversOf(given))
+  for (const server of serversOf(declaration))
     took('resource_server', server.client_id, await takeServerValues(tx, server))
-  for (const one of resourcesOf(given)) took('resource', one.resource_id, await takeResourceValues(tx, one))
+  for (const one of resourcesOf(declaration))
+    took('resource', one.resource_id, await takeResourceValues(tx, one))
   return done
 }
 

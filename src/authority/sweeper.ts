@@ -81,10 +81,10 @@ export async function sweepDue(
       seconds: TAKEN_SECONDS,
     })
     if (due.length === 0) return
-    for (const taken of due) {
+    for (const claim of due) {
       if (stopped()) return
-      await sweepOne(authority, taken, { pauseSeconds, stopped }).catch((error: unknown) =>
-        say(authority, 'an owner was not swept', { owner: taken.owner, error }),
+      await sweepOne(authority, claim, { pauseSeconds, stopped }).catch((error: unknown) =>
+        say(authority, 'an owner was not swept', { owner: claim.owner, error }),
       )
     }
   }
@@ -92,12 +92,12 @@ export async function sweepDue(
 
 async function sweepOne(
   authority: Sweeping,
-  taken: DueClaim,
+  claim: DueClaim,
   { pauseSeconds, stopped }: { pauseSeconds: number; stopped: () => boolean },
 ): Promise<void> {
   const { database, retention } = authority
   const { db } = database
-  const { owner } = taken
+  const { owner } = claim
   let more = true
   let whole = true
   let lacksLeaves = false
@@ -128,7 +128,7 @@ async function sweepOne(
   }
   const pauses = { retention, pauseSeconds, idleSeconds: IDLE_PAUSES * pauseSeconds }
   // If something failed, she is not due again at once, however much is left.
-  await sweepAgain(db, taken, { more: (more || lacksLeaves) && whole, ...pauses })
+  await sweepAgain(db, claim, { more: (more || lacksLeaves) && whole, ...pauses })
 }
 
 function say(

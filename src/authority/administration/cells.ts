@@ -88,8 +88,8 @@ export async function moveTo(
   if (!cells.has(to)) throw unknownCell(to, cells)
   for (const url of cells.values()) await (await openOne(config, url, say)).close()
   const onStep = (step: MoveStep): void => {
-    const said = SAID[step]
-    if (said !== undefined) say(said)
+    const text = SAID[step]
+    if (text !== undefined) say(text)
   }
   const outcome = await moveOwner({ owner, cells, home: HOME_CELL, to, onStep })
   if ('refused' in outcome)

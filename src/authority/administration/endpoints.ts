@@ -117,8 +117,8 @@ export const OWNER_ADMINISTRATION: readonly Endpoint<OwnerAdministration>[] = [
     answers: { 201: { says: 'It is shown here and nowhere again.', schema: ISSUED } },
     refuses: { 409: ['conflict'] },
     handle: async (api: OwnerAdministration, { caller, parameters: { owner }, body, answer }) => {
-      const asked = { owner, recover: body.recover, actor: caller.actor }
-      return answer(201, await changeAs(api, caller, tx => issueCode(tx, api.enrolling, asked)))
+      const enrolment = { owner, recover: body.recover, actor: caller.actor }
+      return answer(201, await changeAs(api, caller, tx => issueCode(tx, api.enrolling, enrolment)))
     },
   }),
   suspending(true),

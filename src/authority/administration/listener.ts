@@ -25,7 +25,7 @@ export function administrationRoutes(
   closers.push(async () => void (await Promise.all(behind)))
   const deviceKeys = adminAuth.includes('device-key')
   const accepted = openAccepted({ space: 'admin', deviceKeys, realm: adminRealm, devLoopback, now }, closers)
-  const taken = { deviceKeys: ownerAuth.includes('device-key'), issuer: realm?.issuer }
+  const acceptance = { deviceKeys: ownerAuth.includes('device-key'), issuer: realm?.issuer }
   const api = {
     database,
     log,
@@ -33,7 +33,7 @@ export function administrationRoutes(
     accepted,
     administrators,
     base: signatureBase(issuer),
-    enrolling: { enrolmentSeconds, recoverySeconds, accepted: taken },
+    enrolling: { enrolmentSeconds, recoverySeconds, accepted: acceptance },
     archives,
     behind,
   }

@@ -18,7 +18,7 @@ import { printAudit, type AuditOptions } from './audit.ts'
 import { planOf } from './plan.ts'
 import { issueCode } from './recovery.ts'
 
-interface Told {
+interface OutputOptions {
   json?: boolean
 }
 
@@ -26,7 +26,7 @@ const BY_COMMAND = { kind: 'authority' } as const
 const OWNERS_PER_PAGE = 500
 
 /** `usher authority owner add <owner>`. */
-export async function runAddOwner(name: string, options: Told): Promise<void> {
+export async function runAddOwner(name: string, options: OutputOptions): Promise<void> {
   const life = await atDatabase(readOwnersConfig(), HOME_CELL, ({ database: { db } }) =>
     inTransaction(db, tx => addOwner(tx, named(name))),
   )
@@ -34,7 +34,7 @@ export async function runAddOwner(name: string, options: Told): Promise<void> {
 }
 
 /** `usher authority owner list`. */
-export async function runListOwners(options: Told): Promise<void> {
+export async function runListOwners(options: OutputOptions): Promise<void> {
   const all = await atEachDatabase(readOwnersConfig(), ({ database: { db } }) => allLives(db))
   // An owner who is being moved is in two cells.
   const byName = new Map(all.flat().map(one => [one.owner, one]))
@@ -60,7 +60,7 @@ async function allLives(db: Db): Promise<OwnerLife[]> {
 }
 
 /** `usher authority owner show <owner>`. */
-export async function runShowOwner(name: string, options: Told): Promise<void> {
+export async function runShowOwner(name: string, options: OutputOptions): Promise<void> {
   tell(
     await atOwner(readOwnersConfig(), named(name), ({ database: { db } }) => showOwner(db, named(name))),
     options,
@@ -69,7 +69,11 @@ export async function runShowOwner(name: string, options: Told): Promise<void> {
 }
 
 /** `usher authority owner suspend|resume <owner>`. */
-export async function runSuspendOwner(name: string, options: Told, suspended: boolean): Promise<void> {
+export async function runSuspendOwner(
+  name: string,
+  options: OutputOptions,
+  suspended: boolean,
+): Promise<void> {
   const life = await atOwner(readOwnersConfig(), named(name), ({ database: { db } }) =>
     inTransaction(db, tx => setSuspended(tx, named(name), { suspended, actor: BY_COMMAND })),
   )
@@ -86,18 +90,18 @@ export async function runSuspendOwner(name: string, options: Told, suspended: bo
  */
 export async function runEnrolOwner(
   name: string,
-  { recover = false, json }: Told & { recover?: boolean },
+  { recover = false, json }: OutputOptions & { recover?: boolean },
 ): Promise<void> {
   const settings = readOwnersConfig()
   const issued = await atOwner(settings, named(name), ({ database: { db }, config }) => {
     const { enrolmentSeconds, recoverySeconds, ownerAuth, oidcIssuer } = config
-    const taken = {
+    const acceptance = {
       deviceKeys: ownerAuth.includes('device-key'),
       issuer: ownerAuth.includes('oidc') ? oidcIssuer : undefined,
     }
-    const enrolling = { enrolmentSeconds, recoverySeconds, accepted: taken }
-    const asked = { owner: named(name), recover, actor: BY_COMMAND }
-    return inTransaction(db, tx => issueCode(tx, enrolling, asked))
+    const enrolling = { enrolmentSeconds, recoverySeconds, accepted: acceptance }
+    const enrolment = { owner: named(name), recover, actor: BY_COMMAND }
+    return inTransaction(db, tx => issueCode(tx, enrolling, enrolment))
   })
   const { owner, code, in_force_at, expires_at } = issued
   if (json === true) return processTerminal.out(`${JSON.stringify(issued)}\n`)
@@ -111,7 +115,10 @@ export async function runEnrolOwner(
 }
 
 /** `usher authority owner remove <owner>`: her access ends, her archive is written, her rows go. */
-export async function runRemoveOwner(name: string, options: Told & { archives?: string }): Promise<void> {
+export async function runRemoveOwner(
+  name: string,
+  options: OutputOptions & { archives?: string },
+): Promise<void> {
   const removed = await atOwner(readOwnersConfig(), named(name), async ({ database, config, directory }) => {
     const archives = options.archives ?? config.archives
     if (archives === undefined)
@@ -141,7 +148,7 @@ const isRemoved = async (db: Db, owner: Owner): Promise<boolean> =>
 /**
  * `usher authority plan`: what a start would do with the provisioning file, and what it would leave as it is.
  */
-export async function runPlan(options: Told): Promise<void> {
+export async function runPlan(options: OutputOptions): Promise<void> {
   const { owners } = readAuthorityConfig()
   const all = await atEachDatabase(readOwnersConfig(), async ({ database: { db }, placed }) =>
     planOf(db, await placed(owners, ({ owner }) => owner)),
@@ -164,7 +171,7 @@ export async function runAfterRestore({
   at,
   cell,
   ...options
-}: Told & { at: string; cell?: string }): Promise<void> {
+}: OutputOptions & { at: string; cell?: string }): Promise<void> {
   const restoredTo = readTime(at)
   const config = readOwnersConfig()
   if (cell === undefined && config.cells !== undefined)
@@ -206,7 +213,10 @@ const PLANNED = {
 } as const
 
 /** `usher authority owner move <owner> --to <cell>`. */
-export async function runMoveOwner(name: string, { to, ...options }: Told & { to: string }): Promise<void> {
+export async function runMoveOwner(
+  name: string,
+  { to, ...options }: OutputOptions & { to: string },
+): Promise<void> {
   const moved = await moveTo(readOwnersConfig(), { owner: named(name), to }, line =>
     processTerminal.err(`${line}\n`),
   )
@@ -227,7 +237,7 @@ function named(name: string): Owner {
 
 function tell<T>(
   value: T,
-  { json }: Told,
+  { json }: OutputOptions,
   words: (value: T, columns?: number) => string,
   terminal: Terminal = processTerminal,
 ): void {

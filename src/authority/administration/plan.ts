@@ -36,7 +36,7 @@ export async function planOf(db: Db, owners: readonly ProvisionedOwner[]): Promi
   return planned
 }
 
-class TakenBack extends Error {
+class TrialRollback extends Error {
   readonly planned: Planned[]
   constructor(planned: Planned[]) {
     super('the trial is rolled back')
@@ -49,10 +49,10 @@ async function tried(db: Db, entry: ProvisionedOwner): Promise<Planned[]> {
     await consider(db, entry)
     return await inTransaction(db, async (tx): Promise<Planned[]> => {
       const done = await provisionOwner(tx, entry)
-      throw new TakenBack(done.map(({ outcome, ...rest }) => ({ ...rest, plan: outcome })))
+      throw new TrialRollback(done.map(({ outcome, ...rest }) => ({ ...rest, plan: outcome })))
     })
   } catch (error) {
-    if (error instanceof TakenBack) return error.planned
+    if (error instanceof TrialRollback) return error.planned
     // A file that may not be applied is a plain error, with a sentence; an outage is not judged here.
     if (!(error instanceof Error) || 'code' in error) throw error
     const { owner } = entry
@@ -85,24 +85,29 @@ function keyOf({ owner, kind, item }: Pick<Declared, 'owner' | 'kind' | 'item'>)
   return JSON.stringify([owner, kind, item])
 }
 
-function itemsOf(given: ProvisionedOwner): Declared[] {
-  const owner = asOwner(given.owner)
+function itemsOf(declaration: ProvisionedOwner): Declared[] {
+  const owner = asOwner(declaration.owner)
   return [
-    ...given.device_keys.map(({ key }) => ({ owner, kind: 'device_key', item: key.thumbprint, values: {} })),
-    ...given.logins.map(login => ({ owner, kind: 'login', item: loginId(login), values: {} })),
-    ...given.resource_servers.map(({ client_id, secret_sha256, ...values }) => ({
+    ...declaration.device_keys.map(({ key }) => ({
+      owner,
+      kind: 'device_key',
+      item: key.thumbprint,
+      values: {},
+    })),
+    ...declaration.logins.map(login => ({ owner, kind: 'login', item: loginId(login), values: {} })),
+    ...declaration.resource_servers.map(({ client_id, secret_sha256, ...values }) => ({
       owner,
       kind: 'resource_server',
       item: client_id,
       values: { ...values, secret: secret_sha256.toString('hex') },
     })),
-    ...given.resources.map(({ id, client_id, name, type, resource_scopes, consequence }) => ({
+    ...declaration.resources.map(({ id, client_id, name, type, resource_scopes, consequence }) => ({
       owner,
       kind: 'resource',
       item: id,
       values: { client_id, name, type: type ?? null, resource_scopes, consequence: consequence ?? null },
     })),
-    ...given.tiers.map(({ id, name, resources, ask_me, rules, clearance, terms }) => ({
+    ...declaration.tiers.map(({ id, name, resources, ask_me, rules, clearance, terms }) => ({
       owner,
       kind: 'tier',
       item: id,

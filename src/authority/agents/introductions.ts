@@ -21,7 +21,7 @@ import { ALIAS, aliasIn } from '../../wire/names.ts'
 import { introducerOf, verifyIntroduction } from '../../wire/agents/introduction.ts'
 import { verifyIdentity, type Identified, type Signed } from '../../surface/agents/identity.ts'
 import type { Authority } from '../context.ts'
-import type { NamedIntroducer, Weighed } from '../negotiation/presentation.ts'
+import type { NamedIntroducer, Assessment } from '../negotiation/presentation.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
 type Naming = Pick<Authority, 'database' | 'issuers' | 'issuer' | 'aliases' | 'now'>
@@ -108,9 +108,9 @@ export async function weighIntroduction(
  * Locks the rows that an introduction rests on (queue, operator, introducer, in this order) and reads again
  * whether they still allow it. @returns false if they do not: the request must be weighed again.
  */
-export async function introductionStands(tx: Tx, weighed: Weighed): Promise<boolean> {
-  const { agent, introducer } = weighed
-  const { owner } = weighed.family
+export async function introductionStands(tx: Tx, assessment: Assessment): Promise<boolean> {
+  const { agent, introducer } = assessment
+  const { owner } = assessment.family
   if (introducer === undefined || agent.operator === undefined) return false
   await lockQueue(tx, owner)
   if ((await lockOperator(tx, owner, agent.operator)).blocked) return false
@@ -123,8 +123,8 @@ export async function introductionStands(tx: Tx, weighed: Weighed): Promise<bool
  * Writes the connection of an introduced agent; the caller has checked `introductionStands` in this
  * transaction, and that nothing else refuses the request. @returns the generation of the new connection.
  */
-export async function admitIntroduced(tx: Tx, weighed: Weighed): Promise<number> {
-  const { agent, introducer, family, governed } = weighed
+export async function admitIntroduced(tx: Tx, assessment: Assessment): Promise<number> {
+  const { agent, introducer, family, governed } = assessment
   const { owner } = family
   const { handle, identity, jkt, operatorName: name, attested } = agent
   const operator = agent.operator ?? null

@@ -93,9 +93,9 @@ export function createCells<C extends Cell>(options: CellsOptions<C>): Cells<C> 
   }
   const placing =
     <Context>(contexts: ReadonlyMap<C, Context>): Placing<Context> =>
-    async (asked, answer) => {
+    async (call, answer) => {
       const found = new Map<Owner, Found<C>>()
-      for (const naming of (await onlyOwner(asked)) ?? namingsOf(asked, reading)) {
+      for (const naming of (await onlyOwner(call)) ?? namingsOf(call, reading)) {
         const one = await finder.find(naming)
         if (one !== undefined) found.set(one.owner, one)
       }
@@ -231,7 +231,7 @@ async function takeOver(
   return takeOverIn(home.db, claimed, holder)
 }
 
-type OnlyOwner = (asked: { path: string; request: FastifyRequest }) => Promise<Naming[] | undefined>
+type OnlyOwner = (call: { path: string; request: FastifyRequest }) => Promise<Naming[] | undefined>
 
 const isNamed = (url = '/'): boolean => new URL(url, 'http://localhost').searchParams.has('owner')
 

@@ -21,18 +21,23 @@ import type { VerdictAnswer, Withheld } from '../../wire/joint/quote.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { newFamily } from '../../wire/negotiation/ticket.ts'
 import type { VerdictRequest } from '../../wire/joint/verdict.ts'
-import { readRecord, weigh, type Weighing } from '../negotiation/evaluation.ts'
+import { readRecord, weigh, type EvaluationContext } from '../negotiation/evaluation.ts'
 import { readGoverned } from '../negotiation/governance.ts'
 import { consult, type Consulting } from '../negotiation/organization.ts'
-import type { Weighed } from '../negotiation/presentation.ts'
+import type { Assessment } from '../negotiation/presentation.ts'
 import { tellWithdrawn } from '../negotiation/withdrawals.ts'
 import { presentedOf, type Presenting } from './presented.ts'
-import type { Asked, HeldAccount } from './requests.ts'
-import { allow, given, refusal, type Signing } from './signing.ts'
-import { hold, type Holding } from './waiting.ts'
+import type { JointRequestContext, HolderAccount } from './requests.ts'
+import { allow, collectableAnswer, refusal, type Signing } from './signing.ts'
+import { hold, type WaitingContext } from './waiting.ts'
 
 /** What answering takes. */
-export type Answering = Asked & Presenting & Weighing & Consulting & Signing & Holding
+export type Answering = JointRequestContext &
+  Presenting &
+  EvaluationContext &
+  Consulting &
+  Signing &
+  WaitingContext
 
 const ATTEMPTS_MAX = 3
 const TOO_MANY =
@@ -45,12 +50,12 @@ const TOO_MANY =
 export async function answerFor(
   authority: Answering,
   request: VerdictRequest,
-  held: HeldAccount,
+  joint: HolderAccount,
 ): Promise<VerdictAnswer> {
   const { iss: tally, owner, account, negotiation, resource_id, contract } = request
   const { db } = authority.database
-  const asked = { owner, tally, account, negotiation, family: newFamily(), resource_id, contract }
-  const question = await fixQuestion(db, asked)
+  const draft = { owner, tally, account, negotiation, family: newFamily(), resource_id, contract }
+  const question = await fixQuestion(db, draft)
   if (question === undefined) {
     authority.quotas.reached('questions')
     return refuse('temporarily_unavailable', TOO_MANY, {
@@ -60,13 +65,13 @@ export async function answerFor(
     })
   }
   checkSame(question, request)
-  if (question.verdict !== null) return given(question) ?? refusal(authority, question, 'expired')
-  if (!held.isUnchanged) return refusal(authority, question, 'mandate_changed')
+  if (question.verdict !== null) return collectableAnswer(question) ?? refusal(authority, question, 'expired')
+  if (!joint.isUnchanged) return refusal(authority, question, 'mandate_changed')
   try {
     return await answerNow(authority, request, question)
   } catch (error) {
     // If her queue was full, so that she was not even asked, a stranger takes no place here, either.
-    if (question.family === asked.family) await forget(db, question)
+    if (question.family === draft.family) await forget(db, question)
     throw error
   }
 }
@@ -98,8 +103,9 @@ async function answerNow(
     const answered = await weighAndAnswer(authority, request, question)
     if (answered !== 'facts-moved') return answered
     // It may have been answered meanwhile, and what she answered may have been taken back.
-    const seen = await readQuestion(db, question)
-    if (seen !== undefined && seen.verdict !== null) return given(seen) ?? refusal(authority, seen, 'expired')
+    const current = await readQuestion(db, question)
+    if (current !== undefined && current.verdict !== null)
+      return collectableAnswer(current) ?? refusal(authority, current, 'expired')
   }
   return refuse('temporarily_unavailable', 'Ask again: the facts behind this answer kept changing.')
 }
@@ -142,30 +148,30 @@ async function weighAndAnswer(
     operation: null,
   }
   const consulted = await consult(authority, governed, asking, { before: undefined, deadline })
-  const weighed = weigh(recorded, consulted)
-  if ('refused' in weighed) return no(toldOf(weighed.refused.code), presented.agent.handle)
-  return settle(authority, { question, weighed, decided, final })
+  const assessment = weigh(recorded, consulted)
+  if ('refused' in assessment) return no(withheldOf(assessment.refused.code), presented.agent.handle)
+  return settle(authority, { question, assessment, decided, final })
 }
 
 /** Allows it, or asks her; what is weighed is the tier that would allow it. */
 async function settle(
   authority: Answering,
-  of: { question: JointQuestion; weighed: Weighed; decided: FamilyRow | undefined; final: boolean },
+  of: { question: JointQuestion; assessment: Assessment; decided: FamilyRow | undefined; final: boolean },
 ): Promise<VerdictAnswer | 'facts-moved'> {
-  const { question, weighed, decided, final } = of
+  const { question, assessment, decided, final } = of
   const { family, owner } = question
   const pending = (ready: boolean): VerdictAnswer => ({ pending: true, family, ready })
   const isWaiting = decided?.state === 'awaiting_owner'
   const isApproved = isWaiting && decided.decision === 'approved'
   // Her yes was to the agent as it was connected then.
-  if (isApproved && decided.generation !== weighed.standing.generation)
-    return refusal(authority, question, 'denied', weighed.agent.handle)
-  if (weighed.answer.kind === 'grant' || isApproved)
-    return final ? allow(authority, question, weighed) : pending(true)
+  if (isApproved && decided.generation !== assessment.standing.generation)
+    return refusal(authority, question, 'denied', assessment.agent.handle)
+  if (assessment.answer.kind === 'grant' || isApproved)
+    return final ? allow(authority, question, assessment) : pending(true)
   const { awaitingSeconds } = authority.limits
   if (isWaiting && (await keepWaiting(authority.database.db, { owner, family, awaitingSeconds })))
     return pending(false)
-  return (await hold(authority, question, weighed)) ?? pending(false)
+  return (await hold(authority, question, assessment)) ?? pending(false)
 }
 
 /** The tally asks nothing more about it, so nothing waits for her; what came to nothing is forgotten. */
@@ -182,7 +188,7 @@ async function close(db: Db, question: JointQuestion): Promise<VerdictAnswer> {
   return { closed: true }
 }
 
-function toldOf(code: string): Withheld {
+function withheldOf(code: string): Withheld {
   if (code === 'agent_blocked' || code === 'operator_blocked' || code === 'too_many_operators')
     return 'operator'
   if (code === 'clearance_unmet') return 'clearance'

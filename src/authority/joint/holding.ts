@@ -192,7 +192,7 @@ export function shown({ account, holders, rule, resources }: Mandate): {
 }
 
 /** The accounts that she holds jointly. */
-export function held({ database }: OwnerApi, owner: Owner): Promise<JointAccount[]> {
+export function jointAccounts({ database }: OwnerApi, owner: Owner): Promise<JointAccount[]> {
   return listJointAccounts(database.db, owner)
 }
 

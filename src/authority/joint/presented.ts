@@ -70,16 +70,16 @@ export async function presentedOf(authority: Presenting, of: Of): Promise<Presen
  */
 function templateOf(claims: JsonObject, { request, governed }: Of): TermsTemplate {
   const { terms } = governed.tier
-  const said = (name: string): string => {
+  const textOf = (name: string): string => {
     const value = claims[name]
     return typeof value === 'string' && value !== '' ? value : ' '
   }
   return {
-    template_id: said('template_id'),
-    terms_uri: said('terms_uri'),
-    proffered_by: said('proffered_by'),
+    template_id: textOf('template_id'),
+    terms_uri: textOf('terms_uri'),
+    proffered_by: textOf('proffered_by'),
     purpose: claims['purpose'] === terms.purpose ? terms.purpose : jointPurpose(request.account),
-    nonce: said('nonce'),
+    nonce: textOf('nonce'),
     scope: [...terms.scope],
     expires_in: terms.expires_in,
     prohibited: [...terms.prohibited],

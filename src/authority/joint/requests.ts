@@ -30,14 +30,14 @@ import {
 import type { Authority } from '../context.ts'
 import { TallyFault, TallyOutage, type ServedMandate } from './tallies.ts'
 
-export type Asked = Pick<Authority, 'issuer' | 'aliases' | 'tallies' | 'database' | 'now'>
+export type JointRequestContext = Pick<Authority, 'issuer' | 'aliases' | 'tallies' | 'database' | 'now'>
 
 /**
  * A request of a listed tally for this server, now. Refuses 400 if it is no question, 401 if no listed tally
  * signed it, 404 if the owner is not served here, 503 if the keys of the tally cannot be fetched.
  */
 export async function verifiedRequest(
-  { issuer: audience, aliases, tallies, database, now }: Asked,
+  { issuer: audience, aliases, tallies, database, now }: JointRequestContext,
   jwt: string,
 ): Promise<Verified<QuoteRequest | VerdictRequest>> {
   const typAlias = aliasIn(aliases, ALIAS.tallyRequestTyp)
@@ -55,7 +55,7 @@ export async function verifiedRequest(
 }
 
 /** An account that she holds by the tally that asks; `isUnchanged`: its mandate is the one she agreed to. */
-export interface HeldAccount {
+export interface HolderAccount {
   known: JointAccount
   isUnchanged: boolean
 }
@@ -65,10 +65,10 @@ export interface HeldAccount {
  * if another tally asks than hers, 403 if the resource does not belong to the account, 503 if the mandate
  * cannot be fetched.
  */
-export async function heldAccount(
-  { tallies, database: { db } }: Asked,
+export async function holderAccount(
+  { tallies, database: { db } }: JointRequestContext,
   { iss, owner, account, resource_id }: QuoteRequest,
-): Promise<HeldAccount | undefined> {
+): Promise<HolderAccount | undefined> {
   const known = await readJointAccount(db, owner, account)
   if (known === undefined) return undefined
   if (known.tally !== iss) refuse('invalid_token', 'She holds that account by another tally.')

@@ -24,7 +24,7 @@ import { signVerdict, type VerdictBinding } from '../../wire/joint/verdict.ts'
 import type { Authority } from '../context.ts'
 import { basisOf } from '../negotiation/grant.ts'
 import { factsMoved } from '../negotiation/pending-request.ts'
-import type { Weighed } from '../negotiation/presentation.ts'
+import type { Assessment } from '../negotiation/presentation.ts'
 import { tellWithdrawn } from '../negotiation/withdrawals.ts'
 
 /** What signing takes. */
@@ -69,34 +69,34 @@ export async function refusal(
     return true
   })
   if (done) return { verdict }
-  const seen = await readQuestion(db, question)
-  if (seen === undefined || seen.verdict === null)
+  const current = await readQuestion(db, question)
+  if (current === undefined || current.verdict === null)
     return refuse('temporarily_unavailable', 'Ask again: this question was closed meanwhile.')
   // Another was signed meanwhile, and it may have been taken back since.
-  return given(seen) ?? refusal(authority, seen, 'expired')
+  return collectableAnswer(current) ?? refusal(authority, current, 'expired')
 }
 
 /** What was signed, if it may still be collected and she did not take it back. */
-export function given({
+export function collectableAnswer({
   verdict,
   effect,
   isCollectable,
   withdrawn_at,
 }: JointQuestion): VerdictAnswer | undefined {
-  const isGiven = verdict !== null && isCollectable && (effect === 'deny' || withdrawn_at === null)
-  return isGiven ? { verdict } : undefined
+  const isAvailable = verdict !== null && isCollectable && (effect === 'deny' || withdrawn_at === null)
+  return isAvailable ? { verdict } : undefined
 }
 
 /** Signs that she allows it; 'facts-moved' if something that it rests on has changed. */
 export async function allow(
   authority: Signing,
   question: JointQuestion,
-  weighed: Weighed,
+  assessment: Assessment,
 ): Promise<VerdictAnswer | 'facts-moved'> {
   const { owner, account, family, tally, negotiation, resource_id } = question
-  const { agent, governed, tierAnswer } = weighed
+  const { agent, governed, tierAnswer } = assessment
   const { handle } = agent
-  const { scopes, expires_in, operation, jkt } = basisOf(weighed)
+  const { scopes, expires_in, operation, jkt } = basisOf(assessment)
   const { tier_id } = governed.tier
   const { db } = authority.database
   const binding = bindingOf(authority, question)
@@ -104,19 +104,19 @@ export async function allow(
     await lockQueue(tx, owner)
     const known = await readQuestion(tx, question)
     if (known === undefined) return 'facts-moved'
-    if (known.verdict !== null) return given(known) ?? 'facts-moved'
+    if (known.verdict !== null) return collectableAnswer(known) ?? 'facts-moved'
     // Her removal, or a suspension, may have been under way while this was weighed.
     if (!(await isOpen(tx, owner))) return 'facts-moved'
-    const held = await readJointAccount(tx, owner, account)
-    if (held === undefined || held.tally !== tally || held.changed_s256 !== null) return 'facts-moved'
+    const joint = await readJointAccount(tx, owner, account)
+    if (joint === undefined || joint.tally !== tally || joint.changed_s256 !== null) return 'facts-moved'
     if (await isAnyBlocked(tx, owner, { handle, jkt: agent.jkt, operator: agent.operator ?? null }))
       return 'facts-moved'
     const item = await readFamily(tx, owner, family)
     if (item?.state === 'awaiting_owner' && item.decision === 'denied') return 'facts-moved'
     const isApproved = item?.state === 'awaiting_owner' && item.decision === 'approved'
-    if (weighed.answer.kind !== 'grant' && !isApproved) return 'facts-moved'
-    if (await factsMoved(tx, weighed)) return 'facts-moved'
-    const { mandate_s256 } = held
+    if (assessment.answer.kind !== 'grant' && !isApproved) return 'facts-moved'
+    if (await factsMoved(tx, assessment)) return 'facts-moved'
+    const { mandate_s256 } = joint
     const allowance = { mandate_s256, cnf_jkt: jkt, scope: scopes, expires_in }
     const bound = operation === null ? {} : { operation }
     const signed = { ...binding, effect: 'allow' as const, ...allowance, ...bound }
@@ -126,8 +126,8 @@ export async function allow(
     await answerQuestion(tx, question, { effect: 'allow', verdict, ...by, ...lives })
     await endItem(tx, question)
     const data = { account, tally, negotiation, resource_id, tier: tier_id, because: tierAnswer.because }
-    const told = { ...data, ...allowance, ...bound, contract: question.contract }
-    await appendLedger(tx, owner, { kind: 'joint_allowed', family, handle, data: told })
+    const entry = { ...data, ...allowance, ...bound, contract: question.contract }
+    await appendLedger(tx, owner, { kind: 'joint_allowed', family, handle, data: entry })
     return { verdict }
   })
 }

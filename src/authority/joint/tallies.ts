@@ -39,13 +39,13 @@ export interface Tallies {
   /** The keys that it publishes; they are fetched once more if none has this id. */
   keys(tally: string, kid: string | undefined): Promise<readonly PublishedKey[]>
   /** The calls that were made on an account. Her server signs the request. */
-  accesses(tally: string, account: Owner, asked: AccessesAsked): Promise<JointAccesses>
+  accesses(tally: string, account: Owner, query: AccessesQuery): Promise<JointAccesses>
   /** Makes the tally withdraw what a holder allowed. @returns the status of its answer. */
   withdraw(tally: string, withdrawal: string): Promise<number>
 }
 
 /** One page, the newest first; 0 starts at the newest. */
-export interface AccessesAsked {
+export interface AccessesQuery {
   request: string
   before: number
   limit: number
@@ -66,7 +66,7 @@ const ANSWER_MS_MAX = 3_000
 const CALLS_BYTES_MAX = 1024 * 1024
 const ENTRIES_MAX = 10_000
 
-interface Kept<T> {
+interface CacheEntry<T> {
   at: number
   value: Promise<T>
 }
@@ -74,13 +74,13 @@ interface Kept<T> {
 /** A client that asks nobody until it is used. */
 export function createTallies({ issuers, aliases, outbound }: TalliesOptions): Tallies {
   const published = createJwksCache({ outbound, clock: Date.now })
-  const documents = new BoundedMap<string, Kept<TallyMetadata>>(ENTRIES_MAX)
-  const mandates = new BoundedMap<string, Kept<ServedMandate>>(ENTRIES_MAX)
+  const documents = new BoundedMap<string, CacheEntry<TallyMetadata>>(ENTRIES_MAX)
+  const mandates = new BoundedMap<string, CacheEntry<ServedMandate>>(ENTRIES_MAX)
   const get = async (url: string): Promise<Json> =>
     outbound.getJson(url, { timeoutMs: ANSWER_MS_MAX, responseBytesMax: MANDATE_BYTES_MAX }).catch(asOutage)
   const discovered = (tally: string): Promise<TallyMetadata> => {
     if (!issuers.includes(tally)) throw new TallyOutage('it is not listed any more')
-    return kept(documents, tally, METADATA_MS, async () => {
+    return remember(documents, tally, METADATA_MS, async () => {
       const json = await get(tally + WELL_KNOWN.agentsConfiguration)
       return judged(() => parseTallyMetadata(json, tally, aliases))
     })
@@ -95,7 +95,7 @@ export function createTallies({ issuers, aliases, outbound }: TalliesOptions): T
     issuers,
     mandate: (tally, account, how) => {
       const key = JSON.stringify([tally, account])
-      return kept(mandates, key, how === 'fresh' ? 0 : MANDATE_MS, () => read(tally, account))
+      return remember(mandates, key, how === 'fresh' ? 0 : MANDATE_MS, () => read(tally, account))
     },
     keys: async (tally, kid) => {
       const { jwks_uri } = await discovered(tally)
@@ -133,8 +133,8 @@ export function createTallies({ issuers, aliases, outbound }: TalliesOptions): T
 }
 
 /** A value that is kept for a time and then computed again; a failure is not kept. */
-function kept<T>(
-  entries: BoundedMap<string, Kept<T>>,
+function remember<T>(
+  entries: BoundedMap<string, CacheEntry<T>>,
   key: string,
   ms: number,
   make: () => Promise<T>,

@@ -9,7 +9,7 @@ import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { answerFor, closeFor, type Answering } from './answer.ts'
 import { ASKED_CHARACTERS_MAX } from './quote.ts'
-import { heldAccount, verifiedRequest } from './requests.ts'
+import { holderAccount, verifiedRequest } from './requests.ts'
 
 const ANSWER = z.union([
   z.object({ verdict: z.string() }),
@@ -42,12 +42,12 @@ export const VERDICT_ENDPOINT: Endpoint<Answering> = endpoint({
     const answered = await onBehalfOf(request.owner, async () => {
       // Also where she left meanwhile, or the account is another's by now: nobody is asked any more.
       if (request.closed === true) return closeFor(authority, request)
-      const held = await heldAccount(authority, request)
-      if (held === undefined)
+      const joint = await holderAccount(authority, request)
+      if (joint === undefined)
         return refuse('request_denied', 'She holds no such account with others.', {
           extra: { reason: 'not_agreed' },
         })
-      return answerFor(authority, request, held)
+      return answerFor(authority, request, joint)
     })
     return answer(200, answered)
   },

@@ -21,23 +21,23 @@ import { refuse } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
 import { basisOf, recordPromise } from '../negotiation/grant.ts'
 import { factsMoved, itemOf } from '../negotiation/pending-request.ts'
-import type { Weighed } from '../negotiation/presentation.ts'
+import type { Assessment } from '../negotiation/presentation.ts'
 import { shown } from './holding.ts'
 
 /** What holding takes. */
-export type Holding = Pick<Authority, 'database' | 'limits' | 'quotas'>
+export type WaitingContext = Pick<Authority, 'database' | 'limits' | 'quotas'>
 
 /**
  * Holds it. 'facts-moved' if her record changed since it was weighed. Refuses 429 if her queue is full:
  * the tally asks again.
  */
 export function hold(
-  { database: { db }, limits, quotas }: Holding,
+  { database: { db }, limits, quotas }: WaitingContext,
   question: JointQuestion,
-  weighed: Weighed,
+  assessment: Assessment,
 ): Promise<'facts-moved' | undefined> {
   const { owner, account, family } = question
-  const { agent, answer, governed, template } = weighed
+  const { agent, answer, governed, template } = assessment
   if (answer.kind !== 'ask') throw new Error('only a question that she is asked about is held')
   const { handle, jkt, attested } = agent
   const operator = agent.operator ?? null
@@ -45,24 +45,25 @@ export function hold(
     await lockQueue(tx, owner)
     // It may have been forgotten meanwhile, and then nobody would be told what she decides.
     if ((await readQuestion(tx, question)) === undefined) return 'facts-moved'
-    const held = await readJointAccount(tx, owner, account)
-    if (held === undefined || (await isAnyBlocked(tx, owner, { handle, jkt, operator }))) return 'facts-moved'
-    if (await factsMoved(tx, weighed)) return 'facts-moved'
+    const joint = await readJointAccount(tx, owner, account)
+    if (joint === undefined || (await isAnyBlocked(tx, owner, { handle, jkt, operator })))
+      return 'facts-moved'
+    if (await factsMoved(tx, assessment)) return 'facts-moved'
     const counts = await countWaiting(tx, owner, { handle, operator })
     const admitted = queueAnswer(counts, { kind: answer.of, attested, repeats: false })
     if (!admitted.admit) {
       quotas.reached('waiting')
       refuse('temporarily_unavailable', admitted.reason, { status: 429 })
     }
-    const { rule, holders } = shown(held.mandate)
-    const basis = basisOf(weighed)
-    const item = { ...itemOf(weighed), account, rule, holders }
+    const { rule, holders } = shown(joint.mandate)
+    const basis = basisOf(assessment)
+    const item = { ...itemOf(assessment), account, rule, holders }
     const done = await holdQuestion(tx, {
       owner,
       account,
       family,
-      resource_id: weighed.family.resource_id,
-      resource_scopes: weighed.family.resource_scopes,
+      resource_id: assessment.family.resource_id,
+      resource_scopes: assessment.family.resource_scopes,
       tier_id: governed.tier.tier_id,
       template,
       kind: answer.of,
@@ -75,7 +76,7 @@ export function hold(
       negotiationSeconds: limits.negotiationSeconds,
     })
     if (!done) return undefined
-    await recordPromise(tx, weighed)
+    await recordPromise(tx, assessment)
     const { requested_at } = (await readFamily(tx, owner, family))!
     await appendEvent(tx, owner, 'pending', { family, kind: 'joint', handle, requested_at, ...item })
     await notify(tx, owner, { family, mayWait: mayWait(basis.consequence) })

@@ -24,7 +24,7 @@ import { CLIENT_ID } from '../../wire/documents/names.ts'
 import { TallyFault, TallyOutage } from './tallies.ts'
 
 /** What telling takes. */
-export type Telling = Pick<
+export type WithdrawalContext = Pick<
   Authority,
   'database' | 'announcements' | 'tallies' | 'issuer' | 'keys' | 'now' | 'log'
 >
@@ -56,33 +56,33 @@ const HER_CALL_MS = 2_000
 const TOLD_AT_ONCE_MAX = 100
 
 /** Starts telling, if a tally is listed. */
-export function startWithdrawals(authority: Telling): Repetition | undefined {
+export function startWithdrawals(authority: WithdrawalContext): Repetition | undefined {
   if (authority.tallies.issuers.length === 0) return undefined
-  const said = { round: 'telling tallies was broken off', one: 'a tally was not told' }
-  return startDueRounds(authority, { kind: 'withdraw', takenSeconds: TAKEN_SECONDS, said }, taken =>
-    tellOne(authority, taken),
+  const lines = { round: 'telling tallies was broken off', one: 'a tally was not told' }
+  return startDueRounds(authority, { kind: 'withdraw', claimSeconds: TAKEN_SECONDS, lines }, claim =>
+    tellOne(authority, claim),
   )
 }
 
 /** A failure at one tally stops no others; that tally becomes due again by itself. */
-async function tellOne(authority: Telling, taken: DueClaim): Promise<void> {
-  const { owner, client_id: tally } = taken
+async function tellOne(authority: WithdrawalContext, claim: DueClaim): Promise<void> {
+  const { owner, client_id: tally } = claim
   const { db } = authority.database
   const overdue = await endOverdue(db, owner, tally)
   if (overdue > 0) authority.log.error({ owner, tally, overdue }, 'a tally never acknowledged a withdrawal')
   await tell(authority, owner, (await listWithdrawals(db, owner, tally)).slice(0, TOLD_AT_ONCE_MAX))
   const left = await listWithdrawals(db, owner, tally)
   const [first] = left
-  if (first === undefined) return dueNoMore(db, taken)
+  if (first === undefined) return dueNoMore(db, claim)
   const pause = RETRY_SECONDS.first * 2 ** Math.min(first.attempts - 1, 20)
-  await dueAgainIn(db, taken, first.attempts === 0 ? 0 : Math.min(pause, RETRY_SECONDS.max))
+  await dueAgainIn(db, claim, first.attempts === 0 ? 0 : Math.min(pause, RETRY_SECONDS.max))
 }
 
 /**
  * Sends in order. A withdrawal that is not accepted is sent again later, and does not hold up the next ones
  * unless the tally is silent.
  */
-async function tell(authority: Telling, owner: Owner, waiting: WaitingWithdrawal[]): Promise<void> {
+async function tell(authority: WithdrawalContext, owner: Owner, waiting: WaitingWithdrawal[]): Promise<void> {
   const { db } = authority.database
   for (const one of waiting) {
     const answered = await send(authority, owner, one)
@@ -93,7 +93,7 @@ async function tell(authority: Telling, owner: Owner, waiting: WaitingWithdrawal
 }
 
 async function send(
-  { tallies, issuer: iss, keys, now, log }: Telling,
+  { tallies, issuer: iss, keys, now, log }: WithdrawalContext,
   owner: Owner,
   { id: jti, tally, account, negotiations }: WaitingWithdrawal,
 ): Promise<'acknowledged' | 'refused' | 'silent'> {
@@ -118,8 +118,8 @@ async function send(
  * Her act, once no sidecar lets a call through by what it ended, and her tallies accepted the withdrawals
  * that it caused, or after 2 s with the number that wait: those are sent until they are accepted.
  */
-export async function onceTold<T extends object>(
-  authority: Telling,
+export async function awaitTallies<T extends object>(
+  authority: WithdrawalContext,
   owner: Owner,
   act: () => Promise<T>,
 ): Promise<T & StillWaiting> {
@@ -149,6 +149,6 @@ export async function onceLetGo<T extends object>(
 
 function leasesOf({ silent, ...settled }: Settled): NonNullable<StillWaiting['leases']> {
   const { holders, acknowledged, waited_ms } = settled
-  const told = { holders, acknowledged, waited_ms }
-  return silent.length === 0 ? told : { ...told, silent: [...new Set(silent)] }
+  const counts = { holders, acknowledged, waited_ms }
+  return silent.length === 0 ? counts : { ...counts, silent: [...new Set(silent)] }
 }

@@ -23,7 +23,7 @@ import {
   ownEpochs,
   refusesNow,
   trajectoryCountTo,
-  type Weighing,
+  type EvaluationContext,
 } from './evaluation.ts'
 import { CLEARANCE_UNMET, type Governed } from './governance.ts'
 import { clearanceOf, FactsMoved, type GrantLimit } from './grant.ts'
@@ -82,7 +82,7 @@ type Outcome = 'granted' | 'gone' | 'moved' | 'full'
  * organization that has a say. Refuses 503 if that says nothing that can be used: the approval stays.
  */
 export async function collect(
-  authority: Signer & Weighing & Consulting & GrantLimit & Pick<Authority, 'quotas'>,
+  authority: Signer & EvaluationContext & Consulting & GrantLimit & Pick<Authority, 'quotas'>,
   family: FamilyRow,
 ): Promise<Collected> {
   const { db } = authority.database
@@ -104,11 +104,11 @@ export async function collect(
     }
     const { signed, body } = signGrant(authority, checked)
     const grant = { ...checked, ...signed, generation: family.generation! }
-    const told = checkedOf(before, family)
+    const grounds = checkedOf(before, family)
     const outcome = await inTransaction(db, async (tx): Promise<Outcome> => {
       if (!(await collectFamily(tx, family.owner, family.family))) return 'gone'
       // A fact has changed since, so the approval is not collected until it has been checked again.
-      if (!(await recordGrant(tx, grant, told, authority.limits.grantsPerOwner))) throw new FactsMoved()
+      if (!(await recordGrant(tx, grant, grounds, authority.limits.grantsPerOwner))) throw new FactsMoved()
       return 'granted'
     }).catch((error: unknown): Outcome => {
       if (error instanceof FactsMoved) return 'moved'
@@ -121,7 +121,7 @@ export async function collect(
       authority.quotas.reached('grants')
       return { kind: 'terms-changed' }
     }
-    if (outcome === 'gone') return answerGone(db, family)
+    if (outcome === 'gone') return endAnswer(db, family)
   }
   // The facts kept changing. Her approval stays, too.
   return { kind: 'terms-changed' }
@@ -134,7 +134,7 @@ async function refuseCollection(
   refused: { sentence: string; reason?: string | undefined },
 ): Promise<Collected> {
   const ended = await endFamily(db, family.owner, family.family, 'denied', ['awaiting_owner'])
-  return ended ? { kind: 'refused', ...refused } : answerGone(db, family)
+  return ended ? { kind: 'refused', ...refused } : endAnswer(db, family)
 }
 
 /**
@@ -165,10 +165,12 @@ function askingOf(basis: GrantBasis, { standing }: Standing): Asking {
  * Somebody else ended or moved the request: after an edit of the tier the next poll gets the new terms. Only
  * what was denied is told as a denial.
  */
-async function answerGone(db: Db, family: FamilyRow): Promise<Collected> {
-  const seen = await readFamily(db, family.owner, family.family)
-  if (seen?.state === 'need_info') return { kind: 'terms-changed' }
-  return seen?.decision === 'denied' ? { kind: 'refused', ...denialOf(seen.decided_by) } : { kind: 'gone' }
+async function endAnswer(db: Db, family: FamilyRow): Promise<Collected> {
+  const current = await readFamily(db, family.owner, family.family)
+  if (current?.state === 'need_info') return { kind: 'terms-changed' }
+  return current?.decision === 'denied'
+    ? { kind: 'refused', ...denialOf(current.decided_by) }
+    : { kind: 'gone' }
 }
 
 /** The conditions under which an approval is collected. */
@@ -181,7 +183,7 @@ interface Standing extends Pick<Governed, 'tier' | 'organization' | 'attesting'>
  * away.
  */
 async function readAgain(
-  { database: { db }, limits }: Weighing,
+  { database: { db }, limits }: EvaluationContext,
   family: FamilyRow,
   basis: GrantBasis,
 ): Promise<Standing | { withdrawn: { sentence: string; reason?: string | undefined } }> {

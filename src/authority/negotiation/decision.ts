@@ -12,25 +12,25 @@ import { Refusal } from '../../wire/refusal.ts'
 import { namedIntroducer } from '../agents/introductions.ts'
 import { withOperator } from '../agents/operators.ts'
 import type { Authority } from '../context.ts'
-import { readRecord, weigh, type Weighing } from './evaluation.ts'
+import { readRecord, weigh, type EvaluationContext } from './evaluation.ts'
 import { isSameTier, readGoverned, type Governed } from './governance.ts'
 import { grantNow, type GrantLimit } from './grant.ts'
 import { vouchedFault } from './identity.ts'
 import { consult, type Asking, type Consulted, type Consulting } from './organization.ts'
-import { holdForOwner, type Holding } from './pending-request.ts'
+import { holdForOwner, type HoldContext } from './pending-request.ts'
 import { refuseAgreement, type Presented, type Recorded } from './presentation.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
 const ATTEMPTS_MAX = 3
 
 /** What gathering facts about an agent needs. */
-type Learning = Pick<Authority, 'database' | 'operators' | 'issuers' | 'issuer' | 'aliases' | 'now'>
+type FactSources = Pick<Authority, 'database' | 'operators' | 'issuers' | 'issuer' | 'aliases' | 'now'>
 
 /** What deciding needs: the keys to sign with, and the database. */
 export type Deciding = Signer &
-  Learning &
-  Weighing &
-  Holding &
+  FactSources &
+  EvaluationContext &
+  HoldContext &
   Consulting &
   GrantLimit &
   Pick<Authority, 'quotas'>
@@ -45,14 +45,14 @@ export async function decide(
 ): Promise<Decision> {
   const { family, agent } = agreed
   // Everything that others publish is read before the transaction that commits an answer.
-  const learnt = await learn(authority, family.owner, agreed, deadline)
-  if ('refused' in learnt) return refuseAgreement(authority, family, agent, learnt.refused)
-  return weighAndAnswer(authority, { ...agreed, ...learnt }, deadline)
+  const findings = await learn(authority, family.owner, agreed, deadline)
+  if ('refused' in findings) return refuseAgreement(authority, family, agent, findings.refused)
+  return weighAndAnswer(authority, { ...agreed, ...findings }, deadline)
 }
 
 /** Everything that others say about the agent: who introduces it, and what its operator publishes. */
 async function learn(
-  authority: Learning,
+  authority: FactSources,
   owner: Owner,
   signed: Signed,
   deadline: number,
@@ -82,13 +82,13 @@ async function weighAndAnswer(authority: Deciding, first: Presented, deadline: n
       return refuseAgreement(authority, presented.family, presented.agent, unvouched)
     const recorded = await readRecord(authority, presented)
     before = await consult(authority, presented.governed, askingOf(recorded), { before, deadline })
-    const weighed = weigh(recorded, before)
-    if ('refused' in weighed)
-      return refuseAgreement(authority, presented.family, presented.agent, weighed.refused)
+    const assessment = weigh(recorded, before)
+    if ('refused' in assessment)
+      return refuseAgreement(authority, presented.family, presented.agent, assessment.refused)
     const answer =
-      weighed.answer.kind === 'grant'
-        ? await grantNow(authority, weighed)
-        : await holdForOwner(authority, weighed)
+      assessment.answer.kind === 'grant'
+        ? await grantNow(authority, assessment)
+        : await holdForOwner(authority, assessment)
     if (answer !== 'facts-moved') return answer
     // Other facts may have changed while the terms stayed the same.
     const governed = await readGoverned(authority.database.db, presented.family)

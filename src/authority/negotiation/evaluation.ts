@@ -28,21 +28,21 @@ import {
   type NamedIntroducer,
   type Presented,
   type Recorded,
-  type Weighed,
+  type Assessment,
 } from './presentation.ts'
 
 /** The agent also gets the code for it. */
 export const ORGANIZATION_REFUSES = 'The organization that governs this resource refuses this request.'
 
 /** The facts that weighing reads. */
-export interface Weighing {
+export interface EvaluationContext {
   database: Authority['database']
   limits: Pick<Authority['limits'], 'trajectoryWindowSeconds'>
 }
 
 /** What her records say about an agreement now. */
 export async function readRecord(
-  { database: { db }, limits }: Weighing,
+  { database: { db }, limits }: EvaluationContext,
   presented: Presented,
 ): Promise<Recorded> {
   const { family, governed, agreement, agent } = presented
@@ -76,12 +76,12 @@ export async function readRecord(
 }
 
 /** The answer to the request, by that and by the organization's answer; or why it is refused. */
-export function weigh(recorded: Recorded, consulted: Consulted): Weighed | { refused: Refused } {
+export function weigh(recorded: Recorded, consulted: Consulted): Assessment | { refused: Refused } {
   const { governed, agent, standing, facts, scopes } = recorded
   const { tier } = governed
   const refused = refusedForOperator(agent, standing) ?? refusedByOrganization(recorded, consulted)
   if (refused !== undefined) return { refused }
-  const ownAnswer = evaluateTier(heldOn(underMembership(tier, governed), standing), facts)
+  const ownAnswer = evaluateTier(standingRules(underMembership(tier, governed), standing), facts)
   const tierAnswer = consulted.ruling === undefined ? ownAnswer : underRuling(ownAnswer, consulted.ruling)
   const answer = answerFor(standing.status, tier, tierAnswer)
   if (answer.kind === 'deny')
@@ -166,7 +166,7 @@ async function epochsOf(
  * relaxing needs her own approval. If she let it in for one tier alone, it asks before the first grant at any
  * other.
  */
-function heldOn(tier: TierRules, { narrow, forOneTier }: StandingFacts): TierRules {
+function standingRules(tier: TierRules, { narrow, forOneTier }: StandingFacts): TierRules {
   const rules = narrow ? tier.rules.filter(({ then }) => then !== 'auto') : tier.rules
   return { ...tier, rules: forOneTier ? [...rules, FIRST_AT_TIER_ASKS] : rules }
 }
@@ -215,7 +215,7 @@ function factsOf(presented: Presented, standing: StandingFacts, expiresInSeconds
   const { governed, agreement, agent } = presented
   return {
     connection: standing.status,
-    standing: standingSeen(standing, agent.jkt),
+    standing: standingFacts(standing, agent.jkt),
     assurance: agent.assurance,
     request: {
       expiresInSeconds,
@@ -241,7 +241,7 @@ export function isFirstParty({ first_party, jkt: known }: StandingFacts, jkt: st
   return first_party && known === jkt
 }
 
-function standingSeen(standing: StandingFacts, jkt: string): RequestFacts['standing'] {
+function standingFacts(standing: StandingFacts, jkt: string): RequestFacts['standing'] {
   return {
     approvedAtTier: standing.approvedAtTier,
     neverRevoked: standing.revocations === 0,
@@ -269,7 +269,7 @@ export function refusesNow(
 ): boolean {
   const facts = {
     connection: standing.status,
-    standing: standingSeen(standing, agreed.jkt),
+    standing: standingFacts(standing, agreed.jkt),
     assurance: agreed.assurance,
     request: {
       ...agreed.request,

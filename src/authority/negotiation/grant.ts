@@ -16,15 +16,15 @@ import { s256 } from '../../wire/encoding.ts'
 import { admitIntroduced, introductionStands } from '../agents/introductions.ts'
 import type { Authority } from '../context.ts'
 import type { Consulted } from './organization.ts'
-import { newOperator, shownMission, type Weighed } from './presentation.ts'
+import { newOperator, shownMission, type Assessment } from './presentation.ts'
 
 /** What a grant from a weighed agreement rests on. */
-export function basisOf(weighed: Weighed): GrantBasis {
-  const { family, governed, agent, answer } = weighed
+export function basisOf(assessment: Assessment): GrantBasis {
+  const { family, governed, agent, answer } = assessment
   const { tier } = governed
   return {
     ...grantContent({
-      ...weighed,
+      ...assessment,
       ...governed,
       handle: agent.handle,
       singleUse: answer.kind !== 'deny' && answer.singleUse,
@@ -34,9 +34,9 @@ export function basisOf(weighed: Weighed): GrantBasis {
     tier_epoch: tier.epoch,
     resource_scopes: [...family.resource_scopes],
     operator: agent.operator ?? null,
-    ...(weighed.organizationEpochs === undefined ? {} : { organization: weighed.organizationEpochs }),
-    ...clearanceOf(weighed.consulted),
-    facts: { assurance: weighed.facts.assurance, request: weighed.facts.request },
+    ...(assessment.organizationEpochs === undefined ? {} : { organization: assessment.organizationEpochs }),
+    ...clearanceOf(assessment.consulted),
+    facts: { assurance: assessment.facts.assurance, request: assessment.facts.request },
   }
 }
 
@@ -51,16 +51,19 @@ export function clearanceOf({ attested }: Consulted): Pick<GrantBasis, 'clearanc
  * read, the operator blocked, or the tier, its resource or the resource server changed; then no grant was
  * made.
  */
-export async function grantNow(authority: Granting, weighed: Weighed): Promise<Decision | 'facts-moved'> {
+export async function grantNow(
+  authority: Granting,
+  assessment: Assessment,
+): Promise<Decision | 'facts-moved'> {
   try {
-    return await grantOf(authority, weighed)
+    return await grantOf(authority, assessment)
   } catch (error) {
     if (!(error instanceof GrantsFull)) throw error
-    const { owner, family } = weighed.family
+    const { owner, family } = assessment.family
     authority.quotas.reached('grants')
     await endFamily(authority.database.db, owner, family, 'denied')
     // An introduced agent is not connected yet.
-    const handle = weighed.introducer === undefined ? weighed.agent.handle : undefined
+    const handle = assessment.introducer === undefined ? assessment.agent.handle : undefined
     await authority.refusals.count(owner, family, { reason: GRANTS_FULL, handle })
     const sentence =
       'The owner has as many live grants as one owner may have here: ask again once some have expired.'
@@ -78,18 +81,18 @@ export interface GrantLimit {
 
 const GRANTS_FULL = 'too_many_grants'
 
-async function grantOf(authority: Granting, weighed: Weighed): Promise<Decision | 'facts-moved'> {
+async function grantOf(authority: Granting, assessment: Assessment): Promise<Decision | 'facts-moved'> {
   const most = authority.limits.grantsPerOwner
   const { db } = authority.database
-  if (!(await operatorStands(db, weighed))) return 'facts-moved'
-  const basis = basisOf(weighed)
+  if (!(await operatorStands(db, assessment))) return 'facts-moved'
+  const basis = basisOf(assessment)
   const { signed, body } = signGrant(authority, basis)
   const grant = { ...basis, ...signed }
-  const generation = weighed.standing.generation ?? -1
+  const generation = assessment.standing.generation ?? -1
   const committed =
-    weighed.introducer === undefined
-      ? await recordGrant(db, { ...grant, generation }, promiseOf(weighed), most)
-      : await inTransaction(db, tx => grantIntroduced(tx, weighed, grant, most)).catch(notForMovedFacts)
+    assessment.introducer === undefined
+      ? await recordGrant(db, { ...grant, generation }, promiseOf(assessment), most)
+      : await inTransaction(db, tx => grantIntroduced(tx, assessment, grant, most)).catch(notForMovedFacts)
   return committed ? { kind: 'granted', body } : 'facts-moved'
 }
 
@@ -97,8 +100,8 @@ async function grantOf(authority: Granting, weighed: Weighed): Promise<Decision 
  * Records the operator on the agent's connection, once for each, so that a block of an operator that attests
  * the agent will find the connection.
  */
-async function operatorStands(db: Db, weighed: Weighed): Promise<boolean> {
-  const { agent, standing, family } = weighed
+async function operatorStands(db: Db, assessment: Assessment): Promise<boolean> {
+  const { agent, standing, family } = assessment
   const origin = newOperator(agent, standing)
   if (origin === undefined) return true
   const { handle, operatorName: name } = agent
@@ -110,13 +113,13 @@ async function operatorStands(db: Db, weighed: Weighed): Promise<boolean> {
 // oxlint-disable-next-line eslint/max-params -- in which transaction, on what, what, and how many there may be
 async function grantIntroduced(
   tx: Tx,
-  weighed: Weighed,
+  assessment: Assessment,
   grant: Omit<NewGrant, 'generation'>,
   most: number,
 ): Promise<boolean> {
-  if (!(await introductionStands(tx, weighed))) return false
-  const generation = await admitIntroduced(tx, weighed)
-  if (!(await recordGrant(tx, { ...grant, generation }, promiseOf(weighed), most))) throw new FactsMoved()
+  if (!(await introductionStands(tx, assessment))) return false
+  const generation = await admitIntroduced(tx, assessment)
+  if (!(await recordGrant(tx, { ...grant, generation }, promiseOf(assessment), most))) throw new FactsMoved()
   return true
 }
 
@@ -129,11 +132,11 @@ function notForMovedFacts(error: unknown): false {
 }
 
 /** Writes to the ledger the promise under which a request was held. */
-export async function recordPromise(tx: Tx, weighed: Weighed): Promise<void> {
-  const { owner, family } = weighed.family
-  const { handle } = weighed.agent
-  const { resource_id: about } = weighed.family
-  const entries = promiseOf(weighed).map(entry => ({ ...entry, family, handle, about }))
+export async function recordPromise(tx: Tx, assessment: Assessment): Promise<void> {
+  const { owner, family } = assessment.family
+  const { handle } = assessment.agent
+  const { resource_id: about } = assessment.family
+  const entries = promiseOf(assessment).map(entry => ({ ...entry, family, handle, about }))
   await appendLedgerAll(tx, owner, entries)
 }
 
@@ -141,17 +144,19 @@ export async function recordPromise(tx: Tx, weighed: Weighed): Promise<void> {
  * `promised`, with what the agent gave as its reason and mission, and `relaxed` if a rule let through what
  * the tier would have asked about.
  */
-function promiseOf(weighed: Weighed): { kind: 'promised' | 'relaxed'; data: Record<string, unknown> }[] {
-  const { family, agreement, governed, facts, tierAnswer, answer } = weighed
-  const { attested, ruling } = weighed.consulted
+function promiseOf(
+  assessment: Assessment,
+): { kind: 'promised' | 'relaxed'; data: Record<string, unknown> }[] {
+  const { family, agreement, governed, facts, tierAnswer, answer } = assessment
+  const { attested, ruling } = assessment.consulted
   const { tier_id, ask_me } = governed.tier
   const promised = {
     resource_id: family.resource_id,
     tier: tier_id,
-    template_id: weighed.template.template_id,
+    template_id: assessment.template.template_id,
     agreement: agreement.hash,
     effect: answer.kind,
-    scopes: weighed.scopes,
+    scopes: assessment.scopes,
     because: tierAnswer.because,
     reason: agreement.claims.reason ?? null,
     mission: shownMission(agreement),

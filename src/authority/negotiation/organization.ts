@@ -106,12 +106,12 @@ function unchanged(before: Consulted, now: Pick<Consulted, 'state' | 'question'>
 }
 
 /** Unknown facts are sent as the lowest value, or left out. */
-function questionOf({ facts, standing, operation, firstParty, ...asked }: Asking): DecisionQuestion {
+function questionOf({ facts, standing, operation, firstParty, ...context }: Asking): DecisionQuestion {
   const { binding = 0, provenance = 0, accountability = 0 } = facts.assurance
   return {
-    resource_id: asked.resource_id,
-    scopes: asked.scopes,
-    expires_in: asked.expires_in,
+    resource_id: context.resource_id,
+    scopes: context.scopes,
+    expires_in: context.expires_in,
     reason_absent: facts.request.reasonAbsent ?? true,
     mission_absent: facts.request.missionAbsent ?? true,
     ...(operation === null ? {} : { operation }),

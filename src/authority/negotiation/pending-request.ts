@@ -35,7 +35,7 @@ import { s256Json } from '../../wire/encoding.ts'
 import { termsDocument } from '../../wire/negotiation/terms.ts'
 import type { Decision } from '../../surface/token/negotiation.ts'
 import type { Authority } from '../context.ts'
-import { refuseAgreement, shownMission, type Refusing, type Weighed } from './presentation.ts'
+import { refuseAgreement, shownMission, type Refusing, type Assessment } from './presentation.ts'
 import { basisOf, recordPromise } from './grant.ts'
 import { BLOCKED } from './evaluation.ts'
 import { readGrounds } from './grant-facts.ts'
@@ -43,38 +43,41 @@ import { tellWithdrawn } from './withdrawals.ts'
 import { admitIntroduced, introductionStands } from '../agents/introductions.ts'
 import type { Handle } from '../../wire/identifiers.ts'
 
-type Held =
+type HoldOutcome =
   | { kind: 'held'; as: 'connection' | 'operation'; reasonShown: boolean }
   | { kind: 'full'; reason: string }
   | { kind: 'blocked'; what: 'agent' | 'operator' }
   | { kind: 'facts-moved' }
 
 /** What holding a request takes. */
-export interface Holding extends Refusing, Pick<Authority, 'quotas'> {
+export interface HoldContext extends Refusing, Pick<Authority, 'quotas'> {
   limits: Pick<Authority['limits'], 'awaitingSeconds'>
 }
 
 /** Holds a weighed request that asks: it waits, or is refused, with 429 if the queue is full. */
-export async function holdForOwner(authority: Holding, weighed: Weighed): Promise<Decision | 'facts-moved'> {
-  const { owner } = weighed.family
+export async function holdForOwner(
+  authority: HoldContext,
+  assessment: Assessment,
+): Promise<Decision | 'facts-moved'> {
+  const { owner } = assessment.family
   const { db } = authority.database
-  const full = await strangersLaneIsFull(db, weighed)
-  const held: Held =
+  const full = await strangersLaneIsFull(db, assessment)
+  const outcome: HoldOutcome =
     full === undefined
-      ? await inTransaction(db, tx => holdLocked(tx, authority.limits, weighed))
+      ? await inTransaction(db, tx => holdLocked(tx, authority.limits, assessment))
       : { kind: 'full', reason: full }
-  switch (held.kind) {
+  switch (outcome.kind) {
     case 'held':
-      return { kind: 'waiting', as: held.as, reasonShown: held.reasonShown }
+      return { kind: 'waiting', as: outcome.as, reasonShown: outcome.reasonShown }
     case 'facts-moved':
       return 'facts-moved'
     case 'blocked':
-      return refuseAgreement(authority, weighed.family, weighed.agent, BLOCKED[held.what])
+      return refuseAgreement(authority, assessment.family, assessment.agent, BLOCKED[outcome.what])
     case 'full':
       authority.quotas.reached('waiting')
-      await endFamily(db, owner, weighed.family.family, 'denied')
-      await authority.refusals.count(owner, weighed.family.family, { reason: 'queue_full' })
-      return { kind: 'refused', sentence: held.reason, status: 429 }
+      await endFamily(db, owner, assessment.family.family, 'denied')
+      await authority.refusals.count(owner, assessment.family.family, { reason: 'queue_full' })
+      return { kind: 'refused', sentence: outcome.reason, status: 429 }
   }
 }
 
@@ -83,19 +86,23 @@ export async function holdForOwner(authority: Holding, weighed: Weighed): Promis
  * of an attested newcomer or an agent that the owner knows. A request that passes here is counted again under
  * the lock.
  */
-async function strangersLaneIsFull(db: Db, weighed: Weighed): Promise<string | undefined> {
-  const { answer, agent, family } = weighed
+async function strangersLaneIsFull(db: Db, assessment: Assessment): Promise<string | undefined> {
+  const { answer, agent, family } = assessment
   if (answer.kind !== 'ask' || answer.of !== 'connection' || agent.attested) return undefined
   const { owner } = family
   const { handle } = agent
   const counts = await countWaiting(db, owner, { handle, operator: null })
-  const repeats = (await findWaiting(db, owner, sameRequest(weighed))) !== undefined
+  const repeats = (await findWaiting(db, owner, sameRequest(assessment))) !== undefined
   const admitted = queueAnswer(counts, { kind: 'connection', attested: false, repeats })
   return admitted.admit ? undefined : admitted.reason
 }
 
-async function holdLocked(tx: Tx, { awaitingSeconds }: Holding['limits'], weighed: Weighed): Promise<Held> {
-  const { family, agent, answer, introducer, nextHash: ticketHash } = weighed
+async function holdLocked(
+  tx: Tx,
+  { awaitingSeconds }: HoldContext['limits'],
+  assessment: Assessment,
+): Promise<HoldOutcome> {
+  const { family, agent, answer, introducer, nextHash: ticketHash } = assessment
   const { owner } = family
   if (answer.kind !== 'ask') throw new Error('only a request that asks is held')
   await lockQueue(tx, owner)
@@ -103,15 +110,15 @@ async function holdLocked(tx: Tx, { awaitingSeconds }: Holding['limits'], weighe
   // A block takes the queue's lock too, so reading is enough.
   const what = await isAnyBlocked(tx, owner, { handle: agent.handle, jkt: agent.jkt, operator })
   if (what !== false) return { kind: 'blocked', what }
-  if (await factsMoved(tx, weighed)) return { kind: 'facts-moved' }
+  if (await factsMoved(tx, assessment)) return { kind: 'facts-moved' }
 
   const { handle } = agent
-  const same = sameRequest(weighed)
-  const waiting = (await findWaiting(tx, owner, same, 'locked')) ?? (await findLost(tx, weighed, same))
+  const same = sameRequest(assessment)
+  const waiting = (await findWaiting(tx, owner, same, 'locked')) ?? (await findLost(tx, assessment, same))
   if (waiting !== undefined) {
     const join = { owner, family: family.family, waiting: waiting.family, ticketHash, awaitingSeconds }
-    if (comesToTheSame(waiting, weighed) && (await joinFamily(tx, join)))
-      return { kind: 'held', as: waiting.kind, reasonShown: hasReasonOf(waiting, weighed) }
+    if (comesToTheSame(waiting, assessment) && (await joinFamily(tx, join)))
+      return { kind: 'held', as: waiting.kind, reasonShown: hasReasonOf(waiting, assessment) }
     // Other scopes, another lifetime or a newly attesting operator: the question that the owner was asked no
     // longer matches, so the new request replaces it.
     if (await endFamily(tx, owner, waiting.family, 'ended'))
@@ -120,9 +127,9 @@ async function holdLocked(tx: Tx, { awaitingSeconds }: Holding['limits'], weighe
   const counts = await countWaiting(tx, owner, { handle, operator })
   const admitted = queueAnswer(counts, { kind: answer.of, attested: agent.attested, repeats: false })
   if (!admitted.admit) return { kind: 'full', reason: admitted.reason }
-  if (introducer !== undefined) await admitIntroduced(tx, weighed)
-  const held = basisOf(weighed)
-  const item = { ...itemOf(weighed), terms_s256: await publishedTerms(tx, weighed) }
+  if (introducer !== undefined) await admitIntroduced(tx, assessment)
+  const basis = basisOf(assessment)
+  const item = { ...itemOf(assessment), terms_s256: await publishedTerms(tx, assessment) }
   const done = await holdFamily(tx, {
     owner,
     family: family.family,
@@ -131,13 +138,13 @@ async function holdLocked(tx: Tx, { awaitingSeconds }: Holding['limits'], weighe
     operator,
     attested: agent.attested,
     paramsKey: same.paramsKey,
-    held,
+    held: basis,
     item,
     ticketHash,
     awaitingSeconds,
   })
   if (!done) throw new Error('a negotiation whose ticket was just spent has moved by itself')
-  await recordPromise(tx, weighed)
+  await recordPromise(tx, assessment)
   const { requested_at } = (await readFamily(tx, owner, family.family))!
   await appendEvent(tx, owner, 'pending', {
     family: family.family,
@@ -146,7 +153,7 @@ async function holdLocked(tx: Tx, { awaitingSeconds }: Holding['limits'], weighe
     requested_at,
     ...item,
   })
-  await notify(tx, owner, { family: family.family, mayWait: mayWait(held.consequence) })
+  await notify(tx, owner, { family: family.family, mayWait: mayWait(basis.consequence) })
   return { kind: 'held', as: answer.of, reasonShown: true }
 }
 
@@ -156,7 +163,7 @@ async function holdLocked(tx: Tx, { awaitingSeconds }: Holding['limits'], weighe
  */
 async function findLost(
   tx: Tx,
-  { family: { owner }, agreement }: Weighed,
+  { family: { owner }, agreement }: Assessment,
   same: ReturnType<typeof sameRequest>,
 ): Promise<WaitingItem | undefined> {
   if (agreement.claims['answer_lost'] !== true) return undefined
@@ -167,20 +174,21 @@ async function findLost(
  * Whether the record changed since it was weighed; the caller holds the queue's lock, which all that changes
  * it take, and has looked whether the operator is blocked.
  */
-export async function factsMoved(tx: Tx, weighed: Weighed): Promise<boolean> {
-  const { family, governed, standing } = weighed
-  const basis = { ...basisOf(weighed), connection: standing }
+export async function factsMoved(tx: Tx, assessment: Assessment): Promise<boolean> {
+  const { family, governed, standing } = assessment
+  const basis = { ...basisOf(assessment), connection: standing }
   const grounds = await readGrounds(tx, basis, family.identity)
   if (grounds.attesting?.org_epoch !== governed.attesting?.org_epoch) return true
-  const connection = await connectionNow(tx, weighed)
+  const connection = await connectionNow(tx, assessment)
   if (connection === undefined) return true
   return standsOn(basis, { ...grounds, connection, operatorBlocked: false }) !== undefined
 }
 
 /** Undefined if it would come from an introduction that is no longer valid. */
-async function connectionNow(tx: Tx, weighed: Weighed): Promise<KnownConnection | undefined> {
-  const { family, agent, governed, standing } = weighed
-  if (weighed.introducer !== undefined) return (await introductionStands(tx, weighed)) ? standing : undefined
+async function connectionNow(tx: Tx, assessment: Assessment): Promise<KnownConnection | undefined> {
+  const { family, agent, governed, standing } = assessment
+  if (assessment.introducer !== undefined)
+    return (await introductionStands(tx, assessment)) ? standing : undefined
   const connection = await readConnection(tx, family.owner, agent.handle)
   if (connection === undefined) return { status: 'none', generation: null }
   const isShared = governed.organization !== undefined
@@ -188,16 +196,16 @@ async function connectionNow(tx: Tx, weighed: Weighed): Promise<KnownConnection 
   return { status, generation: connection.generation }
 }
 
-function sameRequest(weighed: Weighed): { handle: Handle; resource_id: string; paramsKey: string } {
-  const { agent, family } = weighed
-  return { handle: agent.handle, resource_id: family.resource_id, paramsKey: paramsKeyOf(weighed) }
+function sameRequest(assessment: Assessment): { handle: Handle; resource_id: string; paramsKey: string } {
+  const { agent, family } = assessment
+  return { handle: agent.handle, resource_id: family.resource_id, paramsKey: paramsKeyOf(assessment) }
 }
 
 /**
  * Whether both agreements lead to the same grant. Otherwise she would see one, and the other would be issued.
  */
-function comesToTheSame(waiting: WaitingItem, weighed: Weighed): boolean {
-  const { family, agent, template, scopes, expiresIn } = weighed
+function comesToTheSame(waiting: WaitingItem, assessment: Assessment): boolean {
+  const { family, agent, template, scopes, expiresIn } = assessment
   // Otherwise a block of the operator that attests the repeat would miss the waiting item.
   const attestsAnew = agent.attested && !(waiting.attested && waiting.operator === agent.operator)
   return (
@@ -210,7 +218,7 @@ function comesToTheSame(waiting: WaitingItem, weighed: Weighed): boolean {
 }
 
 /** Whether the owner reads of the waiting item what this agreement gives as its reason, or it gives none. */
-function hasReasonOf({ item }: WaitingItem, { agreement }: Weighed): boolean {
+function hasReasonOf({ item }: WaitingItem, { agreement }: Assessment): boolean {
   const reason = reasonOf(agreement.claims)
   return reason === undefined || item.reason === reason
 }
@@ -225,22 +233,22 @@ function sameSet(some: readonly string[], others: readonly string[]): boolean {
  * operation; and the key, because the item will be bound to it (an issuer may vouch for several keys under
  * one handle).
  */
-function paramsKeyOf(weighed: Weighed): string {
-  const { operation, governed, agent } = weighed
+function paramsKeyOf(assessment: Assessment): string {
+  const { operation, governed, agent } = assessment
   if (!governed.tier.ask_me || operation === undefined) return agent.jkt
   return `${agent.jkt} ${s256Json({ tool: operation.tool, params: operation.params })}`
 }
 
 /** The digest of the terms as they are published, after any cut by an organization's ceiling. */
-async function publishedTerms(tx: Tx, { family, governed, template }: Weighed): Promise<string | null> {
+async function publishedTerms(tx: Tx, { family, governed, template }: Assessment): Promise<string | null> {
   const { tier_id, version } = governed.tier
   const terms = await readTerms(tx, family.owner, tier_id, version)
   return terms === undefined ? null : s256Json(termsDocument(terms, template.proffered_by))
 }
 
 /** What the owner is shown; family, kind, handle and requested_at are columns of the row. */
-export function itemOf(weighed: Weighed): ShownItem {
-  const { family, governed, agreement, agent, tierAnswer, operation, scopes, expiresIn, answer } = weighed
+export function itemOf(assessment: Assessment): ShownItem {
+  const { family, governed, agreement, agent, tierAnswer, operation, scopes, expiresIn, answer } = assessment
   const { tier } = governed
   const single_use = answer.kind !== 'deny' && answer.singleUse
   const isFirst = answer.kind === 'ask' && answer.of === 'connection'
@@ -271,22 +279,22 @@ export function itemOf(weighed: Weighed): ShownItem {
       signature_agent: agent.signature_agent ?? null,
       operator: agent.operator ?? null,
       operator_name: agent.operatorName ?? null,
-      introduced_by: weighed.introducer?.handle ?? weighed.standing.introduced_by,
+      introduced_by: assessment.introducer?.handle ?? assessment.standing.introduced_by,
     },
     assurance: agent.assurance,
-    assurance_notes: weighed.notes,
-    because: [...(isFirst ? whyFirst(weighed) : []), ...tierAnswer.because],
-    organization: organizationShown(weighed),
+    assurance_notes: assessment.notes,
+    because: [...(isFirst ? whyFirst(assessment) : []), ...tierAnswer.because],
+    organization: organizationShown(assessment),
   }
 }
 
 /** She must not mistake an agent whose access she ended for one that she never met. */
-function whyFirst({ standing }: Weighed): string[] {
+function whyFirst({ standing }: Assessment): string[] {
   return standing.revocations > 0 ? ['first_contact', 'revoked_before'] : ['first_contact']
 }
 
 /** Which organization has a say, and what it said. */
-function organizationShown({ governed, consulted: { ruling } }: Weighed): ShownItem['organization'] {
+function organizationShown({ governed, consulted: { ruling } }: Assessment): ShownItem['organization'] {
   if (governed.organization === undefined || ruling === undefined) return null
   const { issuer, org, name } = governed.organization.view
   return { issuer, org, name, effect: ruling.effect, because: [...ruling.because] }

@@ -71,7 +71,7 @@ export interface Recorded extends Presented {
 }
 
 /** A presented agreement with everything that weighing it found: what granting or holding needs. */
-export interface Weighed extends Recorded {
+export interface Assessment extends Recorded {
   /** The result by her tier and by what an organization makes stricter. */
   tierAnswer: TierAnswer
   answer: RequestAnswer

@@ -63,9 +63,9 @@ export function startDelivery(delivering: Delivering): Repetition {
   let isStopped = false
   const tell = (err: unknown, about: object, words: string): void =>
     log[isOutage(err) ? 'warn' : 'error']({ err, ...about }, words)
-  const begin = (taken: DueClaim): void => {
-    const work = deliverDue(delivering, taken, () => isStopped)
-      .catch((error: unknown) => tell(error, { owner: taken.owner }, 'an owner was not notified'))
+  const begin = (claim: DueClaim): void => {
+    const work = deliverDue(delivering, claim, () => isStopped)
+      .catch((error: unknown) => tell(error, { owner: claim.owner }, 'an owner was not notified'))
       .finally(() => underWay.delete(work))
     underWay.add(work)
   }
@@ -98,21 +98,21 @@ export function startDelivery(delivering: Delivering): Repetition {
  * Sends the messages that wait for one subscription, in order, until one is not accepted: each by itself,
  * then those that waited together, in one.
  */
-async function deliverDue(delivering: Delivering, taken: DueClaim, stopped: () => boolean): Promise<void> {
+async function deliverDue(delivering: Delivering, claim: DueClaim, stopped: () => boolean): Promise<void> {
   const { db } = delivering.database
-  const to = await readSubscription(db, taken.owner, taken.client_id)
-  if (to === undefined) return notifyAgain(db, taken)
+  const to = await readSubscription(db, claim.owner, claim.client_id)
+  if (to === undefined) return notifyAgain(db, claim)
   const { each, together } = await sendableNow(db, to)
   const take = (which: Which, limit: number): Promise<DueNotification[]> =>
     takeNotifications(db, to, { which, limit, seconds: TAKEN_SECONDS })
-  for (let told = 0; told < MESSAGES_PER_TURN && !stopped(); told++) {
+  for (let count = 0; count < MESSAGES_PER_TURN && !stopped(); count++) {
     const next = await take(each, 1)
     if (next.length === 0) break
-    if (!(await tell(delivering, to, next))) return notifyAgain(db, taken)
+    if (!(await tell(delivering, to, next))) return notifyAgain(db, claim)
   }
   // Once alone: what begins to wait after this has its own time to wait.
   if (together !== undefined && !stopped()) await tell(delivering, to, await take(together, TOGETHER_MAX))
-  await notifyAgain(db, taken)
+  await notifyAgain(db, claim)
 }
 
 /**
@@ -172,9 +172,9 @@ function idOfAll(ids: readonly string[]): string {
 function drop({ database }: Delivering, owner: Owner, id: string): Promise<void> {
   return inTransaction(database.db, async tx => {
     await lockQueue(tx, owner)
-    const gone = await deleteSubscription(tx, owner, id)
-    if (gone !== undefined)
-      await tellSubscription(tx, owner, 'removed', { what: gone, by: { by: 'endpoint' } })
+    const subscription = await deleteSubscription(tx, owner, id)
+    if (subscription !== undefined)
+      await tellSubscription(tx, owner, 'removed', { what: subscription, by: { by: 'endpoint' } })
   })
 }
 

@@ -47,21 +47,21 @@ export async function send(
   { id, about }: { id: string; about: Asking | Several | undefined },
 ): Promise<SentTo> {
   const at = notifier.now()
-  const said = notificationBody(about, notifier.page(), at)
+  const body = notificationBody(about, notifier.page(), at)
   // A push service replaces a message that the browser has not fetched by the next about the same.
   const topic = about !== undefined && 'family' in about ? about.family : id
   const request =
     to.kind === 'webhook'
-      ? webhookRequest(notifier, to, { id, at, body: JSON.stringify(said) })
-      : pushRequest(notifier, to, { at, topic, body: JSON.stringify(pushBody(said)) })
+      ? webhookRequest(notifier, to, { id, at, body: JSON.stringify(body) })
+      : pushRequest(notifier, to, { at, topic, body: JSON.stringify(pushBody(body)) })
   try {
     const { status, headers } = await notifier.outbound.request({
       method: 'POST',
       url: to.endpoint,
       ...request,
     })
-    const gone: readonly number[] = GONE[to.kind]
-    const outcome = status >= 200 && status < 300 ? 'sent' : gone.includes(status) ? 'gone' : 'failed'
+    const endStatuses: readonly number[] = GONE[to.kind]
+    const outcome = status >= 200 && status < 300 ? 'sent' : endStatuses.includes(status) ? 'gone' : 'failed'
     return { outcome, status, why: null, afterSeconds: retryAfter(headers['retry-after']) }
   } catch (error) {
     if (!(error instanceof OutboundFault)) throw error

@@ -159,8 +159,8 @@ async function tell(
 ): Promise<void> {
   if (changed) {
     await appendLedger(tx, owner, { kind: 'org_acted', handle, data: { ...done, ...by } })
-    const told = { ...done, ...(handle === undefined ? {} : { handle }), ...by }
-    await appendEvent(tx, owner, 'organization', { ...told, what: `org_${done.what}` })
+    const event = { ...done, ...(handle === undefined ? {} : { handle }), ...by }
+    await appendEvent(tx, owner, 'organization', { ...event, what: `org_${done.what}` })
   }
   const denied = families.map(family => ({ kind: 'denied' as const, family, data: { ...by } }))
   await appendLedgerAll(tx, owner, denied)
@@ -241,8 +241,8 @@ async function isHersToDecide(
 }
 
 /** 409, saying who came first, but not with which of her credentials. */
-function noLongerWaits(gone?: FormerItem): Refusal {
-  const { decision = null, decided_by: by = null, decided_actor = null } = gone ?? {}
+function noLongerWaits(outcome?: FormerItem): Refusal {
+  const { decision = null, decided_by: by = null, decided_actor = null } = outcome ?? {}
   if (decision === null || by === null)
     return new Refusal('conflict', 'This no longer waits: it was decided, withdrawn or has expired.')
   const actor = shownActor(decided_actor)

@@ -29,15 +29,15 @@ const RETRY_SECONDS = { first: 2, max: 300 }
 /** Starts telling, if there is an organization that may be asked. */
 export function startCalls(authority: Calling): Repetition | undefined {
   if (authority.organizations.issuers.length === 0) return undefined
-  const said = { round: 'telling organizations was broken off', one: 'an organization was not told' }
-  return startDueRounds(authority, { kind: 'tell', takenSeconds: TAKEN_SECONDS, said }, taken =>
-    tellOne(authority, taken),
+  const lines = { round: 'telling organizations was broken off', one: 'an organization was not told' }
+  return startDueRounds(authority, { kind: 'tell', claimSeconds: TAKEN_SECONDS, lines }, claim =>
+    tellOne(authority, claim),
   )
 }
 
 /** A failure for one owner stops no others; she becomes due again by herself. */
-async function tellOne(authority: Calling, taken: DueClaim): Promise<void> {
-  const { owner } = taken
+async function tellOne(authority: Calling, claim: DueClaim): Promise<void> {
+  const { owner } = claim
   const { db } = authority.database
   await inTransaction(db, async tx => {
     await lockQueue(tx, owner)
@@ -51,8 +51,8 @@ async function tellOne(authority: Calling, taken: DueClaim): Promise<void> {
   const left = await listCalls(db, owner)
   const attempts = Math.max(0, ...left.map(one => one.attempts))
   const pause = Math.min(RETRY_SECONDS.first * 2 ** Math.min(attempts, 20), RETRY_SECONDS.max)
-  if (left.length === 0) await dueNoMore(db, taken)
-  else await dueAgainIn(db, taken, pause)
+  if (left.length === 0) await dueNoMore(db, claim)
+  else await dueAgainIn(db, claim, pause)
 }
 
 /**

@@ -41,7 +41,7 @@ export interface ClearancesOptions {
   now: () => number
 }
 
-interface Kept {
+interface CacheEntry {
   under: string
   attested: Attested
   /** Seconds since the epoch. */
@@ -57,11 +57,11 @@ const SPARE_SECONDS = 30
  * that got no notice reads the state that the notice wrote, and asks again.
  */
 export function createClearances({ organizations, audience, typAlias, now }: ClearancesOptions): Clearances {
-  const kept = new BoundedMap<Owner, Kept>(OWNERS_MAX)
+  const cache = new BoundedMap<Owner, CacheEntry>(OWNERS_MAX)
 
   const take: Clearances['take'] = async (membership, compact) => {
     const { owner, issuer } = membership
-    kept.delete(owner)
+    cache.delete(owner)
     if (compact === null) return undefined
     try {
       const { kid } = parseJws(compact).header
@@ -69,7 +69,7 @@ export function createClearances({ organizations, audience, typAlias, now }: Cle
       const expected = { issuer, audience, owner, now: now(), typAlias }
       const { exp, clearance } = verifyClearance(compact, keys, expected)
       const attested = { compact, clearance }
-      kept.set(owner, { under: stateOf(membership), attested, until: exp - SPARE_SECONDS })
+      cache.set(owner, { under: stateOf(membership), attested, until: exp - SPARE_SECONDS })
       return attested
     } catch (error) {
       if (error instanceof Refusal) return undefined
@@ -78,10 +78,10 @@ export function createClearances({ organizations, audience, typAlias, now }: Cle
   }
   return {
     take,
-    forget: owner => void kept.delete(owner),
+    forget: owner => void cache.delete(owner),
     of: async (membership, deadline) => {
       const { owner, issuer, token } = membership
-      const known = kept.get(owner)
+      const known = cache.get(owner)
       if (known !== undefined && known.under === stateOf(membership) && now() < known.until)
         return known.attested
       const compact = await organizations.clearance(issuer, { token, deadline }).catch(asOutage)

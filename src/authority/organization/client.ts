@@ -71,16 +71,16 @@ export interface OrganizationClient {
   /** Her view as it is now; undefined if it is still the one of the number `known`. */
   envelope(issuer: string, who: { token: string; known: number }): Promise<MemberView | undefined>
   /** @returns false if the organization accepts no reports. */
-  compliance(issuer: string, told: { token: string; report: ComplianceReport }): Promise<boolean>
+  compliance(issuer: string, submission: { token: string; report: ComplianceReport }): Promise<boolean>
   /** What it answers for one request of an agent. `deadline` in ms since the epoch. */
   decision(
     issuer: string,
-    asked: { token: string; question: DecisionQuestion; deadline: number },
+    request: { token: string; question: DecisionQuestion; deadline: number },
   ): Promise<Decided>
   /**
    * Its attestation about her, not verified; undefined if there is none. `deadline` in ms since the epoch.
    */
-  clearance(issuer: string, asked: { token: string; deadline: number }): Promise<string | undefined>
+  clearance(issuer: string, request: { token: string; deadline: number }): Promise<string | undefined>
   /** The keys that it publishes; they are fetched once more if none has this id. */
   keys(issuer: string, kid: string | undefined): Promise<readonly PublishedKey[]>
   /**
@@ -180,7 +180,7 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
       await ask({ url, token, body: report })
       return true
     },
-    ...whileWeighing(as_uri, discovered, ask),
+    ...urgentRequests(as_uri, discovered, ask),
     keys: async (issuer, kid) => {
       const { jwks_uri } = await discovered(issuer)
       if (kid !== undefined) await published.find(jwks_uri, kid).catch(noKeys)
@@ -243,7 +243,7 @@ function discovery({ issuers, discoveryAlias, outbound }: OrganizationClientOpti
 }
 
 /** What an agent waits for. */
-function whileWeighing(
+function urgentRequests(
   as_uri: string,
   discovered: Discovery,
   ask: (sending: Sending) => Promise<Json | undefined>,

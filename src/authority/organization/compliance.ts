@@ -24,12 +24,12 @@ const DAY_SECONDS = 86_400
 /** Starts reporting, if there is an organization that may be told. */
 export function startCompliance(authority: Reporting): Repetition | undefined {
   if (authority.organizations.issuers.length === 0) return undefined
-  const said = {
+  const lines = {
     round: 'reporting compliance was broken off',
     one: 'compliance of a member was not reported',
   }
-  return startDueRounds(authority, { kind: 'compliance', takenSeconds: TAKEN_SECONDS, said }, taken =>
-    reportOne(authority, taken),
+  return startDueRounds(authority, { kind: 'compliance', claimSeconds: TAKEN_SECONDS, lines }, claim =>
+    reportOne(authority, claim),
   )
 }
 
@@ -37,14 +37,14 @@ export function startCompliance(authority: Reporting): Repetition | undefined {
  * A failure for one member stops no others; she becomes due again by herself. A cut that happens meanwhile
  * makes her due again, and the time set here does not undo that.
  */
-async function reportOne(authority: Reporting, taken: DueClaim): Promise<void> {
-  const { owner } = taken
+async function reportOne(authority: Reporting, claim: DueClaim): Promise<void> {
+  const { owner } = claim
   const { db } = authority.database
   const membership = await readMembership(db, owner)
-  if (membership === undefined) return await dueNoMore(db, taken)
+  if (membership === undefined) return await dueNoMore(db, claim)
   const isRecorded = await tell(authority, membership)
   // The time is random, so that owners do not become due together, and never later than a day.
-  await dueAgainIn(db, taken, (isRecorded ? DAY_SECONDS : RETRY_SECONDS) * (0.75 + Math.random() / 4))
+  await dueAgainIn(db, claim, (isRecorded ? DAY_SECONDS : RETRY_SECONDS) * (0.75 + Math.random() / 4))
 }
 
 /** @returns whether nothing is left to tell for now. */

@@ -14,9 +14,9 @@ const OWNERS_PER_TURN = 8
 interface Round {
   kind: Parameters<typeof takeDue>[1]
   /** How long one replica has an owner to itself: longer than one of them takes. */
-  takenSeconds: number
+  claimSeconds: number
   /** The log lines for a round that failed, and for one of its members. */
-  said: { round: string; one: string }
+  lines: { round: string; one: string }
 }
 
 /**
@@ -25,21 +25,23 @@ interface Round {
  */
 export function startDueRounds(
   { database: { db }, announcements, log }: Pick<Authority, 'database' | 'announcements' | 'log'>,
-  { kind, takenSeconds, said }: Round,
-  one: (taken: DueClaim) => Promise<void>,
+  { kind, claimSeconds, lines }: Round,
+  one: (claim: DueClaim) => Promise<void>,
 ): Repetition {
   const tell = (err: unknown, about: object, words: string): void =>
     log[isOutage(err) ? 'warn' : 'error']({ err, ...about }, words)
   const untilNoneIsDue = async (stopped: () => boolean): Promise<void> => {
     while (!stopped()) {
-      const due = await takeDue(db, kind, { limit: OWNERS_PER_TURN, seconds: takenSeconds })
+      const due = await takeDue(db, kind, { limit: OWNERS_PER_TURN, seconds: claimSeconds })
       if (due.length === 0) return
       await Promise.all(
-        due.map(taken => one(taken).catch((error: unknown) => tell(error, { owner: taken.owner }, said.one))),
+        due.map(claim =>
+          one(claim).catch((error: unknown) => tell(error, { owner: claim.owner }, lines.one)),
+        ),
       )
     }
   }
-  const onError = (error: unknown): void => tell(error, {}, said.round)
+  const onError = (error: unknown): void => tell(error, {}, lines.round)
   const repetition = startRepeating(untilNoneIsDue, { pauseSeconds: PAUSE_SECONDS, onError })
   const unwatch = announcements.watchDue(kind, () => repetition.wake())
   return {

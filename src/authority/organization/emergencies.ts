@@ -64,7 +64,7 @@ const THUMBPRINT = /^[\w-]{43}$/
 export async function decideEmergency(
   tx: Tx,
   emergency: Emergency<Asking>,
-  { now, keptSeconds }: { now: number; keptSeconds: number },
+  { now, retentionSeconds }: { now: number; retentionSeconds: number },
 ): Promise<Decision> {
   const { claims, notice, membership } = emergency
   const { sub: owner, iss, aud, iat } = claims
@@ -73,11 +73,11 @@ export async function decideEmergency(
   if (!THUMBPRINT.test(cnf_jkt) || [resource_id, authorised_by].some(text => text.includes('\0')))
     refuse('invalid_request', 'Name the key of the grant by its thumbprint, and leave out NUL characters.')
   const digest = sha256(JSON.stringify(['break_glass', iss, grant.jti]))
-  if (!(await spendSignature(tx, owner, digest, keptSeconds)))
+  if (!(await spendSignature(tx, owner, digest, retentionSeconds)))
     refuse('conflict', 'This grant was decided about before.')
   const record = await readEmergencyRecord(tx, owner, { resource_id, cnf_jkt, authorised_by })
   const because = emergencyFault(membership, { grant, reason, authorised_by, iat }, { ...record, now })
-  const { exp, ...given } = grant
+  const { exp, ...grantFacts } = grant
   const handle = thumbprintHandle({ thumbprint: cnf_jkt })
   if (
     because === undefined &&
@@ -89,7 +89,7 @@ export async function decideEmergency(
     ...(because === undefined ? {} : { because: [because] }),
     admin: authorised_by,
     handle,
-    said: { ...given, expires_at: exp, reason, authorised_by },
+    details: { ...grantFacts, expires_at: exp, reason, authorised_by },
   })
   return because === undefined ? { iss: aud, aud: iss, owner, ...grant } : 'refused'
 }
@@ -107,31 +107,31 @@ export async function tellEmergency(tx: Tx, emergency: Emergency): Promise<void>
     // The end of an accepted emergency is news once for each, so their bound is a bound on these notices,
     // too.
     if (!(await endAccepted(tx, claims.sub, { issuer: claims.iss, jti, what }))) return
-    return tell(tx, emergency, { what, said: { jti } })
+    return tell(tx, emergency, { what, details: { jti } })
   }
   const { resources, reason, by, window_s } = notice
-  const said = { resources, reason, authorised_by: by, window_s }
-  return tell(tx, emergency, { what: 'opened', admin: by, said })
+  const details = { resources, reason, authorised_by: by, window_s }
+  return tell(tx, emergency, { what: 'opened', admin: by, details })
 }
 
-interface Told {
+interface Announcement {
   what: 'opened' | 'accepted' | 'refused' | 'used' | 'void'
   because?: string[]
   /** The party that lets in, if that is known. */
   admin?: string
   handle?: Handle
-  said: Record<string, unknown>
+  details: Record<string, unknown>
 }
 
 /** Written to both her ledger and her stream. */
 async function tell(
   tx: Tx,
   { claims: { sub: owner }, membership }: Emergency<Notice>,
-  { what, because, admin, handle, said }: Told,
+  { what, because, admin, handle, details }: Announcement,
 ): Promise<void> {
   const { issuer, org, name } = named(membership.view)
   const actor = { kind: 'organization', org, name, ...(admin === undefined ? {} : { admin }) }
-  const data = { what, ...(because && { because }), issuer, ...said, by: 'organization', actor }
+  const data = { what, ...(because && { because }), issuer, ...details, by: 'organization', actor }
   await appendLedger(tx, owner, { kind: 'break_glass', handle, data })
   await appendEvent(tx, owner, 'break_glass', { ...data, ...(handle && { handle }) })
 }

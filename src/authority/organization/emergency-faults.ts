@@ -18,12 +18,12 @@ import type { Owner } from '../../wire/identifiers.ts'
  * use, and no enforcement point reported a call. `unannounced`: a call was reported, and the organization
  * told nothing of it.
  */
-export interface EmergencyFaultTold extends Pick<Acceptance, 'jti' | 'issuer' | 'resource_id'> {
+export interface EmergencyFaultReport extends Pick<Acceptance, 'jti' | 'issuer' | 'resource_id'> {
   what: 'used_again' | 'unreported' | 'unannounced'
 }
 
 /** Written to both her ledger and her stream. Nobody did it: it is what her authority found. */
-export async function tellEmergencyFault(tx: Tx, owner: Owner, found: EmergencyFaultTold): Promise<void> {
+export async function tellEmergencyFault(tx: Tx, owner: Owner, found: EmergencyFaultReport): Promise<void> {
   const { what, issuer, jti, resource_id } = found
   const data = { what, issuer, jti, resource_id }
   await appendLedger(tx, owner, { kind: 'break_glass', about: resource_id, data })

@@ -91,8 +91,8 @@ export async function join(api: OwnerApi, credential: OwnerCredential, agreeing:
     if (!(await beginJoin(tx, owner, { id: join_id, issuer }))) refuseJoinInProgress()
   })
   const { db } = api.database
-  const asked = { owner, ...entry, join_id, charter_version, binds_s256 }
-  const joined = await joinSurely(api, issuer, asked).catch(async (error: unknown) => {
+  const request = { owner, ...entry, join_id, charter_version, binds_s256 }
+  const joined = await joinSurely(api, issuer, request).catch(async (error: unknown) => {
     // The organization refused, so there is nothing to take back.
     if (error instanceof OrganizationRefusal) await endJoin(db, owner, join_id)
     if (error instanceof OrganizationRefusal && error.reason === 'charter_moved')
@@ -136,15 +136,15 @@ export async function join(api: OwnerApi, credential: OwnerCredential, agreeing:
 async function joinSurely(
   { organizations }: OwnerApi,
   issuer: string,
-  asked: Parameters<OwnerApi['organizations']['join']>[1],
+  request: Parameters<OwnerApi['organizations']['join']>[1],
 ): ReturnType<OwnerApi['organizations']['join']> {
   try {
-    return await organizations.join(issuer, asked)
+    return await organizations.join(issuer, request)
   } catch (error) {
     if (!(error instanceof OrganizationOutage)) throw error
   }
   try {
-    return await organizations.join(issuer, asked)
+    return await organizations.join(issuer, request)
   } catch (error) {
     if (!(error instanceof OrganizationRefusal)) throw error
     throw new OrganizationOutage('it refused what it may have granted before', { cause: error })

@@ -119,7 +119,11 @@ async function take({ database, now }: Noticed, received: ReceivedNotice): Promi
     if (notice?.kind === 'break_glass_opened') await admitNotice(tx, owner, 'told')
     if (notice?.kind === 'break_glass') await admitNotice(tx, owner, 'asked')
     if (notice?.kind === 'break_glass')
-      return decideEmergency(tx, { claims, notice, membership }, { now: now(), keptSeconds: KEPT_SECONDS })
+      return decideEmergency(
+        tx,
+        { claims, notice, membership },
+        { now: now(), retentionSeconds: KEPT_SECONDS },
+      )
     await takeEffect(tx, received, membership)
     return undefined
   })
@@ -152,12 +156,12 @@ async function takeEffect(tx: Tx, { claims, notice }: ReceivedNotice, membership
   switch (notice?.kind) {
     case 'membership_ended': {
       // Text that the organization chose could pass as hers.
-      const said = {
+      const facts = {
         ...named(membership.view),
         by: notice.by === 'administrator' ? notice.by : 'organization',
       }
-      await appendLedger(tx, owner, { kind: 'org_left', data: said })
-      await appendEvent(tx, owner, 'organization', { what: 'membership_ended', ...said })
+      await appendLedger(tx, owner, { kind: 'org_left', data: facts })
+      await appendEvent(tx, owner, 'organization', { what: 'membership_ended', ...facts })
       return end(tx, owner, { by: 'organization' })
     }
     case 'role_changed':

@@ -156,18 +156,18 @@ export async function settle(tx: Tx, owner: Owner, done: DoneBy): Promise<TierCh
   // Nothing of hers is reached then: the end of a membership releases all of it.
   if (membership === undefined) return []
   const resources = await considered(tx, owner, membership)
-  const wanted = resources.map(one => ({
+  const targets = resources.map(one => ({
     ...one,
     now: isJoint(one) ? null : reachOf(one.resource_id, membership),
   }))
-  const unshared = wanted.filter(({ org, now }) => org !== 'governed' && now === 'governed')
+  const unshared = targets.filter(({ org, now }) => org !== 'governed' && now === 'governed')
   // It may have been shared and then hers alone for a while, so grants from the time when it was shared end,
   // too.
   const hers = unshared.filter(({ org }) => org === null).map(({ resource_id }) => resource_id)
   if (hers.length < unshared.length || (await hasSharedGrant(tx, owner, hers)))
     await updateMembership(tx, owner, { loses: true })
   const changes = await cutTiers(tx, owner, membership, done)
-  const moved = wanted.filter(({ org, now }) => org !== now)
+  const moved = targets.filter(({ org, now }) => org !== now)
   await writeReached(
     tx,
     owner,
@@ -209,8 +209,8 @@ async function cutTiers(tx: Tx, owner: Owner, bound: Bound, done: DoneBy): Promi
 /** The members of a stored tier that are stored again, as the next version. */
 function contentOf({ owner, tier_id, name, ask_me, rules, clearance, resources, terms }: TierRow): NewTier {
   const { purpose, scope, expires_in, prohibited, per_operation } = terms
-  const kept = { purpose, scope, expires_in, prohibited, per_operation }
-  return { owner, tier_id, name, ask_me, rules, clearance, resources, terms: kept }
+  const tierTerms = { purpose, scope, expires_in, prohibited, per_operation }
+  return { owner, tier_id, name, ask_me, rules, clearance, resources, terms: tierTerms }
 }
 
 /** The whole tier as it is from now on, as after an edit by her, and what was cut. */

@@ -41,13 +41,13 @@ const PAUSE_SECONDS = 5
 /** Starts asking, if there is an organization that may be asked. */
 export function startViews(authority: Asking): Repetition | undefined {
   if (authority.organizations.issuers.length === 0) return undefined
-  const said = {
+  const lines = {
     round: 'asking organizations was broken off',
     one: 'an organization was not asked about its member',
   }
   const failed: Failed = new Map()
-  return startDueRounds(authority, { kind: 'view', takenSeconds: TAKEN_SECONDS, said }, taken =>
-    askOne(authority, taken, failed),
+  return startDueRounds(authority, { kind: 'view', claimSeconds: TAKEN_SECONDS, lines }, claim =>
+    askOne(authority, claim, failed),
   )
 }
 
@@ -58,18 +58,18 @@ export function startViews(authority: Asking): Repetition | undefined {
 type Failed = Map<Owner, number>
 
 /** A failure for one member stops no others; she becomes due again by herself. */
-async function askOne(authority: Asking, taken: DueClaim, failed: Failed): Promise<void> {
-  const { owner } = taken
+async function askOne(authority: Asking, claim: DueClaim, failed: Failed): Promise<void> {
+  const { owner } = claim
   const { db } = authority.database
   const membership = await readMembership(db, owner)
   const failedAgo = (performance.now() - (failed.get(owner) ?? -Infinity)) / 1_000
   if (membership === undefined || failedAgo >= PAUSE_SECONDS) failed.delete(owner)
-  if (membership === undefined) return await dueNoMore(db, taken)
+  if (membership === undefined) return await dueNoMore(db, claim)
   const ago = Math.min(membership.read_ago, failedAgo)
-  if (ago < PAUSE_SECONDS) return await dueAgainIn(db, taken, PAUSE_SECONDS - ago)
+  if (ago < PAUSE_SECONDS) return await dueAgainIn(db, claim, PAUSE_SECONDS - ago)
   const isRead = await ask(authority, membership)
   if (!isRead) failed.set(owner, performance.now())
-  await dueAgainIn(db, taken, isRead ? VIEW_SECONDS * (0.75 + Math.random() / 2) : RETRY_SECONDS)
+  await dueAgainIn(db, claim, isRead ? VIEW_SECONDS * (0.75 + Math.random() / 2) : RETRY_SECONDS)
 }
 
 /** @returns whether the organization answered with her view. */
@@ -124,9 +124,9 @@ async function tell(tx: Tx, before: Membership, after: Membership): Promise<void
   const { owner, view } = after
   const { role, role_name, charter_version } = view
   const waiting = waitingFor(after)
-  const said = { ...named(view), charter_version, role, role_name, waiting, by: 'organization' }
+  const change = { ...named(view), charter_version, role, role_name, waiting, by: 'organization' }
   const kind = before.view.role === role ? ('org_acted' as const) : ('org_role' as const)
   const what = kind === 'org_role' ? 'role_changed' : 'charter_changed'
-  await appendLedger(tx, owner, { kind, data: { what, ...said } })
-  await appendEvent(tx, owner, 'organization', { what, ...said })
+  await appendLedger(tx, owner, { kind, data: { what, ...change } })
+  await appendEvent(tx, owner, 'organization', { what, ...change })
 }

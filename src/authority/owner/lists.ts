@@ -11,7 +11,7 @@ import type { OwnerApi } from './api.ts'
 import type { OwnerCredential } from './credentials/credential.ts'
 import { OWNER } from './credentials/guard.ts'
 
-interface Asked<Query> {
+interface ListRequest<Query> {
   caller: OwnerCredential
   query: Query
 }
@@ -22,7 +22,7 @@ interface Asked<Query> {
  */
 export async function listPage<Key extends string, Item extends Record<Key, string>>(
   { database }: Pick<OwnerApi, 'database'>,
-  { caller, query: { after, limit }, path }: Asked<z.output<typeof PAGE>> & { path: string },
+  { caller, query: { after, limit }, path }: ListRequest<z.output<typeof PAGE>> & { path: string },
   list: (
     db: Db,
     owner: Owner,
@@ -40,7 +40,7 @@ export async function listPage<Key extends string, Item extends Record<Key, stri
  */
 export async function numberedPage<Item extends { seq: number }, Query extends { limit: number }>(
   { database }: Pick<OwnerApi, 'database'>,
-  { caller, query }: Asked<Query>,
+  { caller, query }: ListRequest<Query>,
   list: (db: Db, owner: Owner, page: Query) => Promise<readonly Item[]>,
 ): Promise<{ items: Item[]; next: number | null }> {
   const rows = await list(database.db, caller.owner, { ...query, limit: query.limit + 1 })

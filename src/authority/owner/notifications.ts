@@ -91,7 +91,7 @@ const PUSH = z.strictObject({
   }),
   ...TIMING,
 })
-type Wanted = z.output<typeof WEBHOOK> | z.output<typeof PUSH>
+type SubscriptionRequest = z.output<typeof WEBHOOK> | z.output<typeof PUSH>
 
 const ID_PARAMETER = { schema: z.strictObject({ id: plainText(100) }), unknown: NO_SUCH }
 
@@ -123,7 +123,7 @@ export const NOTIFICATIONS: readonly Endpoint<OwnerApi>[] = [
       },
     },
     handle: async (api: OwnerApi, { caller, body, answer }) =>
-      answer(201, await add(api, caller, wanted(api, caller, body))),
+      answer(201, await add(api, caller, newSubscription(api, caller, body))),
   }),
   endpoint({
     method: 'put',
@@ -202,7 +202,11 @@ function notifierOf({ notifier }: OwnerApi): Notifier {
 }
 
 /** Refuses `invalid_request` for an address that could never be sent to. */
-function wanted({ devLoopback }: OwnerApi, { owner }: OwnerCredential, body: Wanted): NewSubscription {
+function newSubscription(
+  { devLoopback }: OwnerApi,
+  { owner }: OwnerCredential,
+  body: SubscriptionRequest,
+): NewSubscription {
   const { kind, name, quiet_hours, digest_minutes } = body
   const endpoint = kind === 'webhook' ? body.url : body.subscription.endpoint
   const { p256dh = null, auth = null } = kind === 'push' ? body.subscription.keys : {}

@@ -124,8 +124,8 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
     answers: { 200: { says: 'What it would be, and what it would cut.', schema: PREVIEW } },
     refuses: JOINING_REFUSED,
     handle: async (api: OwnerApi, { caller, body, request, answer }) => {
-      const asked = { issuer: issuerOf(api, body.issuer), entry: entryOf(body)! }
-      return answer(200, await notGuessing(api, request.ip, () => preview(api, caller.owner, asked)))
+      const question = { issuer: issuerOf(api, body.issuer), entry: entryOf(body)! }
+      return answer(200, await notGuessing(api, request.ip, () => preview(api, caller.owner, question)))
     },
   }),
   endpoint({
@@ -301,21 +301,21 @@ async function whatThereIs(
   owner: Owner,
 ): Promise<Omit<Extract<OrganizationStanding, { enrolled: false }>, 'enrolled'>> {
   const { organizations, invitations } = api
-  const asked = await Promise.all(
+  const answers = await Promise.all(
     organizations.issuers.map(async issuer => {
-      const kept = invitations.get(invitationKey({ issuer, owner }))
-      if (kept !== undefined && Date.now() < kept.until) return kept
+      const cacheEntry = invitations.get(invitationKey({ issuer, owner }))
+      if (cacheEntry !== undefined && Date.now() < cacheEntry.until) return cacheEntry
       const answer = await organizations.invitation(issuer, { owner }).catch(silent)
       return keepInvitation(api, { issuer, owner }, answer)
     }),
   )
-  const invited = asked.flatMap(({ issuer, answer }) =>
+  const invited = answers.flatMap(({ issuer, answer }) =>
     answer === null || answer === 'silent' ? [] : [{ issuer, ...answer }],
   )
   return {
     available: [...organizations.issuers],
     invitation: invited[0] ?? null,
-    unreachable: asked.filter(({ answer }) => answer === 'silent').map(({ issuer }) => issuer),
+    unreachable: answers.filter(({ answer }) => answer === 'silent').map(({ issuer }) => issuer),
   }
 }
 

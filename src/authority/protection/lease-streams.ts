@@ -40,7 +40,7 @@ type Needed = Pick<Authority, 'database' | 'announcements' | 'log'>
 
 interface Following extends LeaseReader {
   /** How often it has been asked, as far as it was told. */
-  told: number
+  askCount: number
 }
 
 interface Feed {
@@ -83,7 +83,7 @@ export function createLeaseStreams(needed: Needed, { streamsMax }: { streamsMax:
       const { owner, stream } = reader
       if (stream.closed.aborted) return
       const feed = feeds.get(owner) ?? start(owner)
-      const following = { ...reader, told: 0 }
+      const following = { ...reader, askCount: 0 }
       feed.readers.add(following)
       // It may have been asked since its row was written.
       void lookAll(needed, owner, feed)
@@ -120,8 +120,8 @@ async function lookAll(needed: Needed, owner: Owner, feed: Feed): Promise<void> 
       await onBehalfOf(owner, () => look(needed, owner, feed))
       failures = 0
     } catch (error) {
-      const told = isOutage(error) ? 'warn' : 'error'
-      if (failures === 0) needed.log[told]({ err: error }, 'sidecars could not be asked to let go')
+      const level = isOutage(error) ? 'warn' : 'error'
+      if (failures === 0) needed.log[level]({ err: error }, 'sidecars could not be asked to let go')
       feed.due = true
       await delay(Math.min(OUTAGE_MS.most, OUTAGE_MS.first * 2 ** failures++), undefined, { ref: false })
     }
@@ -131,16 +131,16 @@ async function lookAll(needed: Needed, owner: Owner, feed: Feed): Promise<void> 
 
 async function look({ database: { db } }: Needed, owner: Owner, { readers }: Feed): Promise<void> {
   const here = [...readers]
-  const asked = await readReleaseCounts(
+  const counts = await readReleaseCounts(
     db,
     owner,
     here.map(({ id }) => id),
   )
   for (const reader of here) {
-    const now = asked.get(reader.id)
+    const now = counts.get(reader.id)
     if (now === undefined) reader.stream.end()
-    else if (now > reader.told) {
-      reader.told = now
+    else if (now > reader.askCount) {
+      reader.askCount = now
       reader.stream.send(eventFrame({ event: LEASE_EVENT.invalidate, data: { asked: now } }))
     }
   }

@@ -11,7 +11,7 @@ import type { Authority } from '../context.ts'
 /** The pause while there are no leases: those that a replica left behind when it ended are found by then. */
 const IDLE_MS = 30_000
 
-interface Seen extends HolderReading {
+interface HolderHistory extends HolderReading {
   /** When it was first seen with so many renewals, by the clock that the sweep was called with. */
   since: number
 }
@@ -21,12 +21,12 @@ export type LeaseSweep = (clock: () => number) => Promise<number>
 
 /** Looks at all leases, and deletes those that stood still since an earlier look long enough ago. */
 export function createLeaseSweep({ database: { db } }: Pick<Authority, 'database'>): LeaseSweep {
-  let before = new Map<string, Seen>()
+  let before = new Map<string, HolderHistory>()
   return async clock => {
     const rows = await listHolders(db)
     // The clock is read after the look, so each renewal that was seen had been sent by then.
     const since = clock()
-    const now = new Map<string, Seen>()
+    const now = new Map<string, HolderHistory>()
     for (const row of rows) {
       const key = JSON.stringify([row.owner, row.id])
       const known = before.get(key)
@@ -34,8 +34,8 @@ export function createLeaseSweep({ database: { db } }: Pick<Authority, 'database
     }
     before = now
     const silent = [...now.values()].filter(one => since - one.since >= LEASE_SILENT_MS)
-    const gone = await deleteSilent(db, silent)
-    return rows.length - gone.length
+    const deletions = await deleteSilent(db, silent)
+    return rows.length - deletions.length
   }
 }
 
@@ -59,8 +59,8 @@ export function startLeaseSweep(
     {
       pauseSeconds: (LEASE_SILENT_MS + 50) / 1_000,
       onError: error => {
-        const told = isOutage(error) ? 'warn' : 'error'
-        authority.log[told]({ err: error }, 'leases of sidecars that have gone were not looked for')
+        const level = isOutage(error) ? 'warn' : 'error'
+        authority.log[level]({ err: error }, 'leases of sidecars that have gone were not looked for')
       },
     },
   )

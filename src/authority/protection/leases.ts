@@ -92,12 +92,12 @@ const POST_LEASE: Endpoint<Leasing> = endpoint({
   refuses: { 404: ['not_found'] },
   handle: async ({ database }: Leasing, { caller, parameters: { id }, body, answer }) => {
     const holder = { ...caller, id }
-    const asked =
+    const outcome =
       'end' in body
         ? await endHolder(database.db, holder)
         : await renewHolder(database.calls, holder, body.acknowledged)
-    if (asked === undefined) refuse('not_found', 'Register again: there is no such lease.')
-    return answer(200, { asked })
+    if (outcome === undefined) refuse('not_found', 'Register again: there is no such lease.')
+    return answer(200, { asked: outcome })
   },
 })
 

@@ -30,13 +30,13 @@ export async function recordReports(
   const calls = reports.map(report => {
     const { family, tool, summary, at = now(), at_ms, instance, n } = report
     const jti = report.jti ?? grants.get(family) ?? ''
-    const told = { tool, at, jti, client_id: by.client_id }
+    const entry = { tool, at, jti, client_id: by.client_id }
     const named = {
       ...(at_ms === undefined ? {} : { at_ms }),
       ...(summary === undefined ? {} : { summary }),
       ...(instance === undefined ? {} : { instance, n }),
     }
-    return { key: touchKey(by.client_id, report), family, jti, data: { ...told, ...named } }
+    return { key: touchKey(by.client_id, report), family, jti, data: { ...entry, ...named } }
   })
   const numbers = numbersOf(
     reports.map((_report, place) => place),
@@ -46,10 +46,10 @@ export async function recordReports(
   const settled = await hearReports(tx, by, numbers)
   const recorded = await withEmergencies(tx, by, { calls, touched: await recordTouches(tx, by, calls) })
   const lost = numbersOf(recorded.unknown, reports)
-  const gaps = [...numbers].flatMap(([instance, came]) => {
+  const gaps = [...numbers].flatMap(([instance, batch]) => {
     const unknown = new Set(lost.get(instance))
-    const known = came.filter(n => !unknown.has(n))
-    return gapsBetween(settled.get(instance)!, Math.max(...came), known).map(gap => ({ ...gap, instance }))
+    const known = batch.filter(n => !unknown.has(n))
+    return gapsBetween(settled.get(instance)!, Math.max(...batch), known).map(gap => ({ ...gap, instance }))
   })
   await tellMissing(tx, by, gaps)
   return recorded
@@ -101,9 +101,9 @@ function numbersOf(places: readonly number[], reports: readonly AccessReport[]):
   for (const place of places) {
     const { instance, n } = reports[place]!
     if (instance === undefined || n === undefined) continue
-    const came = numbers.get(instance)
-    if (came === undefined) numbers.set(instance, [n])
-    else came.push(n)
+    const batch = numbers.get(instance)
+    if (batch === undefined) numbers.set(instance, [n])
+    else batch.push(n)
   }
   return numbers
 }
@@ -115,10 +115,10 @@ async function hearReports(
   numbers: ReadonlyMap<string, number[]>,
 ): Promise<Map<string, number>> {
   if (numbers.size === 0) return new Map()
-  const words = [...numbers].map(([instance, came]) => ({ instance, n: Math.max(...came), ended: false }))
+  const words = [...numbers].map(([instance, batch]) => ({ instance, n: Math.max(...batch), ended: false }))
   const settled = await hearInstances(tx, by, words)
-  for (const [instance, came] of numbers) {
-    const first = Math.min(...came)
+  for (const [instance, batch] of numbers) {
+    const first = Math.min(...batch)
     if (settled.get(instance) !== 0 || first === 1) continue
     if (await areRecorded(tx, by, instance, [first - 1, first])) settled.set(instance, first - 1)
   }

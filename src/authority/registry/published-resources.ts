@@ -66,14 +66,18 @@ const LASTING: ReadonlySet<string> = new Set<MissingReason>([
 
 /** Reads through `documents`, which keeps what it read; `issuer` is ours. */
 export function createPublishedResources(documents: RemoteDocuments, issuer: string): PublishedResources {
-  const read = async (what: 'document' | 'keys', url: string, looking: Patience & Holding): Promise<Json> => {
+  const read = async (
+    what: 'document' | 'keys',
+    url: string,
+    looking: Patience & ListingCheck,
+  ): Promise<Json> => {
     const found = await documents.read(url, looking)
     if ('json' in found) return found.json
     const { missing, reason = 'unavailable' } = found
     const passing = !LASTING.has(reason)
     throw new PublicationFault(`${what}_${reason}`, `The document at ${url} ${missing}.`, { passing })
   }
-  const readKeys = async (document: EstablishedDocument, looking: Patience & Holding) => {
+  const readKeys = async (document: EstablishedDocument, looking: Patience & ListingCheck) => {
     const json = await read('keys', document.jwks_uri, looking)
     return refusedAs('keys_malformed', () => parseJwks(json))
   }
@@ -103,7 +107,7 @@ export function createPublishedResources(documents: RemoteDocuments, issuer: str
   }
 }
 
-interface Holding {
+interface ListingCheck {
   holds?: (json: Json) => boolean
 }
 

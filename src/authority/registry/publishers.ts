@@ -89,18 +89,18 @@ export function openPublishers(
   nameServers?: readonly string[],
 ): Publishers {
   const { issuer, devLoopback, trustedNetworks: networks, trustedHosts: hosts } = config
-  const asked = nameServers === undefined ? {} : { nameServers }
+  const resolverOptions = nameServers === undefined ? {} : { nameServers }
   const publisher = (outbound: Outbound): Publisher => {
     const misses = { refetchSeconds: MISS_SECONDS, failureSeconds: MISS_SECONDS }
     const documents = createRemoteDocuments({ outbound, clock: Date.now, ...misses })
     return { outbound, published: createPublishedResources(documents, issuer) }
   }
-  const outside = publisher(createOutbound({ devLoopback, publicOnly: true, ...asked }))
+  const outside = publisher(createOutbound({ devLoopback, publicOnly: true, ...resolverOptions }))
   if (networks === undefined) return createPublishers(outside)
   const trustedOnly = createAddressTrust({ networks, hosts })
   const publicHosts = createPublicHosts(nameServers)
   return createPublishers(outside, {
-    ...publisher(createOutbound({ devLoopback: false, trustedOnly, ...asked })),
+    ...publisher(createOutbound({ devLoopback: false, trustedOnly, ...resolverOptions })),
     // A developer's literal loopback host is asked directly if there are no trusted networks.
     isPublic: async host => (devLoopback && isLoopbackHost(host)) || publicHosts(host),
     shares: createRateShares({ perMinute: FAILURES_PER_MINUTE, sourcesMax: SOURCES_MAX, clock: Date.now }),
@@ -117,8 +117,8 @@ export function createPublishers(outside: Publisher, inside?: Inside): Publisher
   return {
     close,
     at: async (resource, asking, work) => {
-      const told = Date.now() + INSIDE_MS
-      const patience = { deadline: told - (INSIDE_MS - FETCHING_MS_MAX), favoured: asking.favoured }
+      const insideUntil = Date.now() + INSIDE_MS
+      const patience = { deadline: insideUntil - (INSIDE_MS - FETCHING_MS_MAX), favoured: asking.favoured }
       const looked = inside.isPublic(URL.parse(resource)?.hostname ?? '')
       if ((await waitAtMost(FETCHING_MS_MAX, looked)) === true) return work(outside, asking)
       const giveBack = takeShare(inside.shares, asking.source)
@@ -133,7 +133,7 @@ export function createPublishers(outside: Publisher, inside?: Inside): Publisher
           { resource, reason, why: cause.message, source: asking.source },
           'nothing was established at a host that is not on the internet alone',
         )
-        await new Promise(resolve => setTimeout(resolve, told - Date.now()))
+        await new Promise(resolve => setTimeout(resolve, insideUntil - Date.now()))
         throw new PublicationFault(INSIDE_FAILED, INSIDE_SENTENCE, { passing: true, cause })
       }
     },

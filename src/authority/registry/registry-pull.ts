@@ -49,7 +49,7 @@ interface PulledFrom {
 }
 
 async function fetchFrom(
-  tools: Asked,
+  tools: PublisherClient,
   { owner, resource_uri, namespaces }: PulledFrom,
   patience: Patience,
 ): Promise<ListedResource[]> {
@@ -69,12 +69,12 @@ async function fetchFrom(
 }
 
 /** The client of one side of the publishers. */
-type Asked = Publisher & Omit<PullTools, 'publishers'>
+type PublisherClient = Publisher & Omit<PullTools, 'publishers'>
 
 /**
  * GETs the listing, signed with the authority's own key.
  */
-async function queryListing(tools: Asked, endpoint: string, patience: Patience): Promise<Buffer> {
+async function queryListing(tools: PublisherClient, endpoint: string, patience: Patience): Promise<Buffer> {
   const sent = {
     method: 'GET',
     url: new URL(endpoint),

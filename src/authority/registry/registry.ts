@@ -130,10 +130,10 @@ async function pullDue(
   const pauses = { landedSeconds: options.keepSeconds, failedSeconds: FAILED_PAUSE_SECONDS }
   const work = async (): Promise<void> => {
     while (!stopped()) {
-      const [taken] = await takeDue(db, 'pull', { limit: 1, seconds: TAKEN_SECONDS })
-      if (taken === undefined) return
-      await pull(taken)
-      if (!stopped()) await pullAgain(db, taken, pauses)
+      const [claim] = await takeDue(db, 'pull', { limit: 1, seconds: TAKEN_SECONDS })
+      if (claim === undefined) return
+      await pull(claim)
+      if (!stopped()) await pullAgain(db, claim, pauses)
     }
   }
   const done = await Promise.allSettled(Array.from({ length: PULLS_AT_ONCE }, work))

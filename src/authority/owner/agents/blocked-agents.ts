@@ -12,7 +12,7 @@ import type { Tx } from '../../../storage/authority/database.ts'
 import { asHandle, type Handle } from '../../../wire/identifiers.ts'
 import type { Blocked } from '../../../wire/owner/owner-api.ts'
 import { refuse } from '../../../wire/refusal.ts'
-import { onceTold } from '../../joint/withdrawals.ts'
+import { awaitTallies } from '../../joint/withdrawals.ts'
 import type { OwnerApi } from '../api.ts'
 import { deactivated, ENDED, recordEnded } from './connections.ts'
 import { changeAs, OWNER, type OwnerCredential } from '../credentials/guard.ts'
@@ -52,7 +52,8 @@ export const BLOCKED_AGENTS: readonly Endpoint<OwnerApi>[] = [
     verb: 'block',
     summary: 'Revokes an agent, by handle and by key, and refuses what it asks from now on',
     says: 'What ended with it.',
-    act: (api, credential, handle) => onceTold(api, credential.owner, () => block(api, credential, handle)),
+    act: (api, credential, handle) =>
+      awaitTallies(api, credential.owner, () => block(api, credential, handle)),
   }),
   onAgent({
     verb: 'unblock',

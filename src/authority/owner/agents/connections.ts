@@ -28,7 +28,7 @@ import {
 import type { Actor } from '../../../wire/owner/actor.ts'
 import { refuse } from '../../../wire/refusal.ts'
 import type { Connection, Deactivated, Labelled, Operator, Revoked } from '../../../wire/owner/owner-api.ts'
-import { onceTold, STILL_WAITING } from '../../joint/withdrawals.ts'
+import { awaitTallies, STILL_WAITING } from '../../joint/withdrawals.ts'
 import type { OwnerApi } from '../api.ts'
 import { changeAs, OWNER, type OwnerCredential } from '../credentials/guard.ts'
 import { ownerList } from '../lists.ts'
@@ -130,7 +130,7 @@ export const CONNECTIONS: readonly Endpoint<OwnerApi>[] = [
     answers: { 200: { says: 'Nothing of it is live any more.', schema: REVOKED } },
     refuses: { 404: ['not_found'] },
     handle: async (api: OwnerApi, { caller, body, answer }) =>
-      answer(200, await onceTold(api, caller.owner, () => revoke(api, caller, body.handle))),
+      answer(200, await awaitTallies(api, caller.owner, () => revoke(api, caller, body.handle))),
   }),
 ]
 
@@ -193,7 +193,8 @@ export const OPERATORS: readonly Endpoint<OwnerApi>[] = [
     summary: 'Ends every connection of one operator and refuses future requests',
     says: 'What ended with it.',
     schema: STANDING,
-    act: (api, credential, origin) => onceTold(api, credential.owner, () => block(api, credential, origin)),
+    act: (api, credential, origin) =>
+      awaitTallies(api, credential.owner, () => block(api, credential, origin)),
   }),
   onOperator({
     path: '/owner/operators/unblock',
@@ -247,13 +248,13 @@ function connectionAnswer(row: ListedConnection): Connection {
  * Sets her label for a connection. It appears only in her lists, and nothing is decided by a label. If it
  * changed, her other portals are told. Refuses 404 if there is no such connection.
  */
-function label(api: OwnerApi, credential: OwnerCredential, given: Labelled): Promise<Labelled> {
+function label(api: OwnerApi, credential: OwnerCredential, change: Labelled): Promise<Labelled> {
   const { owner, actor } = credential
   return changeAs(api, credential, async tx => {
-    const changed = await labelConnection(tx, owner, given.handle, given.label)
+    const changed = await labelConnection(tx, owner, change.handle, change.label)
     if (changed === undefined) refuse('not_found', 'You have no connection with this handle.')
-    if (changed) await appendEvent(tx, owner, 'connection_labelled', { ...given, by: 'owner', actor })
-    return given
+    if (changed) await appendEvent(tx, owner, 'connection_labelled', { ...change, by: 'owner', actor })
+    return change
   })
 }
 

@@ -145,7 +145,7 @@ export const CREDENTIALS: readonly Endpoint<OwnerApi>[] = [
     answers: { 201: { says: 'Bound.', schema: LOGIN } },
     handle: async (api: OwnerApi, { caller, body: { name, access_token }, answer }) => {
       // This is proved before the transaction begins, because nothing is fetched inside one.
-      const login = await proveGivenLogin(api.accepted.realm!, access_token)
+      const login = await proveBodyLogin(api.accepted.realm!, access_token)
       const bind = (tx: Tx) =>
         bindLogin(tx, caller.owner, { name, login, by: byOwner(caller), cell: api.cell })
       return answer(201, await changeAs(api, caller, bind))
@@ -246,7 +246,7 @@ export async function bindLogin(
 }
 
 /** Unlike the request's own credential, a token in a body that proves nothing is refused 400. */
-async function proveGivenLogin(realm: Realm, token: string): Promise<ProvenLogin> {
+async function proveBodyLogin(realm: Realm, token: string): Promise<ProvenLogin> {
   try {
     return await realm.prove(token)
   } catch (error) {
@@ -280,10 +280,12 @@ export function removeAs<Removed>(
  * A kid comes first, so that no name that she gave hides another key's kid. Refuses 409 if several keys have
  * the name.
  */
-async function revokeKey(tx: Tx, caller: OwnerCredential, given: string): Promise<{ deleted: string }> {
+async function revokeKey(tx: Tx, caller: OwnerCredential, kidOrName: string): Promise<{ deleted: string }> {
   const { owner } = caller
-  const kid = (await revokeDeviceKey(tx, owner, given)) ? given : await onlyKeyNamed(tx, owner, given)
-  if (kid !== given && !(await revokeDeviceKey(tx, owner, kid))) unknownKey()
+  const kid = (await revokeDeviceKey(tx, owner, kidOrName))
+    ? kidOrName
+    : await onlyKeyNamed(tx, owner, kidOrName)
+  if (kid !== kidOrName && !(await revokeDeviceKey(tx, owner, kid))) unknownKey()
   const { name } = (await readDeviceKey(tx, kid))!
   const what = { credential: 'device_key', kid, name }
   await tellCredential(tx, owner, { change: 'removed', what, by: byOwner(caller) })

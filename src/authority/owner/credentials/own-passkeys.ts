@@ -9,7 +9,7 @@ import { readPasskey, type PinnedPasskey } from '../../../wire/signatures/pinned
 import type { RelyingParty } from '../../../wire/passkeys/relying-party.ts'
 
 /** One passkey; undefined if it was registered for another relying party than the configured one. */
-export function takenAs(row: PasskeyRow, party: RelyingParty | undefined): PinnedPasskey | undefined {
+export function pinnedPasskey(row: PasskeyRow, party: RelyingParty | undefined): PinnedPasskey | undefined {
   if (party?.rp_id !== row.rp_id) return undefined
   const { jwk, id: kid, rp_id } = row
   return readPasskey({ ...jwk, kid, rp_id, origins: [...party.origins] })
@@ -22,5 +22,5 @@ export async function passkeyOf(
   { id, party }: { id: string; party: RelyingParty | undefined },
 ): Promise<PinnedPasskey | undefined> {
   const row = await ownPasskey(db, owner, id)
-  return row && takenAs(row, party)
+  return row && pinnedPasskey(row, party)
 }

@@ -28,7 +28,7 @@ import { refuse, Refusal } from '../../../wire/refusal.ts'
 import type { RelyingParty } from '../../../wire/passkeys/relying-party.ts'
 import type { OwnerApi } from '../api.ts'
 import { importKey, letInOf, tellCredential } from './credentials.ts'
-import { takenAs } from './own-passkeys.ts'
+import { pinnedPasskey } from './own-passkeys.ts'
 
 /** How long she may take to answer the prompt of her device. */
 export const NONCE_SECONDS = 300
@@ -97,7 +97,7 @@ export async function letIn(
   const fault = nonceFault(api, claims)
   if (fault !== undefined) throw refused(fault)
   const row = await readPasskey(db, assertion.id)
-  const passkey = row && takenAs(row, api.relyingParty())
+  const passkey = row && pinnedPasskey(row, api.relyingParty())
   if (row === undefined || passkey === undefined) throw notLetIn(refused)
   try {
     verifyAssertion(assertion, passkey, sha256(canonicalize(claims)))

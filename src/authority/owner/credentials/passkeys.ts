@@ -198,8 +198,8 @@ export const PASSKEYS: readonly Endpoint<OwnerApi>[] = [
       },
     },
     handle: async (api: OwnerApi, { caller, query, answer }) => {
-      const asked = { caller, query, path: '/owner/passkeys' }
-      const { items, headers } = await listPage(api, asked, listPasskeys, 'id')
+      const listRequest = { caller, query, path: '/owner/passkeys' }
+      const { items, headers } = await listPage(api, listRequest, listPasskeys, 'id')
       const party = api.relyingParty()
       return answer(
         200,
@@ -302,9 +302,9 @@ async function remove(tx: Tx, caller: OwnerCredential, id: string): Promise<{ de
   const row = await removePasskey(tx, owner, id)
   if (row === undefined) refuse('not_found', NO_SUCH_PASSKEY)
   const by = byOwner(caller)
-  const gone = [{ credential: 'passkey', id, name: row.name }]
+  const removals = [{ credential: 'passkey', id, name: row.name }]
   const keys = await revokeKeysLetIn(tx, owner, id)
-  for (const what of [...gone, ...keys.map(key => ({ credential: 'device_key', ...key, passkey: id }))])
+  for (const what of [...removals, ...keys.map(key => ({ credential: 'device_key', ...key, passkey: id }))])
     await tellCredential(tx, owner, { change: 'removed', what, by })
   return { deleted: id }
 }

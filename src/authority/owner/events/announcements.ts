@@ -28,7 +28,7 @@ export interface Announcements {
 
 /** Starts listening; rejects if Postgres cannot be reached. */
 export async function startAnnouncements(
-  around: Pick<ListenOptions, 'url' | 'onError' | 'onClock' | 'polls'>,
+  options: Pick<ListenOptions, 'url' | 'onError' | 'onClock' | 'polls'>,
 ): Promise<Announcements> {
   const events = createWaiters()
   const leases = createWaiters()
@@ -37,7 +37,7 @@ export async function startAnnouncements(
     for (const waiters of [events, leases, due]) waiters.wakeAll()
   }
   const listener: Listener = await listen({
-    ...around,
+    ...options,
     channel: EVENTS_CHANNEL,
     onNotify: owner => events.wake(owner),
     others: { [LEASES_CHANNEL]: owner => leases.wake(owner), [DUE_CHANNEL]: kind => due.wake(kind) },

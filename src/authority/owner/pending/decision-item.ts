@@ -118,7 +118,7 @@ const UNKNOWN_REQUEST = { expiresInSeconds: undefined, reasonAbsent: undefined, 
 type Deciding = Pick<OwnerApi, 'issuer' | 'now' | 'relyingParty'>
 
 /** What she sends with her decision. */
-export interface Said extends Pick<Decided, 'decision'> {
+export interface DecisionSubmission extends Pick<Decided, 'decision'> {
   item_s256?: string | undefined
   reason?: string | undefined
   statement?: SignedStatement | undefined
@@ -139,14 +139,19 @@ export interface Bound {
  * `invalid_statement`, 403 `statement_key`, and 409 `item_changed` with the present item if she decided on
  * another version; the item then goes on waiting.
  */
-export async function boundTo(api: Deciding, tx: Db, row: PendingRow, said: Said): Promise<Bound> {
-  const { statement, decision } = said
-  const reason = decision === 'denied' ? said.reason : undefined
-  if (statement === undefined && said.item_s256 === undefined) return { binding: 'unbound', reason }
+export async function boundTo(
+  api: Deciding,
+  tx: Db,
+  row: PendingRow,
+  submission: DecisionSubmission,
+): Promise<Bound> {
+  const { statement, decision } = submission
+  const reason = decision === 'denied' ? submission.reason : undefined
+  if (statement === undefined && submission.item_s256 === undefined) return { binding: 'unbound', reason }
   const claims = statement === undefined ? undefined : await verifiedStatement(api, tx, row.owner, statement)
   const item = recordOf(row, await tiersFor(tx, row.owner, [row]))
   const item_s256 = itemDigest(item)
-  const named = [said.item_s256, claims?.item_s256].filter(one => one !== undefined)
+  const named = [submission.item_s256, claims?.item_s256].filter(one => one !== undefined)
   if (named.some(one => one !== item_s256))
     refuse(
       'item_changed',
@@ -156,7 +161,7 @@ export async function boundTo(api: Deciding, tx: Db, row: PendingRow, said: Said
       },
     )
   if (claims === undefined || statement === undefined) return { binding: 'digest', reason }
-  checkAgrees(claims, { item, item_s256, decision, only: said.only === true })
+  checkAgrees(claims, { item, item_s256, decision, only: submission.only === true })
   const signed = { item: withoutParameters(item), item_s256, statement }
   return { binding: 'signed', reason, signed, statement_s256: statementDigest(statement) }
 }
@@ -167,7 +172,7 @@ export async function boundTo(api: Deciding, tx: Db, row: PendingRow, said: Said
  * by her other device at the same moment, is not replayed.
  */
 export function refuseReplayed(
-  { statement }: Pick<Said, 'statement'>,
+  { statement }: Pick<DecisionSubmission, 'statement'>,
   decided: OwnerDecision | null | undefined,
   extra: JsonObject,
 ): void {
@@ -207,7 +212,7 @@ async function keysFor(
 
 function checkAgrees(
   claims: StatementClaims,
-  of: { item: DecisionItem; item_s256: string; decision: Said['decision']; only: boolean },
+  of: { item: DecisionItem; item_s256: string; decision: DecisionSubmission['decision']; only: boolean },
 ): void {
   const { item, item_s256, decision, only } = of
   const fault = statementFault(claims, { ...item, item_s256 })

@@ -28,13 +28,13 @@ import type { Admits } from '../../../wire/owner/decision-statement.ts'
 import type { Decided } from '../../../wire/owner/owner-api.ts'
 import { Refusal, refuse } from '../../../wire/refusal.ts'
 import type { OwnerApi } from '../api.ts'
-import { boundTo, refuseReplayed, type Bound, type Said } from './decision-item.ts'
+import { boundTo, refuseReplayed, type Bound, type DecisionSubmission } from './decision-item.ts'
 import { changeAs, type OwnerCredential } from '../credentials/guard.ts'
 
 export const NO_SUCH_ITEM = 'Nothing of yours waits under this family.'
 
 /** The decision, its item, and her note to it. */
-type Deciding = Said & { family: Family }
+type Deciding = DecisionSubmission & { family: Family }
 
 /**
  * Decides a waiting item of the owner's, once: under the queue lock it still waits, its operator is not
@@ -86,17 +86,17 @@ async function decideIn(
   api: OwnerApi,
   tx: Tx,
   { owner, actor }: OwnerCredential,
-  { family, isListed, ...said }: Deciding & { isListed: boolean },
+  { family, isListed, ...submission }: Deciding & { isListed: boolean },
 ): Promise<Decided> {
-  const { decision } = said
-  const item = await undecided(tx, owner, family, gone => noLongerWaits(gone, said))
+  const { decision } = submission
+  const item = await undecided(tx, owner, family, outcome => noLongerWaits(outcome, submission))
   const blocked = decision === 'approved' && (await isAnyBlockedNow(tx, owner, item))
   if (blocked === 'agent') refuse('conflict', 'You blocked this agent: unblock it first.')
   if (blocked === 'operator') refuse('conflict', 'You blocked the operator of this agent: unblock it first.')
-  const bound = await boundTo(api, tx, item, said)
+  const bound = await boundTo(api, tx, item, submission)
   if (decision === 'approved' && bound.binding !== 'signed') await refuseUnsigned(tx, item)
   const deciding = { tx, owner, by: { by: 'owner', actor }, bound, noLongerWaits }
-  return decideItem(deciding, item, decision, { reach: null, isListed, only: said.only === true })
+  return decideItem(deciding, item, decision, { reach: null, isListed, only: submission.only === true })
 }
 
 /**
@@ -122,7 +122,7 @@ export interface Decider {
   by: DecidedBy
   /** How her decision is bound to what she was shown; if left out, it is bound to nothing. */
   bound?: Bound | undefined
-  noLongerWaits: (gone?: FormerItem) => Refusal
+  noLongerWaits: (outcome?: FormerItem) => Refusal
 }
 
 /**
@@ -133,11 +133,11 @@ export async function undecided(
   tx: Tx,
   owner: Owner,
   family: Family,
-  gone: Decider['noLongerWaits'],
+  conflict: Decider['noLongerWaits'],
 ): Promise<UndecidedItem> {
   const read = await readUndecided(tx, owner, family)
   if (read === 'unknown') refuse('not_found', NO_SUCH_ITEM)
-  if ('gone' in read) throw gone(read.gone)
+  if ('gone' in read) throw conflict(read.gone)
   return read.item
 }
 
@@ -199,7 +199,7 @@ export async function isAnyBlockedNow(
  * @returns the connection's generation, which the grant will carry.
  */
 async function admit(
-  { tx, owner, by: { by, actor }, noLongerWaits: gone }: Decider,
+  { tx, owner, by: { by, actor }, noLongerWaits: conflict }: Decider,
   item: UndecidedItem,
   { reach, isListed, only = false }: Admitting,
 ): Promise<number> {
@@ -207,7 +207,7 @@ async function admit(
   const connection = await readConnection(tx, owner, handle)
   const isActive = connection?.status === 'active'
   // A request about an operation needs a connection. If that has ended, no approval may bring it back.
-  if (!isActive && item.kind === 'operation') throw gone()
+  if (!isActive && item.kind === 'operation') throw conflict()
   const { jkt, operatorName } = claimedBy(item)
   const byOwner = reach === null
   const { account } = item.item
@@ -279,13 +279,16 @@ async function isListedByHers(api: OwnerApi, owner: Owner, family: Family): Prom
 
 /**
  * Refuses 409. If it was decided, the refusal says by whom, because the second one must not mistake the
- * decision for their own; if it was decided by the very statement that was `said` now, it says that.
+ * decision for their own; if it was decided by the very statement of `submission`, it says that.
  */
-export function noLongerWaits(gone?: FormerItem, said: Pick<Said, 'statement'> = {}): Refusal {
-  const { decision = null, decided_by: by = null, decided_actor: actor = null } = gone ?? {}
+export function noLongerWaits(
+  outcome?: FormerItem,
+  submission: Pick<DecisionSubmission, 'statement'> = {},
+): Refusal {
+  const { decision = null, decided_by: by = null, decided_actor: actor = null } = outcome ?? {}
   if (decision === null || by === null || actor === null)
     return new Refusal('conflict', 'This no longer waits for you: it was decided, withdrawn or has expired.')
-  refuseReplayed(said, gone?.owner_decision, { decision, by, actor })
+  refuseReplayed(submission, outcome?.owner_decision, { decision, by, actor })
   const how = by === 'owner' || by === 'administrator' ? '' : ` (${by})`
   const detail = `This was ${decision} already${how}, by ${named(actor)}.`
   return new Refusal('conflict', detail, { extra: { decision, by, actor } })

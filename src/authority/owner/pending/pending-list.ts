@@ -26,14 +26,15 @@ export async function listShown(
 ): Promise<PendingItem[]> {
   const rows = await listPending(db, owner, page)
   // An empty page after an unknown item would look as if nothing waited.
-  const isUnknown = rows.length === 0 && page.after !== undefined && !(await wasHeld(db, owner, page.after))
+  const isUnknown =
+    rows.length === 0 && page.after !== undefined && !(await wasPending(db, owner, page.after))
   if (isUnknown)
     refuse('invalid_request', 'Give as `after` the family of an item of your list, or leave it out.')
   const tiers = await tiersFor(db, owner, rows)
   return rows.map(row => shown(row, tiers))
 }
 
-async function wasHeld(db: Db, owner: Owner, family: string): Promise<boolean> {
+async function wasPending(db: Db, owner: Owner, family: string): Promise<boolean> {
   return (await readUndecided(db, owner, asFamily(family))) !== 'unknown'
 }
 
@@ -71,7 +72,7 @@ function known({
 function shown(row: PendingRow, tiers: TierRow[]): PendingItem {
   const { family, handle, requested_at } = row
   const item = recordOf(row, tiers)
-  const { terms_s256: _kept, ...kept } = row.item
+  const { terms_s256: _terms, ...content } = row.item
   const { kind, opens } = item
-  return { family, kind, handle, requested_at, ...kept, opens, item, item_s256: itemDigest(item) }
+  return { family, kind, handle, requested_at, ...content, opens, item, item_s256: itemDigest(item) }
 }

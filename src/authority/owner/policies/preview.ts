@@ -70,9 +70,9 @@ export const POLICY_PREVIEW: Endpoint<OwnerApi> = endpoint({
 async function preview(
   db: Db,
   owner: Owner,
-  { tier: given, after, limit }: z.output<typeof PREVIEW>,
+  { tier: draft, after, limit }: z.output<typeof PREVIEW>,
 ): Promise<TierPreview> {
-  const { id, ...content } = given
+  const { id, ...content } = draft
   const { tier, warnings } = await judge(db, owner, { id, content })
   const entries = await readLedger(db, owner, { kind: ['promised', 'refused'], after, limit })
   const requests = entries.flatMap(entry => tryOn(tier, entry))
@@ -109,11 +109,11 @@ function wouldAnswer(
     return { would: 'refuse', because: ['clearance_unmet'] }
   if (scopes !== undefined && grantScope(scopes, tier.terms.scope, scopes).length === 0)
     return { would: 'refuse', because: ['no_scope'] }
-  const asked = facts.request.expiresInSeconds
+  const lifetime = facts.request.expiresInSeconds
   const request =
-    asked === undefined
+    lifetime === undefined
       ? facts.request
-      : { ...facts.request, expiresInSeconds: grantLifetimeSeconds(tier.terms.expires_in, asked) }
+      : { ...facts.request, expiresInSeconds: grantLifetimeSeconds(tier.terms.expires_in, lifetime) }
   const own = evaluateTier(tier, { ...facts, request })
   const judged = organization === undefined ? own : underRuling(own, organization)
   const answer = answerFor(facts.connection ?? 'none', tier, judged)

@@ -33,7 +33,7 @@ import { parseTemplateId } from '../../../wire/negotiation/terms.ts'
 import { isMixed } from '../../../rules/joint/joint.ts'
 import type { Cut } from '../../../rules/organization/envelope.ts'
 import { underCeiling } from '../../organization/settlement.ts'
-import { onceTold, STILL_WAITING } from '../../joint/withdrawals.ts'
+import { awaitTallies, STILL_WAITING } from '../../joint/withdrawals.ts'
 import type { OwnerApi } from '../api.ts'
 import { tellWithdrawn } from '../../negotiation/withdrawals.ts'
 import { changeAs, OWNER, type OwnerCredential } from '../credentials/guard.ts'
@@ -131,8 +131,8 @@ export const POLICIES: readonly Endpoint<OwnerApi>[] = [
       const id = parameters.tier_id
       if (repeated !== undefined && repeated !== id)
         refuse('invalid_request', 'Leave out the id, or repeat the one in the path: a tier keeps its id.')
-      const given = { id, change, ifMatch: request.headers['if-match'] }
-      const saved = await onceTold(api, caller.owner, () => editTier(api, caller, given))
+      const edit = { id, change, ifMatch: request.headers['if-match'] }
+      const saved = await awaitTallies(api, caller.owner, () => editTier(api, caller, edit))
       return answer(200, saved, { etag: etagOf(saved) })
     },
   }),
@@ -153,12 +153,12 @@ export const POLICIES: readonly Endpoint<OwnerApi>[] = [
     refuses: { 404: ['not_found'], 412: ['precondition_failed'] },
     handle: async (api: OwnerApi, { caller, parameters: { tier_id: id }, request, answer }) => {
       const named = { id, ifMatch: request.headers['if-match'] }
-      return answer(200, await onceTold(api, caller.owner, () => removeTier(api, caller, named)))
+      return answer(200, await awaitTallies(api, caller.owner, () => removeTier(api, caller, named)))
     },
   }),
 ]
 
-interface Given {
+interface TierEdit {
   id: string
   content: TierContent
 }
@@ -169,18 +169,18 @@ type Saved = Tier & { warnings: string[]; clamped?: Cut[] | undefined }
  * The parts that a ceiling cut from the tier that she wanted stored; if there is no ceiling, nothing is
  * reported.
  */
-function told(clamped: Cut[] | undefined): { clamped?: Cut[] } {
+function cutNotice(clamped: Cut[] | undefined): { clamped?: Cut[] } {
   return clamped === undefined ? {} : { clamped }
 }
 
-function addTier(api: OwnerApi, credential: OwnerCredential, given: Given): Promise<Saved> {
+function addTier(api: OwnerApi, credential: OwnerCredential, edit: TierEdit): Promise<Saved> {
   const { owner } = credential
   return changeAs(api, credential, async tx => {
-    const { tier, warnings } = await judge(tx, owner, given)
+    const { tier, warnings } = await judge(tx, owner, edit)
     const { tier: left, clamped } = await underCeiling(tx, tier)
     const outcome = await insertTier(tx, left)
     if (outcome !== 'added') return refuseOutcome(outcome)
-    return { ...(await recordChange(tx, credential, given.id)), warnings, ...told(clamped) }
+    return { ...(await recordChange(tx, credential, edit.id)), warnings, ...cutNotice(clamped) }
   })
 }
 
@@ -197,7 +197,7 @@ function editTier(
     const done = await updateTier(tx, left, expectedVersion(ifMatch, owner, id))
     if (done.outcome !== 'updated') return refuseOutcome(done.outcome)
     await tellWithdrawn(tx, owner, done.withdrawn, 'terms_changed')
-    return { ...(await recordChange(tx, credential, id, before)), warnings, ...told(clamped) }
+    return { ...(await recordChange(tx, credential, id, before)), warnings, ...cutNotice(clamped) }
   })
 }
 
@@ -275,7 +275,7 @@ export const JOINT_APART =
 export async function judge(
   db: Db | Tx,
   owner: Owner,
-  { id, content }: Given,
+  { id, content }: TierEdit,
 ): Promise<{ tier: NewTier; warnings: string[] }> {
   const { terms, ...rest } = content
   const registered = await listGovernable(db, owner, content.resources)

@@ -91,8 +91,8 @@ export const TIERS: readonly Endpoint<OwnerApi>[] = [
     query: PAGE,
     answers: { 200: { says: 'Her tiers.', schema: z.object({ tiers: z.array(TIER) }) } },
     handle: async (api: OwnerApi, { caller, query, answer }) => {
-      const asked = { caller, query, path: '/owner/policies' }
-      const { items, headers } = await listPage(api, asked, listTiers, 'tier_id')
+      const listRequest = { caller, query, path: '/owner/policies' }
+      const { items, headers } = await listPage(api, listRequest, listTiers, 'tier_id')
       return answer(200, { tiers: items.map(tierAnswer) }, headers)
     },
   }),
