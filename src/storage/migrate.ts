@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from 'pg'
 import { openConnection } from './core/connection.ts'
 import { grantPrivileges, isRoleShared, obtainRuntimeRole, type Privileges } from './core/runtime-role.ts'
-import { tryLock, type AdvisoryLock } from './core/lock.ts'
+import { tryLock, type SessionLock } from './core/lock.ts'
 import { withProgress } from './core/database-wait.ts'
 import { applyMigration, readMigrations, type Migration } from './migrations.ts'
 import { assertOurTables } from './whose-tables.ts'
@@ -45,7 +45,7 @@ export async function migrate(
   let doing = 'opening the database'
   const work = async (): Promise<string[]> => {
     const connection = await openConnection({ url, name: 'usher-migrate', statementMs: STATEMENT_MS_MAX })
-    let migrationLock: AdvisoryLock | undefined
+    let migrationLock: SessionLock | undefined
     try {
       await assertOurTables(connection.client, migrations)
       doing = 'another process that migrates'
@@ -173,7 +173,7 @@ async function appliedRows(client: Client, party: string): Promise<AppliedRow[]>
 }
 
 /** Tries again and again, because a waiting statement would not notice that the server falls silent. */
-async function lock(url: string): Promise<AdvisoryLock> {
+async function lock(url: string): Promise<SessionLock> {
   const until = performance.now() + LOCK_MS_MAX
   for (;;) {
     const migrationLock = await tryLock(url, LOCK)

@@ -71,9 +71,8 @@ function answering(owner: Owner, id: string): () => Promise<void> {
   const holder = { owner, ...CLIENT, id }
   const answers = (async () => {
     for (let said = 0; !over.signal.aborted;) {
-      const asked = (await readReleaseCounts(database.db, owner, [id])).get(id) ?? said
-      if (asked > said) await renewHolder(database.calls, holder, asked)
-      said = asked
+      const asked = await askedOf(owner, id)
+      if (asked > said) await renewHolder(database.calls, holder, (said = asked))
       await new Promise(setImmediate)
     }
   })()
@@ -86,8 +85,8 @@ function answering(owner: Owner, id: string): () => Promise<void> {
   return stop
 }
 
-const askedOf = async (owner: Owner, id: string) =>
-  (await readReleaseCounts(database.db, owner, [id])).get(id) ?? 0
+const askedOf = (owner: Owner, id: string) =>
+  readReleaseCounts(database.db, owner, [id]).then(counts => counts.get(id) ?? 0)
 
 /** Those who have not let go as often as they were asked, once somebody was. */
 async function stillHolding(owner: Owner): Promise<string[]> {

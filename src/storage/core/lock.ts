@@ -7,7 +7,7 @@ import { escapeLiteral } from 'pg'
 import { sqlState } from './database.ts'
 import { openConnection } from './connection.ts'
 
-export interface AdvisoryLock {
+export interface SessionLock {
   release(): Promise<void>
 }
 
@@ -18,7 +18,7 @@ const NOT_NOW = new Set(['55P03', '23505', '42P07', '42710', '40001', '40P01'])
  * Takes the lock of this name in the database, unless another process has it: undefined. Makes the table of
  * locks if there is none, so it needs the log-in that owns the tables.
  */
-export async function tryLock(url: string, name: string): Promise<AdvisoryLock | undefined> {
+export async function tryLock(url: string, name: string): Promise<SessionLock | undefined> {
   const connection = await openConnection({ url, name: 'usher-lock' })
   const { client } = connection
   try {

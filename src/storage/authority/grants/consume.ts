@@ -105,9 +105,9 @@ export async function consumeGrant(
   { client_id, generation }: { client_id: ClientId; generation?: number },
   rptSha256: Buffer,
 ): Promise<Family | undefined> {
-  const spending = { owner, client_id, generation, rptSha256 }
-  const family = await SPEND_TOGETHER(calls, spending)
+  const request = { owner, client_id, generation, rptSha256 }
+  const family = await SPEND_TOGETHER(calls, request)
   if (family !== undefined) return family
-  const [decided] = await spend(CONSUME_ONE, calls, [spending])
+  const [decided] = await spend(CONSUME_ONE, calls, [request])
   return decided
 }

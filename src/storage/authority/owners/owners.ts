@@ -13,8 +13,8 @@ export type OwnerRow = Pick<Selectable<OwnersTable>, 'owner' | 'tag'>
 
 /**
  * Makes an owner with her routing tag; does nothing if she exists. @returns whether she was made.
- * @throws NameConflict if her name is a namespace of another owner, who owns the resource ids below it, and if
- * it was the name or a namespace of a removed owner.
+ * @throws NameConflict if her name is a namespace of another owner, who owns the resource ids below it, and
+ * if it was the name or a namespace of a removed owner.
  */
 export async function insertOwner(tx: Tx, row: OwnerRow): Promise<boolean> {
   const made = await tx
