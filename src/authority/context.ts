@@ -20,7 +20,7 @@ import type { Quotas } from './quotas.ts'
 import type { Registry } from './registry/registry.ts'
 
 /** Lifetimes and caps; each is a setting (docs/configuration.md). Seconds unless the name says otherwise. */
-export interface Limits {
+export interface LimitSettings {
   ticketSeconds: number
   awaitingSeconds: number
   negotiationSeconds: number
@@ -32,11 +32,19 @@ export interface Limits {
   grantsPerOwner: number
 }
 
-export interface Authority extends Issuer {
-  readonly limits: Limits
+/** Where state is, and the log of what fails there. */
+export interface Store {
   readonly database: Database
-  /** Wakes held polls and event streams when something happened to an owner. */
+  readonly log: FastifyBaseLogger
+}
+
+/** Where state is, and what wakes held polls and event streams when something happened to an owner. */
+export interface Wakeups extends Store {
   readonly announcements: Announcements
+}
+
+/** What other parties publish or answer, each read in its own way. */
+export interface Documents {
   /** The issuers whose agent tokens are trusted, and their keys. */
   readonly issuers: AgentIssuers
   /** The identity providers that may vouch for the person behind an agent. */
@@ -49,15 +57,23 @@ export interface Authority extends Issuer {
   readonly clearances: Clearances
   /** The tallies under whose mandates owners may hold accounts jointly, and how they are asked. */
   readonly tallies: Tallies
-  readonly refusals: RefusalCounts
-  /** Counts what was refused because an owner had reached a limit. */
-  readonly quotas: Quotas
   /** What resources publish about themselves, on the internet or in a trusted network. */
   readonly publishers: Publishers
   /** What was pulled from resource servers, and when to pull again. */
   readonly registry: Registry
+}
+
+/** How much an owner and her agents may have, and the counts of what was refused for it. */
+export interface Limits {
+  readonly limits: LimitSettings
+  readonly refusals: RefusalCounts
+  /** Counts what was refused because an owner had reached a limit. */
+  readonly quotas: Quotas
+}
+
+/** All of it; what needs less takes one of the capabilities above, or `Signer`. */
+export interface Authority extends Issuer, Wakeups, Documents, Limits {
   /** The cell that is served, if there are several; undefined if there is one. */
   readonly cell: CellView | undefined
-  readonly log: FastifyBaseLogger
   readonly clock: Clock
 }

@@ -12,7 +12,7 @@ import { createPatGuard } from '../surface/pat-guard.ts'
 import { SURFACE } from '../surface/surface.ts'
 import { PollPlaces } from '../surface/token/poll-places.ts'
 import type { Cells } from './cells/cells.ts'
-import type { Authority } from './context.ts'
+import type { Authority, Documents } from './context.ts'
 import {
   aboutListener,
   ADMINISTERED_ENDPOINTS,
@@ -37,7 +37,7 @@ import { surfaceOf } from './surface.ts'
 import { ownersOf } from './terms-source.ts'
 
 /** What a listener serves, whether or not a tally is listed. */
-function described(listener: Listener, { tallies }: Pick<Authority, 'tallies'>): readonly Described[] {
+function described(listener: Listener, { tallies }: Documents): readonly Described[] {
   const always = ENDPOINTS[listener]
   return tallies.issuers.length === 0 ? always : [...always, ...JOINT_ENDPOINTS[listener]]
 }
@@ -119,7 +119,8 @@ function leaseRoutes(
   })
   const leasing = each(cells, cell => {
     const { authority, database } = cell
-    return { database, guard: createPatGuard(authority), onBehalfOf, streams: streams.get(cell)! }
+    const guard = createPatGuard(authority)
+    return { database, log: authority.log, guard, onBehalfOf, streams: streams.get(cell)! }
   })
   cells.serve(app, leasing, LEASES)
 }

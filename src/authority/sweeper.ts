@@ -10,7 +10,7 @@ import { completeTree } from '../storage/authority/ledger/ledger-tree.ts'
 import { number } from '../storage/authority/ledger/positions.ts'
 import { SILENT_SECONDS, tellSilent } from '../storage/authority/ledger/report-instances.ts'
 import { sweepAgain, sweepOwner, type Retention } from '../storage/authority/sweep.ts'
-import type { Authority } from './context.ts'
+import type { Store } from './context.ts'
 import { listeningFor, type Listening } from './listening-time.ts'
 import { withdrawExpired } from './negotiation/withdrawals.ts'
 import { tellUnmetEmergencies } from './organization/emergency-faults.ts'
@@ -37,7 +37,7 @@ const IDLE_PAUSES = 60
  */
 const LATE_MS = 60_000
 
-interface Sweeping extends Pick<Authority, 'database' | 'log'> {
+interface Sweeping extends Store {
   /** For how long this process has listened without a break. */
   listening: Listening
   retention?: Retention
@@ -56,7 +56,7 @@ export interface SweeperOptions {
  * running batch.
  */
 export function startSweeper(
-  { database, log }: Pick<Authority, 'database' | 'log'>,
+  { database, log }: Store,
   { pauseSeconds, localClock, retention }: SweeperOptions,
 ): Repetition {
   const listening = listeningFor({ clock: localClock, apartMsMax: pauseSeconds * 1_000 + LATE_MS })

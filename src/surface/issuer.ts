@@ -16,7 +16,7 @@ export interface Issuer {
   readonly keys: readonly [PrivateKey, ...PrivateKey[]]
   readonly ticketKeys: readonly [TicketKey, ...TicketKey[]]
   /** Whole seconds since the epoch, for signatures and tokens; rows are judged by the database's clock. */
-  now(): number
+  readonly now: () => number
 }
 
 /** What is needed to sign a token, or to verify one of its own. */

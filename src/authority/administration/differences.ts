@@ -3,7 +3,7 @@
  * as they are. Contract: "Policy vocabulary and tiers".
  */
 import type { ProvisionedOwner } from '../../config.ts'
-import type { Authority } from '../context.ts'
+import type { Store } from '../context.ts'
 import { differences } from './plan.ts'
 
 /** How many lines one start logs; `usher authority plan` lists all. */
@@ -11,7 +11,7 @@ const TOLD_MAX = 100
 
 /** Starts to compare in the background, so that a start does not wait for it. @returns what ends it. */
 export function warnOfDifferences(
-  { database: { db }, log }: Pick<Authority, 'database' | 'log'>,
+  { database: { db }, log }: Store,
   owners: readonly ProvisionedOwner[],
 ): () => Promise<void> {
   let stopped = false

@@ -11,11 +11,12 @@ import { spendAdministratorSignature } from '../../storage/authority/membership/
 import type { Tx } from '../../storage/authority/database.ts'
 import type { Actor } from '../../wire/owner/actor.ts'
 import { SIGNATURE_WINDOW_SECONDS } from '../../wire/signatures/http-signature.ts'
-import type { Authority } from '../context.ts'
+import type { Signer } from '../../surface/issuer.ts'
+import type { Store } from '../context.ts'
 import type { Enrolling } from './recovery.ts'
 
 /** What every endpoint of the administration is handed. */
-export interface OwnerAdministration extends Pick<Authority, 'database' | 'log' | 'now'> {
+export interface OwnerAdministration extends Store, Pick<Signer, 'now'> {
   readonly accepted: AcceptedCredentials
   readonly administrators: readonly Administrator[]
   readonly base: SignatureBase

@@ -20,11 +20,12 @@ import { handleOf, signingKeyOf, subjectHandle } from '../../wire/agents/agent-i
 import { ALIAS, aliasIn } from '../../wire/names.ts'
 import { introducerOf, verifyIntroduction } from '../../wire/agents/introduction.ts'
 import { verifyIdentity, type Identified, type Signed } from '../../surface/agents/identity.ts'
-import type { Authority } from '../context.ts'
+import type { Issuer } from '../../surface/issuer.ts'
+import type { Documents, Store } from '../context.ts'
 import type { NamedIntroducer, Assessment } from '../negotiation/presentation.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
-type Naming = Pick<Authority, 'database' | 'issuers' | 'issuer' | 'aliases' | 'now'>
+type Naming = Issuer & Store & Documents
 
 /**
  * The introducer that an agreement names, if any: by the introduction it carries, else by its agent token's

@@ -7,7 +7,7 @@ import { isBlocked, readConnection } from '../../storage/authority/connections/c
 import type { Db } from '../../storage/authority/database.ts'
 import { hasActiveAgents } from '../../storage/authority/connections/operators.ts'
 import type { Identified } from '../../surface/agents/identity.ts'
-import type { Authority } from '../context.ts'
+import type { Documents, Store } from '../context.ts'
 import type { Patience } from './operator-documents.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { JsonObject } from '../../wire/json.ts'
@@ -18,7 +18,7 @@ import type { JsonObject } from '../../wire/json.ts'
  * blocked. A document that cannot be fetched leaves its level at 0.
  */
 export async function withOperator(
-  { database: { db }, operators }: Pick<Authority, 'database' | 'operators'>,
+  { database: { db }, operators }: Store & Documents,
   owner: Owner,
   agent: Identified,
   of: { otherKeys: readonly string[]; deadline: number; agreed: JsonObject },

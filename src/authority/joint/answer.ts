@@ -21,23 +21,20 @@ import type { VerdictAnswer, Withheld } from '../../wire/joint/quote.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { newFamily } from '../../wire/negotiation/ticket.ts'
 import type { VerdictRequest } from '../../wire/joint/verdict.ts'
-import { readRecord, weigh, type EvaluationContext } from '../negotiation/evaluation.ts'
+import type { Issuer } from '../../surface/issuer.ts'
+import type { Documents, Limits, Store } from '../context.ts'
+import { readRecord, weigh } from '../negotiation/evaluation.ts'
 import { readGoverned } from '../negotiation/governance.ts'
-import { consult, type Consulting } from '../negotiation/organization.ts'
+import { consult } from '../negotiation/organization.ts'
 import type { Assessment } from '../negotiation/presentation.ts'
 import { tellWithdrawn } from '../negotiation/withdrawals.ts'
-import { presentedOf, type Presenting } from './presented.ts'
-import type { JointRequestContext, HolderAccount } from './requests.ts'
-import { allow, collectableAnswer, refusal, type Signing } from './signing.ts'
-import { hold, type WaitingContext } from './waiting.ts'
+import { presentedOf } from './presented.ts'
+import type { HolderAccount } from './requests.ts'
+import { allow, collectableAnswer, refusal } from './signing.ts'
+import { hold } from './waiting.ts'
 
 /** What answering takes. */
-export type Answering = JointRequestContext &
-  Presenting &
-  EvaluationContext &
-  Consulting &
-  Signing &
-  WaitingContext
+export type Answering = Issuer & Store & Documents & Limits
 
 const ATTEMPTS_MAX = 3
 const TOO_MANY =

@@ -17,12 +17,10 @@ import type { Withheld } from '../../wire/joint/quote.ts'
 import type { TermsTemplate } from '../../wire/negotiation/terms.ts'
 import type { VerdictRequest } from '../../wire/joint/verdict.ts'
 import { withOperator } from '../agents/operators.ts'
-import type { Authority } from '../context.ts'
+import type { Issuer } from '../../surface/issuer.ts'
+import type { Documents, Limits, Store } from '../context.ts'
 import type { Governed } from '../negotiation/governance.ts'
 import type { Presented } from '../negotiation/presentation.ts'
-
-/** What verification needs. */
-export type Presenting = Pick<Authority, 'issuers' | 'operators' | 'database' | 'aliases' | 'limits' | 'now'>
 
 interface Of {
   request: VerdictRequest
@@ -40,7 +38,10 @@ const CLOCK_SECONDS = 60
  * The agreement together with her records; or why it is refused before she is asked. Refuses 503 if the
  * issuer of the agent cannot be asked.
  */
-export async function presentedOf(authority: Presenting, of: Of): Promise<Presented | { because: Withheld }> {
+export async function presentedOf(
+  authority: Issuer & Store & Documents & Limits,
+  of: Of,
+): Promise<Presented | { because: Withheld }> {
   const { request, governed, deadline } = of
   const signed = await identify(authority.issuers, encodeBase64url(request.agreement), deadline)
   if ('fault' in signed) return { because: 'terms' }
@@ -94,7 +95,7 @@ function templateOf(claims: JsonObject, { request, governed }: Of): TermsTemplat
  * the resource it is about, because otherwise a tally could name any.
  */
 function fault(
-  { now, limits, aliases }: Presenting,
+  { now, limits, aliases }: Issuer & Store & Documents & Limits,
   claims: JsonObject,
   template: TermsTemplate,
   tally: string,

@@ -27,10 +27,11 @@ import {
   type QuoteRequest,
   type VerdictRequest,
 } from '../../wire/joint/verdict.ts'
-import type { Authority } from '../context.ts'
+import type { Issuer } from '../../surface/issuer.ts'
+import type { Documents, Store } from '../context.ts'
 import { TallyFault, TallyOutage, type ServedMandate } from './tallies.ts'
 
-export type JointRequestContext = Pick<Authority, 'issuer' | 'aliases' | 'tallies' | 'database' | 'now'>
+export type JointRequestContext = Issuer & Store & Documents
 
 /**
  * A request of a listed tally for this server, now. Refuses 400 if it is no question, 401 if no listed tally

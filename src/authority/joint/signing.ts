@@ -21,14 +21,11 @@ import type { Handle } from '../../wire/identifiers.ts'
 import type { VerdictAnswer, Withheld } from '../../wire/joint/quote.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { signVerdict, type VerdictBinding } from '../../wire/joint/verdict.ts'
-import type { Authority } from '../context.ts'
+import type { Store } from '../context.ts'
 import { basisOf } from '../negotiation/grant.ts'
 import { factsMoved } from '../negotiation/pending-request.ts'
 import type { Assessment } from '../negotiation/presentation.ts'
 import { tellWithdrawn } from '../negotiation/withdrawals.ts'
-
-/** What signing takes. */
-export type Signing = Signer & Pick<Authority, 'database'>
 
 /** How long a verdict may be collected. */
 const COLLECT_SECONDS = 300
@@ -38,7 +35,7 @@ const COLLECT_SECONDS = 300
  * replaced.
  */
 export async function refusal(
-  authority: Signing,
+  authority: Signer & Store,
   question: JointQuestion,
   because: Withheld,
   handle?: Handle,
@@ -89,7 +86,7 @@ export function collectableAnswer({
 
 /** Signs that she allows it; 'facts-moved' if something that it rests on has changed. */
 export async function allow(
-  authority: Signing,
+  authority: Signer & Store,
   question: JointQuestion,
   assessment: Assessment,
 ): Promise<VerdictAnswer | 'facts-moved'> {
@@ -132,7 +129,7 @@ export async function allow(
   })
 }
 
-function bindingOf({ issuer, now }: Signing, question: JointQuestion): VerdictBinding {
+function bindingOf({ issuer, now }: Signer & Store, question: JointQuestion): VerdictBinding {
   const { owner: holder, tally: aud, account, negotiation, resource_id, contract } = question
   const iat = now()
   const times = { iat, exp: iat + COLLECT_SECONDS }

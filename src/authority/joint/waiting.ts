@@ -18,21 +18,18 @@ import { countWaiting } from '../../storage/authority/negotiations/pending.ts'
 import { readFamily } from '../../storage/authority/negotiations/tickets.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { refuse } from '../../wire/refusal.ts'
-import type { Authority } from '../context.ts'
+import type { Limits, Store } from '../context.ts'
 import { basisOf, recordPromise } from '../negotiation/grant.ts'
 import { factsMoved, itemOf } from '../negotiation/pending-request.ts'
 import type { Assessment } from '../negotiation/presentation.ts'
 import { shown } from './holding.ts'
-
-/** What holding takes. */
-export type WaitingContext = Pick<Authority, 'database' | 'limits' | 'quotas'>
 
 /**
  * Holds it. 'facts-moved' if her record changed since it was weighed. Refuses 429 if her queue is full:
  * the tally asks again.
  */
 export function hold(
-  { database: { db }, limits, quotas }: WaitingContext,
+  { database: { db }, limits, quotas }: Store & Limits,
   question: JointQuestion,
   assessment: Assessment,
 ): Promise<'facts-moved' | undefined> {

@@ -18,16 +18,14 @@ import { settling, type Settled } from '../../storage/core/after-commit.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { StillWaiting } from '../../wire/owner/owner-api.ts'
 import { signWithdrawal, WITHDRAWAL_SECONDS } from '../../wire/joint/verdict.ts'
-import type { Authority } from '../context.ts'
+import type { Signer } from '../../surface/issuer.ts'
+import type { Documents, Wakeups } from '../context.ts'
 import { startDueRounds } from '../organization/due-rounds.ts'
 import { CLIENT_ID } from '../../wire/documents/names.ts'
 import { TallyFault, TallyOutage } from './tallies.ts'
 
 /** What telling takes. */
-export type WithdrawalContext = Pick<
-  Authority,
-  'database' | 'announcements' | 'tallies' | 'issuer' | 'keys' | 'now' | 'log'
->
+export type WithdrawalContext = Signer & Wakeups & Documents
 
 const count = z.int().min(0)
 

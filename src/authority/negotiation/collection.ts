@@ -17,19 +17,12 @@ import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
 import type { Signer } from '../../surface/issuer.ts'
 import { signGrant } from '../../surface/token/grant.ts'
 import type { Collected, Denial } from '../../surface/token/negotiation.ts'
-import {
-  isFirstParty,
-  ORGANIZATION_REFUSES,
-  ownEpochs,
-  refusesNow,
-  trajectoryCountTo,
-  type EvaluationContext,
-} from './evaluation.ts'
+import { isFirstParty, ORGANIZATION_REFUSES, ownEpochs, refusesNow, trajectoryCountTo } from './evaluation.ts'
 import { CLEARANCE_UNMET, type Governed } from './governance.ts'
-import { clearanceOf, FactsMoved, type GrantLimit } from './grant.ts'
+import { clearanceOf, FactsMoved } from './grant.ts'
 import { readGrounds } from './grant-facts.ts'
-import { consult, type Asking, type Consulted, type Consulting } from './organization.ts'
-import type { Authority } from '../context.ts'
+import { consult, type Asking, type Consulted } from './organization.ts'
+import type { Documents, Limits, Store } from '../context.ts'
 import { tellWithdrawn } from './withdrawals.ts'
 
 const ATTEMPTS_MAX = 3
@@ -82,7 +75,7 @@ type Outcome = 'granted' | 'gone' | 'moved' | 'full'
  * organization that has a say. Refuses 503 if that says nothing that can be used: the approval stays.
  */
 export async function collect(
-  authority: Signer & EvaluationContext & Consulting & GrantLimit & Pick<Authority, 'quotas'>,
+  authority: Signer & Store & Documents & Limits,
   family: FamilyRow,
 ): Promise<Collected> {
   const { db } = authority.database
@@ -183,7 +176,7 @@ interface Standing extends Pick<Governed, 'tier' | 'organization' | 'attesting'>
  * away.
  */
 async function readAgain(
-  { database: { db }, limits }: EvaluationContext,
+  { database: { db }, limits }: Store & Limits,
   family: FamilyRow,
   basis: GrantBasis,
 ): Promise<Standing | { withdrawn: { sentence: string; reason?: string | undefined } }> {

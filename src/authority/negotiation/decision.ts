@@ -5,35 +5,26 @@
  */
 import type { FamilyRow } from '../../storage/authority/negotiations/tickets.ts'
 import type { Signed } from '../../surface/agents/identity.ts'
-import type { Signer } from '../../surface/issuer.ts'
+import type { Issuer } from '../../surface/issuer.ts'
 import type { Agreed, Decision, Refused } from '../../surface/token/negotiation.ts'
 import { s256Json } from '../../wire/encoding.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import { namedIntroducer } from '../agents/introductions.ts'
 import { withOperator } from '../agents/operators.ts'
-import type { Authority } from '../context.ts'
-import { readRecord, weigh, type EvaluationContext } from './evaluation.ts'
+import type { Documents, Limits, Store } from '../context.ts'
+import { readRecord, weigh } from './evaluation.ts'
 import { isSameTier, readGoverned, type Governed } from './governance.ts'
-import { grantNow, type GrantLimit } from './grant.ts'
+import { grantNow } from './grant.ts'
 import { vouchedFault } from './identity.ts'
-import { consult, type Asking, type Consulted, type Consulting } from './organization.ts'
-import { holdForOwner, type HoldContext } from './pending-request.ts'
+import { consult, type Asking, type Consulted } from './organization.ts'
+import { holdForOwner } from './pending-request.ts'
 import { refuseAgreement, type Presented, type Recorded } from './presentation.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
 const ATTEMPTS_MAX = 3
 
-/** What gathering facts about an agent needs. */
-type FactSources = Pick<Authority, 'database' | 'operators' | 'issuers' | 'issuer' | 'aliases' | 'now'>
-
 /** What deciding needs: the keys to sign with, and the database. */
-export type Deciding = Signer &
-  FactSources &
-  EvaluationContext &
-  HoldContext &
-  Consulting &
-  GrantLimit &
-  Pick<Authority, 'quotas'>
+export type Deciding = Issuer & Store & Documents & Limits
 
 /**
  * Decides on an agreement. 'terms-changed' if the owner edited the tier while documents of others were read,
@@ -52,7 +43,7 @@ export async function decide(
 
 /** Everything that others say about the agent: who introduces it, and what its operator publishes. */
 async function learn(
-  authority: FactSources,
+  authority: Issuer & Store & Documents,
   owner: Owner,
   signed: Signed,
   deadline: number,

@@ -20,7 +20,7 @@ import { readStanding, type StandingFacts } from '../../storage/authority/negoti
 import type { Identified } from '../../surface/agents/identity.ts'
 import type { Refused } from '../../surface/token/negotiation.ts'
 import { weighIntroduction } from '../agents/introductions.ts'
-import type { Authority } from '../context.ts'
+import type { Limits, Store } from '../context.ts'
 import { CLEARANCE_UNMET, SCOPE_ABOVE_CEILING, type Governed } from './governance.ts'
 import type { Consulted } from './organization.ts'
 import {
@@ -34,15 +34,9 @@ import {
 /** The agent also gets the code for it. */
 export const ORGANIZATION_REFUSES = 'The organization that governs this resource refuses this request.'
 
-/** The facts that weighing reads. */
-export interface EvaluationContext {
-  database: Authority['database']
-  limits: Pick<Authority['limits'], 'trajectoryWindowSeconds'>
-}
-
 /** What her records say about an agreement now. */
 export async function readRecord(
-  { database: { db }, limits }: EvaluationContext,
+  { database: { db }, limits }: Store & Limits,
   presented: Presented,
 ): Promise<Recorded> {
   const { family, governed, agreement, agent } = presented

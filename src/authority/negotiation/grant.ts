@@ -14,7 +14,7 @@ import { grantContent, signGrant } from '../../surface/token/grant.ts'
 import type { Decision } from '../../surface/token/negotiation.ts'
 import { s256 } from '../../wire/encoding.ts'
 import { admitIntroduced, introductionStands } from '../agents/introductions.ts'
-import type { Authority } from '../context.ts'
+import type { Limits, Store } from '../context.ts'
 import type { Consulted } from './organization.ts'
 import { newOperator, shownMission, type Assessment } from './presentation.ts'
 
@@ -72,12 +72,7 @@ export async function grantNow(
 }
 
 /** What granting needs. */
-export type Granting = Signer & Pick<Authority, 'database' | 'quotas' | 'refusals'> & GrantLimit
-
-/** How many grants an owner may have. */
-export interface GrantLimit {
-  limits: Pick<Authority['limits'], 'grantsPerOwner'>
-}
+export type Granting = Signer & Store & Limits
 
 const GRANTS_FULL = 'too_many_grants'
 

@@ -14,14 +14,13 @@ import type { Identities, Refused } from '../../surface/token/negotiation.ts'
 import { CLAIM_TOKEN_BYTES_MAX } from '../../wire/negotiation/agreement.ts'
 import { decodeBase64url } from '../../wire/encoding.ts'
 import { Refusal } from '../../wire/refusal.ts'
-import type { Authority } from '../context.ts'
+import type { Signer } from '../../surface/issuer.ts'
+import type { Documents, Limits, Store } from '../context.ts'
 import { readGoverned, type Governed } from './governance.ts'
 import type { Presented } from './presentation.ts'
 
 /** What asking for an identity needs. */
-export type Vouched = Pick<Authority, 'database' | 'identityProviders' | 'issuer' | 'now' | 'refusals'> & {
-  limits: Pick<Authority['limits'], 'ticketSeconds'>
-}
+type Vouched = Signer & Store & Documents & Limits
 
 /** The error code that an agent gets for every assertion that is not accepted. */
 const REASON = 'invalid_assertion'
@@ -40,7 +39,7 @@ export const IDENTITY_CODES: ReadonlySet<string> = new Set([
 
 /** Like `readGoverned`; also denied if an identity is required that nobody here could prove. */
 export async function readVouched(
-  { identityProviders }: Pick<Vouched, 'identityProviders'>,
+  { identityProviders }: Pick<Documents, 'identityProviders'>,
   db: Db,
   of: Parameters<typeof readGoverned>[1],
 ): ReturnType<typeof readGoverned> {
@@ -115,7 +114,7 @@ async function prove(
 
 /** Ends the negotiation, and tells her that somebody asked who could not prove who they are. */
 async function refuseAssertion(
-  { database: { db }, refusals }: Pick<Vouched, 'database' | 'refusals'>,
+  { database: { db }, refusals }: Store & Limits,
   { owner, family }: FamilyRow,
   sentence: string,
 ): Promise<{ kind: 'refused'; sentence: string; reason: string }> {

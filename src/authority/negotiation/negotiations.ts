@@ -14,12 +14,12 @@ import {
 } from '../../storage/authority/negotiations/tickets.ts'
 import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
 import type { Decisions, Negotiations } from '../../surface/token/negotiation.ts'
-import type { Authority } from '../context.ts'
+import type { Authority, Documents, Limits, Store, Wakeups } from '../context.ts'
 import { collect, denyWaiting, withdrawWaiting } from './collection.ts'
 import { decide, type Deciding } from './decision.ts'
 import { CLEARANCE_UNMET, type Governed } from './governance.ts'
 import { IDENTITY_CODES, readVouched } from './identity.ts'
-import { isCleared, type Consulting } from './organization.ts'
+import { isCleared } from './organization.ts'
 import { refuseAgreement } from './presentation.ts'
 
 /** How long each part of a negotiation may take, in seconds. */
@@ -30,22 +30,18 @@ type Lifetimes = Pick<
 
 /** The negotiations of the owners of one store, over their tiers. */
 export function negotiationsOf(
-  {
-    database,
-    refusals,
-    identityProviders,
-    ...consulting
-  }: Pick<Authority, 'database' | 'refusals' | 'identityProviders'> & Consulting,
+  authority: Store & Documents & Limits,
   { ticketSeconds, awaitingSeconds, negotiationSeconds, pollSeconds }: Lifetimes,
 ): Negotiations<FamilyRow, Governed> {
+  const { database, refusals } = authority
   const { db } = database
   return {
     ownerOf: tag => ownerOfTag(database, tag),
     governed: async (of, presenting) => {
-      const governed = await readVouched({ identityProviders }, db, of)
+      const governed = await readVouched(authority, db, of)
       // An agreement is weighed with an answer that carries its own attestation.
       if (governed.fault !== undefined || presenting === 'agreement') return governed
-      return (await isCleared(consulting, governed, Date.now() + REMOTE_MS_MAX)) ? governed : CLEARANCE_UNMET
+      return (await isCleared(authority, governed, Date.now() + REMOTE_MS_MAX)) ? governed : CLEARANCE_UNMET
     },
     open: ({ sealed, state, offer, nextHash }) =>
       openFamily(db, {
@@ -87,9 +83,7 @@ function countedAs(reason: string): CountedRefusal {
 }
 
 /** The owner decides, by her tiers or in person. */
-export function decisionsOf(
-  authority: Deciding & Pick<Authority, 'announcements'>,
-): Decisions<FamilyRow, Governed> {
+export function decisionsOf(authority: Deciding & Wakeups): Decisions<FamilyRow, Governed> {
   const { db } = authority.database
   return {
     decide: agreed => decide(authority, agreed),

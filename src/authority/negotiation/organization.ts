@@ -10,13 +10,10 @@ import type { RequestFacts } from '../../rules/conditions.ts'
 import type { StandingFacts } from '../../storage/authority/negotiations/standing.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { RptOperation } from '../../wire/negotiation/tokens.ts'
-import type { Authority } from '../context.ts'
+import type { Documents } from '../context.ts'
 import { stateOf, type Attested } from '../organization/clearances.ts'
 import { askDecision } from '../organization/decision.ts'
 import { isNothing, requirementOf, type Governed } from './governance.ts'
-
-/** The organization that is asked. */
-export type Consulting = Pick<Authority, 'organizations' | 'clearances'>
 
 /** The question and the answer, and the state of the membership at the time. */
 export interface Consulted {
@@ -56,7 +53,7 @@ const NOBODY: Consulted = {
  * the resource and no clearance is asked for.
  */
 export async function consult(
-  authority: Consulting,
+  authority: Documents,
   { organization, attesting, tier }: Pick<Governed, 'organization' | 'attesting' | 'tier'>,
   asking: Asking,
   { before, deadline }: { before: Consulted | undefined; deadline: number },
@@ -83,7 +80,7 @@ export async function consult(
 
 /** Whether everything that the tier and the ceiling ask for is attested, if nothing else is asked. */
 export async function isCleared(
-  { clearances }: Consulting,
+  { clearances }: Documents,
   { organization, attesting, tier }: Pick<Governed, 'organization' | 'attesting' | 'tier'>,
   deadline: number,
 ): Promise<boolean> {

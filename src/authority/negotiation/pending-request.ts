@@ -34,8 +34,8 @@ import {
 import { s256Json } from '../../wire/encoding.ts'
 import { termsDocument } from '../../wire/negotiation/terms.ts'
 import type { Decision } from '../../surface/token/negotiation.ts'
-import type { Authority } from '../context.ts'
-import { refuseAgreement, shownMission, type Refusing, type Assessment } from './presentation.ts'
+import type { LimitSettings, Limits, Store } from '../context.ts'
+import { refuseAgreement, shownMission, type Assessment } from './presentation.ts'
 import { basisOf, recordPromise } from './grant.ts'
 import { BLOCKED } from './evaluation.ts'
 import { readGrounds } from './grant-facts.ts'
@@ -49,14 +49,9 @@ type HoldOutcome =
   | { kind: 'blocked'; what: 'agent' | 'operator' }
   | { kind: 'facts-moved' }
 
-/** What holding a request takes. */
-export interface HoldContext extends Refusing, Pick<Authority, 'quotas'> {
-  limits: Pick<Authority['limits'], 'awaitingSeconds'>
-}
-
 /** Holds a weighed request that asks: it waits, or is refused, with 429 if the queue is full. */
 export async function holdForOwner(
-  authority: HoldContext,
+  authority: Store & Limits,
   assessment: Assessment,
 ): Promise<Decision | 'facts-moved'> {
   const { owner } = assessment.family
@@ -99,7 +94,7 @@ async function strangersLaneIsFull(db: Db, assessment: Assessment): Promise<stri
 
 async function holdLocked(
   tx: Tx,
-  { awaitingSeconds }: HoldContext['limits'],
+  { awaitingSeconds }: LimitSettings,
   assessment: Assessment,
 ): Promise<HoldOutcome> {
   const { family, agent, answer, introducer, nextHash: ticketHash } = assessment

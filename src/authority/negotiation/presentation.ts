@@ -16,7 +16,7 @@ import type { Verified } from '../../wire/signatures/jws.ts'
 import type { TermsTemplate } from '../../wire/negotiation/terms.ts'
 import type { Identified } from '../../surface/agents/identity.ts'
 import type { Decision, Refused, Standing } from '../../surface/token/negotiation.ts'
-import type { Authority } from '../context.ts'
+import type { Limits, Store } from '../context.ts'
 import type { Governed } from './governance.ts'
 import type { Consulted } from './organization.ts'
 import type { Handle } from '../../wire/identifiers.ts'
@@ -89,16 +89,13 @@ export function newOperator(agent: Identified, standing: StandingFacts): string 
   return isNew && standing.status === 'active' ? agent.operator : undefined
 }
 
-/** Where refusals are recorded. */
-export type Refusing = Pick<Authority, 'database' | 'refusals'>
-
 /**
  * Ends the negotiation. An agent the owner knows gets its own ledger entry. Strangers, whose keys are free,
  * are counted, one row per reason and minute. The same holds for agents that claim to be one she knows and
  * cannot prove it.
  */
 export async function refuseAgreement(
-  { database: { db }, refusals }: Refusing,
+  { database: { db }, refusals }: Store & Limits,
   family: FamilyRow,
   agent: Identified | undefined,
   refused: Refused,

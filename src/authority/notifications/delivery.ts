@@ -27,7 +27,7 @@ import { inTransaction, isOutage } from '../../storage/core/database.ts'
 import type { Tx } from '../../storage/authority/database.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import type { Authority } from '../context.ts'
+import type { Wakeups } from '../context.ts'
 import { sendableNow } from './holding.ts'
 import { send, type Notifier } from './sending.ts'
 
@@ -36,7 +36,7 @@ export type Outcome = 'sent' | 'failed' | 'gone' | 'given_up' | 'ended'
 /** Counts one more. */
 export type CountNotification = (kind: Subscription['kind'], outcome: Outcome) => void
 
-export interface Delivering extends Pick<Authority, 'database' | 'announcements' | 'log'> {
+export interface Delivering extends Wakeups {
   notifier: Notifier
   count: CountNotification
 }

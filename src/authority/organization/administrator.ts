@@ -21,7 +21,8 @@ import {
 } from '../../wire/organization/organization-admin.ts'
 import { ALIAS, aliasIn } from '../../wire/names.ts'
 import { Refusal, refuse, refusingAs } from '../../wire/refusal.ts'
-import type { Authority } from '../context.ts'
+import type { Issuer } from '../../surface/issuer.ts'
+import type { Documents, Limits, Store } from '../context.ts'
 import { asRefused } from './membership.ts'
 
 /** How long a token is remembered after its end, because the clocks of replicas differ. */
@@ -30,10 +31,7 @@ const KEPT_SECONDS = 3 * ORGANIZATION_ADMIN_SECONDS
 const CHALLENGE = { headers: { 'www-authenticate': 'Bearer realm="organization", error="invalid_token"' } }
 
 /** What administrators' requests need; `ownerUrl` is the address under which `/org/admin` is published. */
-export interface Administered extends Pick<
-  Authority,
-  'issuer' | 'database' | 'organizations' | 'aliases' | 'limits' | 'now'
-> {
+export interface Administered extends Issuer, Store, Documents, Limits {
   ownerUrl(): string
 }
 

@@ -15,11 +15,11 @@ import {
 import { lockQueue } from '../../storage/authority/owners/owners.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import type { Authority } from '../context.ts'
+import type { Documents, Wakeups } from '../context.ts'
 import { startDueRounds } from './due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 
-type Calling = Pick<Authority, 'database' | 'announcements' | 'organizations' | 'log'>
+type Calling = Wakeups & Documents
 
 /** How long one replica has an owner's calls to itself: longer than sending them takes. */
 const TAKEN_SECONDS = 60

@@ -9,12 +9,12 @@ import { complianceReport, type ComplianceReport } from '../../rules/organizatio
 import type { Db } from '../../storage/authority/database.ts'
 import { dueAgainIn, dueNoMore, type DueClaim } from '../../storage/authority/due.ts'
 import { readMembership, type Membership } from '../../storage/authority/membership/membership.ts'
-import type { Authority } from '../context.ts'
+import type { Documents, Wakeups } from '../context.ts'
 import { startDueRounds } from './due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 import { foresee, tiersOf } from './settlement.ts'
 
-type Reporting = Pick<Authority, 'database' | 'announcements' | 'organizations' | 'log'>
+type Reporting = Wakeups & Documents
 
 /** How long one replica has a member to itself: longer than reporting takes. */
 const TAKEN_SECONDS = 30

@@ -6,10 +6,10 @@
 import { startRepeating, type Repetition } from '../../limits/repetition.ts'
 import { isOutage } from '../../storage/core/database.ts'
 import { joinedOrganizations } from '../../storage/authority/membership/membership.ts'
-import type { Authority } from '../context.ts'
+import type { Documents, Store } from '../context.ts'
 import { OrganizationOutage } from './client.ts'
 
-type Reading = Pick<Authority, 'database' | 'organizations' | 'log'>
+type Reading = Store & Documents
 
 /** Soon after a failure, and after the first owner joined one. */
 const ROUND_SECONDS = 5

@@ -6,7 +6,7 @@
 import { startRepeating, type Repetition } from '../../limits/repetition.ts'
 import { takeDue, type DueClaim } from '../../storage/authority/due.ts'
 import { isOutage } from '../../storage/core/database.ts'
-import type { Authority } from '../context.ts'
+import type { Wakeups } from '../context.ts'
 
 const PAUSE_SECONDS = 1
 const OWNERS_PER_TURN = 8
@@ -24,7 +24,7 @@ interface Round {
  * again.
  */
 export function startDueRounds(
-  { database: { db }, announcements, log }: Pick<Authority, 'database' | 'announcements' | 'log'>,
+  { database: { db }, announcements, log }: Wakeups,
   { kind, claimSeconds, lines }: Round,
   one: (claim: DueClaim) => Promise<void>,
 ): Repetition {

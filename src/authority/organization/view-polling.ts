@@ -21,13 +21,13 @@ import { lockQueue } from '../../storage/authority/owners/owners.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import type { Authority } from '../context.ts'
+import type { Documents, Wakeups } from '../context.ts'
 import { startDueRounds } from './due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 import { named, VIEW_SECONDS, waitingFor } from './membership.ts'
 import { considered, settle } from './settlement.ts'
 
-type Asking = Pick<Authority, 'database' | 'announcements' | 'organizations' | 'log'>
+type Asking = Wakeups & Documents
 
 /** How long one replica has a member to itself: longer than asking takes. */
 const TAKEN_SECONDS = 30

@@ -12,22 +12,6 @@ import { createEventFeeds, type EventFeeds, type StreamCaps } from './events/eve
 import { createAttemptLimit, type AttemptLimit } from '../../credentials/attempt-limit.ts'
 import type { AcceptedCredentials } from '../../credentials/presentation.ts'
 
-type Needed =
-  | 'issuer'
-  | 'ticketKeys'
-  | 'keys'
-  | 'database'
-  | 'operators'
-  | 'organizations'
-  | 'tallies'
-  | 'registry'
-  | 'announcements'
-  | 'log'
-  | 'clock'
-  | 'quotas'
-  | 'cell'
-  | 'now'
-
 /** An organization's last answer about an invitation; `until` is in milliseconds since the epoch. */
 export interface KnownInvitation {
   issuer: string
@@ -35,7 +19,7 @@ export interface KnownInvitation {
   until: number
 }
 
-export interface OwnerApi extends Pick<Authority, Needed> {
+export interface OwnerApi extends Authority {
   /** The kinds of credentials that are accepted. */
   readonly accepted: AcceptedCredentials
   /** The relying party of passkeys; if undefined, passkeys are not accepted. */
@@ -68,7 +52,7 @@ const OWNERS_MAX = 10_000
 const INVITATIONS_MAX = 10_000
 
 export function createOwnerApi(
-  authority: Pick<Authority, Needed>,
+  authority: Authority,
   {
     accepted,
     relyingParty,

@@ -11,7 +11,7 @@ import { readReleaseCounts } from '../../storage/authority/grants/leases.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { LEASE_EVENT } from '../../wire/resources/leases.ts'
 import { Refusal } from '../../wire/refusal.ts'
-import type { Authority } from '../context.ts'
+import type { Wakeups } from '../context.ts'
 
 /** A sidecar that reads a stream here. */
 export interface LeaseReader {
@@ -36,7 +36,7 @@ export interface LeaseStreams {
   end(): void
 }
 
-type Needed = Pick<Authority, 'database' | 'announcements' | 'log'>
+type Needed = Wakeups
 
 interface Following extends LeaseReader {
   /** How often it has been asked, as far as it was told. */

@@ -6,7 +6,7 @@ import { startRepeating, type Repetition } from '../../limits/repetition.ts'
 import { deleteSilent, listHolders, type HolderReading } from '../../storage/authority/grants/leases.ts'
 import { isOutage } from '../../storage/core/database.ts'
 import { LEASE_SILENT_MS } from '../../wire/resources/leases.ts'
-import type { Authority } from '../context.ts'
+import type { Store } from '../context.ts'
 
 /** The pause while there are no leases: those that a replica left behind when it ended are found by then. */
 const IDLE_MS = 30_000
@@ -20,7 +20,7 @@ interface HolderHistory extends HolderReading {
 export type LeaseSweep = (clock: () => number) => Promise<number>
 
 /** Looks at all leases, and deletes those that stood still since an earlier look long enough ago. */
-export function createLeaseSweep({ database: { db } }: Pick<Authority, 'database'>): LeaseSweep {
+export function createLeaseSweep({ database: { db } }: Pick<Store, 'database'>): LeaseSweep {
   let before = new Map<string, HolderHistory>()
   return async clock => {
     const rows = await listHolders(db)
@@ -40,10 +40,7 @@ export function createLeaseSweep({ database: { db } }: Pick<Authority, 'database
 }
 
 /** Starts looking: every `LEASE_SILENT_MS` while there are leases. */
-export function startLeaseSweep(
-  authority: Pick<Authority, 'database' | 'log'>,
-  { entered }: { entered: () => number },
-): Repetition {
+export function startLeaseSweep(authority: Store, { entered }: { entered: () => number }): Repetition {
   const sweep = createLeaseSweep(authority)
   let idleUntil = 0
   let enteredBefore = 0

@@ -21,10 +21,10 @@ import {
   type LeaseRequest,
 } from '../../wire/resources/leases.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
-import type { Authority } from '../context.ts'
+import type { Store } from '../context.ts'
 import type { LeaseStreams } from './lease-streams.ts'
 
-export interface Leasing extends Pick<Authority, 'database'> {
+export interface Leasing extends Store {
   readonly guard: PatGuard
   readonly onBehalfOf: OnBehalfOf
   readonly streams: LeaseStreams

@@ -18,7 +18,8 @@ import { isHostSpelledPlainly, isWebUrl } from '../../wire/json-members.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { asOwner } from '../../wire/identifiers.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
-import type { Authority } from '../context.ts'
+import type { Signer } from '../../surface/issuer.ts'
+import type { Documents, Limits, Store } from '../context.ts'
 import { withdrawLapsed } from '../registry/lapsed-registrations.ts'
 import { PublicationFault } from '../registry/published-resources.ts'
 
@@ -52,7 +53,7 @@ const PUBLISHED_KEY: Credential<unknown, undefined> = {
   admit: (_registering, _request, run) => run(undefined),
 }
 
-export interface Registering extends Pick<Authority, 'database' | 'publishers' | 'now' | 'quotas'> {
+export interface Registering extends Signer, Store, Documents, Limits {
   /** What resource servers sign over. */
   readonly base: SignatureBase
 }

@@ -7,7 +7,8 @@ import { endFormerSecret } from '../../storage/authority/policies/operator-value
 import { touchPatIssued } from '../../storage/authority/registry/resources.ts'
 import type { SignatureProofs } from '../../surface/token/client-credentials.ts'
 import { Refusal } from '../../wire/refusal.ts'
-import type { Authority } from '../context.ts'
+import type { Signer } from '../../surface/issuer.ts'
+import type { Documents, Store } from '../context.ts'
 import { PublicationFault } from '../registry/published-resources.ts'
 
 /** For all that is fetched to judge one request. */
@@ -18,7 +19,7 @@ export function signatureProofs({
   publishers,
   log,
   now,
-}: Pick<Authority, 'database' | 'publishers' | 'log' | 'now'>): SignatureProofs {
+}: Signer & Store & Documents): SignatureProofs {
   return {
     async prove({ owner, client_id, resource_uri, status }, message) {
       const patience = { deadline: Date.now() + FETCHING_MS_MAX, favoured: status === 'active' }
