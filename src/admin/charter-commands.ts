@@ -4,7 +4,7 @@
  */
 import { Option, type Command } from 'commander'
 import { readAll } from '../client/exchange.ts'
-import { readRecordFile } from '../client/given-file.ts'
+import { readObjectFile } from '../client/given-file.ts'
 import { wholeNumber } from '../client/program.ts'
 import { UsageError } from '../terminal/command.ts'
 import { printable, printableJson, printableTime, record, table } from '../terminal/printable.ts'
@@ -108,7 +108,7 @@ async function putCharter(
   file: string,
   { baseVersion }: { baseVersion?: number },
 ): Promise<void> {
-  const contents = await readRecordFile(file, 'a charter')
+  const contents = await readObjectFile(file, 'a charter')
   const { charter = contents, version } = contents
   if (!isJsonObject(charter)) throw new UsageError(`Give a charter as a JSON object: ${file} holds none.`)
   const base_version = baseVersion ?? version

@@ -45,7 +45,7 @@ export function interpret(
   const retry = retryAfterSeconds(headers, profile.now())
   if (rpc?.kind === 'error') throw rpcError(rpc.error, status, retry)
   if (isJsonObject(body) && body['error'] !== undefined) throw refusalError(body, status, retry)
-  if (text !== undefined && isGatewayOutage(response, text)) throw gatewayOutage(retry)
+  if (text !== undefined && isGatewayOutage(response, text)) throw gatewayOutageError(retry)
   return fail('unexpected_answer', `The resource answered with status ${status} and no JSON-RPC answer.`, {
     status,
   })
@@ -65,7 +65,7 @@ function isGatewayOutage({ status, headers }: Response, text: string): boolean {
 const NEVER_CONNECTED =
   /reset reason: (?:(?:remote|local) )?(?:connection failure|connection timeout|overflow)/
 
-function gatewayOutage(retry: number | undefined): AgentError {
+function gatewayOutageError(retry: number | undefined): AgentError {
   const detail = 'The gateway before the resource answered with status 503, and did not pass the call on.'
   const of = { detail, status: 503, by: 'gateway', retryAfterSeconds: retry }
   return new AgentError('temporarily_unavailable', of)

@@ -11,7 +11,7 @@ import { signatureBase } from '../http/servers/signed-request.ts'
 import { listHere, namedCells, placedElsewhere } from '../storage/authority/owners/cell-directory.ts'
 import { AUTHORITY_DATABASE, standbySetting, type Database } from '../storage/authority/database.ts'
 import { createAgentIssuers } from '../surface/agents/agent-issuers.ts'
-import { createClock, GRANTING, sayTurns, type Clock } from '../surface/clock.ts'
+import { createClock, GRANTING, logClockChanges, type Clock } from '../surface/clock.ts'
 import { ALIAS, aliasIn, HOME_CELL } from '../wire/names.ts'
 import { ticketKeys } from '../wire/negotiation/ticket.ts'
 import { createIdentityProviders } from './agents/identity-providers.ts'
@@ -67,7 +67,7 @@ export async function openCells(config: AuthorityConfig, opening: Opening): Prom
   let home: Database | undefined
   const open = async (name: string, url: string): Promise<AuthorityCell> => {
     const cellLog = others.length === 0 ? log : (log.child({ cell: name }) as Logger)
-    const clock = createClock({ local: localClock, onTurn: sayTurns(cellLog, GRANTING) })
+    const clock = createClock({ local: localClock, onTurn: logClockChanges(cellLog, GRANTING) })
     const owners: ProvisionedOwner[] = []
     const authority = await openAuthority(
       { ...config, databaseUrl: url },

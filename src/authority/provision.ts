@@ -8,7 +8,7 @@ import type { ProvisionedOwner } from '../config.ts'
 import { inTransaction, waitLongerForRows } from '../storage/core/database.ts'
 import type { CellView } from './cells/cells.ts'
 import { newTag } from './administration/lives.ts'
-import { consideredWith, settle, underCeiling } from './organization/settlement.ts'
+import { warmReachWith, applyMembership, underCeiling } from './organization/settlement.ts'
 import type { Db, Tx } from '../storage/authority/database.ts'
 import { insertLogin, loginId, loginKey, ownerOfLogin } from '../storage/authority/credentials/logins.ts'
 import { insertDeviceKey, readDeviceKey } from '../storage/authority/credentials/device-keys.ts'
@@ -181,7 +181,7 @@ const ELSEWHERE = (owner: Owner): Provisioning => ({
 
 /** Call this before the transaction of `provisionOwner`, which then holds its locks for less long. */
 export function consider(db: Db, { owner, resources }: ProvisionedOwner): Promise<void> {
-  return consideredWith(
+  return warmReachWith(
     db,
     asOwner(owner),
     resources.map(({ id }) => id),
@@ -238,7 +238,7 @@ export async function provisionOwner(tx: Tx, declaration: ProvisionedOwner): Pro
         : 'a resource of this id is registered'
     })
   // Her organization may govern what is new.
-  await settle(tx, owner, { by: 'organization' })
+  await applyMembership(tx, owner, { by: 'organization' })
   for (const tier of declaration.tiers) await once('tier', tier.id, () => makeTier(tx, owner, tier))
   // Last, because this locks servers, and a new tier may lock her membership, which comes before them.
   done.push(...(await takeOperatorValues(tx, declaration)))

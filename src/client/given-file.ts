@@ -13,7 +13,7 @@ import { NOT_UTF8, utf8Text } from '../wire/utf8-text.ts'
  * The object in `file`; `-` reads standard input. `what` names it in a refusal, for example `a tier`. Text
  * that begins with `{` is read as JSON, anything else as YAML 1.2. Throws `UsageError`.
  */
-export async function readRecordFile(file: string, what: string): Promise<JsonObject> {
+export async function readObjectFile(file: string, what: string): Promise<JsonObject> {
   let json: Json
   try {
     const source = utf8Text(file === '-' ? await buffer(process.stdin) : await readFile(file))

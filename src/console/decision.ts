@@ -2,7 +2,7 @@
  * Owns what the page sends as her decision: the very record that was shown, by its hash, and her signature
  * over it, if the page has a key. Contract: "Owner API" (`/owner/pending/{family}/decision`).
  */
-import { admitsOf, isFirstContact } from '../rules/owner-statement.ts'
+import { admissionIn, isFirstContact } from '../rules/owner-statement.ts'
 import type { DecisionItem } from '../wire/owner/decision-item.ts'
 import { canonicalize } from '../wire/json.ts'
 import { TYP } from '../wire/names.ts'
@@ -90,7 +90,7 @@ function claimsOf(
       family,
       decision: 'approved',
       item_s256,
-      admits: admitsOf({ decision: 'approved', isFirstContact: isFirstContact(item), only }),
+      admits: admissionIn({ decision: 'approved', isFirstContact: isFirstContact(item), only }),
       single_use,
       expires_in,
       iat: nowOf(access),

@@ -32,7 +32,7 @@ export interface ChallengeLimit {
    * Like `take`, for a token that is about to be introspected. A token that was seen active for that resource
    * takes nothing.
    */
-  takeFor(use: TokenUse, source: string): TokenAdmission
+  takeFor(use: TokenUse, source: string): TokenCharge
 }
 
 /**
@@ -45,7 +45,7 @@ export interface TokenUse {
   resource: string
 }
 
-export interface TokenAdmission {
+export interface TokenCharge {
   waitSeconds: number
   /**
    * Takes note of the authority's answer. An active token gives back what it took, and takes nothing from now

@@ -10,7 +10,7 @@ import type { AccessReports } from './authorities/access-reports.ts'
 import type { Call, Denied, Outcome } from './call.ts'
 import { checkDeadline, outage, tooLate, UnspentOutage, type CheckDeadline } from './deadline.ts'
 import { denialOf } from './denial.ts'
-import { judge, type Judged, type OrderOptions } from './order.ts'
+import { judge, type CallInOrder, type OrderOptions } from './order.ts'
 import { createBodyBudget, type BodyBudget } from './request/body-budget.ts'
 import { rpcCaller, unopenedRequest } from './request/mcp-mirrors.ts'
 import type { RouteTable } from './request/routes.ts'
@@ -116,7 +116,7 @@ async function judgeWithin(
   try {
     const route = options.routes.find(call)
     trace.owner = route.owner
-    const judged: Judged = { call, route, trace, deadline }
+    const judged: CallInOrder = { call, route, trace, deadline }
     const { outcome, report } = await judge(judged, options)
     if (report === undefined) return { outcome }
     return { outcome, report: () => options.reports.add(route.client, report) }

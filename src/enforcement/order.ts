@@ -3,7 +3,7 @@
  * order (normative)". A refusal at any step before 5 leaves the grant unspent. The deadline, the log line and
  * the report around the order are in `check.ts`.
  */
-import { consumeReaction, INACTIVE_REASONS, reactTo } from '../rules/liveness.ts'
+import { consumeRefusal, INACTIVE_REASONS, inactiveReaction } from '../rules/liveness.ts'
 import { matchPermission, worseConsequence, type Permission } from '../rules/permission.ts'
 import {
   verifyRequestApart,
@@ -43,7 +43,7 @@ export interface OrderOptions extends ChallengeOptions {
 }
 
 /** One call on its way through the order. */
-export interface Judged {
+export interface CallInOrder {
   call: Call
   route: Route
   deadline: Deadline
@@ -51,7 +51,7 @@ export interface Judged {
 }
 
 /** A call that is let through. `report` is present if a tool was called: the owner gets it. */
-export interface Passed {
+export interface AllowedCall {
   outcome: Allowed
   report?: AccessReport
 }
@@ -63,7 +63,7 @@ const REQUIRED_COMPONENTS = ['@method', '@authority', '@path', 'authorization']
  * Takes one call through the order. Throws the refusal of the first step that does not hold, or whatever
  * error occurred.
  */
-export async function judge(judged: Judged, options: OrderOptions): Promise<Passed> {
+export async function judge(judged: CallInOrder, options: OrderOptions): Promise<AllowedCall> {
   const { call, route, trace } = judged
   enterStep(trace, 'request')
   const request = route.readRequest(call)
@@ -143,7 +143,7 @@ function reportOf(
 
 /** If the tool asks for her signature, checking it is a part of the fourth step. */
 async function ownerApproval(
-  { route, deadline, trace }: Judged,
+  { route, deadline, trace }: CallInOrder,
   {
     tool,
     ...facts
@@ -157,14 +157,18 @@ async function ownerApproval(
 }
 
 /** The organization's ceiling is a part of the second step. */
-function underCeiling({ route, deadline }: Judged, grant: LiveGrant, permission: Permission): Promise<void> {
+function underCeiling(
+  { route, deadline }: CallInOrder,
+  grant: LiveGrant,
+  permission: Permission,
+): Promise<void> {
   const { organization, authority } = route
   return checkCeiling(organization!, { grant, permission, authority, deadline })
 }
 
 /** So is the mandate of those who hold an account jointly, also if a call needs no permission. */
 function underMandate(
-  { deadline, trace }: Judged,
+  { deadline, trace }: CallInOrder,
   joint: RouteJoint,
   facts: { token: string; grant: LiveGrant; permission: Permission | undefined; now: number },
 ): Promise<void> {
@@ -188,7 +192,7 @@ function findTool(route: Route, request: ToolCall, trace: Trace): Tool {
 
 /** Asks about a token if its source has some of its share left, or if the token needs none. */
 async function introspect(
-  { call, route, deadline }: Judged,
+  { call, route, deadline }: CallInOrder,
   token: string,
   options: OrderOptions,
 ): Promise<Introspection> {
@@ -206,7 +210,7 @@ async function introspect(
 
 /** A fresh challenge for a tool; a method that is no tool has no resource to negotiate about. */
 async function challenge(
-  judged: Judged,
+  judged: CallInOrder,
   tool: Tool | undefined,
   { hasToken }: { hasToken: boolean },
   options: OrderOptions,
@@ -222,14 +226,14 @@ async function challenge(
 
 /** Contract, "Grant (RPT) liveness": by reason a fresh challenge, or the end. */
 async function refuseInactive(
-  judged: Judged,
+  judged: CallInOrder,
   { tool, token, reason }: { tool: Tool | undefined; token: string; reason: unknown },
   options: OrderOptions,
 ): Promise<never> {
   judged.trace.reason =
     typeof reason === 'string' && /^[a-z_]{1,64}$/.test(reason) ? reason : 'unreadable_reason'
   if (KNOWN_GRANT.has(judged.trace.reason)) nameEnded(judged.trace, token)
-  if (reactTo(reason) === 'terminal') {
+  if (inactiveReaction(reason) === 'terminal') {
     refuse(
       'access_revoked',
       'The owner or her organization has ended this access: do not call again with this grant.',
@@ -257,7 +261,7 @@ function nameEnded(trace: Trace, token: string): void {
 }
 
 function checkSignature(
-  { call, route }: Judged,
+  { call, route }: CallInOrder,
   grant: LiveGrant,
   options: OrderOptions,
 ): Promise<VerifiedSignature> {
@@ -282,7 +286,7 @@ function checkSignature(
  * Consumes. If a call is not let through after all, the decision that she signed for it, or her authority's
  * yes to an emergency, can be used by the next.
  */
-async function spend(judged: Judged, token: string, grant: LiveGrant, approval?: Mark): Promise<void> {
+async function spend(judged: CallInOrder, token: string, grant: LiveGrant, approval?: Mark): Promise<void> {
   const marks = [approval]
   try {
     if (grant.breakGlass !== undefined) marks.push(await takeUse(judged, grant, grant.breakGlass))
@@ -294,14 +298,18 @@ async function spend(judged: Judged, token: string, grant: LiveGrant, approval?:
 }
 
 /** Whatever the organization answers to the consume. */
-function takeUse({ route, deadline }: Judged, grant: LiveGrant, { exp }: { exp: number }): Promise<Mark> {
+function takeUse(
+  { route, deadline }: CallInOrder,
+  grant: LiveGrant,
+  { exp }: { exp: number },
+): Promise<Mark> {
   const { authority, owner, organization } = route
   return takeEmergency(organization!.used, { authority, owner, jti: grant.jti, exp }, deadline)
 }
 
 /** Consumes, if there is time for the answer to arrive and somebody to take it. */
 async function consumeInTime(
-  { call, route, deadline, trace }: Judged,
+  { call, route, deadline, trace }: CallInOrder,
   token: string,
   grant: LiveGrant,
 ): Promise<void> {
@@ -318,7 +326,7 @@ async function consumeInTime(
   const consume = (): Promise<Consumption> => issuer.consume(token, deadline, whyNot)
   const consumption = await (route.joint === undefined ? consume() : route.joint.spent.once(grant, consume))
   if (consumption.consumed) return
-  const code = consumeReaction(consumption.error)
+  const code = consumeRefusal(consumption.error)
   trace.reason = code
   refuse(code, 'The grant could not be used: negotiate again.')
 }

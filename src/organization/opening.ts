@@ -17,7 +17,7 @@ import { appendActivity } from '../storage/organization/activity.ts'
 import { lockHead, publishCharter } from '../storage/organization/charters.ts'
 import { ORGANIZATION_DATABASE } from '../storage/organization/database.ts'
 import { NOTICES_CHANNEL } from '../storage/organization/notices.ts'
-import { createClock, sayTurns } from '../surface/clock.ts'
+import { createClock, logClockChanges } from '../surface/clock.ts'
 import { charterDigest, type Charter } from '../wire/organization/charter.ts'
 import { signingKeys } from '../wire/signatures/keys.ts'
 import type { Organization } from './context.ts'
@@ -43,7 +43,7 @@ export async function openOrganization(
   { log, localClock, lockTimeoutMs, closers }: Opening,
   onNotice: () => void,
 ): Promise<OpenedOrganization> {
-  const clock = createClock({ local: localClock, onTurn: sayTurns(log, SIGNING) })
+  const clock = createClock({ local: localClock, onTurn: logClockChanges(log, SIGNING) })
   const { issuer, id, name, invitationSeconds } = config
   const database = await ORGANIZATION_DATABASE.openServing({ ...config, lockTimeoutMs }, log)
   closers.push(() => database.close())

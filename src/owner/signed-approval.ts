@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { ApiError } from '../client/api-error.ts'
 import type { ApiAccess } from '../client/signed-fetch.ts'
-import { admitsOf, isFirstContact } from '../rules/owner-statement.ts'
+import { admissionIn, isFirstContact } from '../rules/owner-statement.ts'
 import { itemDigest, type DecisionItem } from '../wire/owner/decision-item.ts'
 import { signStatement } from '../wire/owner/decision-statement.ts'
 import { s256Json } from '../wire/encoding.ts'
@@ -49,7 +49,7 @@ export function boundApproval(
     family,
     decision: 'approved' as const,
     item_s256,
-    admits: admitsOf({ decision: 'approved', isFirstContact: isFirstContact(item), only }),
+    admits: admissionIn({ decision: 'approved', isFirstContact: isFirstContact(item), only }),
     single_use,
     expires_in,
     iat: now,

@@ -2,18 +2,18 @@
  * Owns tiers as an owner writes them in a file. Contract: "Owner API" (`/owner/policies`): what she is shown
  * can be sent back.
  */
-import { readRecordFile } from '../client/given-file.ts'
+import { readObjectFile } from '../client/given-file.ts'
 import { UsageError } from '../terminal/command.ts'
 import { isJsonObject, type JsonObject } from '../wire/json.ts'
 
 /** One tier in a file, or on standard input for `-`. Throws `UsageError`. */
 export async function readTier(file: string): Promise<JsonObject> {
-  return withoutVersion(await readRecordFile(file, 'a tier'))
+  return withoutVersion(await readObjectFile(file, 'a tier'))
 }
 
 /** One tier, or those in `tiers` as `policies --json` shows them. Throws `UsageError`. */
 export async function readTiers(file: string): Promise<(JsonObject & { id: string })[]> {
-  const content = await readRecordFile(file, 'tiers')
+  const content = await readObjectFile(file, 'tiers')
   const listed = 'tiers' in content ? content['tiers'] : [content]
   if (!Array.isArray(listed) || listed.length === 0)
     throw new UsageError(`Give at least one tier in \`tiers\`: ${file} lists none.`)

@@ -119,7 +119,7 @@ export function standsOn(
   if (resource?.client_id !== basis.client_id) return { sentence: 'The resource is no longer registered.' }
   if (tier?.tier_id !== basis.tier_id || tier.epoch !== basis.tier_epoch)
     return { sentence: 'No tier governs this resource any more.' }
-  if (resource.org !== null && !isGoverned(basis))
+  if (resource.org !== null && !wasGoverned(basis))
     return {
       sentence: 'An organization has come to govern this resource since the agreement; make the call again.',
     }
@@ -148,7 +148,7 @@ const CHANGED: GrantFault = {
 export const ORGANIZATION_REVOKED = 'organization_revoked'
 
 /** Whether an organization governed the resource when the agreement was weighed. */
-export function isGoverned({ organization }: Pick<GrantBasis, 'organization'>): boolean {
+export function wasGoverned({ organization }: Pick<GrantBasis, 'organization'>): boolean {
   return organization !== undefined && organization.handle !== null
 }
 
@@ -162,7 +162,7 @@ function organizationLoss(
   org: Reach | null,
   now: GrantFacts['organization'],
 ): string | undefined {
-  if (org === null && !isGoverned(basis)) return undefined
+  if (org === null && !wasGoverned(basis)) return undefined
   if (org === 'governed') return 'not_shared'
   if (org === null || now === undefined) return ORGANIZATION_REVOKED
   const { epochs, vouched } = now

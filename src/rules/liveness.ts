@@ -92,7 +92,7 @@ const CHALLENGED: ReadonlySet<string> = new Set<InactiveReason>([
  * `access_revoked`, no new challenge). Every reason that is not in the contract's table, or a missing one, is
  * terminal.
  */
-export function reactTo(reason: unknown): 'challenge' | 'terminal' {
+export function inactiveReaction(reason: unknown): 'challenge' | 'terminal' {
   return typeof reason === 'string' && CHALLENGED.has(reason) ? 'challenge' : 'terminal'
 }
 
@@ -100,7 +100,7 @@ export function reactTo(reason: unknown): 'challenge' | 'terminal' {
  * The code of the 403 after a consume that answered `consumed: false`: the code itself, except that
  * `connection_revoked`, `organization_revoked` and every unknown code become `access_revoked`.
  */
-export function consumeReaction(
+export function consumeRefusal(
   reason: unknown,
 ): Exclude<ConsumeError, 'connection_revoked' | 'organization_revoked'> | 'access_revoked' {
   switch (reason) {

@@ -35,7 +35,7 @@ export function isFirstContact({ kind, because }: { kind: string; because: reado
  * How far an approval lets an agent in: a first contact to everything, or with `only` just to its tier; null
  * for anything that is no approval of a first contact.
  */
-export function admitsOf(decided: {
+export function admissionIn(decided: {
   decision: 'approved' | 'denied'
   isFirstContact: boolean
   only: boolean

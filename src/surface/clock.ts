@@ -60,7 +60,7 @@ export const GRANTING = {
 }
 
 /** For `onTurn`: logs when this replica stops issuing, and when it continues. */
-export function sayTurns(
+export function logClockChanges(
   log: Pick<Logger, 'info' | 'error'>,
   { goesOn, stops }: typeof GRANTING,
 ): (fault: string | undefined) => void {

@@ -15,7 +15,7 @@ export const MEDIA_TYPES: Record<Format, string> = {
 }
 
 /** The text of one representation. */
-export function represent(
+export function renderTerms(
   { issuer, specNs }: Pick<Issuer, 'issuer' | 'specNs'>,
   version: TermsVersion,
   format: Format,

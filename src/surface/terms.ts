@@ -17,7 +17,7 @@ import {
   type TermsVersion,
 } from '../wire/negotiation/terms.ts'
 import type { Issuer } from './issuer.ts'
-import { FORMATS, MEDIA_TYPES, preferredFormat, represent } from './terms-formats.ts'
+import { FORMATS, MEDIA_TYPES, preferredFormat, renderTerms } from './terms-formats.ts'
 import { asOwner, type Owner } from '../wire/identifiers.ts'
 
 /** The owners of the terms, and where the terms are kept. */
@@ -95,7 +95,7 @@ export const TERMS_DOCUMENT: Endpoint<Terms> = endpoint({
     const version = id === undefined ? undefined : await terms.version(id)
     if (version === undefined) refuse('not_found', UNKNOWN)
     const format = query.format ?? preferredFormat(request.headers.accept)
-    const body = Buffer.from(represent(issuer, version, format))
+    const body = Buffer.from(renderTerms(issuer, version, format))
     const etag = `"${sha256(body).toString('base64url')}"`
     const headers = {
       'content-type': MEDIA_TYPES[format],

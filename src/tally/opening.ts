@@ -11,7 +11,7 @@ import { listen as listenToDatabase } from '../storage/core/listen.ts'
 import { TALLY_DATABASE } from '../storage/tally/database.ts'
 import { ACCOUNTS_CHANNEL } from '../storage/tally/negotiations.ts'
 import { createAgentIssuers, type AgentIssuers } from '../surface/agents/agent-issuers.ts'
-import { createClock, GRANTING, sayTurns } from '../surface/clock.ts'
+import { createClock, GRANTING, logClockChanges } from '../surface/clock.ts'
 import { signingKeys } from '../wire/signatures/keys.ts'
 import { ticketKeys } from '../wire/negotiation/ticket.ts'
 import type { Tally } from './context.ts'
@@ -35,7 +35,7 @@ export async function openTally(
   config: TallyConfig,
   { log, localClock, lockTimeoutMs, closers }: Opening,
 ): Promise<WholeTally> {
-  const clock = createClock({ local: localClock, onTurn: sayTurns(log, GRANTING) })
+  const clock = createClock({ local: localClock, onTurn: logClockChanges(log, GRANTING) })
   const database = await TALLY_DATABASE.openServing({ ...config, lockTimeoutMs }, log)
   closers.push(() => database.close())
   for (const done of await provision(database.db, config.accounts))

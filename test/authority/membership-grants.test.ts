@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely'
 import { afterEach, describe, expect, it } from 'vitest'
-import { end } from '../../src/authority/organization/membership.ts'
+import { endMembershipAndReach } from '../../src/authority/organization/membership.ts'
 import { lockQueue } from '../../src/storage/authority/owners/owners.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Reply } from '../support/authority.ts'
@@ -114,7 +114,7 @@ describe('A membership', () => {
         await sql`LOCK TABLE memberships IN ACCESS EXCLUSIVE MODE`.execute(tx)
         presented = agent.present(ticket)
         await until(async () => (await lockWaiters(database)) === 1)
-        await end(tx, stand.alice.owner, { by: 'organization' })
+        await endMembershipAndReach(tx, stand.alice.owner, { by: 'organization' })
       }),
     )
     expect((await presented!).body.error).toBe('need_info')

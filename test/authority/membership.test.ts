@@ -4,7 +4,7 @@
  */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { sql } from 'kysely'
-import type { Cut } from '../../src/rules/organization/envelope.ts'
+import type { Cut } from '../../src/rules/organization/tier-ceiling.ts'
 import type { Tier } from '../../src/wire/owner/owner-api.ts'
 import { row } from '../support/contract-row.ts'
 import { holdLease } from '../support/lease-holder.ts'

@@ -5,7 +5,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { readRecordFile } from '../../src/client/given-file.ts'
+import { readObjectFile } from '../../src/client/given-file.ts'
 import { readSecretFile, readYamlFile } from '../../src/config/files.ts'
 import { configFolder, faultsOf } from '../support/config-files.ts'
 
@@ -32,7 +32,7 @@ describe('A byte order mark', () => {
   })
 
   it.each(['name: x\r\n', '{"name": "x"}\r\n'])('is no part of a tier or a charter: %j', async text => {
-    expect(await readRecordFile(file('tier', MARK + text), 'a tier')).toEqual({ name: 'x' })
+    expect(await readObjectFile(file('tier', MARK + text), 'a tier')).toEqual({ name: 'x' })
   })
 })
 
@@ -50,7 +50,7 @@ describe.each(OTHERS)('A file in %s', (_encoding, encode) => {
 
   it.each(['name: x', '{"name": "x"}'])('is refused as a tier or a charter: %j', async text => {
     const path = file('tier', encode(text))
-    await expect(readRecordFile(path, 'a tier')).rejects.toThrow(
+    await expect(readObjectFile(path, 'a tier')).rejects.toThrow(
       `${path} cannot be read (it is not in UTF-8: save it in that encoding)`,
     )
   })

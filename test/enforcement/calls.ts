@@ -34,7 +34,7 @@ import {
 import { openUsedEmergencies } from '../../src/enforcement/organization/used-emergencies.ts'
 import { createJwksCache, type JwksCache } from '../../src/http/outbound/jwks-cache.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound/outbound.ts'
-import { isNamed } from '../../src/rules/organization/ceiling.ts'
+import { isNamed } from '../../src/rules/organization/grant-ceiling.ts'
 import { contentDigest } from '../../src/wire/encoding.ts'
 import { signRequest } from '../../src/wire/signatures/http-signature.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'

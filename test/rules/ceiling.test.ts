@@ -6,9 +6,9 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   breakGlassCeilingFault,
-  ceilingFault,
+  grantCeilingFault,
   type GrantExtent,
-} from '../../src/rules/organization/ceiling.ts'
+} from '../../src/rules/organization/grant-ceiling.ts'
 import { DELEGATIONS } from '../../src/wire/organization/charter.ts'
 import type { EnforcedMembership } from '../../src/wire/documents/enforced-membership.ts'
 
@@ -63,13 +63,13 @@ describe("A grant exceeds the organization's ceiling", () => {
       { resource_id: 'amy/home' },
     ],
   ])('%s: %s', (fault, _when, member, grant) => {
-    expect(ceilingFault({ ...MEMBER, ...member }, { ...GRANT, ...grant })).toBe(fault)
+    expect(grantCeilingFault({ ...MEMBER, ...member }, { ...GRANT, ...grant })).toBe(fault)
   })
 
   it('if she is no member, and it claims the resource', () => {
     const none: EnforcedMembership = { member: false, claims: ['amy/work-*'] }
-    expect(ceilingFault(none, GRANT)).toBe('not_a_member')
-    expect(ceilingFault(none, { ...GRANT, resource_id: 'amy/home' })).toBeUndefined()
+    expect(grantCeilingFault(none, GRANT)).toBe('not_a_member')
+    expect(grantCeilingFault(none, { ...GRANT, resource_id: 'amy/home' })).toBeUndefined()
   })
 })
 
@@ -128,7 +128,7 @@ const held: fc.Arbitrary<GrantExtent> = fc.record({
   single_use: fc.boolean(),
 })
 const JUDGES = [
-  ['a grant', ceilingFault],
+  ['a grant', grantCeilingFault],
   ['a grant of an emergency window', breakGlassCeilingFault],
 ] as const
 
@@ -174,7 +174,7 @@ describe.each(JUDGES)('The ceiling is monotone for %s', (_which, fault) => {
 it('what nobody claims is never refused by a ceiling', () => {
   fc.assert(
     fc.property(member, held, (ceiling, grant) => {
-      expect(ceilingFault({ ...ceiling, claims: [] }, grant)).toBeUndefined()
+      expect(grantCeilingFault({ ...ceiling, claims: [] }, grant)).toBeUndefined()
     }),
   )
 })

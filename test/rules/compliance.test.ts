@@ -4,7 +4,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { complianceReport } from '../../src/rules/organization/compliance.ts'
-import type { Clampable } from '../../src/rules/organization/envelope.ts'
+import type { TierUnderCeiling } from '../../src/rules/organization/tier-ceiling.ts'
 import { memberView } from '../../src/rules/organization/member-view.ts'
 import { parseCharter } from '../../src/wire/organization/charter.ts'
 import { CLAIMING } from '../support/membership.ts'
@@ -29,7 +29,7 @@ const resource = fc.oneof(
   fc.constantFrom('alice/portfolio', 'alice/trades', 'alice/account'),
   hers.map(text => `alice/${text}`),
 )
-const anyTier: fc.Arbitrary<Clampable & { name: string; tier_id: string }> = fc.record({
+const anyTier: fc.Arbitrary<TierUnderCeiling & { name: string; tier_id: string }> = fc.record({
   name: hers,
   tier_id: hers,
   ask_me: fc.boolean(),
@@ -67,14 +67,14 @@ describe('A report of compliance', () => {
   })
 
   it('counts what is governed, and says whether a tier lies beyond the ceiling', () => {
-    const tier = (resources: string[], expires_in: number): Clampable => ({
+    const tier = (resources: string[], expires_in: number): TierUnderCeiling => ({
       ask_me: false,
       clearance: {},
       resources,
       terms: { scope: ['read'], expires_in, prohibited: ['passing it on'], per_operation: false },
     })
     const governed_resources = ['alice/portfolio', 'alice/trades']
-    const of = (tiers: Clampable[]) =>
+    const of = (tiers: TierUnderCeiling[]) =>
       complianceReport({ bound, governed_resources, tiers, clamped_fields: ['scope', 'expires_in', 'scope'] })
     const own = tier(['alice/diary'], 100_000)
     expect(of([tier(['alice/portfolio', 'alice/diary'], 900), own])).toEqual({

@@ -5,19 +5,19 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
-  clampTier,
+  cutTier,
   cutsBetween,
   intersectClearances,
   type Ceiling,
-  type Clampable,
-} from '../../src/rules/organization/envelope.ts'
+  type TierUnderCeiling,
+} from '../../src/rules/organization/tier-ceiling.ts'
 
 const RESOURCES = ['acme/mail', 'acme/trades', 'bea/diary']
 const governed = (id: string): boolean => id.startsWith('acme/')
 const some = (words: readonly string[]) => fc.uniqueArray(fc.constantFrom(...words))
 const SCOPES = ['read', 'send', 'trade']
 const anyClearance = fc.dictionary(fc.constantFrom('level', 'desk'), some(['a', 'b', 'c']))
-const anyTier: fc.Arbitrary<Clampable> = fc
+const anyTier: fc.Arbitrary<TierUnderCeiling> = fc
   .record({
     asks: fc.boolean(),
     clearance: anyClearance,
@@ -41,7 +41,7 @@ const anyCeiling: fc.Arbitrary<Ceiling> = fc.record({
 })
 
 /** Whether nothing that `one` lets through is refused by `other`. */
-function isWithin(one: Clampable, other: Clampable): boolean {
+function isWithin(one: TierUnderCeiling, other: TierUnderCeiling): boolean {
   const clearances = Object.entries(other.clearance).every(
     ([fact, values]) =>
       Object.hasOwn(one.clearance, fact) && one.clearance[fact]!.every(value => values.includes(value)),
@@ -60,10 +60,10 @@ describe('the ceiling', () => {
   it('never widens a tier, and cutting it again changes nothing', () => {
     fc.assert(
       fc.property(anyTier, anyCeiling, (tier, ceiling) => {
-        const cut = clampTier(tier, ceiling, governed)
+        const cut = cutTier(tier, ceiling, governed)
         expect(isWithin(cut, tier)).toBe(true)
-        expect(clampTier(cut, ceiling, governed)).toEqual(cut)
-        expect(cutsBetween(cut, clampTier(cut, ceiling, governed))).toEqual([])
+        expect(cutTier(cut, ceiling, governed)).toEqual(cut)
+        expect(cutsBetween(cut, cutTier(cut, ceiling, governed))).toEqual([])
       }),
     )
   })
@@ -71,10 +71,10 @@ describe('the ceiling', () => {
   it('is monotone: what lies within another tier lies within it when both are cut, and two ceilings leave less than either', () => {
     fc.assert(
       fc.property(anyTier, anyCeiling, anyCeiling, (tier, first, second) => {
-        const once = clampTier(tier, first, governed)
-        const twice = clampTier(once, second, governed)
+        const once = cutTier(tier, first, governed)
+        const twice = cutTier(once, second, governed)
         expect(isWithin(twice, once)).toBe(true)
-        expect(isWithin(twice, clampTier(tier, second, governed))).toBe(true)
+        expect(isWithin(twice, cutTier(tier, second, governed))).toBe(true)
       }),
     )
   })
@@ -89,9 +89,9 @@ describe('the ceiling', () => {
       always_ask: ['acme/*'],
       require_clearance: { level: ['a'] },
     }
-    expect(clampTier(tier, ceiling, governed)).toBe(tier)
+    expect(cutTier(tier, ceiling, governed)).toBe(tier)
     const mixed = { ...tier, resources: ['acme/mail', 'bea/diary'] }
-    const cut = clampTier(mixed, ceiling, governed)
+    const cut = cutTier(mixed, ceiling, governed)
     expect(cut).toEqual({
       ask_me: true,
       clearance: { level: ['a'] },

@@ -1,6 +1,6 @@
 /** What an edit of a joint tier leaves of what she allowed: contract, "Tally for a jointly held resource". */
 import { describe, expect, it } from 'vitest'
-import { stillAllows, type Allowing } from '../../src/rules/joint/joint.ts'
+import { stillAllows, type AllowingTier } from '../../src/rules/joint/joint.ts'
 
 const tier = {
   resources: ['family-1/savings'],
@@ -8,9 +8,9 @@ const tier = {
   rules: [{ when: ['request.reason_absent'], then: 'ask' }],
   clearance: { unit: ['a'], grade: ['b'] },
   terms: { scope: ['read', 'trade'], expires_in: 600, prohibited: ['passing it on'], per_operation: false },
-} satisfies Allowing
+} satisfies AllowingTier
 const allowed = { resource_id: 'family-1/savings', scope: ['read'], expires_in: 300 }
-const edited = (changes: object, terms: object = {}): Allowing => ({
+const edited = (changes: object, terms: object = {}): AllowingTier => ({
   ...tier,
   ...changes,
   terms: { ...tier.terms, ...terms },

@@ -2,11 +2,11 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   consumeError as consumeErrorOf,
-  consumeReaction,
+  consumeRefusal,
   grantEnd,
   INACTIVE_REASONS,
   livenessReason as livenessReasonOf,
-  reactTo,
+  inactiveReaction,
   type InactiveReason,
   type GrantHold,
   type LivenessFacts,
@@ -125,19 +125,19 @@ describe('the enforcement point reacts to an inactive grant', () => {
     ['unknown_token', 'challenge'],
     ['invalid_signature', 'challenge'],
   ])('%s: %s', (reason, reaction) => {
-    expect(reactTo(reason)).toBe(reaction)
+    expect(inactiveReaction(reason)).toBe(reaction)
   })
 
   it('any other value is terminal', () => {
     fc.assert(
       fc.property(fc.oneof(unknownWord, fc.anything()), reason => {
         fc.pre(typeof reason !== 'string' || !KNOWN.has(reason))
-        expect(reactTo(reason)).toBe('terminal')
+        expect(inactiveReaction(reason)).toBe('terminal')
       }),
     )
-    expect(reactTo('not_single_use')).toBe('terminal')
-    expect(reactTo(undefined)).toBe('terminal')
-    expect(reactTo(['expired'])).toBe('terminal')
+    expect(inactiveReaction('not_single_use')).toBe('terminal')
+    expect(inactiveReaction(undefined)).toBe('terminal')
+    expect(inactiveReaction(['expired'])).toBe('terminal')
   })
 })
 
@@ -152,15 +152,15 @@ describe('the enforcement point reacts to a refused consume', () => {
     ['unknown_token', 'unknown_token'],
     ['invalid_signature', 'invalid_signature'],
   ])('%s: 403 %s', (reason, code) => {
-    expect(consumeReaction(reason)).toBe(code)
+    expect(consumeRefusal(reason)).toBe(code)
   })
 
   it('any other value is access_revoked', () => {
     fc.assert(
       fc.property(unknownWord, reason => {
-        expect(consumeReaction(reason)).toBe('access_revoked')
+        expect(consumeRefusal(reason)).toBe('access_revoked')
       }),
     )
-    expect(consumeReaction(undefined)).toBe('access_revoked')
+    expect(consumeRefusal(undefined)).toBe('access_revoked')
   })
 })

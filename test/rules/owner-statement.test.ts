@@ -3,7 +3,7 @@
  * its item.
  */
 import { describe, expect, it } from 'vitest'
-import { admitsOf, isFirstContact, statementFault } from '../../src/rules/owner-statement.ts'
+import { admissionIn, isFirstContact, statementFault } from '../../src/rules/owner-statement.ts'
 import { itemDigest, type DecisionItem } from '../../src/wire/owner/decision-item.ts'
 import { verifyStatement } from '../../src/wire/owner/decision-statement.ts'
 import { approvalOf, ITEM } from '../support/decision-samples.ts'
@@ -38,7 +38,7 @@ describe('A statement at the authority', () => {
   ] as const)(
     '%s, of a first contact %s, for its tier only %s, admits %s',
     (decision, isFirstContact, only, admits) => {
-      expect(admitsOf({ decision, isFirstContact, only })).toBe(admits)
+      expect(admissionIn({ decision, isFirstContact, only })).toBe(admits)
     },
   )
 })

@@ -20,10 +20,10 @@ import {
   insertHolder,
   letGo,
   onLetGo,
-  readReleaseCounts,
+  readDropCounts,
   renewHolder,
   type LetGo,
-  type HolderReading,
+  type LeaseHolderReading,
 } from '../../src/storage/authority/grants/leases.ts'
 import {
   endMembership,
@@ -40,7 +40,7 @@ import { suspendOwner } from '../../src/storage/authority/owners/owner-lives.ts'
 import { decideResourceServer } from '../../src/storage/authority/registry/registrations.ts'
 import { beginRemoval } from '../../src/storage/authority/owners/removals.ts'
 import { deleteTier, takeOut, updateTier } from '../../src/storage/authority/policies/tiers.ts'
-import { endsLeases, settling } from '../../src/storage/core/after-commit.ts'
+import { endsLeases, withLeaseWait } from '../../src/storage/core/after-commit.ts'
 import { inTransaction, STATEMENTS_CHANNEL, type SentStatement } from '../../src/storage/core/database.ts'
 import { asClientId, asHandle, asOwner, type Owner } from '../../src/wire/identifiers.ts'
 import { LEASE_SETTLEMENT_MS, LEASE_SILENT_MS } from '../../src/wire/resources/leases.ts'
@@ -86,7 +86,7 @@ function answering(owner: Owner, id: string): () => Promise<void> {
 }
 
 const askedOf = (owner: Owner, id: string) =>
-  readReleaseCounts(database.db, owner, [id]).then(counts => counts.get(id) ?? 0)
+  readDropCounts(database.db, owner, [id]).then(counts => counts.get(id) ?? 0)
 
 /** Those who have not let go as often as they were asked, once somebody was. */
 async function stillHolding(owner: Owner): Promise<string[]> {
@@ -153,7 +153,7 @@ describe('an act that may end a grant', () => {
     const owner = await seed.seedOwner(database.db)
     const id = await hold(owner)
     answering(owner, id)
-    const [, settled] = await settling(() => inTransaction(database.db, tx => act(tx, owner)))
+    const [, settled] = await withLeaseWait(() => inTransaction(database.db, tx => act(tx, owner)))
     expect(settled).toMatchObject({ holders: 1, acknowledged: 1 })
     expect(await askedOf(owner, id)).toBe(1)
   })
@@ -161,7 +161,7 @@ describe('an act that may end a grant', () => {
   it('asks nobody if nobody holds a lease, and no holder of another owner', async () => {
     const [owner, other] = [await seed.seedOwner(database.db), await seed.seedOwner(database.db)]
     const id = await hold(other)
-    const [, settled] = await settling(() => inTransaction(database.db, tx => endMembership(tx, owner)))
+    const [, settled] = await withLeaseWait(() => inTransaction(database.db, tx => endMembership(tx, owner)))
     expect(settled).toBeUndefined()
     expect(await askedOf(other, id)).toBe(0)
   })
@@ -349,9 +349,9 @@ describe('a lease', () => {
     const owner = await seed.seedOwner(own.db)
     for (let n = 0; n < 60; n++) await hold(owner, own)
     await sql`ANALYZE lease_holders`.execute(own.db)
-    const { rows: held } = await sql<HolderReading>`
+    const { rows: held } = await sql<LeaseHolderReading>`
       SELECT owner, id, renewals FROM lease_holders WHERE owner = ${owner} ORDER BY id`.execute(own.db)
-    const lock = (tx: Tx, { id }: HolderReading) =>
+    const lock = (tx: Tx, { id }: LeaseHolderReading) =>
       sql`SELECT FROM lease_holders WHERE owner = ${owner} AND id = ${id} FOR UPDATE NOWAIT`.execute(tx)
     const { sweeping } = await inTransaction(own.db, async tx => {
       await lock(tx, held[0]!)
@@ -381,7 +381,7 @@ describe('a lease', () => {
     let now = 0
     const sweep = createLeaseSweep({ database: own })
     const withdrawn = inTransaction(own.db, tx => decideResourceServer(tx, owner, seed.CLIENT_ID, 'revoked'))
-    await until(async () => (await readReleaseCounts(own.db, owner, [id])).get(id) === 1)
+    await until(async () => (await readDropCounts(own.db, owner, [id])).get(id) === 1)
     expect(await sweep(() => now)).toBe(1)
     const before = performance.now()
     expect(await renewHolder(own.calls, { owner, ...CLIENT, id }, 1)).toBeUndefined()

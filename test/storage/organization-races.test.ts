@@ -6,7 +6,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { sql } from 'kysely'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { end } from '../../src/authority/organization/membership.ts'
+import { endMembershipAndReach } from '../../src/authority/organization/membership.ts'
 import type { MemberView } from '../../src/rules/organization/member-view.ts'
 import type { OrganizationEpochs } from '../../src/rules/organization/membership.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
@@ -111,7 +111,7 @@ type Loss = [what: string, lose: (tx: Tx, of: Owned) => Promise<unknown>, operat
 const blocks: Loss[1] = async (tx, of) => done(await blockAgents(tx, await used(tx, of), OPERATOR))
 
 const LOSSES: Loss[] = [
-  ['she leaves', (tx, { owner }) => end(tx, owner, { by: 'owner', actor: seed.ACTOR })],
+  ['she leaves', (tx, { owner }) => endMembershipAndReach(tx, owner, { by: 'owner', actor: seed.ACTOR })],
   ['her group changes', (tx, { owner }) => updateMembership(tx, owner, { loses: true })],
   [
     'what it shared is shared no more',

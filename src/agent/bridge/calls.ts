@@ -14,7 +14,7 @@ import type { Profile } from '../profile.ts'
 import type { Challenge } from '../../wire/negotiation/negotiation.ts'
 import type { TermsTemplate } from '../../wire/negotiation/terms.ts'
 import { familyId, isClosed, type Family } from './negotiation/family.ts'
-import { createRenewals, type GrantAccess, type Renewals } from './negotiation/renewal.ts'
+import { createRenewals, type AgentGrant, type Renewals } from './negotiation/renewal.ts'
 import type { Ask } from './questions/questions.ts'
 import { PendingRequest, type RequestParts, type Waiter } from './negotiation/request.ts'
 import type { BridgeState, KnownTool, Owner } from './negotiation/state.ts'
@@ -116,7 +116,7 @@ export function createCalls(parts: CallParts): Calls {
 
   return {
     known,
-    hasGrant: async (resource, tool) => (await findAccess(parts, resource, { tool }, 0)) !== undefined,
+    hasGrant: async (resource, tool) => (await findGrant(parts, resource, { tool }, 0)) !== undefined,
     enter: async clientCall => {
       const { resource, call } = clientCall
       const knownTool = await known(resource, call.tool)
@@ -289,11 +289,11 @@ interface DirectParts extends CallParts {
 /** Sends it under a held grant, or without one; returns the challenge if there was one. */
 async function callDirectly(parts: DirectParts, clientCall: ClientCall, note: Note): Promise<CallAnswer> {
   const { resource, call } = clientCall
-  const access = await findAccess(parts, resource, call, 0)
+  const access = await findGrant(parts, resource, call, 0)
   const isNew = access !== undefined && access.grant.exp - parts.now() > RENEW_SECONDS
   if (access !== undefined && (isNew || parts.renewals.isInVain(access, clientCall))) {
     const lost = async (): Promise<void> => {
-      const left = await findAccess(parts, resource, call, 0).catch(() => undefined)
+      const left = await findGrant(parts, resource, call, 0).catch(() => undefined)
       if (left === undefined) parts.onKnown()
     }
     const answer = await sendUnder(parts, clientCall, access).catch(async (error: unknown) => {
@@ -319,7 +319,7 @@ async function callDirectly(parts: DirectParts, clientCall: ClientCall, note: No
     return answer
   }
   if (access === undefined) return answer
-  const newest = await findAccess(parts, resource, call, 0)
+  const newest = await findGrant(parts, resource, call, 0)
   const next =
     newest !== undefined && newest.grant.jti !== access.grant.jti
       ? newest
@@ -339,7 +339,7 @@ async function sendAsPart(
   const { resource, call } = clientCall
   const name = needName(namedBy(call, challenge))
   if (name === needName(call)) return undefined
-  const access = await findAccess(parts, resource, { tool: call.tool, part: name }, 0)
+  const access = await findGrant(parts, resource, { tool: call.tool, part: name }, 0)
   if (access === undefined) return { kind: 'challenge', challenge }
   const answer = await sendUnder(parts, clientCall, access)
   if (answer.kind === 'challenge') await access.profile.store.dropGrant(access.grant)
@@ -350,12 +350,12 @@ async function sendAsPart(
  * A live standing grant for the tool, or for the part of it that is named; none if the tool is not, or not
  * listed as, what was agreed to.
  */
-async function findAccess(
+async function findGrant(
   parts: CallParts,
   resource: string,
   { tool, part = tool }: { tool: string; part?: string },
   secondsLeft: number,
-): Promise<GrantAccess | undefined> {
+): Promise<AgentGrant | undefined> {
   const { state } = parts
   const [owner, known] = await Promise.all([state.ownerOf(resource), state.tool(resource, tool)])
   const definition = parts.definitionOf(resource, tool)
@@ -381,7 +381,7 @@ async function sendUnder(
     onProgress,
     ask,
   }: Omit<ClientCall, 'signal'> & { signal: AbortSignal | undefined },
-  access: GrantAccess | undefined,
+  access: AgentGrant | undefined,
 ): Promise<CallAnswer> {
   const upstream = parts.upstreamOf(resource)
   const { grant, profile } = access ?? { grant: undefined, profile: parts.bare }

@@ -25,13 +25,13 @@ import type { Issuer } from '../../surface/issuer.ts'
 import type { Documents, Limits, Store } from '../context.ts'
 import { readRecord, weigh } from '../negotiation/evaluation.ts'
 import { readGoverned } from '../negotiation/governance.ts'
-import { consult } from '../negotiation/organization.ts'
+import { askOrganization } from '../negotiation/organization.ts'
 import type { Assessment } from '../negotiation/presentation.ts'
 import { tellWithdrawn } from '../negotiation/withdrawals.ts'
 import { presentedOf } from './presented.ts'
 import type { HolderAccount } from './requests.ts'
-import { allow, collectableAnswer, refusal } from './signing.ts'
-import { hold } from './waiting.ts'
+import { signAllow, collectableAnswer, signRefusal } from './signing.ts'
+import { addPendingItem } from './waiting.ts'
 
 /** What answering takes. */
 export type Answering = Issuer & Store & Documents & Limits
@@ -44,7 +44,7 @@ const TOO_MANY =
  * Her answer. Refuses 409 another question under the same negotiation, 429 if her queue is full or if that
  * tally has asked too much about her.
  */
-export async function answerFor(
+export async function answerQuestion(
   authority: Answering,
   request: VerdictRequest,
   joint: HolderAccount,
@@ -62,8 +62,9 @@ export async function answerFor(
     })
   }
   checkSame(question, request)
-  if (question.verdict !== null) return collectableAnswer(question) ?? refusal(authority, question, 'expired')
-  if (!joint.isUnchanged) return refusal(authority, question, 'mandate_changed')
+  if (question.verdict !== null)
+    return collectableAnswer(question) ?? signRefusal(authority, question, 'expired')
+  if (!joint.isUnchanged) return signRefusal(authority, question, 'mandate_changed')
   try {
     return await answerNow(authority, request, question)
   } catch (error) {
@@ -74,7 +75,7 @@ export async function answerFor(
 }
 
 /** The tally asks nothing more about it; it is told so, also where there is nothing to close. */
-export async function closeFor(
+export async function closeQuestion(
   { database: { db } }: Answering,
   request: VerdictRequest,
 ): Promise<VerdictAnswer> {
@@ -102,7 +103,7 @@ async function answerNow(
     // It may have been answered meanwhile, and what she answered may have been taken back.
     const current = await readQuestion(db, question)
     if (current !== undefined && current.verdict !== null)
-      return collectableAnswer(current) ?? refusal(authority, current, 'expired')
+      return collectableAnswer(current) ?? signRefusal(authority, current, 'expired')
   }
   return refuse('temporarily_unavailable', 'Ask again: the facts behind this answer kept changing.')
 }
@@ -123,7 +124,7 @@ async function weighAndAnswer(
   const { db } = authority.database
   const decided = await readFamily(db, owner, question.family)
   const no = (because: Withheld, handle?: Handle): Promise<VerdictAnswer> =>
-    refusal(authority, question, because, handle)
+    signRefusal(authority, question, because, handle)
   // This holds even if the tally closed the question before it heard her: nobody asks her again what she
   // denied.
   if (decided?.decision === 'denied') return no('denied', decided.handle ?? undefined)
@@ -144,7 +145,7 @@ async function weighAndAnswer(
     firstParty: facts.standing.firstParty === true,
     operation: null,
   }
-  const consulted = await consult(authority, governed, asking, { before: undefined, deadline })
+  const consulted = await askOrganization(authority, governed, asking, { before: undefined, deadline })
   const assessment = weigh(recorded, consulted)
   if ('refused' in assessment) return no(withheldOf(assessment.refused.code), presented.agent.handle)
   return settle(authority, { question, assessment, decided, final })
@@ -162,13 +163,13 @@ async function settle(
   const isApproved = isWaiting && decided.decision === 'approved'
   // Her yes was to the agent as it was connected then.
   if (isApproved && decided.generation !== assessment.standing.generation)
-    return refusal(authority, question, 'denied', assessment.agent.handle)
+    return signRefusal(authority, question, 'denied', assessment.agent.handle)
   if (assessment.answer.kind === 'grant' || isApproved)
-    return final ? allow(authority, question, assessment) : pending(true)
+    return final ? signAllow(authority, question, assessment) : pending(true)
   const { awaitingSeconds } = authority.limits
   if (isWaiting && (await keepWaiting(authority.database.db, { owner, family, awaitingSeconds })))
     return pending(false)
-  return (await hold(authority, question, assessment)) ?? pending(false)
+  return (await addPendingItem(authority, question, assessment)) ?? pending(false)
 }
 
 /** The tally asks nothing more about it, so nothing waits for her; what came to nothing is forgotten. */

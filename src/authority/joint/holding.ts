@@ -2,7 +2,7 @@
  * Holding an account jointly: what a mandate would commit her to, agreeing to exactly that, and ceasing to
  * hold. Contract: "Tally for a jointly held resource" (`/owner/joint*`).
  */
-import { isMixed, jointServer } from '../../rules/joint/joint.ts'
+import { mixesJointAndOwn, jointServer } from '../../rules/joint/joint.ts'
 import { holderOf, coversResource } from '../../rules/joint/mandate.ts'
 import { mandateSummary } from '../../rules/joint/mandate-words.ts'
 import { endWithin } from '../../storage/authority/joint/joint-ends.ts'
@@ -32,13 +32,13 @@ import { changeAs } from '../owner/credentials/guard.ts'
 import { TallyFault, TallyOutage, type ServedMandate } from './tallies.ts'
 
 /** Which account, at which tally. */
-export interface Account {
+export interface JointAccountName {
   tally: string
   account: Owner
 }
 
 /** What agreeing would commit her to. */
-export interface Foreseen {
+export interface MandatePreview {
   mandate: Mandate & { total_weight: number }
   mandate_s256: string
   summary: string[]
@@ -47,11 +47,15 @@ export interface Foreseen {
 }
 
 /** What a tally serves now, and what that would mean for her. This changes nothing on either side. */
-export async function preview(api: OwnerApi, owner: Owner, of: Account): Promise<Foreseen> {
+export async function preview(api: OwnerApi, owner: Owner, of: JointAccountName): Promise<MandatePreview> {
   return foreseen(api, owner, await readMandate(api, owner, of))
 }
 
-async function foreseen({ database }: OwnerApi, owner: Owner, served: ServedMandate): Promise<Foreseen> {
+async function foreseen(
+  { database }: OwnerApi,
+  owner: Owner,
+  served: ServedMandate,
+): Promise<MandatePreview> {
   const { mandate_s256, ...mandate } = served.mandate
   const tiers = await tiersOf(database.db, owner)
   return {
@@ -70,7 +74,7 @@ async function foreseen({ database }: OwnerApi, owner: Owner, served: ServedMand
 async function readMandate(
   { tallies, issuer }: OwnerApi,
   owner: Owner,
-  { tally, account }: Account,
+  { tally, account }: JointAccountName,
 ): Promise<ServedMandate> {
   if (!tallies.issuers.includes(tally))
     refuse('request_denied', 'Ask the operator of your authorization server: that tally is not listed.')
@@ -105,8 +109,8 @@ export function asRefused(cause: unknown): never {
 export async function agree(
   api: OwnerApi,
   credential: OwnerCredential,
-  agreed: Account & { mandate_s256: string },
-): Promise<Foreseen> {
+  agreed: JointAccountName & { mandate_s256: string },
+): Promise<MandatePreview> {
   const { owner, actor } = credential
   const served = await readMandate(api, owner, agreed)
   const what = await foreseen(api, owner, served)
@@ -141,7 +145,7 @@ export async function agree(
 }
 
 /** This agrees to nothing: it shows her what the mandate would be now. */
-function refuseMoved(what: Foreseen): never {
+function refuseMoved(what: MandatePreview): never {
   const { mandate, mandate_s256, summary } = what
   return refuse('conflict', 'Read the mandate again: it is another one by now.', {
     extra: { reason: 'mandate_moved', preview: { mandate, mandate_s256, summary } },
@@ -173,7 +177,7 @@ async function refuseMixed(
       .filter(id => joint.has(id))
       .map(() => jointServer(mandate.account))
       .concat(known.filter(({ resource_id }) => !joint.has(resource_id)).map(({ client_id }) => client_id))
-    if (isMixed(servers))
+    if (mixesJointAndOwn(servers))
       refuse(
         'conflict',
         `Your tier ${tier_id} also governs resources that are yours alone: take one kind out first.`,

@@ -34,7 +34,7 @@ const COLLECT_SECONDS = 300
  * Her refusal. If an answer was signed before, that one counts. An answer that may no longer be collected is
  * replaced.
  */
-export async function refusal(
+export async function signRefusal(
   authority: Signer & Store,
   question: JointQuestion,
   because: Withheld,
@@ -70,7 +70,7 @@ export async function refusal(
   if (current === undefined || current.verdict === null)
     return refuse('temporarily_unavailable', 'Ask again: this question was closed meanwhile.')
   // Another was signed meanwhile, and it may have been taken back since.
-  return collectableAnswer(current) ?? refusal(authority, current, 'expired')
+  return collectableAnswer(current) ?? signRefusal(authority, current, 'expired')
 }
 
 /** What was signed, if it may still be collected and she did not take it back. */
@@ -85,7 +85,7 @@ export function collectableAnswer({
 }
 
 /** Signs that she allows it; 'facts-moved' if something that it rests on has changed. */
-export async function allow(
+export async function signAllow(
   authority: Signer & Store,
   question: JointQuestion,
   assessment: Assessment,

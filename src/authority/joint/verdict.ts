@@ -7,7 +7,7 @@ import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
 import { onBehalfOf } from '../../storage/core/shares.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
-import { answerFor, closeFor, type Answering } from './answer.ts'
+import { answerQuestion, closeQuestion, type Answering } from './answer.ts'
 import { ASKED_CHARACTERS_MAX } from './quote.ts'
 import { holderAccount, verifiedRequest } from './requests.ts'
 
@@ -41,13 +41,13 @@ export const VERDICT_ENDPOINT: Endpoint<Answering> = endpoint({
     if (!('negotiation' in request)) refuse('invalid_request', 'Name the negotiation that it is about.')
     const answered = await onBehalfOf(request.owner, async () => {
       // Also where she left meanwhile, or the account is another's by now: nobody is asked any more.
-      if (request.closed === true) return closeFor(authority, request)
+      if (request.closed === true) return closeQuestion(authority, request)
       const joint = await holderAccount(authority, request)
       if (joint === undefined)
         return refuse('request_denied', 'She holds no such account with others.', {
           extra: { reason: 'not_agreed' },
         })
-      return answerFor(authority, request, joint)
+      return answerQuestion(authority, request, joint)
     })
     return answer(200, answered)
   },

@@ -28,7 +28,7 @@ import { shown } from './holding.ts'
  * Holds it. 'facts-moved' if her record changed since it was weighed. Refuses 429 if her queue is full:
  * the tally asks again.
  */
-export function hold(
+export function addPendingItem(
   { database: { db }, limits, quotas }: Store & Limits,
   question: JointQuestion,
   assessment: Assessment,

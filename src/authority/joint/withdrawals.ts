@@ -14,7 +14,7 @@ import {
   listWithdrawals,
   type WaitingWithdrawal,
 } from '../../storage/authority/joint/joint-withdrawals.ts'
-import { settling, type Settled } from '../../storage/core/after-commit.ts'
+import { withLeaseWait, type LeaseWait } from '../../storage/core/after-commit.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { StillWaiting } from '../../wire/owner/owner-api.ts'
 import { signWithdrawal, WITHDRAWAL_SECONDS } from '../../wire/joint/verdict.ts'
@@ -30,7 +30,7 @@ export type WithdrawalContext = Signer & Wakeups & Documents
 const count = z.int().min(0)
 
 /** The member of answers of the owner API; left out if nobody was waited for. */
-export const LET_GO = {
+export const LEASES_AWAITED = {
   leases: z
     .object({
       holders: count,
@@ -42,7 +42,7 @@ export const LET_GO = {
 }
 
 /** The same, and the withdrawals that wait; they are left out if none waits. */
-export const STILL_WAITING = { joint_withdrawals_waiting: z.int().min(1).optional(), ...LET_GO }
+export const STILL_WAITING = { joint_withdrawals_waiting: z.int().min(1).optional(), ...LEASES_AWAITED }
 
 /** How long one replica keeps its turn: longer than telling one tally takes. */
 const TAKEN_SECONDS = 60
@@ -116,12 +116,12 @@ async function send(
  * Her act, once no sidecar lets a call through by what it ended, and her tallies accepted the withdrawals
  * that it caused, or after 2 s with the number that wait: those are sent until they are accepted.
  */
-export async function awaitTallies<T extends object>(
+export async function runAndTellTallies<T extends object>(
   authority: WithdrawalContext,
   owner: Owner,
   act: () => Promise<T>,
 ): Promise<T & StillWaiting> {
-  const done = await onceLetGo(act)
+  const done = await runAndAwaitLeases(act)
   const { database, tallies, log } = authority
   if (tallies.issuers.length === 0) return done
   const waiting = await listWithdrawals(database.db, owner)
@@ -138,14 +138,14 @@ export async function awaitTallies<T extends object>(
  * Her act, once no sidecar lets a call through by what it ended; the answer says who was waited for and how
  * long, if anybody was.
  */
-export async function onceLetGo<T extends object>(
+export async function runAndAwaitLeases<T extends object>(
   act: () => Promise<T>,
 ): Promise<T & Pick<StillWaiting, 'leases'>> {
-  const [did, settled] = await settling(act)
+  const [did, settled] = await withLeaseWait(act)
   return settled === undefined ? did : { ...did, leases: leasesOf(settled) }
 }
 
-function leasesOf({ silent, ...settled }: Settled): NonNullable<StillWaiting['leases']> {
+function leasesOf({ silent, ...settled }: LeaseWait): NonNullable<StillWaiting['leases']> {
   const { holders, acknowledged, waited_ms } = settled
   const counts = { holders, acknowledged, waited_ms }
   return silent.length === 0 ? counts : { ...counts, silent: [...new Set(silent)] }

@@ -21,7 +21,7 @@ import { isFirstParty, ORGANIZATION_REFUSES, ownEpochs, refusesNow, trajectoryCo
 import { CLEARANCE_UNMET, type Governed } from './governance.ts'
 import { clearanceOf, FactsMoved } from './grant.ts'
 import { readGrounds } from './grant-facts.ts'
-import { consult, type Asking, type Consulted } from './organization.ts'
+import { askOrganization, type Asking, type OrganizationAnswer } from './organization.ts'
 import type { Documents, Limits, Store } from '../context.ts'
 import { tellWithdrawn } from './withdrawals.ts'
 
@@ -81,11 +81,11 @@ export async function collect(
   const { db } = authority.database
   const basis = family.held!
   const deadline = Date.now() + REMOTE_MS_MAX
-  let before: Consulted | undefined
+  let before: OrganizationAnswer | undefined
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
     const standing = await readAgain(authority, family, basis)
     if ('withdrawn' in standing) return refuseCollection(db, family, standing.withdrawn)
-    before = await consult(authority, standing, askingOf(basis, standing), { before, deadline })
+    before = await askOrganization(authority, standing, askingOf(basis, standing), { before, deadline })
     const refused = refusedSince(before)
     if (refused !== undefined) return refuseCollection(db, family, refused)
     const { attesting } = standing
@@ -114,7 +114,7 @@ export async function collect(
       authority.quotas.reached('grants')
       return { kind: 'terms-changed' }
     }
-    if (outcome === 'gone') return endAnswer(db, family)
+    if (outcome === 'gone') return answerAfterChange(db, family)
   }
   // The facts kept changing. Her approval stays, too.
   return { kind: 'terms-changed' }
@@ -127,21 +127,27 @@ async function refuseCollection(
   refused: { sentence: string; reason?: string | undefined },
 ): Promise<Collected> {
   const ended = await endFamily(db, family.owner, family.family, 'denied', ['awaiting_owner'])
-  return ended ? { kind: 'refused', ...refused } : endAnswer(db, family)
+  return ended ? { kind: 'refused', ...refused } : answerAfterChange(db, family)
 }
 
 /**
  * Only a refusal of the organization counts now. If the organization would ask her, her approval has answered
  * that.
  */
-function refusedSince({ unmet, ruling }: Consulted): { sentence: string; reason: string } | undefined {
+function refusedSince({
+  unmet,
+  ruling,
+}: OrganizationAnswer): { sentence: string; reason: string } | undefined {
   if (unmet) return { sentence: CLEARANCE_UNMET.fault, reason: CLEARANCE_UNMET.reason }
   if (ruling?.effect !== 'refuse') return undefined
   return { sentence: ORGANIZATION_REFUSES, reason: refusalWords(ruling).reason }
 }
 
 /** For the ledger: the attestation that was checked. The grant carries its digest. */
-function checkedOf({ attested }: Consulted, { resource_id }: FamilyRow): Parameters<typeof recordGrant>[2] {
+function checkedOf(
+  { attested }: OrganizationAnswer,
+  { resource_id }: FamilyRow,
+): Parameters<typeof recordGrant>[2] {
   if (attested === undefined) return []
   return [
     { kind: 'org_acted', data: { what: 'clearance_checked', resource_id, clearance: attested.compact } },
@@ -158,7 +164,7 @@ function askingOf(basis: GrantBasis, { standing }: Standing): Asking {
  * Somebody else ended or moved the request: after an edit of the tier the next poll gets the new terms. Only
  * what was denied is told as a denial.
  */
-async function endAnswer(db: Db, family: FamilyRow): Promise<Collected> {
+async function answerAfterChange(db: Db, family: FamilyRow): Promise<Collected> {
   const current = await readFamily(db, family.owner, family.family)
   if (current?.state === 'need_info') return { kind: 'terms-changed' }
   return current?.decision === 'denied'

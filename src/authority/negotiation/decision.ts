@@ -16,7 +16,7 @@ import { readRecord, weigh } from './evaluation.ts'
 import { isSameTier, readGoverned, type Governed } from './governance.ts'
 import { grantNow } from './grant.ts'
 import { vouchedFault } from './identity.ts'
-import { consult, type Asking, type Consulted } from './organization.ts'
+import { askOrganization, type Asking, type OrganizationAnswer } from './organization.ts'
 import { holdForOwner } from './pending-request.ts'
 import { refuseAgreement, type Presented, type Recorded } from './presentation.ts'
 import type { Owner } from '../../wire/identifiers.ts'
@@ -66,13 +66,13 @@ async function learn(
  */
 async function weighAndAnswer(authority: Deciding, first: Presented, deadline: number): Promise<Decision> {
   let presented = first
-  let before: Consulted | undefined
+  let before: OrganizationAnswer | undefined
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
     const unvouched = vouchedFault(presented)
     if (unvouched !== undefined)
       return refuseAgreement(authority, presented.family, presented.agent, unvouched)
     const recorded = await readRecord(authority, presented)
-    before = await consult(authority, presented.governed, askingOf(recorded), { before, deadline })
+    before = await askOrganization(authority, presented.governed, askingOf(recorded), { before, deadline })
     const assessment = weigh(recorded, before)
     if ('refused' in assessment)
       return refuseAgreement(authority, presented.family, presented.agent, assessment.refused)

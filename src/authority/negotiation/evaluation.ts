@@ -6,7 +6,7 @@
 import { absencesOf, operationOf, type Operation } from '../../rules/agreement.ts'
 import { consequenceFact, parseCondition, type RequestFacts } from '../../rules/conditions.ts'
 import { answerFor, OPERATORS_PER_CONNECTION_MAX } from '../../rules/connection.ts'
-import { needsApproval } from '../../rules/organization/envelope.ts'
+import { needsApproval } from '../../rules/organization/tier-ceiling.ts'
 import { mayDelegateTo, type OrganizationEpochs } from '../../rules/organization/membership.ts'
 import { NOT_DELEGATED } from '../../rules/grant.ts'
 import { jointAccountOf } from '../../rules/joint/joint.ts'
@@ -22,7 +22,7 @@ import type { Refused } from '../../surface/token/negotiation.ts'
 import { weighIntroduction } from '../agents/introductions.ts'
 import type { Limits, Store } from '../context.ts'
 import { CLEARANCE_UNMET, SCOPE_ABOVE_CEILING, type Governed } from './governance.ts'
-import type { Consulted } from './organization.ts'
+import type { OrganizationAnswer } from './organization.ts'
 import {
   newOperator,
   type NamedIntroducer,
@@ -70,12 +70,12 @@ export async function readRecord(
 }
 
 /** The answer to the request, by that and by the organization's answer; or why it is refused. */
-export function weigh(recorded: Recorded, consulted: Consulted): Assessment | { refused: Refused } {
+export function weigh(recorded: Recorded, consulted: OrganizationAnswer): Assessment | { refused: Refused } {
   const { governed, agent, standing, facts, scopes } = recorded
   const { tier } = governed
   const refused = refusedForOperator(agent, standing) ?? refusedByOrganization(recorded, consulted)
   if (refused !== undefined) return { refused }
-  const ownAnswer = evaluateTier(standingRules(underMembership(tier, governed), standing), facts)
+  const ownAnswer = evaluateTier(rulesFor(underMembership(tier, governed), standing), facts)
   const tierAnswer = consulted.ruling === undefined ? ownAnswer : underRuling(ownAnswer, consulted.ruling)
   const answer = answerFor(standing.status, tier, tierAnswer)
   if (answer.kind === 'deny')
@@ -116,7 +116,7 @@ export function ownEpochs({ org_epoch }: Membership): OrganizationEpochs {
 /** The organization's refusals, and what it does not attest, beside the answer of her own tier. */
 function refusedByOrganization(
   { governed: { organization, tier }, facts }: Recorded,
-  { ruling, unmet }: Consulted,
+  { ruling, unmet }: OrganizationAnswer,
 ): Refused | undefined {
   if (
     organization !== undefined &&
@@ -160,7 +160,7 @@ async function epochsOf(
  * relaxing needs her own approval. If she let it in for one tier alone, it asks before the first grant at any
  * other.
  */
-function standingRules(tier: TierRules, { narrow, forOneTier }: StandingFacts): TierRules {
+function rulesFor(tier: TierRules, { narrow, forOneTier }: StandingFacts): TierRules {
   const rules = narrow ? tier.rules.filter(({ then }) => then !== 'auto') : tier.rules
   return { ...tier, rules: forOneTier ? [...rules, FIRST_AT_TIER_ASKS] : rules }
 }
@@ -209,7 +209,7 @@ function factsOf(presented: Presented, standing: StandingFacts, expiresInSeconds
   const { governed, agreement, agent } = presented
   return {
     connection: standing.status,
-    standing: standingFacts(standing, agent.jkt),
+    standing: conditionFacts(standing, agent.jkt),
     assurance: agent.assurance,
     request: {
       expiresInSeconds,
@@ -235,7 +235,7 @@ export function isFirstParty({ first_party, jkt: known }: StandingFacts, jkt: st
   return first_party && known === jkt
 }
 
-function standingFacts(standing: StandingFacts, jkt: string): RequestFacts['standing'] {
+function conditionFacts(standing: StandingFacts, jkt: string): RequestFacts['standing'] {
   return {
     approvedAtTier: standing.approvedAtTier,
     neverRevoked: standing.revocations === 0,
@@ -263,7 +263,7 @@ export function refusesNow(
 ): boolean {
   const facts = {
     connection: standing.status,
-    standing: standingFacts(standing, agreed.jkt),
+    standing: conditionFacts(standing, agreed.jkt),
     assurance: agreed.assurance,
     request: {
       ...agreed.request,

@@ -8,7 +8,7 @@ import {
   type GovernedReading,
 } from '../../storage/authority/negotiations/governance.ts'
 import type { Vouching } from '../../rules/identity-assertion.ts'
-import { intersectClearances } from '../../rules/organization/envelope.ts'
+import { intersectClearances } from '../../rules/organization/tier-ceiling.ts'
 import type { ClearanceRequirement } from '../../rules/organization/clearance.ts'
 import { SUSPENDED_OWNER } from '../../rules/grant.ts'
 import { jointAccountOf } from '../../rules/joint/joint.ts'
@@ -78,7 +78,7 @@ export async function readGoverned(db: Db, of: RequestedResource): Promise<Gover
 
 /** `moved`: the resource was governed a moment ago, and now she is a member of no organization. */
 async function readGovernedOnce(db: Db, of: RequestedResource): Promise<Governing<Governed> | 'moved'> {
-  const { server = jointly(of), resource, tier, suspended } = await readGovernedResource(db, of)
+  const { server = jointServerReading(of), resource, tier, suspended } = await readGovernedResource(db, of)
   if (suspended === true) return SUSPENDED
   if (server?.status !== 'active')
     return { code: 'server_withdrawn', fault: 'The owner has withdrawn the resource server that asked.' }
@@ -115,7 +115,7 @@ async function readGovernedOnce(db: Db, of: RequestedResource): Promise<Governin
 }
 
 /** Stands for a resource server, for resources that a joint account registers. */
-export function jointly({ client_id }: { client_id: ClientId }): GovernedReading['server'] {
+export function jointServerReading({ client_id }: { client_id: ClientId }): GovernedReading['server'] {
   const account = jointAccountOf(client_id)
   return account && { client_id, resource_uri: account, status: 'active', generation: 0 }
 }

@@ -2,7 +2,7 @@
  * Reads again what a grant rests on, for `standsOn`. Contract: "Permission ticket" (awaiting-owner), "Grant
  * (RPT) liveness".
  */
-import { isGoverned, type GrantBasis, type GrantFacts } from '../../rules/grant.ts'
+import { wasGoverned, type GrantBasis, type GrantFacts } from '../../rules/grant.ts'
 import { isVouchedFor, type AcceptedIdentity } from '../../rules/identity-assertion.ts'
 import { vouchingOf } from '../../rules/organization/membership.ts'
 import type { Db } from '../../storage/authority/database.ts'
@@ -15,7 +15,7 @@ import {
   readOrganizationEpochs,
   type Membership,
 } from '../../storage/authority/membership/membership.ts'
-import { freshMembership, isNothing, jointly, requirementOf } from './governance.ts'
+import { freshMembership, isNothing, jointServerReading, requirementOf } from './governance.ts'
 
 /** The facts that do not depend on the agent's connection, and what they were read from. */
 export interface GroundsRead extends Pick<GrantFacts, 'suspended' | 'server' | 'organization'> {
@@ -39,8 +39,13 @@ export async function readGrounds(
   identity: AcceptedIdentity | null,
 ): Promise<GroundsRead> {
   const { owner, handle, operator } = basis
-  const { server = jointly(basis), resource, tier, suspended = false } = await readGovernedResource(db, basis)
-  const governs = (resource?.org ?? null) !== null && isGoverned(basis)
+  const {
+    server = jointServerReading(basis),
+    resource,
+    tier,
+    suspended = false,
+  } = await readGovernedResource(db, basis)
+  const governs = (resource?.org ?? null) !== null && wasGoverned(basis)
   const membership = governs ? await freshMembership(db, owner) : undefined
   const asksClearance = tier !== undefined && !isNothing(requirementOf({ organization: membership, tier }))
   return {

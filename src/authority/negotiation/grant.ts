@@ -15,7 +15,7 @@ import type { Decision } from '../../surface/token/negotiation.ts'
 import { s256 } from '../../wire/encoding.ts'
 import { admitIntroduced, introductionStands } from '../agents/introductions.ts'
 import type { Limits, Store } from '../context.ts'
-import type { Consulted } from './organization.ts'
+import type { OrganizationAnswer } from './organization.ts'
 import { newOperator, shownMission, type Assessment } from './presentation.ts'
 
 /** What a grant from a weighed agreement rests on. */
@@ -41,7 +41,7 @@ export function basisOf(assessment: Assessment): GrantBasis {
 }
 
 /** The part of an attestation that a grant carries: the attestation itself stays with the owner. */
-export function clearanceOf({ attested }: Consulted): Pick<GrantBasis, 'clearance'> {
+export function clearanceOf({ attested }: OrganizationAnswer): Pick<GrantBasis, 'clearance'> {
   return attested === undefined ? {} : { clearance: s256(attested.compact) }
 }
 

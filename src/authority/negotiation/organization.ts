@@ -16,7 +16,7 @@ import { askDecision } from '../organization/decision.ts'
 import { isNothing, requirementOf, type Governed } from './governance.ts'
 
 /** The question and the answer, and the state of the membership at the time. */
-export interface Consulted {
+export interface OrganizationAnswer {
   state: string
   question: DecisionQuestion | undefined
   /** Present if the organization governs the resource. */
@@ -39,7 +39,7 @@ export interface Asking {
   operation: RptOperation | null
 }
 
-const NOBODY: Consulted = {
+const NOBODY: OrganizationAnswer = {
   state: '',
   question: undefined,
   ruling: undefined,
@@ -52,12 +52,12 @@ const NOBODY: Consulted = {
  * the question has changed since. Nobody is asked, and no earlier answer counts, if no organization governs
  * the resource and no clearance is asked for.
  */
-export async function consult(
+export async function askOrganization(
   authority: Documents,
   { organization, attesting, tier }: Pick<Governed, 'organization' | 'attesting' | 'tier'>,
   asking: Asking,
-  { before, deadline }: { before: Consulted | undefined; deadline: number },
-): Promise<Consulted> {
+  { before, deadline }: { before: OrganizationAnswer | undefined; deadline: number },
+): Promise<OrganizationAnswer> {
   const membership = organization ?? attesting
   // Also of a resource that was governed when this was weighed first: the statement that writes the grant
   // proves again that it is hers alone.
@@ -93,7 +93,10 @@ export async function isCleared(
 }
 
 /** An answer to another question, or from before the organization acted, does not count. */
-function unchanged(before: Consulted, now: Pick<Consulted, 'state' | 'question'>): Consulted {
+function unchanged(
+  before: OrganizationAnswer,
+  now: Pick<OrganizationAnswer, 'state' | 'question'>,
+): OrganizationAnswer {
   if (before.state === now.state && isDeepStrictEqual(before.question, now.question)) return before
   return refuse(
     'temporarily_unavailable',

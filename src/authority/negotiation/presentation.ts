@@ -18,7 +18,7 @@ import type { Identified } from '../../surface/agents/identity.ts'
 import type { Decision, Refused, Standing } from '../../surface/token/negotiation.ts'
 import type { Limits, Store } from '../context.ts'
 import type { Governed } from './governance.ts'
-import type { Consulted } from './organization.ts'
+import type { OrganizationAnswer } from './organization.ts'
 import type { Handle } from '../../wire/identifiers.ts'
 
 /** The claimed introducer of an agent, as far as signatures show. */
@@ -76,7 +76,7 @@ export interface Assessment extends Recorded {
   tierAnswer: TierAnswer
   answer: RequestAnswer
   /** What the organization said, and attested. */
-  consulted: Consulted
+  consulted: OrganizationAnswer
 }
 
 /**

@@ -10,7 +10,7 @@ import type { Owner } from '../../wire/identifiers.ts'
 import { parseJws } from '../../wire/signatures/jws.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { OrganizationClient } from './client.ts'
-import { asOutage } from './decision.ts'
+import { refuseAsOutage } from './decision.ts'
 
 /** An attestation that was verified. */
 export interface Attested {
@@ -73,7 +73,7 @@ export function createClearances({ organizations, audience, typAlias, now }: Cle
       return attested
     } catch (error) {
       if (error instanceof Refusal) return undefined
-      return asOutage(error)
+      return refuseAsOutage(error)
     }
   }
   return {
@@ -84,7 +84,7 @@ export function createClearances({ organizations, audience, typAlias, now }: Cle
       const known = cache.get(owner)
       if (known !== undefined && known.under === stateOf(membership) && now() < known.until)
         return known.attested
-      const compact = await organizations.clearance(issuer, { token, deadline }).catch(asOutage)
+      const compact = await organizations.clearance(issuer, { token, deadline }).catch(refuseAsOutage)
       return take(membership, compact ?? null)
     },
   }

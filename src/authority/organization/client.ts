@@ -180,7 +180,7 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
       await ask({ url, token, body: report })
       return true
     },
-    ...urgentRequests(as_uri, discovered, ask),
+    ...deadlineRequests(as_uri, discovered, ask),
     keys: async (issuer, kid) => {
       const { jwks_uri } = await discovered(issuer)
       if (kid !== undefined) await published.find(jwks_uri, kid).catch(noKeys)
@@ -243,7 +243,7 @@ function discovery({ issuers, discoveryAlias, outbound }: OrganizationClientOpti
 }
 
 /** What an agent waits for. */
-function urgentRequests(
+function deadlineRequests(
   as_uri: string,
   discovered: Discovery,
   ask: (sending: Sending) => Promise<Json | undefined>,

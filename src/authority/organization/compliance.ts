@@ -12,7 +12,7 @@ import { readMembership, type Membership } from '../../storage/authority/members
 import type { Documents, Wakeups } from '../context.ts'
 import { startDueRounds } from './due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'
-import { foresee, tiersOf } from './settlement.ts'
+import { previewCuts, tiersOf } from './settlement.ts'
 
 type Reporting = Wakeups & Documents
 
@@ -62,7 +62,7 @@ async function tell({ organizations, database, log }: Reporting, membership: Mem
 
 async function reportOf(db: Db, membership: Membership): Promise<ComplianceReport> {
   const { owner, clamped_fields } = membership
-  const { governed_resources } = await foresee(db, owner, membership)
+  const { governed_resources } = await previewCuts(db, owner, membership)
   const tiers = await tiersOf(db, owner)
   return complianceReport({ bound: membership, governed_resources, tiers, clamped_fields })
 }

@@ -9,7 +9,7 @@ import { Refusal } from '../../wire/refusal.ts'
 import { OrganizationOutage, OrganizationRefusal, type OrganizationClient } from './client.ts'
 
 /** The answer, and the attestation that came with it: a compact JWT, not verified. */
-export interface Answered extends Ruling {
+export interface OrganizationRuling extends Ruling {
   clearance: string | null
 }
 
@@ -22,14 +22,15 @@ export async function askDecision(
   { issuer, token }: Membership,
   question: DecisionQuestion,
   deadline: number,
-): Promise<Answered> {
-  const answer = await organizations.decision(issuer, { token, question, deadline }).catch(asOutage)
-  if (!answer.governed) asOutage(new OrganizationOutage('it says that it does not govern what it claims'))
+): Promise<OrganizationRuling> {
+  const answer = await organizations.decision(issuer, { token, question, deadline }).catch(refuseAsOutage)
+  if (!answer.governed)
+    refuseAsOutage(new OrganizationOutage('it says that it does not govern what it claims'))
   return answer
 }
 
 /** Refuses 503. The negotiation stays as it was, and the agent presents the same again. */
-export function asOutage(cause: unknown): never {
+export function refuseAsOutage(cause: unknown): never {
   if (!(cause instanceof OrganizationOutage || cause instanceof OrganizationRefusal)) throw cause
   throw new Refusal(
     'temporarily_unavailable',

@@ -36,7 +36,7 @@ import type { OwnerApi } from '../owner/api.ts'
 import type { OwnerCredential } from '../owner/credentials/credential.ts'
 import { changeAs } from '../owner/credentials/guard.ts'
 import { OrganizationOutage, OrganizationRefusal, type Entry } from './client.ts'
-import { considered, foresee, release, settle, type TierChange } from './settlement.ts'
+import { warmReach, previewCuts, ungovernAll, applyMembership, type TierChange } from './settlement.ts'
 
 const JOIN_ID_BYTES = 24
 /**
@@ -63,7 +63,7 @@ export async function preview(
 }
 
 async function foreseen({ database }: OwnerApi, owner: Owner, view: MemberView): Promise<Foreseen> {
-  const { changes, governed_resources } = await foresee(database.db, owner, { agreed: view, view })
+  const { changes, governed_resources } = await previewCuts(database.db, owner, { agreed: view, view })
   return { ...shownView(view), changes, governed_resources }
 }
 
@@ -107,7 +107,7 @@ export async function join(api: OwnerApi, credential: OwnerCredential, agreeing:
     })
     refuseMoved(await foreseen(api, owner, view))
   }
-  await considered(db, owner, { agreed: view, view })
+  await warmReach(db, owner, { agreed: view, view })
   await inTransaction(db, async tx => {
     await lockQueue(tx, owner)
     // If she is served here no more, the intent stays, so that the join is taken back.
@@ -122,7 +122,7 @@ export async function join(api: OwnerApi, credential: OwnerCredential, agreeing:
       claims: view.claims,
       administrators_may,
     })
-    await settle(tx, owner, by(credential))
+    await applyMembership(tx, owner, by(credential))
     await dueIn(tx, owner, 'view', VIEW_SECONDS)
     await dueNow(tx, owner, 'compliance')
   })
@@ -160,16 +160,16 @@ export async function agreeAgain(
   const { owner } = credential
   const { db } = api.database
   const present = (await readMembership(db, owner))?.view
-  if (present !== undefined) await considered(db, owner, { agreed: present, view: present })
+  if (present !== undefined) await warmReach(db, owner, { agreed: present, view: present })
   return changeAs(api, credential, async tx => {
     // Also if she agreed already: the first answer may have been lost.
     endsLeases(tx, owner)
     const { view } = (await readMembership(tx, owner)) ?? refuseNoMember()
     if (view.charter_version !== charter_version || view.binds_s256 !== binds_s256)
-      refuseMoved({ ...shownView(view), ...(await foresee(tx, owner, { agreed: view, view })) })
+      refuseMoved({ ...shownView(view), ...(await previewCuts(tx, owner, { agreed: view, view })) })
     await updateMembership(tx, owner, { agreed: view })
     await tell(tx, credential, 'org_joined', { ...named(view), charter_version, binds_s256, again: true })
-    await settle(tx, owner, by(credential))
+    await applyMembership(tx, owner, by(credential))
     await dueNow(tx, owner, 'compliance')
   })
 }
@@ -209,7 +209,7 @@ export function leave(api: OwnerApi, credential: OwnerCredential): Promise<void>
       issuer: membership.issuer,
     })
     await tell(tx, credential, 'org_left', named(membership.view))
-    await end(tx, owner, by(credential))
+    await endMembershipAndReach(tx, owner, by(credential))
   })
 }
 
@@ -217,7 +217,11 @@ export function leave(api: OwnerApi, credential: OwnerCredential): Promise<void>
  * Ends a membership, and with it every connection that its administrators admitted. The caller has recorded
  * who ended it.
  */
-export async function end(tx: Tx, owner: Owner, done: Parameters<typeof settle>[2]): Promise<void> {
+export async function endMembershipAndReach(
+  tx: Tx,
+  owner: Owner,
+  done: Parameters<typeof applyMembership>[2],
+): Promise<void> {
   await endMembership(tx, owner)
   const { handles, families } = await endAdmittedWithin(tx, owner, done)
   await appendLedgerAll(tx, owner, [
@@ -231,7 +235,7 @@ export async function end(tx: Tx, owner: Owner, done: Parameters<typeof settle>[
       data: { family, decision: 'denied', ...done },
     })),
   ])
-  await release(tx, owner)
+  await ungovernAll(tx, owner)
 }
 
 /** Records that she declines an invitation, and the organization is told. */

@@ -39,7 +39,7 @@ import {
 import { refuse, refusingAs } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
 import { admitNotice, decideEmergency, tellEmergency, type Decision } from './emergencies.ts'
-import { asRefused, end, named } from './membership.ts'
+import { asRefused, endMembershipAndReach, named } from './membership.ts'
 
 /** How long a notice is remembered: longer than an organization repeats it. */
 const KEPT_SECONDS = 8 * 86_400
@@ -162,7 +162,7 @@ async function takeEffect(tx: Tx, { claims, notice }: ReceivedNotice, membership
       }
       await appendLedger(tx, owner, { kind: 'org_left', data: facts })
       await appendEvent(tx, owner, 'organization', { what: 'membership_ended', ...facts })
-      return end(tx, owner, { by: 'organization' })
+      return endMembershipAndReach(tx, owner, { by: 'organization' })
     }
     case 'role_changed':
       await updateMembership(tx, owner, { loses: true })

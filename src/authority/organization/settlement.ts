@@ -4,7 +4,7 @@
  * (what the ceiling does to each tier).
  */
 import { setImmediate } from 'node:timers/promises'
-import { clampTier, cutsBetween, type Cut } from '../../rules/organization/envelope.ts'
+import { cutTier, cutsBetween, type Cut } from '../../rules/organization/tier-ceiling.ts'
 import { reachOf, type Bound } from '../../rules/organization/membership.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import { dueNow } from '../../storage/authority/due.ts'
@@ -47,12 +47,12 @@ export type DoneBy = DecidedBy | { by: 'organization' }
 const TIERS_MAX = 100_000
 
 /** What the ceiling would do to her tiers, and which resources it would govern. */
-export async function foresee(
+export async function previewCuts(
   db: Db,
   owner: Owner,
   bound: Bound,
 ): Promise<{ changes: TierChange[]; governed_resources: string[]; conflicts: string[] }> {
-  const resources = await considered(db, owner, bound)
+  const resources = await warmReach(db, owner, bound)
   const claimed = resources.filter(({ resource_id }) => reachOf(resource_id, bound) !== null)
   const tiers = await tiersOf(db, owner)
   return {
@@ -72,7 +72,7 @@ const RESOURCES_AT_ONCE = 20
  * so that this takes long, and nobody else may wait for it. A landing calls this before its transaction, so
  * that it holds its locks for no longer than for a short charter. `brought`: ids that she is about to have.
  */
-export async function considered(
+export async function warmReach(
   db: Db,
   owner: Owner,
   bound: Bound,
@@ -88,9 +88,9 @@ export async function considered(
 }
 
 /** The same before a landing that changes her resources alone, if she is a member. */
-export async function consideredWith(db: Db, owner: Owner, brought: readonly string[]): Promise<void> {
+export async function warmReachWith(db: Db, owner: Owner, brought: readonly string[]): Promise<void> {
   const membership = await readMembership(db, owner)
-  if (membership !== undefined) await considered(db, owner, membership, brought)
+  if (membership !== undefined) await warmReach(db, owner, membership, brought)
 }
 
 /** All her tiers. */
@@ -106,7 +106,7 @@ function isJoint({ source }: ReachedResource): boolean {
 /** What the ceiling cuts of one tier. */
 export function changesOf(tier: TierRow, bound: Bound): TierChange[] {
   const own_resources = tier.resources.filter(id => reachOf(id, bound) === null)
-  return cutsBetween(tier, clamped(tier, bound)).map(cut => ({
+  return cutsBetween(tier, underView(tier, bound)).map(cut => ({
     tier: tier.tier_id,
     tier_name: tier.name,
     ...cut,
@@ -115,21 +115,21 @@ export function changesOf(tier: TierRow, bound: Bound): TierChange[] {
 }
 
 /** The tier as the ceiling leaves it. */
-function clamped<Tier extends NewTier | TierRow>(tier: Tier, bound: Bound): Tier {
-  return clampTier(tier, bound.view, id => reachOf(id, bound) !== null)
+function underView<Tier extends NewTier | TierRow>(tier: Tier, bound: Bound): Tier {
+  return cutTier(tier, bound.view, id => reachOf(id, bound) !== null)
 }
 
 /** A tier that is about to be stored, under the present ceiling; `cuts` is undefined if she is no member. */
 export async function underCeiling(
   tx: Tx,
   tier: NewTier,
-): Promise<{ tier: NewTier; clamped: Cut[] | undefined }> {
+): Promise<{ tier: NewTier; cuts: Cut[] | undefined }> {
   const membership = await readMembership(tx, tier.owner)
-  if (membership === undefined) return { tier, clamped: undefined }
-  const left = clamped(tier, membership)
+  if (membership === undefined) return { tier, cuts: undefined }
+  const left = underView(tier, membership)
   const cuts = cutsBetween(tier, left)
   await noteCuts(tx, tier.owner, cuts)
-  return { tier: left, clamped: cuts }
+  return { tier: left, cuts }
 }
 
 /**
@@ -151,11 +151,11 @@ async function noteCuts(tx: Tx, owner: Owner, cuts: readonly Cut[]): Promise<voi
  * shared. Runs in the transaction that changed the membership or the resources, under the lock of the
  * owner's queue.
  */
-export async function settle(tx: Tx, owner: Owner, done: DoneBy): Promise<TierChange[]> {
+export async function applyMembership(tx: Tx, owner: Owner, done: DoneBy): Promise<TierChange[]> {
   const membership = await readMembership(tx, owner)
   // Nothing of hers is reached then: the end of a membership releases all of it.
   if (membership === undefined) return []
-  const resources = await considered(tx, owner, membership)
+  const resources = await warmReach(tx, owner, membership)
   const targets = resources.map(one => ({
     ...one,
     now: isJoint(one) ? null : reachOf(one.resource_id, membership),
@@ -182,7 +182,7 @@ export async function settle(tx: Tx, owner: Owner, done: DoneBy): Promise<TierCh
  * The resources that the organization reached are hers alone from now on, because her membership has ended.
  * Runs like `settle`.
  */
-export async function release(tx: Tx, owner: Owner): Promise<void> {
+export async function ungovernAll(tx: Tx, owner: Owner): Promise<void> {
   const reached = (await listReached(tx, owner)).filter(({ org }) => org !== null)
   await writeReached(
     tx,
@@ -198,7 +198,7 @@ async function cutTiers(tx: Tx, owner: Owner, bound: Bound, done: DoneBy): Promi
   const changes = cut.flatMap(({ cuts }) => cuts)
   await noteCuts(tx, owner, changes)
   for (const { tier } of cut) {
-    const edited = await updateTier(tx, clamped(contentOf(tier), bound), undefined)
+    const edited = await updateTier(tx, underView(contentOf(tier), bound), undefined)
     if (edited.outcome !== 'updated') throw new Error(`a tier that was just read is ${edited.outcome}`)
     await tellWithdrawn(tx, owner, edited.withdrawn, 'terms_changed')
     await tellClamped(tx, { before: tier, after: (await readTier(tx, owner, tier.tier_id))! }, bound, done)

@@ -25,7 +25,7 @@ import type { Documents, Wakeups } from '../context.ts'
 import { startDueRounds } from './due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 import { named, VIEW_SECONDS, waitingFor } from './membership.ts'
-import { considered, settle } from './settlement.ts'
+import { warmReach, applyMembership } from './settlement.ts'
 
 type Asking = Wakeups & Documents
 
@@ -77,7 +77,7 @@ async function ask({ organizations, database, log }: Asking, membership: Members
   const { owner, issuer, join_id, token, view, agreed } = membership
   try {
     const now = await organizations.envelope(issuer, { token, known: view.view })
-    if (now !== undefined) await considered(database.db, owner, { agreed, view: now })
+    if (now !== undefined) await warmReach(database.db, owner, { agreed, view: now })
     if (now !== undefined) return await takeView(database.db, owner, { join_id, view: now })
     await confirmView(database.db, owner, join_id)
     return true
@@ -111,7 +111,7 @@ export function takeView(
     }
     // No view says what is attested about her, so any later view may mean that it changed.
     await updateMembership(tx, owner, { view, loses: takesAccess(before.view, view) || 'cleared' })
-    await settle(tx, owner, { by: 'organization' })
+    await applyMembership(tx, owner, { by: 'organization' })
     await dueNow(tx, owner, 'compliance')
     const after = (await readMembership(tx, owner))!
     // A hostile organization could fill her ledger with numbers. Whatever ended grants is told.

@@ -12,8 +12,8 @@ import type { JointShare, JointPreview } from '../../wire/owner/owner-api.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { templateId } from '../../wire/negotiation/terms.ts'
 import { accessesOf } from '../joint/accesses.ts'
-import { agree, jointAccounts, leave, preview, shown, type Foreseen } from '../joint/holding.ts'
-import { awaitTallies, STILL_WAITING } from '../joint/withdrawals.ts'
+import { agree, jointAccounts, leave, preview, shown, type MandatePreview } from '../joint/holding.ts'
+import { runAndTellTallies, STILL_WAITING } from '../joint/withdrawals.ts'
 import type { OwnerApi } from './api.ts'
 import { OWNER } from './credentials/guard.ts'
 
@@ -163,7 +163,7 @@ export const JOINT: readonly Endpoint<OwnerApi>[] = [
     answers: { 200: { says: 'She is no holder.', schema: z.object({ left: text, ...STILL_WAITING }) } },
     refuses: { 404: ['not_found'] },
     handle: async (api: OwnerApi, { caller, parameters: { account }, answer }) => {
-      const left = await awaitTallies(api, caller.owner, async () => {
+      const left = await runAndTellTallies(api, caller.owner, async () => {
         await leave(api, caller, account)
         return { left: account }
       })
@@ -172,7 +172,7 @@ export const JOINT: readonly Endpoint<OwnerApi>[] = [
   }),
 ]
 
-function previewAnswer({ mandate, mandate_s256, summary, tiers }: Foreseen): JointPreview {
+function previewAnswer({ mandate, mandate_s256, summary, tiers }: MandatePreview): JointPreview {
   return {
     mandate,
     mandate_s256,

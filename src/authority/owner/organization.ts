@@ -8,7 +8,7 @@ import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
 import { plainText } from '../../http/servers/pages.ts'
 import { shownView } from '../../rules/organization/member-view.ts'
 import { reachOf, STALE_SECONDS } from '../../rules/organization/membership.ts'
-import { needsApproval } from '../../rules/organization/envelope.ts'
+import { needsApproval } from '../../rules/organization/tier-ceiling.ts'
 import { readMembership, type Membership } from '../../storage/authority/membership/membership.ts'
 import { listTiers, type TierRow } from '../../storage/authority/policies/tiers.ts'
 import { MEMBER_VIEW } from '../../wire/documents/member-view.ts'
@@ -26,8 +26,8 @@ import {
   restrictAdministrators,
   waitingFor,
 } from '../organization/membership.ts'
-import { foresee } from '../organization/settlement.ts'
-import { LET_GO, onceLetGo } from '../joint/withdrawals.ts'
+import { previewCuts } from '../organization/settlement.ts'
+import { LEASES_AWAITED, runAndAwaitLeases } from '../joint/withdrawals.ts'
 import type { KnownInvitation, OwnerApi } from './api.ts'
 import { OWNER } from './credentials/guard.ts'
 import { CUT } from './policies/tier-queries.ts'
@@ -195,12 +195,14 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
     rows: ['organization-leave'],
     summary: 'Leaves: access goes, narrowings stay',
     credential: OWNER,
-    answers: { 200: { says: 'She is no member.', schema: z.object({ left: z.literal(true), ...LET_GO }) } },
+    answers: {
+      200: { says: 'She is no member.', schema: z.object({ left: z.literal(true), ...LEASES_AWAITED }) },
+    },
     refuses: { 404: ['not_found'] },
     handle: async (api: OwnerApi, { caller, answer }) =>
       answer(
         200,
-        await onceLetGo(async () => {
+        await runAndAwaitLeases(async () => {
           await leave(api, caller)
           return { left: true as const }
         }),
@@ -247,7 +249,7 @@ async function standing(api: OwnerApi, owner: Owner): Promise<OrganizationStandi
   const membership = await readMembership(db, owner)
   if (membership === undefined) return { enrolled: false, ...(await whatThereIs(api, owner)) }
   const { view, agreed, joined_at, read_at, read_ago, administrators_may } = membership
-  const { governed_resources, conflicts } = await foresee(db, owner, membership)
+  const { governed_resources, conflicts } = await previewCuts(db, owner, membership)
   const tiers = await listTiers(db, owner, { limit: TIERS_MAX })
   return {
     enrolled: true,

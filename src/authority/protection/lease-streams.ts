@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { eventFrame, type EventStream } from '../../http/servers/event-stream.ts'
 import { isOutage } from '../../storage/core/database.ts'
 import { onBehalfOf } from '../../storage/core/shares.ts'
-import { readReleaseCounts } from '../../storage/authority/grants/leases.ts'
+import { readDropCounts } from '../../storage/authority/grants/leases.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { LEASE_EVENT } from '../../wire/resources/leases.ts'
 import { Refusal } from '../../wire/refusal.ts'
@@ -131,7 +131,7 @@ async function lookAll(needed: Needed, owner: Owner, feed: Feed): Promise<void> 
 
 async function look({ database: { db } }: Needed, owner: Owner, { readers }: Feed): Promise<void> {
   const here = [...readers]
-  const counts = await readReleaseCounts(
+  const counts = await readDropCounts(
     db,
     owner,
     here.map(({ id }) => id),

@@ -3,7 +3,7 @@
  * `LEASE_SILENT_MS` by the clock of this process uses no answer any more. Contract: "Limits"; ADR 0021.
  */
 import { startRepeating, type Repetition } from '../../limits/repetition.ts'
-import { deleteSilent, listHolders, type HolderReading } from '../../storage/authority/grants/leases.ts'
+import { deleteSilent, listHolders, type LeaseHolderReading } from '../../storage/authority/grants/leases.ts'
 import { isOutage } from '../../storage/core/database.ts'
 import { LEASE_SILENT_MS } from '../../wire/resources/leases.ts'
 import type { Store } from '../context.ts'
@@ -11,7 +11,7 @@ import type { Store } from '../context.ts'
 /** The pause while there are no leases: those that a replica left behind when it ended are found by then. */
 const IDLE_MS = 30_000
 
-interface HolderHistory extends HolderReading {
+interface LeaseHolderHistory extends LeaseHolderReading {
   /** When it was first seen with so many renewals, by the clock that the sweep was called with. */
   since: number
 }
@@ -21,12 +21,12 @@ export type LeaseSweep = (clock: () => number) => Promise<number>
 
 /** Looks at all leases, and deletes those that stood still since an earlier look long enough ago. */
 export function createLeaseSweep({ database: { db } }: Pick<Store, 'database'>): LeaseSweep {
-  let before = new Map<string, HolderHistory>()
+  let before = new Map<string, LeaseHolderHistory>()
   return async clock => {
     const rows = await listHolders(db)
     // The clock is read after the look, so each renewal that was seen had been sent by then.
     const since = clock()
-    const now = new Map<string, HolderHistory>()
+    const now = new Map<string, LeaseHolderHistory>()
     for (const row of rows) {
       const key = JSON.stringify([row.owner, row.id])
       const known = before.get(key)

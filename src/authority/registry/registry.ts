@@ -17,7 +17,7 @@ import {
   type Attempt,
   type Source,
 } from '../../storage/authority/registry/registry.ts'
-import { consideredWith, settle } from '../organization/settlement.ts'
+import { warmReachWith, applyMembership } from '../organization/settlement.ts'
 import type { Announcements } from '../owner/events/announcements.ts'
 import { PublicationFault } from './published-resources.ts'
 import { fetchListing, type PullTools } from './registry-pull.ts'
@@ -149,14 +149,14 @@ async function pullOnce(options: RegistryOptions, source: Source, stopped: () =>
   try {
     const patience = { deadline: Date.now() + PULL_MS_MAX, favoured: true }
     const listed = await fetchListing(options, attempt, patience)
-    await consideredWith(
+    await warmReachWith(
       db,
       attempt.owner,
       listed.map(({ resource_id }) => resource_id),
     )
     if (stopped()) return 'recent'
     const landing = await landListing(db, attempt, listed, tx =>
-      settle(tx, attempt.owner, { by: 'organization' }),
+      applyMembership(tx, attempt.owner, { by: 'organization' }),
     )
     say(options, attempt, landing)
     return landing === 'superseded' ? 'superseded' : 'pulled'

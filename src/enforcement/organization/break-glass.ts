@@ -20,7 +20,7 @@ import {
 import { exceeded, type RouteOrganization } from './ceiling.ts'
 
 /** A token at a route with an organization. `now` is in seconds since the epoch. */
-export interface TokenQuestion {
+export interface BreakGlassToken {
   token: string
   /** What the route expects of grants of the owner's own authority. */
   route: ExpectedGrant
@@ -47,7 +47,7 @@ export function isOfOrganization({ issuer }: Pick<RouteOrganization, 'issuer'>, 
  */
 export async function introspectBreakGlass(
   organization: RouteOrganization,
-  { token, route, deadline, now }: TokenQuestion,
+  { token, route, deadline, now }: BreakGlassToken,
 ): Promise<Introspection> {
   const { issuer, keys } = organization
   const answer = await organization.client.introspect(token, deadline)
@@ -68,7 +68,7 @@ export async function introspectBreakGlass(
 async function acceptance(
   { issuer, keys, acceptedTypAlias: typAlias }: RouteOrganization,
   reply: JsonObject,
-  { route: { authority }, deadline, now }: Omit<TokenQuestion, 'token'>,
+  { route: { authority }, deadline, now }: Omit<BreakGlassToken, 'token'>,
 ): Promise<BreakGlassAcceptance> {
   const { break_glass } = reply
   const compact = isJsonObject(break_glass) ? break_glass['accepted'] : undefined

@@ -1,8 +1,12 @@
 /**
  * Owns the check of a grant against the ceiling of the organization above its owner. Contract: "Authorized
- * call", order 2 (`organization_envelope_exceeded`). The rule itself is `src/rules/organization/ceiling.ts`.
+ * call", order 2 (`organization_envelope_exceeded`). The rule is `src/rules/organization/grant-ceiling.ts`.
  */
-import { breakGlassCeilingFault, ceilingFault, type CeilingFault } from '../../rules/organization/ceiling.ts'
+import {
+  breakGlassCeilingFault,
+  grantCeilingFault,
+  type CeilingFault,
+} from '../../rules/organization/grant-ceiling.ts'
 import type { Permission } from '../../rules/permission.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { Marks } from '../approval/marks.ts'
@@ -78,7 +82,7 @@ export async function checkCeiling(organization: RouteOrganization, facts: Grant
     lifetimeSeconds: permission.exp - grant.issuedAt,
     single_use: grant.single_use,
   }
-  const judge = grant.breakGlass !== undefined ? breakGlassCeilingFault : ceilingFault
+  const judge = grant.breakGlass !== undefined ? breakGlassCeilingFault : grantCeilingFault
   const fault = judge(membership, grantTerms)
   if (fault !== undefined) throw exceeded(fault)
 }

@@ -31,7 +31,7 @@ const RETRIED_MS = 2_000
 const FAILED_MS = 1_000
 const READ_MS = 4_000
 /** After this long without a call, nothing is refreshed. */
-const CONTACT_MS = 60_000
+const IDLE_MS = 60_000
 
 /** Asks nobody until it is first needed. */
 export function createMembershipView({ read, clock }: MembershipViewOptions): MembershipView {
@@ -39,7 +39,7 @@ export function createMembershipView({ read, clock }: MembershipViewOptions): Me
   let reading: Promise<EnforcedMembership> | undefined
   let newest: Order | undefined
   let failed: { error: unknown; at: number } | undefined
-  let contactAt = -Infinity
+  let lastCallAt = -Infinity
   let timer: ReturnType<typeof setTimeout> | undefined
   let stopped = false
 
@@ -70,7 +70,7 @@ export function createMembershipView({ read, clock }: MembershipViewOptions): Me
     clearTimeout(timer)
     if (stopped) return
     timer = setTimeout(() => {
-      if (clock() - contactAt < CONTACT_MS) behind()
+      if (clock() - lastCallAt < IDLE_MS) behind()
     }, ms)
     timer.unref()
   }
@@ -82,7 +82,7 @@ export function createMembershipView({ read, clock }: MembershipViewOptions): Me
 
   return {
     current(deadline) {
-      contactAt = clock()
+      lastCallAt = clock()
       const isKnown = known !== undefined && age() < USED_MS
       if (isKnown) {
         if (age() >= REFRESHED_MS) behind()

@@ -1,7 +1,7 @@
 /** Owns the organization above an owner, as a route holds it. Contract: "Authorized call", order 2. */
 import type { SidecarOrganization } from '../../config/sidecar/sidecar-organization.ts'
 import type { Outbound } from '../../http/outbound/outbound.ts'
-import { isNamed } from '../../rules/organization/ceiling.ts'
+import { isNamed } from '../../rules/organization/grant-ceiling.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { PrivateKey } from '../../wire/signatures/keys.ts'
 import { aliasIn, ENFORCEMENT_ALIAS } from '../../wire/names.ts'

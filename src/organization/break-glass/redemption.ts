@@ -10,7 +10,7 @@ import { acceptsGrant } from '../../rules/organization/break-glass.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { appendActivity } from '../../storage/organization/activity.ts'
 import {
-  enliven,
+  activateGrant,
   freeVoucher,
   holdVoucher,
   insertPendingGrant,
@@ -216,7 +216,7 @@ async function makeLive(
   const isLive = await inTransaction(database.db, async tx => {
     await lockHead(tx)
     const mayRedeem = voucher_sha256 === undefined || (await spendVoucher(tx, jti))
-    if (!mayRedeem || !(await enliven(tx, { jti, rpt_sha256: sha256(token), claims }))) return false
+    if (!mayRedeem || !(await activateGrant(tx, { jti, rpt_sha256: sha256(token), claims }))) return false
     const data = { jti, resource_id, reason, authorised_by }
     await appendActivity(tx, { kind: 'break_glass_redeemed', owner: member.owner, data })
     return true

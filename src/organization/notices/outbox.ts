@@ -14,7 +14,7 @@ import {
   takeLines,
   tellNoticeAgain,
   type FirstNotice,
-  type LineClaim,
+  type NoticeQueueClaim,
 } from '../../storage/organization/notices.ts'
 import type { Organization } from '../context.ts'
 
@@ -59,7 +59,7 @@ export function startOutbox(teller: Teller): WakeableRepetition {
 }
 
 /** Sends the first notice of a queue, and sets when the queue is due again. */
-async function tellFirst(teller: Teller, line: LineClaim): Promise<void> {
+async function tellFirst(teller: Teller, line: NoticeQueueClaim): Promise<void> {
   const { db } = teller.database
   const first = await firstNotice(db, line)
   if (first === undefined) return closeEmptyLine(db, line)
@@ -81,7 +81,7 @@ async function tellFirst(teller: Teller, line: LineClaim): Promise<void> {
 /** @returns the status of the answer; undefined if there was none. */
 async function tell(
   { notices, log }: Pick<Teller, 'notices' | 'log'>,
-  { owner, membership, as_uri }: LineClaim,
+  { owner, membership, as_uri }: NoticeQueueClaim,
   { jti, notice }: FirstNotice,
 ): Promise<number | undefined> {
   const { kind } = notice

@@ -24,13 +24,13 @@ export function jointAccountOf(client_id: ClientId): Owner | undefined {
  * Whether a tier mixes what is held jointly with anything else, because her terms for one account are only
  * for that account. Each server is that of one of its resources.
  */
-export function isMixed(servers: readonly ClientId[]): boolean {
+export function mixesJointAndOwn(servers: readonly ClientId[]): boolean {
   const accounts = new Set(servers.map(jointAccountOf))
   return accounts.size > 1
 }
 
 /** The members of a tier that decide what she may allow a tally under it. */
-export interface Allowing {
+export interface AllowingTier {
   resources: readonly string[]
   ask_me: boolean
   rules: readonly { when: readonly string[]; then: string }[]
@@ -44,7 +44,7 @@ export interface Allowing {
 }
 
 /** Her yes. */
-export interface Allowed {
+export interface AllowedRequest {
   resource_id: string
   scope: readonly string[]
   expires_in: number
@@ -57,7 +57,7 @@ export interface Allowed {
  * requirement changed, or a prohibition is new, nobody has weighed the request by them, so her approval no
  * longer counts, and the agent asks again.
  */
-export function stillAllows(before: Allowing, after: Allowing, allowed: Allowed): boolean {
+export function stillAllows(before: AllowingTier, after: AllowingTier, allowed: AllowedRequest): boolean {
   const { terms } = after
   const isWithin =
     after.resources.includes(allowed.resource_id) &&
@@ -69,6 +69,6 @@ export function stillAllows(before: Allowing, after: Allowing, allowed: Allowed)
   return isWithin && !needsOwner && judgedBy(before) === judgedBy(after)
 }
 
-function judgedBy({ rules, clearance }: Allowing): string {
+function judgedBy({ rules, clearance }: AllowingTier): string {
   return canonicalize([rules, clearance] as unknown as Json)
 }

@@ -2,7 +2,7 @@
  * Owns the report to an organization on how its ceiling was applied: numbers and names of fields, and nothing
  * that she wrote. Contract: "The organization's authority" (`/member/compliance`: never her terms).
  */
-import { clampTier, cutsBetween, type Clampable, type Cut } from './envelope.ts'
+import { cutTier, cutsBetween, type TierUnderCeiling, type Cut } from './tier-ceiling.ts'
 import { reachOf, type Bound } from './membership.ts'
 
 /**
@@ -29,7 +29,7 @@ export interface Reported {
   bound: Bound
   /** Ids of all resources that are governed. */
   governed_resources: readonly string[]
-  tiers: readonly Clampable[]
+  tiers: readonly TierUnderCeiling[]
   /** The fields that were cut since she joined. */
   clamped_fields: readonly Cut['field'][]
 }
@@ -45,6 +45,6 @@ export function complianceReport(reported: Reported): ComplianceReport {
     resources_governed: governed.size,
     tiers_governed: tiers.filter(({ resources }) => resources.some(id => governed.has(id))).length,
     clamped_fields: [...new Set(clamped_fields)].sort(),
-    within: tiers.every(tier => cutsBetween(tier, clampTier(tier, bound.view, isReached)).length === 0),
+    within: tiers.every(tier => cutsBetween(tier, cutTier(tier, bound.view, isReached)).length === 0),
   }
 }

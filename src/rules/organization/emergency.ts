@@ -6,7 +6,7 @@
 import { operatorOrigin } from '../../wire/agents/agent-identity.ts'
 import type { BreakGlassGrant } from '../../wire/organization/notice.ts'
 import { agreedCharter } from './agreed-charter.ts'
-import { isNamed, withinScopes } from './ceiling.ts'
+import { isNamed, withinScopes } from './grant-ceiling.ts'
 import type { Bound } from './membership.ts'
 
 /** The organization's request for an acceptance. */

@@ -4,7 +4,7 @@
  */
 import type { ColumnType, Generated, RawBuilder } from 'kysely'
 import type { GrantClaims, OwnerDecision } from '../../rules/grant-content.ts'
-import type { Cut } from '../../rules/organization/envelope.ts'
+import type { Cut } from '../../rules/organization/tier-ceiling.ts'
 import type { AcceptedIdentity } from '../../rules/identity-assertion.ts'
 import type { MemberView } from '../../rules/organization/member-view.ts'
 import type { ConnectionReach } from '../../rules/connection.ts'

@@ -16,10 +16,10 @@ type Follow = (db: object) => void
  * Waits until nobody uses any more what ended for an owner with a commit. Never fails, because what was
  * committed is done. @param committedAt when the commit had been answered, by `performance.now()`.
  */
-export type Settle = (owner: Owner, committedAt: number) => Promise<Settled | undefined>
+export type AwaitLeases = (owner: Owner, committedAt: number) => Promise<LeaseWait | undefined>
 
 /** Who was waited for, and how long. */
-export interface Settled {
+export interface LeaseWait {
   holders: number
   /** Those of them that let go in time; the others have nothing left, since as much time has passed. */
   acknowledged: number
@@ -29,12 +29,12 @@ export interface Settled {
 }
 
 const listeners = new WeakMap<object, Listener>()
-const settlers = new WeakMap<object, Settle>()
+const settlers = new WeakMap<object, AwaitLeases>()
 /** What open transactions asked for. */
 const following = new WeakMap<object, Follow[]>()
 const written = new WeakMap<object, Set<Owner>>()
 const ended = new WeakMap<object, Set<Owner>>()
-const watching = new AsyncLocalStorage<Settled[]>()
+const watching = new AsyncLocalStorage<LeaseWait[]>()
 
 /**
  * Has `listener` called after each commit through `db` of something that was `noted`, once for each owner.
@@ -48,7 +48,7 @@ export function afterCommit(db: object, listener: Listener): void {
  * Has `settle` awaited after each commit through `db` that ended something, once for each owner, before the
  * transaction returns. One per database.
  */
-export function settleAfterCommit(db: object, settle: Settle): void {
+export function settleAfterCommit(db: object, settle: AwaitLeases): void {
   settlers.set(db, settle)
 }
 
@@ -66,7 +66,7 @@ export function onceCommitted(tx: object, follow: Follow): void {
  * Notes what was just written for an owner; it is announced when its transaction commits, or at once if it
  * was a statement by itself.
  */
-export function note(db: object, owner: Owner): void {
+export function announceOwner(db: object, owner: Owner): void {
   const open = written.get(db)
   if (open === undefined) listeners.get(db)?.(owner)
   else open.add(owner)
@@ -83,8 +83,8 @@ export function endsLeases(tx: object, owner: Owner): void {
 }
 
 /** Runs an act. @returns beside what it did who was waited for because of it; undefined if nobody was. */
-export async function settling<T>(act: () => Promise<T>): Promise<[T, Settled | undefined]> {
-  const settled: Settled[] = []
+export async function withLeaseWait<T>(act: () => Promise<T>): Promise<[T, LeaseWait | undefined]> {
+  const settled: LeaseWait[] = []
   const done = await watching.run(settled, act)
   const [first] = settled
   if (first === undefined) return [done, undefined]
@@ -92,7 +92,7 @@ export async function settling<T>(act: () => Promise<T>): Promise<[T, Settled | 
 }
 
 /** Adds up transactions that ran one after the other and waited for the same holders. */
-function together(before: Settled, after: Settled): Settled {
+function together(before: LeaseWait, after: LeaseWait): LeaseWait {
   return {
     holders: Math.max(before.holders, after.holders),
     acknowledged: Math.min(before.acknowledged, after.acknowledged),

@@ -9,7 +9,7 @@ import { TAKES_NO_WRITES, takesNoWrites } from './connection.ts'
 import type { Prepared, Runner } from './database.ts'
 
 /** One grant that is asked about, and the server that asks. */
-export interface GrantQuestion {
+export interface GrantLookup {
   /** A person, or an account that several hold. */
   owner: Owner
   clientId: ClientId
@@ -60,11 +60,8 @@ export function grantReads<Row extends Pick<GrantRow<string>, 'place' | 'standby
   read: Prepared<Row>,
   readingOf: (row: Row) => Reading | undefined,
   { leases = false }: { leases?: boolean } = {},
-): (calls: Runner, question: GrantQuestion) => Promise<Reading | undefined> {
-  const readTogether = async (
-    calls: Runner,
-    questions: GrantQuestion[],
-  ): Promise<(Reading | undefined)[]> => {
+): (calls: Runner, question: GrantLookup) => Promise<Reading | undefined> {
+  const readTogether = async (calls: Runner, questions: GrantLookup[]): Promise<(Reading | undefined)[]> => {
     const { rows } = await read(calls, [
       questions[0]!.owner,
       questions.map(({ clientId }) => clientId),

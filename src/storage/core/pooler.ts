@@ -29,7 +29,7 @@ function isProtocolViolation(error: unknown): boolean {
 export async function assertKeepsSessions(first: Client, second: () => Promise<Client>): Promise<void> {
   if (await leadsToPostgresItself(first)) return
   const other = await second()
-  for (let round = 0; round < ROUNDS; round++) if (!(await staysApart(first, other))) throw sessionFault()
+  for (let round = 0; round < ROUNDS; round++) if (!(await staysApart(first, other))) throw poolerUnusable()
 }
 
 /** A pooler cannot give Postgres' own number of a process to its clients, which cancel statements by it. */
@@ -64,7 +64,7 @@ async function markOf(client: Client): Promise<string | null> {
   return rows[0]?.mark ?? null
 }
 
-const sessionFault = (): Unusable =>
+const poolerUnusable = (): Unusable =>
   new Unusable(
     'a pooler there (PgBouncer) gives the statements of one session to several connections, and locks, notifications and roles do not outlive a transaction: set pool_mode = session for this database, or name Postgres itself in DATABASE_URL',
   )

@@ -161,7 +161,7 @@ export async function insertPendingGrant(
  * Makes a held grant live, if the membership that it was made for still exists. @returns whether it was still
  * held.
  */
-export async function enliven(
+export async function activateGrant(
   tx: Tx,
   { jti, rpt_sha256, claims }: { jti: string; rpt_sha256: Buffer; claims: BreakGlassClaims },
 ): Promise<boolean> {

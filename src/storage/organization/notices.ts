@@ -108,7 +108,7 @@ export async function noticeStates(db: Db, owners: readonly Owner[]): Promise<Ma
 }
 
 /** A queue, and until when (as Postgres writes it) the taker has it alone. */
-export interface LineClaim {
+export interface NoticeQueueClaim {
   owner: Owner
   membership: string
   line: string
@@ -124,12 +124,12 @@ export interface LineClaim {
 export async function takeLines(
   db: Db,
   { limit, seconds }: { limit: number; seconds: number },
-): Promise<LineClaim[]> {
+): Promise<NoticeQueueClaim[]> {
   const { rows } = await TAKE(db, [limit, seconds])
   return rows
 }
 
-const TAKE = prepared<LineClaim>(
+const TAKE = prepared<NoticeQueueClaim>(
   'take-notice-lines',
   `WITH next AS MATERIALIZED (
       SELECT owner, membership, line FROM notice_lines WHERE due_at <= clock_timestamp()
@@ -147,7 +147,7 @@ export interface FirstNotice {
 }
 
 /** The next notice of a queue to send. */
-export function firstNotice(db: Db, line: LineClaim): Promise<FirstNotice | undefined> {
+export function firstNotice(db: Db, line: NoticeQueueClaim): Promise<FirstNotice | undefined> {
   return db
     .selectFrom('notices')
     .select(['jti', 'notice', sql<boolean>`made_at < now() - ${TOLD_FOR}`.as('late')])
@@ -161,7 +161,7 @@ export function firstNotice(db: Db, line: LineClaim): Promise<FirstNotice | unde
 }
 
 /** The notice has a final answer; the next of the queue is due. */
-export function endNotice(db: Db, line: LineClaim, jti: string): Promise<void> {
+export function endNotice(db: Db, line: NoticeQueueClaim, jti: string): Promise<void> {
   return inTransaction(db, async tx => {
     await tx.deleteFrom('notices').where('jti', '=', jti).execute()
     await dueAgain(tx, line, { attempts: 0, seconds: 0 })
@@ -171,7 +171,7 @@ export function endNotice(db: Db, line: LineClaim, jti: string): Promise<void> {
 /** The notice is not sent any more, but kept to be shown; the next of the queue is due. */
 export function stopNotice(
   db: Db,
-  line: LineClaim,
+  line: NoticeQueueClaim,
   { jti, status = null }: { jti: string; status: number | null | undefined },
 ): Promise<void> {
   return inTransaction(db, async tx => {
@@ -184,7 +184,7 @@ export function stopNotice(
 /** Sending failed: the queue is due again after `seconds`. */
 export function tellNoticeAgain(
   db: Db,
-  line: LineClaim,
+  line: NoticeQueueClaim,
   { jti, status, seconds }: { jti: string; status: number | undefined; seconds: number },
 ): Promise<void> {
   return inTransaction(db, async tx => {
@@ -196,12 +196,12 @@ export function tellNoticeAgain(
 /**
  * Removes an empty queue. It is locked first and checked then, so that no notice is added to it meanwhile.
  */
-export function closeEmptyLine(db: Db, line: LineClaim): Promise<void> {
+export function closeEmptyLine(db: Db, line: NoticeQueueClaim): Promise<void> {
   return inTransaction(db, async tx => {
-    const mine = tx.selectFrom('notice_lines').select('owner').where(ofClaim(line)).forUpdate()
+    const mine = tx.selectFrom('notice_lines').select('owner').where(whereClaim(line)).forUpdate()
     if ((await mine.executeTakeFirst()) === undefined) return
     if ((await firstNotice(tx, line)) === undefined)
-      await tx.deleteFrom('notice_lines').where(ofClaim(line)).execute()
+      await tx.deleteFrom('notice_lines').where(whereClaim(line)).execute()
     else await dueAgain(tx, line, { attempts: 0, seconds: 0 })
   })
 }
@@ -209,14 +209,14 @@ export function closeEmptyLine(db: Db, line: LineClaim): Promise<void> {
 /** Sets when a queue is due again, unless another replica has taken it since. */
 async function dueAgain(
   tx: Tx,
-  line: LineClaim,
+  line: NoticeQueueClaim,
   { attempts, seconds }: { attempts: number; seconds: number },
 ): Promise<void> {
   const due_at = sql<string>`clock_timestamp() + ${seconds} * interval '1 second'`
-  await tx.updateTable('notice_lines').set({ attempts, due_at }).where(ofClaim(line)).execute()
+  await tx.updateTable('notice_lines').set({ attempts, due_at }).where(whereClaim(line)).execute()
 }
 
-function ofClaim({ owner, membership, line, until }: LineClaim) {
+function whereClaim({ owner, membership, line, until }: NoticeQueueClaim) {
   return sql<boolean>`
     owner = ${owner} AND membership = ${membership} AND line = ${line} AND due_at = ${until}::timestamptz`
 }

@@ -15,7 +15,7 @@ import { ownerIn } from './family.ts'
 import type { Owner } from './state.ts'
 
 /** A grant, and who it was given to. */
-export interface GrantAccess {
+export interface AgentGrant {
   grant: Grant
   profile: Profile
 }
@@ -38,17 +38,17 @@ export interface Renewals {
    * The grant that follows `access`; undefined if somebody would have to be asked. Concurrent calls share one
    * negotiation, which continues for the others if one leaves.
    */
-  after(access: GrantAccess, about: About, challenge: Challenge): Promise<GrantAccess | undefined>
+  after(access: AgentGrant, about: About, challenge: Challenge): Promise<AgentGrant | undefined>
   /**
    * Whether it is known that somebody would have to be asked for the grant that follows: each further attempt
    * would put a request before the owner, and take it back.
    */
-  isInVain(access: GrantAccess, about: About): boolean
+  isInVain(access: AgentGrant, about: About): boolean
   close(): void
 }
 
 export function createRenewals(parts: RenewalParts): Renewals {
-  const underWay = new Map<string, Promise<GrantAccess | undefined>>()
+  const underWay = new Map<string, Promise<AgentGrant | undefined>>()
   /** The grant of each tool that nobody renews without being asked. */
   const inVain = new Map<string, string>()
   const ending = new AbortController()
@@ -80,8 +80,8 @@ async function renew(
     about,
     challenge,
     signal,
-  }: { access: GrantAccess; about: About; challenge: Challenge; signal: AbortSignal },
-): Promise<GrantAccess | undefined> {
+  }: { access: AgentGrant; about: About; challenge: Challenge; signal: AbortSignal },
+): Promise<AgentGrant | undefined> {
   const { directory } = parts
   const of = ownerIn(challenge)
   const profile = await parts.profileOf(of)

@@ -92,7 +92,7 @@ export class StoredFamily {
     } finally {
       this.#doing++
     }
-    if (!(await this.#arranged())) throw takeover()
+    if (!(await this.#arranged())) throw takeoverError()
     return waited
   }
 
@@ -122,7 +122,7 @@ export class StoredFamily {
    * `in_progress` if another process took it over meanwhile.
    */
   keep(): Promise<void> {
-    if (this.#lost) return Promise.reject(takeover())
+    if (this.#lost) return Promise.reject(takeoverError())
     if (this.#closed || !this.hasHold || this.record.phase.name === 'new') return Promise.resolve()
     return this.#written(() => this.#state.keepFamily(this.record.id, this.record))
   }
@@ -165,7 +165,7 @@ export class StoredFamily {
       await this.#offer(false)
       const hold = this.#hold
       if (hold !== undefined && !(await hold.isOurs())) this.#lost = true
-      if (this.#lost) throw takeover()
+      if (this.#lost) throw takeoverError()
       this.#isWritten = false
       await change()
       this.#isWritten = true
@@ -205,7 +205,7 @@ export class StoredFamily {
   }
 }
 
-function takeover(): AgentError {
+function takeoverError(): AgentError {
   return new AgentError('in_progress', {
     detail: 'Another bridge of this client has taken over this request. Call again in a while.',
     terminal: false,

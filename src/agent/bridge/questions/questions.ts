@@ -124,7 +124,7 @@ export function replyIn(response: unknown): PersonsReply {
 /**
  * The call that gets a question for several waiting calls: one of them, and another one if that one leaves.
  */
-const inHand = new WeakSet<Question>()
+const questionsNow = new WeakSet<Question>()
 
 /** Puts the question by this call, or waits until another one has. */
 export async function putQuestion(
@@ -133,15 +133,15 @@ export async function putQuestion(
   until: (isOver: () => boolean) => Promise<void>,
 ): Promise<void> {
   const { ask, signal } = by
-  if (ask === undefined || inHand.has(question)) {
-    await until(() => ask !== undefined && !inHand.has(question))
+  if (ask === undefined || questionsNow.has(question)) {
+    await until(() => ask !== undefined && !questionsNow.has(question))
     return
   }
-  inHand.add(question)
+  questionsNow.add(question)
   try {
     question.answer(await ask(question.params, AbortSignal.any([signal, question.signal])))
   } catch {
-    if (signal.aborted) inHand.delete(question)
+    if (signal.aborted) questionsNow.delete(question)
     else question.answer(NOBODY)
   }
 }

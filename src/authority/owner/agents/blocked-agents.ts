@@ -12,7 +12,7 @@ import type { Tx } from '../../../storage/authority/database.ts'
 import { asHandle, type Handle } from '../../../wire/identifiers.ts'
 import type { Blocked } from '../../../wire/owner/owner-api.ts'
 import { refuse } from '../../../wire/refusal.ts'
-import { awaitTallies } from '../../joint/withdrawals.ts'
+import { runAndTellTallies } from '../../joint/withdrawals.ts'
 import type { OwnerApi } from '../api.ts'
 import { deactivated, ENDED, recordEnded } from './connections.ts'
 import { changeAs, OWNER, type OwnerCredential } from '../credentials/guard.ts'
@@ -53,7 +53,7 @@ export const BLOCKED_AGENTS: readonly Endpoint<OwnerApi>[] = [
     summary: 'Revokes an agent, by handle and by key, and refuses what it asks from now on',
     says: 'What ended with it.',
     act: (api, credential, handle) =>
-      awaitTallies(api, credential.owner, () => block(api, credential, handle)),
+      runAndTellTallies(api, credential.owner, () => block(api, credential, handle)),
   }),
   onAgent({
     verb: 'unblock',

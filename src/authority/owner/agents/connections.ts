@@ -28,7 +28,7 @@ import {
 import type { Actor } from '../../../wire/owner/actor.ts'
 import { refuse } from '../../../wire/refusal.ts'
 import type { Connection, Deactivated, Labelled, Operator, Revoked } from '../../../wire/owner/owner-api.ts'
-import { awaitTallies, STILL_WAITING } from '../../joint/withdrawals.ts'
+import { runAndTellTallies, STILL_WAITING } from '../../joint/withdrawals.ts'
 import type { OwnerApi } from '../api.ts'
 import { changeAs, OWNER, type OwnerCredential } from '../credentials/guard.ts'
 import { ownerList } from '../lists.ts'
@@ -130,7 +130,7 @@ export const CONNECTIONS: readonly Endpoint<OwnerApi>[] = [
     answers: { 200: { says: 'Nothing of it is live any more.', schema: REVOKED } },
     refuses: { 404: ['not_found'] },
     handle: async (api: OwnerApi, { caller, body, answer }) =>
-      answer(200, await awaitTallies(api, caller.owner, () => revoke(api, caller, body.handle))),
+      answer(200, await runAndTellTallies(api, caller.owner, () => revoke(api, caller, body.handle))),
   }),
 ]
 
@@ -194,7 +194,7 @@ export const OPERATORS: readonly Endpoint<OwnerApi>[] = [
     says: 'What ended with it.',
     schema: STANDING,
     act: (api, credential, origin) =>
-      awaitTallies(api, credential.owner, () => block(api, credential, origin)),
+      runAndTellTallies(api, credential.owner, () => block(api, credential, origin)),
   }),
   onOperator({
     path: '/owner/operators/unblock',

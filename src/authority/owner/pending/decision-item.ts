@@ -2,7 +2,7 @@
  * The record of a waiting item that a decision is bound to, and how bound a decision is: to nothing, to the
  * record's hash, or by her signature over that. Contract: "Owner API" (`/owner/pending/{family}/decision`).
  */
-import { admitsOf, isFirstContact, statementFault } from '../../../rules/owner-statement.ts'
+import { admissionIn, isFirstContact, statementFault } from '../../../rules/owner-statement.ts'
 import type { OwnerDecision } from '../../../rules/grant-content.ts'
 import { mayLetThrough } from '../../../rules/tier.ts'
 import type { Db } from '../../../storage/authority/database.ts'
@@ -218,7 +218,7 @@ function checkAgrees(
   const fault = statementFault(claims, { ...item, item_s256 })
   if (fault !== undefined) refuse('invalid_statement', `Sign over the ${fault} of the item.`)
   if (claims.decision !== decision) refuse('invalid_statement', 'Sign the decision that you send.')
-  if (claims.admits !== admitsOf({ decision, isFirstContact: isFirstContact(item), only }))
+  if (claims.admits !== admissionIn({ decision, isFirstContact: isFirstContact(item), only }))
     refuse(
       'invalid_statement',
       'Give admits as "all" for an approved first contact, as "tier" for one with only: true, else as null.',

@@ -30,10 +30,10 @@ import type { Tier } from '../../../wire/owner/owner-api.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
 import { Refusal, refuse } from '../../../wire/refusal.ts'
 import { parseTemplateId } from '../../../wire/negotiation/terms.ts'
-import { isMixed } from '../../../rules/joint/joint.ts'
-import type { Cut } from '../../../rules/organization/envelope.ts'
+import { mixesJointAndOwn } from '../../../rules/joint/joint.ts'
+import type { Cut } from '../../../rules/organization/tier-ceiling.ts'
 import { underCeiling } from '../../organization/settlement.ts'
-import { awaitTallies, STILL_WAITING } from '../../joint/withdrawals.ts'
+import { runAndTellTallies, STILL_WAITING } from '../../joint/withdrawals.ts'
 import type { OwnerApi } from '../api.ts'
 import { tellWithdrawn } from '../../negotiation/withdrawals.ts'
 import { changeAs, OWNER, type OwnerCredential } from '../credentials/guard.ts'
@@ -132,7 +132,7 @@ export const POLICIES: readonly Endpoint<OwnerApi>[] = [
       if (repeated !== undefined && repeated !== id)
         refuse('invalid_request', 'Leave out the id, or repeat the one in the path: a tier keeps its id.')
       const edit = { id, change, ifMatch: request.headers['if-match'] }
-      const saved = await awaitTallies(api, caller.owner, () => editTier(api, caller, edit))
+      const saved = await runAndTellTallies(api, caller.owner, () => editTier(api, caller, edit))
       return answer(200, saved, { etag: etagOf(saved) })
     },
   }),
@@ -153,7 +153,7 @@ export const POLICIES: readonly Endpoint<OwnerApi>[] = [
     refuses: { 404: ['not_found'], 412: ['precondition_failed'] },
     handle: async (api: OwnerApi, { caller, parameters: { tier_id: id }, request, answer }) => {
       const named = { id, ifMatch: request.headers['if-match'] }
-      return answer(200, await awaitTallies(api, caller.owner, () => removeTier(api, caller, named)))
+      return answer(200, await runAndTellTallies(api, caller.owner, () => removeTier(api, caller, named)))
     },
   }),
 ]
@@ -177,7 +177,7 @@ function addTier(api: OwnerApi, credential: OwnerCredential, edit: TierEdit): Pr
   const { owner } = credential
   return changeAs(api, credential, async tx => {
     const { tier, warnings } = await judge(tx, owner, edit)
-    const { tier: left, clamped } = await underCeiling(tx, tier)
+    const { tier: left, cuts: clamped } = await underCeiling(tx, tier)
     const outcome = await insertTier(tx, left)
     if (outcome !== 'added') return refuseOutcome(outcome)
     return { ...(await recordChange(tx, credential, edit.id)), warnings, ...cutNotice(clamped) }
@@ -193,7 +193,7 @@ function editTier(
   return changeAs(api, credential, async tx => {
     const before = (await readTier(tx, owner, id)) ?? refuseOutcome('unknown')
     const { tier, warnings } = await judge(tx, owner, { id, content: contentAfter(before, change) })
-    const { tier: left, clamped } = await underCeiling(tx, tier)
+    const { tier: left, cuts: clamped } = await underCeiling(tx, tier)
     const done = await updateTier(tx, left, expectedVersion(ifMatch, owner, id))
     if (done.outcome !== 'updated') return refuseOutcome(done.outcome)
     await tellWithdrawn(tx, owner, done.withdrawn, 'terms_changed')
@@ -289,7 +289,7 @@ export async function judge(
   }
   const fault = tierFault({ id, ...tier }, registered)
   if (fault !== undefined) refuse('invalid_request', fault)
-  if (isMixed(registered.map(({ client_id }) => client_id))) refuse('conflict', JOINT_APART)
+  if (mixesJointAndOwn(registered.map(({ client_id }) => client_id))) refuse('conflict', JOINT_APART)
   return { tier: { owner, tier_id: id, ...tier }, warnings: tierWarnings({ id, ...tier }, registered) }
 }
 

@@ -5,7 +5,7 @@
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../../http/servers/endpoint.ts'
 import { PAGE } from '../../../http/servers/pages.ts'
-import type { Cut } from '../../../rules/organization/envelope.ts'
+import type { Cut } from '../../../rules/organization/tier-ceiling.ts'
 import { vocabulary } from '../../../rules/conditions.ts'
 import {
   listGovernedResources,

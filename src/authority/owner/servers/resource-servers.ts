@@ -21,7 +21,7 @@ import { readResourceServer, type ResourceServerRow } from '../../../storage/aut
 import { withdrawLapsed } from '../../registry/lapsed-registrations.ts'
 import { refuse } from '../../../wire/refusal.ts'
 import type { DecidedServer, ResourceServer } from '../../../wire/owner/owner-api.ts'
-import { LET_GO, onceLetGo } from '../../joint/withdrawals.ts'
+import { LEASES_AWAITED, runAndAwaitLeases } from '../../joint/withdrawals.ts'
 import type { OwnerApi } from '../api.ts'
 import { changeAs, OWNER, type OwnerCredential } from '../credentials/guard.ts'
 import { ownerList } from '../lists.ts'
@@ -52,7 +52,7 @@ const MEMBERS = {
 }
 const RESOURCE_SERVER: z.ZodType<ResourceServer> = z.object(MEMBERS).meta({ id: 'ResourceServer' })
 const DECIDED_SERVER: z.ZodType<DecidedServer> = z
-  .object({ ...MEMBERS, ...LET_GO })
+  .object({ ...MEMBERS, ...LEASES_AWAITED })
   .meta({ id: 'DecidedResourceServer' })
 const DECIDED = { 200: { says: 'The record as it is now.', schema: DECIDED_SERVER } }
 
@@ -147,7 +147,7 @@ function decideOne(
   credential: OwnerCredential,
   { client_id, decision: decided }: { client_id: ClientId; decision: Decision },
 ): Promise<DecidedServer> {
-  return onceLetGo(async () => {
+  return runAndAwaitLeases(async () => {
     const [record] = await decide(api, credential, [client_id], decided)
     return record!
   })

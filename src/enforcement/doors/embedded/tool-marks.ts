@@ -59,7 +59,7 @@ export function createToolMarks(
       }
       const name = isJsonObject(params) ? params.name : undefined
       if (method !== 'tools/call' || typeof name !== 'string' || !isWhole(name) || split.has(name)) return
-      if (outcome.kind === 'allow') note(name, accessUntil(call))
+      if (outcome.kind === 'allow') note(name, accessAfter(call))
       else {
         const { error } = outcome.body as JsonObject
         if (error === CHALLENGE_ERROR) note(name, { access: 'asks' })
@@ -90,7 +90,7 @@ function tellsOfChanges(result: unknown): boolean {
 }
 
 /** A standing grant is held until its end; one for a single use is gone with the call. */
-function accessUntil(call: Call): { access: ToolAccess; until?: number } {
+function accessAfter(call: Call): { access: ToolAccess; until?: number } {
   const token = presentedGrant(call)
   if (token === undefined) return { access: 'free' }
   try {

@@ -6,7 +6,7 @@ import { sql } from 'kysely'
 import { SAME_FACTS, type GrantBasis, type BasisFacts } from '../../../rules/grant.ts'
 import type { SignedGrant } from '../../../rules/grant-content.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
-import { note } from '../../core/after-commit.ts'
+import { announceOwner } from '../../core/after-commit.ts'
 import { ASKED_FEW, gatheringOf, ownedBy, TOGETHER_MAX, WRITES_AT_ONCE } from '../../core/batch.ts'
 import { inTransaction, prepared } from '../../core/database.ts'
 import type { Db, Tx } from '../database.ts'
@@ -270,7 +270,7 @@ async function recordGrants(db: Db, records: Recorded[], margin = NEAR): Promise
   const made = new Set(rows.flatMap(({ jti }) => jti ?? []))
   if (counted !== undefined) counted.live += made.size
   else if (room !== undefined) remember(db, owner, { live: room.live + made.size, at })
-  if (made.size > 0) note(db, owner)
+  if (made.size > 0) announceOwner(db, owner)
   return records.map(({ grant }) => made.has(grant.jti))
 }
 

@@ -14,7 +14,7 @@ export interface Holder {
 }
 
 /** A sidecar that was asked to let go, and how often it has been asked by now. */
-export interface ReleaseRequest extends Omit<Holder, 'owner'> {
+export interface DropRequest extends Omit<Holder, 'owner'> {
   asked: number
 }
 
@@ -42,7 +42,7 @@ export function acknowledge(holder: Holder, acknowledged: number): void {
 }
 
 /** Listens from now on to the sidecars that were asked. What they said before is known by Postgres alone. */
-export function acknowledgementsOf(owner: Owner, requests: readonly ReleaseRequest[]): Acknowledgements {
+export function acknowledgementsOf(owner: Owner, requests: readonly DropRequest[]): Acknowledgements {
   const { promise: all, resolve } = Promise.withResolvers<void>()
   const missing = new Set(requests.map(({ id }) => id))
   const ends = requests.map(one =>

@@ -10,14 +10,14 @@ import { CompiledQuery, sql } from 'kysely'
 import { LATE, waitAtMost } from '../../../limits/patience.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
 import { LEASE_SETTLEMENT_MS } from '../../../wire/resources/leases.ts'
-import type { Settled } from '../../core/after-commit.ts'
+import type { LeaseWait } from '../../core/after-commit.ts'
 import { prepared, type Db as AnyDb, type Runner, type Tx as AnyTx } from '../../core/database.ts'
 import { notify } from '../../core/notify.ts'
 import {
   acknowledge,
   acknowledgementsOf,
   type Acknowledgements,
-  type ReleaseRequest,
+  type DropRequest,
   type Holder,
 } from './lease-acknowledgements.ts'
 import type { Tables } from '../tables.ts'
@@ -92,7 +92,7 @@ export async function endHolder(db: Db, { owner, client_id, id }: Holder): Promi
 }
 
 /** How often each of these was asked; one that holds no lease any more is missing. */
-export async function readReleaseCounts(
+export async function readDropCounts(
   db: Db,
   owner: Owner,
   ids: readonly string[],
@@ -103,11 +103,11 @@ export async function readReleaseCounts(
 }
 
 /** A holder as it stood when somebody looked. */
-export type HolderReading = Pick<Holder, 'owner' | 'id'> & { renewals: number }
+export type LeaseHolderReading = Pick<Holder, 'owner' | 'id'> & { renewals: number }
 
 /** All of them, to be looked at again. */
-export async function listHolders(db: Db): Promise<HolderReading[]> {
-  const { rows } = await sql<HolderReading>`SELECT owner, id, renewals FROM lease_holders`.execute(db)
+export async function listHolders(db: Db): Promise<LeaseHolderReading[]> {
+  const { rows } = await sql<LeaseHolderReading>`SELECT owner, id, renewals FROM lease_holders`.execute(db)
   return rows
 }
 
@@ -117,7 +117,7 @@ export async function listHolders(db: Db): Promise<HolderReading[]> {
  */
 export async function deleteSilent(
   db: Db,
-  readings: readonly HolderReading[],
+  readings: readonly LeaseHolderReading[],
 ): Promise<Omit<Holder, 'client_id'>[]> {
   if (readings.length === 0) return []
   const { rows } = await sql<Pick<Holder, 'owner' | 'id'>>`
@@ -135,7 +135,7 @@ export async function deleteSilent(
 }
 
 /** What became of those who were asked to let go. */
-export interface LetGo extends Settled {
+export interface LetGo extends LeaseWait {
   owner: Owner
   /** Whether Postgres did not say who holds anything, or who let go: then the whole time was waited. */
   blind: boolean
@@ -180,7 +180,7 @@ export async function letGo(db: Db, owner: Owner, committedAt: number): Promise<
     listeners.get(db)?.(all)
     return all
   }
-  const requests = await inTime(until, () => query<ReleaseRequest>(db, ASK, [owner]))
+  const requests = await inTime(until, () => query<DropRequest>(db, ASK, [owner]))
   if (requests === LATE) {
     await passed(until)
     return report({ holders: 0, acknowledged: 0, silent: [], blind: true })
@@ -204,9 +204,9 @@ export async function letGo(db: Db, owner: Owner, committedAt: number): Promise<
 async function waitFor(
   db: Db,
   owner: Owner,
-  { requests, until, here }: { requests: readonly ReleaseRequest[]; until: number; here: Acknowledgements },
-): Promise<readonly ReleaseRequest[] | typeof LATE> {
-  let left: readonly ReleaseRequest[] = requests
+  { requests, until, here }: { requests: readonly DropRequest[]; until: number; here: Acknowledgements },
+): Promise<readonly DropRequest[] | typeof LATE> {
+  let left: readonly DropRequest[] = requests
   let contactAt = -Infinity
   for (let look = 0; ; look++) {
     const pauseMs = LOOKS_MS[Math.min(look, LOOKS_MS.length - 1)]!
@@ -214,7 +214,7 @@ async function waitFor(
     if ((await waitAtMost(pauseMs, here.all)) !== LATE) return []
     const beganAt = performance.now()
     const rows = await inTime(until, () =>
-      query<ReleaseRequest>(db, STILL_HOLDING, [
+      query<DropRequest>(db, STILL_HOLDING, [
         owner,
         requests.map(({ id }) => id),
         requests.map(one => one.asked),

@@ -11,7 +11,7 @@ import {
   GRANT_COLUMNS,
   grantReads,
   recordsOf,
-  type GrantQuestion,
+  type GrantLookup,
   type GrantRecords,
   type GrantRow,
 } from '../../core/grant-reads.ts'
@@ -103,7 +103,7 @@ export async function readGrant(
 /** The same, and whether the sidecar holds the lease that it names. */
 export async function readLeasedGrant(
   calls: Runner,
-  question: GrantQuestion & { lease: string },
+  question: GrantLookup & { lease: string },
 ): Promise<GrantReading | undefined> {
   return READ_LEASED_GRANT(calls, question)
 }

@@ -3,7 +3,7 @@
  * NOTIFY with only the owner's name, and read by position. Contract: "Events", "Owner API" (`/owner/events`).
  */
 import { sql } from 'kysely'
-import { note } from '../../core/after-commit.ts'
+import { announceOwner } from '../../core/after-commit.ts'
 import { notify } from '../../core/notify.ts'
 import type { Db, Tx } from '../database.ts'
 import { number } from './positions.ts'
@@ -67,7 +67,7 @@ export async function appendEvents(tx: Tx, owner: Owner, events: readonly NewEve
       .execute()
   if (rows.length === 0) return
   await notify(tx, EVENTS_CHANNEL, owner)
-  note(tx, owner)
+  announceOwner(tx, owner)
 }
 
 /** Events after a position, oldest first: all that were committed before this was called, up to the limit. */

@@ -3,7 +3,7 @@
  * access of its connection. Contract: "Events" (row 2), "Protection API" (/audit/access).
  */
 import { sql } from 'kysely'
-import { note } from '../../core/after-commit.ts'
+import { announceOwner } from '../../core/after-commit.ts'
 import { ASKED_FEW, ownedBy } from '../../core/batch.ts'
 import { prepared } from '../../core/database.ts'
 import type { Db, Tx } from '../database.ts'
@@ -69,7 +69,7 @@ export async function recordTouches(
     calls.map(({ key }) => key),
     calls.map(({ data }) => JSON.stringify(data)),
   ])
-  note(tx, by.owner)
+  announceOwner(tx, by.owner)
   return rows[0]!
 }
 

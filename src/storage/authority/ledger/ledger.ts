@@ -3,7 +3,7 @@
  * "Events" (row 5), "Owner API" (`/owner/ledger`).
  */
 import { sql, type RawBuilder, type Selectable } from 'kysely'
-import { note } from '../../core/after-commit.ts'
+import { announceOwner } from '../../core/after-commit.ts'
 import { prepared } from '../../core/database.ts'
 import type { Db } from '../database.ts'
 import { number } from './positions.ts'
@@ -101,7 +101,7 @@ export async function appendLedgerAll(
       .insertInto('ledger')
       .values(rows.slice(at, at + ROWS_PER_INSERT))
       .execute()
-  if (rows.length > 0) note(db, owner)
+  if (rows.length > 0) announceOwner(db, owner)
 }
 
 /** The resource, if an organization governs it. */
@@ -146,7 +146,7 @@ export async function countRefusal(
     times,
     families.slice(0, FAMILIES_NAMED_MAX + 1),
   ])
-  note(db, owner)
+  announceOwner(db, owner)
 }
 
 const COUNT_REFUSAL = prepared(

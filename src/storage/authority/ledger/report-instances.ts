@@ -3,7 +3,7 @@
  * of them fell silent. Contract: "Events" (row 2), "Protection API" (/audit/access).
  */
 import { sql } from 'kysely'
-import { note } from '../../core/after-commit.ts'
+import { announceOwner } from '../../core/after-commit.ts'
 import { prepared } from '../../core/database.ts'
 import { appendLedgerAll } from './ledger.ts'
 import type { Db, Tx } from '../database.ts'
@@ -88,6 +88,6 @@ export async function tellSilent(db: Db, owner: Owner): Promise<number> {
     SELECT ${owner}, 'reports_unknown', json_build_object('client_id', client_id, 'instance', instance, 'after', n)
     FROM silent ORDER BY client_id, instance`.execute(db)
   const count = Number(numAffectedRows ?? 0n)
-  if (count > 0) note(db, owner)
+  if (count > 0) announceOwner(db, owner)
   return count
 }

@@ -6,7 +6,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { EmergencyRecord } from '../../../rules/organization/emergency.ts'
 import type { ClientId, Family, Handle, Owner } from '../../../wire/identifiers.ts'
-import { note } from '../../core/after-commit.ts'
+import { announceOwner } from '../../core/after-commit.ts'
 import type { Db, Tx } from '../database.ts'
 import { sweepWithin } from '../due.ts'
 
@@ -131,7 +131,7 @@ export async function recordEmergencyCall(
   if (made.length === 0) return { isNew: false, reports: accepted.reports, accepted }
   await sql`
     UPDATE accepted_emergencies SET reports = reports + 1 WHERE owner = ${owner} AND jti = ${jti}`.execute(tx)
-  note(tx, owner)
+  announceOwner(tx, owner)
   return { isNew: true, reports: accepted.reports + 1, accepted }
 }
 

@@ -4,7 +4,7 @@
  * membership, on the member's authorization server".
  */
 import { sql, type RawBuilder, type Selectable } from 'kysely'
-import type { Cut } from '../../../rules/organization/envelope.ts'
+import type { Cut } from '../../../rules/organization/tier-ceiling.ts'
 import type { MemberView } from '../../../rules/organization/member-view.ts'
 import type { Reach } from '../../../rules/organization/membership.ts'
 import type { Handle, Owner } from '../../../wire/identifiers.ts'

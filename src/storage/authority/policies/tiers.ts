@@ -3,7 +3,7 @@
  * Contract: "Policy vocabulary and tiers", "Terms document".
  */
 import { sql, type RawBuilder, type Selectable } from 'kysely'
-import { stillAllows, type Allowed } from '../../../rules/joint/joint.ts'
+import { stillAllows, type AllowedRequest } from '../../../rules/joint/joint.ts'
 import type { Reach } from '../../../rules/organization/membership.ts'
 import { endsLeases } from '../../core/after-commit.ts'
 import type { Db, Tx } from '../database.ts'
@@ -217,9 +217,9 @@ async function takeBackBeyond(
 }
 
 /** The terms as they were signed; undefined if the answer is a refusal by now. */
-function allowedBy({ resource_id, effect, verdict }: StandingAllowance): Allowed | undefined {
+function allowedBy({ resource_id, effect, verdict }: StandingAllowance): AllowedRequest | undefined {
   if (effect !== 'allow' || verdict === null) return undefined
-  const { scope, expires_in, operation } = parseJws(verdict).payload as unknown as Allowed
+  const { scope, expires_in, operation } = parseJws(verdict).payload as unknown as AllowedRequest
   return { resource_id, scope, expires_in, operation }
 }
 

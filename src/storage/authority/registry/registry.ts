@@ -109,7 +109,7 @@ export function landListing(
     await lockQueue(tx, owner)
     await lockMembership(tx, owner)
     if (!(await holdsAttempt(tx, attempt))) return 'superseded'
-    const overlaps = await overlapsOf(
+    const overlaps = await otherServersOf(
       tx,
       attempt,
       listed.map(({ resource_id }) => resource_id),
@@ -145,7 +145,7 @@ async function holdsAttempt(tx: Tx, { owner, client_id, attempt }: Attempt): Pro
   return rows.length === 1
 }
 
-async function overlapsOf(
+async function otherServersOf(
   tx: Tx,
   { owner, client_id }: Source,
   ids: string[],

@@ -11,7 +11,7 @@ import { namedBy } from './charter-patterns.ts'
 export type Ceiling = { readonly [M in keyof CharterEnvelope]: Readonly<CharterEnvelope[M]> }
 
 /** The members of a tier that can be cut. */
-export interface Clampable {
+export interface TierUnderCeiling {
   ask_me: boolean
   clearance: Record<string, string[]>
   resources: string[]
@@ -31,7 +31,7 @@ export interface Cut {
  * a resource of it always is, clearances intersected. If the organization governs one resource of a tier, the
  * whole tier is cut; if it governs none, the tier stays as it is.
  */
-export function clampTier<Tier extends Clampable>(
+export function cutTier<Tier extends TierUnderCeiling>(
   tier: Tier,
   ceiling: Ceiling,
   governed: (resource_id: string) => boolean,
@@ -77,7 +77,7 @@ export function intersectClearances(
 }
 
 /** The differences between a tier and what a ceiling left of it; empty if nothing was cut. */
-export function cutsBetween(before: Clampable, after: Clampable): Cut[] {
+export function cutsBetween(before: TierUnderCeiling, after: TierUnderCeiling): Cut[] {
   const cuts: Cut[] = []
   const cut = (field: Cut['field'], was: unknown, now: unknown, text: string): void => {
     if (JSON.stringify(was) !== JSON.stringify(now)) cuts.push({ field, was, now, text })

@@ -24,7 +24,10 @@ export type CeilingFault =
  * The part that an ordinary grant exceeds; undefined if it is within the ceiling, or if the organization does
  * not govern the resource.
  */
-export function ceilingFault(membership: EnforcedMembership, grant: GrantExtent): CeilingFault | undefined {
+export function grantCeilingFault(
+  membership: EnforcedMembership,
+  grant: GrantExtent,
+): CeilingFault | undefined {
   const { resource_id } = grant
   if (!isNamed(membership.claims, resource_id)) return undefined
   if (!membership.member) return 'not_a_member'
