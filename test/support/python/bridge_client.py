@@ -90,6 +90,7 @@ class Led:
 
 
 async def on_message(message):
+    # Each frame comes here once; the SDK hands it to an open `listen` as well.
     if getattr(message, "method", None) == "notifications/tools/list_changed":
         say(changed=True)
 
@@ -97,7 +98,7 @@ async def on_message(message):
 async def listen(client):
     async with client.listen(tools_list_changed=True) as heard:
         async for _event in heard:
-            say(changed=True)
+            pass
 
 
 async def main():
