@@ -3,7 +3,6 @@
  * joins the negotiation about it. Contract: "What the service does", beats 1 to 4; "Grant (RPT) liveness" (a
  * grant is dropped when it ends).
  */
-import type { Progress } from '@modelcontextprotocol/client'
 import type { Json, JsonObject } from '../../wire/json.ts'
 import { AgentError, fail } from '../agent-error.ts'
 import { attempt, standingGrants, covers } from '../authorized-call.ts'
@@ -15,6 +14,7 @@ import type { Challenge } from '../../wire/negotiation/negotiation.ts'
 import type { TermsTemplate } from '../../wire/negotiation/terms.ts'
 import { familyId, isClosed, type Family } from './negotiation/family.ts'
 import { createRenewals, type AgentGrant, type Renewals } from './negotiation/renewal.ts'
+import type { Listeners } from './notices/logs.ts'
 import type { Ask } from './questions/questions.ts'
 import { PendingRequest, type RequestParts, type Waiter } from './negotiation/request.ts'
 import type { BridgeState, KnownTool, Owner } from './negotiation/state.ts'
@@ -45,7 +45,7 @@ export interface CallParts {
 }
 
 /** One call of a client. */
-export interface ClientCall {
+export interface ClientCall extends Listeners {
   resource: string
   call: ToolCall
   /** Hash of the tool as it is when the call comes, and as the client was shown it. */
@@ -53,7 +53,6 @@ export interface ClientCall {
   signal: AbortSignal
   /** What the client says about the sending alone; neither approved nor kept. */
   meta?: JsonObject | undefined
-  onProgress?: ((progress: Progress) => void) | undefined
   /** Puts the question of the tool's server to the person at the client; left out if she cannot be asked. */
   ask?: Ask | undefined
 }
@@ -373,16 +372,10 @@ async function findGrant(
 /** Sends the call, under a grant if there is one. Retries only if it was refused temporarily. */
 async function sendUnder(
   parts: CallParts,
-  {
-    resource,
-    call,
-    meta,
-    signal,
-    onProgress,
-    ask,
-  }: Omit<ClientCall, 'signal'> & { signal: AbortSignal | undefined },
+  sending: Omit<ClientCall, 'signal'> & { signal: AbortSignal | undefined },
   access: AgentGrant | undefined,
 ): Promise<CallAnswer> {
+  const { resource, call, meta, signal, onProgress, onLog, ask } = sending
   const upstream = parts.upstreamOf(resource)
   const { grant, profile } = access ?? { grant: undefined, profile: parts.bare }
   const send = (accessToken: string | undefined): Promise<CallAnswer> =>
@@ -391,6 +384,7 @@ async function sendUnder(
       meta,
       signal,
       onProgress,
+      onLog,
       ask,
       once: grant?.single_use,
       proof: accessToken === undefined ? undefined : { accessToken, key: profile.key },

@@ -13,8 +13,10 @@ import { createCalls, type Calls } from './calls.ts'
 import { openCatalogue, type CatalogueOptions } from './listing/catalogue.ts'
 import type { Introduction } from './greeting.ts'
 import { openIntroductions } from './listing/introductions.ts'
+import { createNotices, type Notices } from './notices/notices.ts'
 import { methodDefinition, openObjects, type Objects } from './listing/objects.ts'
 import { openPrefixes } from './listing/prefixes.ts'
+import type { Upstream } from './upstream/upstream.ts'
 import { bridgeState, type BridgeState, type Owner } from './negotiation/state.ts'
 import type { AcceptedBeforehand } from './negotiation/terms.ts'
 import { describeTool, type ListedTool } from './listing/tools.ts'
@@ -39,6 +41,9 @@ export interface Bridge {
   find(name: string): Promise<ListedTool | undefined>
   /** Resources, templates and prompts. */
   objects: Objects
+  upstreamOf: (resource: string) => Upstream
+  /** What servers say outside calls. */
+  notices: Notices
   /** What each server says of itself. */
   introductions(): Promise<Introduction[]>
   onChanged(listener: () => void): () => void
@@ -70,8 +75,10 @@ export function openBridge(
   const profileOf = profilesOf(state, common)
   const standingProof = standingProofs(state, profileOf)
   const onListed = (resource: string): void => void introductions.note(resource)
-  const catalogue = openCatalogue(options, { capabilities, prefixes, standingProof, now, changed, onListed })
-  const { upstreamOf } = catalogue
+  const upstreamOf = (resource: string): Upstream => catalogue.upstreamOf(resource)
+  const notices = createNotices({ resources, upstreamOf, standingProof })
+  const needs = { capabilities, prefixes, standingProof, noticesOf: notices.from, now, changed, onListed }
+  const catalogue = openCatalogue(options, needs)
   const introductions = openIntroductions({ resources, folder, upstreamOf })
   const calls = createCalls({
     state,
@@ -87,12 +94,6 @@ export function openBridge(
     onKnown: changed,
     onGranted: catalogue.renew,
   })
-  const described = async (tool: ListedTool): Promise<JsonObject> =>
-    describeTool(
-      tool,
-      await calls.known(tool.resource, tool.tool),
-      await calls.hasGrant(tool.resource, tool.tool),
-    )
   return {
     calls,
     secret: () => {
@@ -102,20 +103,29 @@ export function openBridge(
     },
     tools: async () => {
       const { tools, ttlMs } = await catalogue.all()
-      return { tools: await Promise.all(tools.map(described)), ttlMs }
+      return { tools: await Promise.all(tools.map(tool => described(tool, calls))), ttlMs }
     },
     find: catalogue.find,
     objects: openObjects({ resources, upstreamOf, prefixOf: prefixes.of, say }),
+    upstreamOf,
+    notices,
     introductions: introductions.all,
     onChanged: listener => {
       listeners.add(listener)
       return () => void listeners.delete(listener)
     },
     close: async () => {
+      notices.subscriptions.close()
       await calls.close()
       await catalogue.close()
     },
   }
+}
+
+/** The tool as a client sees it, with what calling takes. */
+async function described(tool: ListedTool, calls: Calls): Promise<JsonObject> {
+  const { resource, tool: name } = tool
+  return describeTool(tool, await calls.known(resource, name), await calls.hasGrant(resource, name))
 }
 
 /** As much of a client's name as an owner needs to know it by; undefined if nothing of it can be shown. */

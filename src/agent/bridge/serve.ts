@@ -30,6 +30,7 @@ import { foreignLine } from './answers/foreign-text.ts'
 import { BRIDGE_INFO, BRIDGE_INSTRUCTIONS, IntroducingServer } from './greeting.ts'
 import { passedMeta } from './answers/message-meta.ts'
 import { addMethods, METHOD_CAPABILITIES, type MethodParts } from './listing/methods.ts'
+import { addNotices, NOTICE_CAPABILITIES, type ClientNotices } from './notices/serve-notices.ts'
 import type { Ask } from './questions/questions.ts'
 import { roundIn, type ToolsOwn } from './questions/round-state.ts'
 import { unusable } from './negotiation/state.ts'
@@ -69,6 +70,8 @@ export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
       capabilities: {
         tools: { listChanged: true },
         ...METHOD_CAPABILITIES,
+        ...NOTICE_CAPABILITIES,
+        resources: modern ? {} : { subscribe: true },
         ...(modern ? { extensions: { [TASKS_EXTENSION]: {} } } : {}),
       },
       instructions: BRIDGE_INSTRUCTIONS,
@@ -93,6 +96,7 @@ export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
     if (!(modern && shared.listening === true) && !sources.has(found.bridge)) {
       sources.add(found.bridge)
       listening.add(found.bridge.onChanged(() => void server.sendToolListChanged().catch(() => undefined)))
+      listening.add(notices.hear(found.bridge))
     }
     return found
   }
@@ -111,15 +115,14 @@ export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
       context,
       request: request.params as unknown as JsonObject,
       modern,
+      notices,
       ...of(context),
     }),
   )
-  addMethods(
-    server,
-    modern,
-    context => methodParts(shared, { server, context, ...of(context) }, modern),
-    withSdkErrors,
-  )
+  const partsOf = (context: ServerContext): MethodParts =>
+    methodParts(shared, { server, context, notices, ...of(context) }, modern)
+  addMethods(server, modern, partsOf, withSdkErrors)
+  const notices = addNotices(server, modern, partsOf, withSdkErrors)
   if (modern) addTaskMethods(server, shared, context => of(context).tasks)
   return server
 }
@@ -127,10 +130,10 @@ export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
 /** How a request that is no tool call is asked about, and until when it is waited for. */
 function methodParts(
   shared: Shared,
-  calling: Served & Pick<Calling, 'server' | 'context'>,
+  calling: Served & Pick<Calling, 'server' | 'context' | 'notices'>,
   modern: boolean,
 ): MethodParts {
-  const { server, context, capabilities, bridge } = calling
+  const { server, context, capabilities, bridge, notices } = calling
   const { holdSeconds, ownerConsole } = shared.options
   const client = modern ? {} : askingNow(server, context, capabilities)
   return {
@@ -138,8 +141,8 @@ function methodParts(
     holdSeconds,
     ownerConsole,
     client,
-    leg: { ...legOf(shared, context), ...progressTo(context) },
-    meta: passedMeta(context.mcpReq._meta),
+    leg: { ...legOf(shared, context), ...progressTo(context), onLog: notices.logListener(context) },
+    meta: passedMeta(context.mcpReq._meta, notices.levelOf(context)),
   }
 }
 
@@ -184,10 +187,11 @@ interface Calling extends Served {
   context: ServerContext
   request: JsonObject
   modern: boolean
+  notices: ClientNotices
 }
 
 async function callTool(shared: Shared, calling: Calling): Promise<never> {
-  const { context, request, bridge } = calling
+  const { context, request, bridge, notices } = calling
   const changed = whyChanged(context.mcpReq._meta)
   if (changed !== undefined)
     return errorResult(
@@ -213,18 +217,19 @@ async function callTool(shared: Shared, calling: Calling): Promise<never> {
       resource: listed.resource,
       call,
       definition: listed.definition,
-      meta: passedMeta(context.mcpReq._meta),
+      meta: passedMeta(context.mcpReq._meta, notices.levelOf(context)),
       structured: listed.listed['outputSchema'] !== undefined,
       signal: led.signal,
       holdSeconds: shared.options.holdSeconds,
       ownerConsole: shared.options.ownerConsole,
       client: { ...client, progress: led.waited },
       onProgress: led.onProgress,
+      onLog: led.onLog,
       ask: led.ask,
       onDelivered: led.onDelivered,
     })
   const { waited, onProgress } = progressTo(context)
-  const leg = { signal, onDelivered, onProgress, waited }
+  const leg = { signal, onDelivered, onProgress, onLog: notices.logListener(context), waited }
   const schema = listed.listed['outputSchema'] as JsonObject | undefined
   // Structured content that is no object is shown as text too, and is an object for clients of 2025-11-25.
   const shown = (answer: Answer): never =>

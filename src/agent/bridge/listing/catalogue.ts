@@ -13,6 +13,7 @@ import type { SpoiltTool } from '../answers/readable-tool.ts'
 import { spaced } from './spaced.ts'
 import type { Prefixes } from './prefixes.ts'
 import { listedTools, TASK_ONLY_WHY, withChange, type ListedTool } from './tools.ts'
+import type { UpstreamNotices } from '../notices/logs.ts'
 import { openUpstream, type Upstream } from '../upstream/upstream.ts'
 
 export interface CatalogueOptions {
@@ -32,6 +33,8 @@ interface CatalogueParts {
   standingProof: (resource: string) => Promise<Proof | undefined>
   /** Seconds since the epoch. */
   now: () => number
+  /** Takes what the server of a resource says outside calls. */
+  noticesOf: (resource: string) => UpstreamNotices
   /** Called when a resource has given its list. */
   onListed: (resource: string) => void
   /** Notifies the client that the list is another one. */
@@ -94,7 +97,7 @@ const RETRY_MILLISECONDS_MAX = 300_000
 
 export function openCatalogue(
   { resources, allowLoopback, specNs, say }: CatalogueOptions,
-  { capabilities, prefixes, standingProof, now, changed, onListed }: CatalogueParts,
+  { capabilities, prefixes, standingProof, noticesOf, now, changed, onListed }: CatalogueParts,
 ): Catalogue {
   const listings = new Map<string, Promise<CacheEntry>>()
   const lists = openLists()
@@ -110,7 +113,7 @@ export function openCatalogue(
       seldom.get(resource)!.act()
     }
     const url = checkAddress(resource, allowLoopback, 'resource')
-    const of = { resource, url, specNs, now, capabilities, onToolsChanged }
+    const of = { resource, url, specNs, now, capabilities, onToolsChanged, notices: noticesOf(resource) }
     return openUpstream({ ...of, standingProof: () => standingProof(resource) })
   }
   const upstreams = new Map(resources.map(resource => [resource, upstreamFor(resource)]))

@@ -27,13 +27,13 @@ export interface MethodParts {
   ownerConsole: URL | undefined
   /** How a person at the client can be asked now, and told of the wait. */
   client: Pick<Client, 'askNow' | 'showNow'>
-  leg: Pick<Leg, 'signal' | 'onDelivered' | 'onProgress' | 'waited'>
+  leg: Pick<Leg, 'signal' | 'onDelivered' | 'onProgress' | 'onLog' | 'waited'>
   /** What the client says about the sending alone. */
   meta: JsonObject | undefined
 }
 
 /** The capabilities of a server that has such methods; what its resources lack is empty. */
-export const METHOD_CAPABILITIES = { resources: {}, prompts: {}, completions: {} } as const
+export const METHOD_CAPABILITIES = { prompts: {}, completions: {} } as const
 
 const LISTS: Record<ListMethod, string> = {
   'resources/list': 'resources',
@@ -56,8 +56,8 @@ export function addMethods(
   }
   handle(server, 'resources/read', async (params, context) => {
     const parts = partsOf(context)
-    const place = await withSdkErrors(parts.bridge.objects.placeOf(textIn(params, 'uri')))
-    const result = await withSdkErrors(ask(parts, place ?? unknown('resource'), 'resources/read', params))
+    const place = await withSdkErrors(foundPlace(parts, textIn(params, 'uri')))
+    const result = await withSdkErrors(ask(parts, place, 'resources/read', params))
     return modern ? { ttlMs: 0, cacheScope: 'private', ...result } : result
   })
   handle(server, 'prompts/get', async (params, context) => {
@@ -76,14 +76,15 @@ export function addMethods(
       const there = { ...params, ref: { ...ref, name: found.name } }
       return withSdkErrors(ask(parts, found.resource, 'completion/complete', there))
     }
-    const place = await withSdkErrors(parts.bridge.objects.placeOf(textIn(ref, 'uri')))
-    return withSdkErrors(ask(parts, place ?? unknown('resource'), 'completion/complete', params))
+    const place = await withSdkErrors(foundPlace(parts, textIn(ref, 'uri')))
+    return withSdkErrors(ask(parts, place, 'completion/complete', params))
   })
 }
 
 type Handler = (params: JsonObject, context: ServerContext) => Promise<JsonObject>
 
-function handle(server: Server, method: string, handler: Handler): void {
+/** Adds a method whose request must have arrived as it was written. */
+export function handle(server: Server, method: string, handler: Handler): void {
   server.setRequestHandler(method, { params: ANY_OBJECT }, async (params, context) => {
     const changed = whyChanged(context.mcpReq._meta)
     if (changed !== undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, changed)
@@ -91,7 +92,13 @@ function handle(server: Server, method: string, handler: Handler): void {
   })
 }
 
-function textIn(params: JsonObject, member: string): string {
+/** The server that lists a resource of MCP. */
+export async function foundPlace({ bridge }: MethodParts, uri: string): Promise<string> {
+  return (await bridge.objects.placeOf(uri)) ?? unknown('resource')
+}
+
+/** The member of the request, which must be a text. */
+export function textIn(params: JsonObject, member: string): string {
   const text = params[member]
   if (typeof text === 'string' && text !== '') return text
   throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Send ${member} as a text.`)
@@ -105,7 +112,7 @@ function unknown(what: string): never {
  * The server's own result. Words of the bridge in its place (the owner decides, nobody agreed to the terms)
  * are an error here: only a tool's result can carry them.
  */
-async function ask(
+export async function ask(
   { bridge, holdSeconds, ownerConsole, client, leg, meta }: MethodParts,
   resource: string,
   method: string,
@@ -113,7 +120,7 @@ async function ask(
 ): Promise<JsonObject> {
   const { _meta: _clientMeta, ...params } = request
   const call: ToolCall = { tool: method, method, params }
-  const { signal, onDelivered, onProgress, waited } = leg
+  const { signal, onDelivered, onProgress, onLog, waited } = leg
   const answer = (await answerCall(bridge.calls, {
     name: method,
     resource,
@@ -126,6 +133,7 @@ async function ask(
     ownerConsole,
     client: { ...client, form: false, url: false, words: {}, progress: waited, sealed: noState },
     onProgress,
+    onLog,
     onDelivered,
   })) as JsonObject
   const { _meta: marks, content } = answer

@@ -3,7 +3,6 @@
  * challenge. It puts the terms to a person, waits for the owner, and sends an approved call once. Contract:
  * "Permission ticket", "Agreement (claim_token, beat 3)", "Single-use grant".
  */
-import type { Progress } from '@modelcontextprotocol/client'
 import type { Json } from '../../../wire/json.ts'
 import type { Challenge } from '../../../wire/negotiation/negotiation.ts'
 import type { TermsTemplate } from '../../../wire/negotiation/terms.ts'
@@ -21,6 +20,7 @@ import type { Profile } from '../../profile.ts'
 import type { Accepted } from '../../negotiation/receipt.ts'
 import type { Grant } from '../../store.ts'
 import { familyId, familyName, isOfOneCall, outcomeUnknown, ownerIn, thrown, type Family } from './family.ts'
+import type { Listeners } from '../notices/logs.ts'
 import type { StoredFamily } from './stored-family.ts'
 import type { Ask } from '../questions/questions.ts'
 import type { Settled, Stages } from './stage.ts'
@@ -48,8 +48,7 @@ export interface NegotiationParts {
 }
 
 /** Messages about a call that come before its answer. */
-export interface CallListeners {
-  onProgress: (progress: Progress) => void
+export interface CallListeners extends Listeners {
   ask: Ask
 }
 
@@ -63,7 +62,7 @@ export interface NegotiationAbout {
   awaitedCall: () => ToolCall | undefined
   /** Called if the request turns out to be for one operation, and so has another id. */
   onOperation: () => Promise<string>
-  onProgress: (progress: Progress) => void
+  listeners: Listeners
 }
 
 /** A grant that ends while the call is on its way is useless. */
@@ -358,7 +357,7 @@ export class Negotiation {
     await this.#storedFamily.keepPhase({ name: 'sending', family })
     this.#at.move({ ...approved, sent: true })
     const listeners: CallListeners = {
-      onProgress: progress => this.#about.onProgress(progress),
+      ...this.#about.listeners,
       ask: (params, signal) => this.#at.ask(params, signal),
     }
     const sent = this.#parts.sendOnce(this.record, { grant, profile }, listeners)

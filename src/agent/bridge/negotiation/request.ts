@@ -3,7 +3,6 @@
  * the negotiation stays if none waits. Contract: "Permission ticket" and "Single-use grant": the owner is
  * asked once, and what she approved once is sent once, when somebody waits for it.
  */
-import type { Progress } from '@modelcontextprotocol/client'
 import type { JsonObject } from '../../../wire/json.ts'
 import type { Challenge } from '../../../wire/negotiation/negotiation.ts'
 import { AgentError } from '../../agent-error.ts'
@@ -20,8 +19,9 @@ import {
   type StoredTask,
 } from './family.ts'
 import { NoAnswer } from '../answers/foreign-answer.ts'
+import type { Listeners } from '../notices/logs.ts'
 import { StoredFamily } from './stored-family.ts'
-import { Negotiation, type NegotiationParts } from './negotiation.ts'
+import { Negotiation, type NegotiationAbout, type NegotiationParts } from './negotiation.ts'
 import { Stages, type Settled, type Stage } from './stage.ts'
 import { unusable } from './state.ts'
 
@@ -42,11 +42,10 @@ export interface RequestParts extends NegotiationParts {
 const LOOK_SECONDS_MAX = 86_400
 
 /** A call that waits, and who is told of the tool's progress meanwhile. */
-export interface Waiter {
+export interface Waiter extends Listeners {
   call?: ToolCall | undefined
   /** What its client says about the sending alone. */
   meta?: JsonObject | undefined
-  onProgress?: ((progress: Progress) => void) | undefined
 }
 
 /** A negotiation under way. */
@@ -66,14 +65,19 @@ export class PendingRequest {
   constructor(record: Family, parts: RequestParts) {
     this.#storedFamily = new StoredFamily(record, parts.state)
     this.#parts = parts
-    const about = {
+    const about: NegotiationAbout = {
       storedFamily: this.#storedFamily,
       at: this.#at,
       isAwaited: () => this.#waiters > 0,
       awaitedCall: () => this.#awaitedCall(),
       onOperation: () => parts.onOperation(this),
-      onProgress: (progress: Progress) => {
-        for (const { onProgress } of this.#waiting) onProgress?.(progress)
+      listeners: {
+        onProgress: progress => {
+          for (const { onProgress } of this.#waiting) onProgress?.(progress)
+        },
+        onLog: log => {
+          for (const { onLog } of this.#waiting) onLog?.(log)
+        },
       },
     }
     this.#negotiation = new Negotiation(about, parts)

@@ -4,26 +4,25 @@
  * next request brings the person's answer. Contract: "What the service does": the client is unmodified.
  */
 import { inputRequired } from '@modelcontextprotocol/server'
-import type { Progress } from '@modelcontextprotocol/client'
 import { s256Json } from '../../../wire/encoding.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../../wire/json.ts'
 import { AgentError, fail } from '../../agent-error.ts'
 import type { Answer } from '../negotiation/completion.ts'
+import type { Listeners } from '../notices/logs.ts'
 import { REPLY_MILLISECONDS, replyTo, type Ask, type Reply } from './questions.ts'
 
 /** One request of the client. */
-export interface Leg {
+export interface Leg extends Listeners {
   /** The request as the client repeats it, without the answers that it brings. */
   about: Json
   signal: AbortSignal
   sealed: (state: { about: string }) => Promise<string>
   onDelivered: (act: () => Promise<void>) => void
-  onProgress: ((progress: Progress) => void) | undefined
   waited: ((message: string) => Promise<void>) | undefined
 }
 
 /** The controls of a call, for whichever request represents it at the moment. */
-export type Led = Pick<Leg, 'signal' | 'onDelivered' | 'onProgress' | 'waited'> & { ask: Ask }
+export type Led = Pick<Leg, 'signal' | 'onDelivered' | 'onProgress' | 'onLog' | 'waited'> & { ask: Ask }
 
 /** The calls of one client that may ask. */
 export interface Conversations {
@@ -87,6 +86,7 @@ export function createConversations(): Conversations {
         signal: one.ending.signal,
         onDelivered: act => one.leg?.onDelivered(act),
         onProgress: progress => one.leg?.onProgress?.(progress),
+        onLog: log => one.leg?.onLog?.(log),
         waited: leg.waited && (async message => one.leg?.waited?.(message)),
       }
       void run(led).then(

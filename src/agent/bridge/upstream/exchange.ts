@@ -6,6 +6,7 @@ import type { Json } from '../../../wire/json.ts'
 import type { PrivateKey } from '../../../wire/signatures/keys.ts'
 import type { AgentError } from '../../agent-error.ts'
 import type { CallAnswer } from '../../answer.ts'
+import type { Log } from '../notices/logs.ts'
 import type { AskingCall } from '../questions/questions.ts'
 import type { SpoiltTool } from '../answers/readable-tool.ts'
 import type { SessionWord } from './session.ts'
@@ -36,6 +37,8 @@ export interface Exchange {
   unread?: Unread
   /** The questions that the server may ask about it. */
   asking?: AskingCall
+  /** Takes the log messages of its server about it. */
+  onLog?: ((log: Log) => void) | undefined
   /** The tools of a list that could not be read. */
   spoilt: SpoiltTool[]
   /** How often in a row the rest of its answer could not be asked for. */

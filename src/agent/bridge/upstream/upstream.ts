@@ -3,13 +3,7 @@
  * speaks, and what its answer to a call means. Contract: "Authorized call", "Single-use grant".
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
-import type {
-  Client,
-  ClientCapabilities,
-  ListToolsResult,
-  Progress,
-  Tool,
-} from '@modelcontextprotocol/client'
+import type { Client, ClientCapabilities, ListToolsResult, Tool } from '@modelcontextprotocol/client'
 import { connectionWords } from '../../../terminal/connection-words.ts'
 import type { Json, JsonObject } from '../../../wire/json.ts'
 import { AgentError, fail, unsent } from '../../agent-error.ts'
@@ -17,6 +11,7 @@ import { interpretRpc, type CallAnswer } from '../../answer.ts'
 import { requestOf, type ToolCall } from '../../transports/mcp.ts'
 import { readMessage } from '../../transports/message.ts'
 import { withoutOurMarks } from '../answers/answers.ts'
+import { withoutLevel } from '../answers/message-meta.ts'
 import { withPlainPages, withPlainQuestions, type QuestionMethod } from '../questions/asked-back.ts'
 import { newExchange, type Exchange, type Proof } from './exchange.ts'
 import { heedMessage, UnreadAnswer } from '../answers/foreign-answer.ts'
@@ -26,12 +21,13 @@ import { keepConnected, type Connection, type Connections } from './connections.
 import type { SpoiltTool } from '../answers/readable-tool.ts'
 import { openOwnStream } from './own-stream.ts'
 import { openQuestions, type Ask } from '../questions/questions.ts'
+import { limitLogs, readLog, type Listeners, type UpstreamNotices } from '../notices/logs.ts'
 import { boundedProgress } from '../questions/progress.ts'
 import { loadSdk } from '../answers/read-answer.ts'
 import { sessionWord } from './session.ts'
 
 /** One call as it is sent. */
-export interface Sending {
+export interface Sending extends Listeners {
   call: ToolCall
   /** What the client says about the sending alone, such as `traceparent`. */
   meta?: JsonObject | undefined
@@ -43,7 +39,6 @@ export interface Sending {
    */
   once?: boolean | undefined
   signal?: AbortSignal | undefined
-  onProgress?: ((progress: Progress) => void) | undefined
   /** Asks a caller that waits for the call; left out if nobody can be asked. */
   ask?: Ask | undefined
 }
@@ -61,6 +56,8 @@ export interface Upstream {
    * nothing if it has no such method.
    */
   listAll(method: ListMethod): Promise<JsonObject[]>
+  /** Whether its server, if it is one of MCP 2025-11-25, keeps that for a session. */
+  has(feature: 'logging' | 'subscriptions'): Promise<boolean>
   /** What its server said of itself when the connection was made. */
   introduction(): Promise<{ serverInfo: JsonObject | undefined; instructions: string | undefined }>
   /**
@@ -80,6 +77,8 @@ export interface UpstreamOptions {
   /** The abilities of the bridge's client for a tool that asks back. */
   capabilities: () => ClientCapabilities
   onToolsChanged: () => void
+  /** Takes what its server says outside calls. */
+  notices?: UpstreamNotices | undefined
   /** A standing grant for the resource, if one is held. */
   standingProof?: (() => Promise<Proof | undefined>) | undefined
   /** A call ends after this long, whatever it tells of its progress; an hour if left out. */
@@ -113,14 +112,7 @@ const TOOLS_MAX = 2000
  */
 export function openUpstream(options: UpstreamOptions): Upstream {
   const underway = new AsyncLocalStorage<Exchange>()
-  const connections: Connections = keepConnected(async () => {
-    const connection = await connect(options, underway)
-    // Nobody tells of changes any more, so there may have been some, and the next list subscribes again.
-    void connection.client.autoOpenedSubscription?.closed.then(by => {
-      if (by === 'remote' && connections.lose(connection)) options.onToolsChanged()
-    })
-    return connection
-  })
+  const connections = connectionsTo(options, underway)
   return {
     resource: options.resource,
     listTools: async () => {
@@ -139,6 +131,12 @@ export function openUpstream(options: UpstreamOptions): Upstream {
     },
     listAll: method =>
       attempted(() => connections.repeatable(({ client }) => entriesOf(client, method, underway))),
+    has: async feature => {
+      const { client } = await attempted(connections.current)
+      const { logging, resources } = client.getServerCapabilities() ?? {}
+      const isThere = feature === 'logging' ? logging !== undefined : resources?.subscribe === true
+      return isThere && client.getProtocolEra() === 'legacy'
+    },
     introduction: async () => {
       const { client } = await attempted(connections.current)
       const serverInfo = client.getServerVersion() as unknown as JsonObject | undefined
@@ -153,6 +151,7 @@ export function openUpstream(options: UpstreamOptions): Upstream {
         await openOwnStream(connection, sending, options)
         const { call, end } = connection.questions.begin(sending.call.tool, sending.ask)
         exchange.asking = call
+        exchange.onLog = sending.onLog && limitLogs(sending.onLog)
         const answer: Answered = await connections
           .using(connection, () =>
             underway.run(exchange, () => sendCall(connection.client, sending, { exchange, options })),
@@ -179,6 +178,22 @@ export function openUpstream(options: UpstreamOptions): Upstream {
     },
     close: connections.close,
   }
+}
+
+/** Keeps the connection, and says when it was lost, or made again. */
+function connectionsTo(options: UpstreamOptions, underway: AsyncLocalStorage<Exchange>): Connections {
+  let isConnectedAgain = false
+  const connections: Connections = keepConnected(async () => {
+    const connection = await connect(options, underway)
+    if (isConnectedAgain) options.notices?.again()
+    isConnectedAgain = true
+    // Nobody tells of changes any more, so there may have been some, and the next list subscribes again.
+    void connection.client.autoOpenedSubscription?.closed.then(by => {
+      if (by === 'remote' && connections.lose(connection)) options.onToolsChanged()
+    })
+    return connection
+  })
+  return connections
 }
 
 type Answered = { value: CallAnswer } | { error: unknown }
@@ -214,6 +229,15 @@ async function connect(options: UpstreamOptions, underway: AsyncLocalStorage<Exc
     }
     client.setRequestHandler(method as 'roots/list', answer as never)
   }
+  client.setNotificationHandler('notifications/message', ({ params }) => {
+    const log = readLog(params)
+    const exchange = underway.getStore()
+    const listener = exchange?.isCall === true ? exchange.onLog : options.notices?.log
+    if (log !== undefined) listener?.(log)
+  })
+  client.setNotificationHandler('notifications/resources/updated', ({ params }) =>
+    options.notices?.updated(params.uri),
+  )
   const transport = new sdk.StreamableHTTPClientTransport(url, {
     fetch: guardedFetch(options, underway, stream),
     reconnectionOptions: RECONNECTION,
@@ -294,7 +318,8 @@ async function sendCall(
   { exchange, options }: { exchange: Exchange; options: UpstreamOptions },
 ): Promise<CallAnswer> {
   const { method, params } = requestOf(call)
-  const request = { method, params: meta === undefined ? params : { ...params, _meta: meta } }
+  const passed = client.getProtocolEra() === 'legacy' ? withoutLevel(meta) : meta
+  const request = { method, params: passed === undefined ? params : { ...params, _meta: passed } }
   const { ProtocolError, specTypeSchemas, withInputRequired } = await loadSdk()
   const asker = { resource: options.resource, tool: call.tool }
   const schema = call.method === undefined ? specTypeSchemas.CallToolResult : ANY_OBJECT

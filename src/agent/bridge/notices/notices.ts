@@ -1,0 +1,83 @@
+/**
+ * Owns what servers say outside calls, for the sessions of one client: log messages, and changes of resources
+ * that are followed. Contract: "What the service does"; "Authorized call": what a server is asked for here is
+ * asked under a standing grant that is held, and nobody is asked for one.
+ */
+import type { ToolCall } from '../../transports/mcp.ts'
+import type { Proof } from '../upstream/exchange.ts'
+import type { Upstream } from '../upstream/upstream.ts'
+import { limitLogs, leastOf, type Log, type LogLevel, type UpstreamNotices } from './logs.ts'
+import { createSubscriptions, type Subscriptions } from './subscriptions.ts'
+
+export interface Notices {
+  /** The least grave level that a session wants; `session` is any object of its own. */
+  wantLevel: (session: object, level: LogLevel) => Promise<void>
+  /** Called with messages that belong to no call, until the returned function is called. */
+  onLog: (listener: (log: Log) => void) => () => void
+  subscriptions: Subscriptions
+  /** Tells the server, as far as it hears, that nobody follows this any more. */
+  unfollow: (resource: string, uri: string) => Promise<void>
+  /** The session is over. */
+  leave: (session: object) => void
+  /** Takes what the server of a resource says. */
+  from: (resource: string) => UpstreamNotices
+}
+
+interface NoticesParts {
+  resources: readonly string[]
+  upstreamOf: (resource: string) => Upstream
+  standingProof: (resource: string) => Promise<Proof | undefined>
+}
+
+export function createNotices({ resources, upstreamOf, standingProof }: NoticesParts): Notices {
+  const levels = new Map<object, LogLevel>()
+  const listeners = new Set<(log: Log) => void>()
+  const subscriptions = createSubscriptions()
+  const tell = (log: Log): void => {
+    for (const listener of listeners) listener(log)
+  }
+  /** What a server does not hear changes nothing for the client: it is told less, or more, than it wants. */
+  const ask = async (resource: string, method: string, params: ToolCall['params']): Promise<void> => {
+    const proof = await standingProof(resource).catch(() => undefined)
+    const call: ToolCall = { tool: method, method, ...(params === undefined ? {} : { params }) }
+    await upstreamOf(resource)
+      .send({ call, proof })
+      .catch(() => undefined)
+  }
+  const sendLevel = async (resource: string): Promise<void> => {
+    const level = leastOf(levels.values())
+    if (level === undefined || !(await has(upstreamOf(resource), 'logging'))) return
+    await ask(resource, 'logging/setLevel', { level })
+  }
+  const unfollow: Notices['unfollow'] = (resource, uri) => ask(resource, 'resources/unsubscribe', { uri })
+  return {
+    wantLevel: async (session, level) => {
+      levels.set(session, level)
+      await Promise.all(resources.map(sendLevel))
+    },
+    onLog: listener => {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+    subscriptions,
+    unfollow,
+    leave: session => void levels.delete(session),
+    from: resource => ({
+      log: limitLogs(tell),
+      updated: uri => subscriptions.updated(resource, uri),
+      again: () => {
+        void sendLevel(resource)
+        for (const uri of subscriptions.of(resource)) {
+          void ask(resource, 'resources/subscribe', { uri })
+          // It may have changed while nobody listened.
+          subscriptions.updated(resource, uri)
+        }
+      },
+    }),
+  }
+}
+
+/** False also if the server does not answer. */
+function has(upstream: Upstream, feature: 'logging' | 'subscriptions'): Promise<boolean> {
+  return upstream.has(feature).catch(() => false)
+}
