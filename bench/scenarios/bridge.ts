@@ -1,7 +1,8 @@
 /**
  * Owns what `usher agent bridge` costs: how long it takes from its start until a client is connected, and how
  * much longer a call takes through it than one that the agent library signs itself, by the same client of the
- * official SDK under the same standing grant, in turns. By itself: `node bench/scenarios/bridge.ts`.
+ * official SDK under the same standing grant, in turns; and how long a write takes that its owner is asked
+ * about and approves at once. By itself: `node bench/scenarios/bridge.ts`.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -21,6 +22,7 @@ const STARTS = 5
 const TURNS = 5
 const CALLS = 100
 const WARM_UP_CALLS = 50
+const WRITES = 15
 
 export interface BridgeCost {
   start_ms: number[]
@@ -28,6 +30,9 @@ export interface BridgeCost {
   direct_p50_ms: number[]
   bridged_p50_ms: number[]
   added_p50_ms: number[]
+  /** From the call to its answer, her decision included; the first of each is not among them. */
+  approved_bridged_ms: number[]
+  approved_direct_ms: number[]
 }
 
 /** Measures on its own stack and database. Takes about 20 s. */
@@ -60,11 +65,14 @@ export async function measureBridge(
     for (let n = 0; n < WARM_UP_CALLS; n++) for (const call of [bridged, signed]) await call()
     const turns = []
     while (turns.length < TURNS) turns.push(await turn(bridged, signed))
+    const [approved_bridged_ms, approved_direct_ms] = await approvedWrites(stack, open)
     return {
       start_ms,
       direct_p50_ms: turns.map(({ direct_p50 }) => direct_p50),
       bridged_p50_ms: turns.map(({ bridged_p50 }) => bridged_p50),
       added_p50_ms: turns.map(({ direct_p50, bridged_p50 }) => bridged_p50 - direct_p50),
+      approved_bridged_ms,
+      approved_direct_ms,
     }
   } finally {
     for (const client of open) await client.close()
@@ -73,7 +81,8 @@ export async function measureBridge(
 }
 
 /** The lines of the report. */
-export function renderBridge({ start_ms, direct_p50_ms, bridged_p50_ms }: BridgeCost): string {
+export function renderBridge(cost: BridgeCost): string {
+  const { start_ms, direct_p50_ms, bridged_p50_ms, approved_bridged_ms, approved_direct_ms } = cost
   const shown = (times: number[]): string => {
     const { median, min, max } = spreadOf(times) as Spread
     return `${median.toFixed(2)} ms (${min.toFixed(2)} to ${max.toFixed(2)})`
@@ -83,6 +92,8 @@ export function renderBridge({ start_ms, direct_p50_ms, bridged_p50_ms }: Bridge
     `  from start until a client is connected  ${shown(start_ms)}`,
     `  p50 of a call signed by the library     ${shown(direct_p50_ms)}`,
     `  p50 of the same through the bridge      ${shown(bridged_p50_ms)}`,
+    `  a write that she approves at once       ${shown(approved_direct_ms)}`,
+    `  the same through the bridge             ${shown(approved_bridged_ms)}`,
   ].join('\n')
 }
 
@@ -105,13 +116,34 @@ async function turn(bridged: Call, signed: Call): Promise<{ direct_p50: number; 
   return { direct_p50, bridged_p50 }
 }
 
+/** The times of each client's writes, in turns; a device of the owner approves whatever waits. */
+async function approvedWrites(
+  stack: Stack,
+  [bridged, signed]: readonly Client[],
+): Promise<[bridged: number[], direct: number[]]> {
+  const times: [number[], number[]] = [[], []]
+  for (let n = 0; n <= WRITES; n++)
+    for (const [at, client] of [bridged!, signed!].entries()) {
+      const write = async (): Promise<string> => {
+        const args = { symbol: 'VTI', qty: n * 2 + at + 1 }
+        const { content } = await client.callTool({ name: 'place_trade', arguments: args })
+        return (content as { text: string }[])[0]!.text
+      }
+      const began = performance.now()
+      const answer = await granted(stack, write)
+      if (!answer.startsWith('Bought')) throw new Error(`an approved write was answered otherwise: ${answer}`)
+      if (n > 0) times[at]!.push(performance.now() - began)
+    }
+  return times
+}
+
 async function readPortfolio(client: Client): Promise<string> {
   const { content } = await client.callTool({ name: 'portfolio_read', arguments: {} })
   return (content as { text: string }[])[0]!.text
 }
 
-/** Calls until there is a standing grant; the owner approves what she is asked. */
-async function granted(stack: Stack, call: Call): Promise<void> {
+/** The answer of a call; the owner approves what she is asked. */
+async function granted(stack: Stack, call: Call): Promise<string> {
   const owner = createOwnerClient({
     api: stack.ownerApi,
     issuer: stack.issuer,
@@ -121,7 +153,7 @@ async function granted(stack: Stack, call: Call): Promise<void> {
   const first = call().finally(() => (state.ended = true))
   first.catch(() => undefined)
   while (!state.ended) for await (const { family } of owner.pending()) await owner.decide(family, 'approved')
-  await first
+  return first
 }
 
 /** Starts the bridge as it is deployed, under a client that accepts the terms. */
