@@ -145,7 +145,9 @@ const RUNS: Record<string, Run> = {
   test_elicitation_sep1330_enums: asking(() => ({ message: 'Enums', requestedSchema: ENUMS })),
   test_reconnection: withReconnection,
   json_schema_2020_12_tool: answer(text('Done.')),
-  // Not of the suite: says what belongs to no call.
+  // Not of the suite: names a resource to be read, and does not send it.
+  linked_report: answer({ type: 'resource_link', uri: 'test://template/7/data', name: 'Report' }),
+  // Not of the suite either: says what belongs to no call.
   update_watched: answer(text('Updated.')),
 }
 

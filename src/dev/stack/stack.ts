@@ -72,7 +72,7 @@ export interface StackOptions {
   organization?: OrganizationOptions | undefined
   /** What she holds with others, at a tally, over plain http; nothing if left out. */
   joint?: JointOptions | undefined
-  /** If nothing stands in front of it, in place of the sample tool server. */
+  /** In place of the sample tool server. */
   toolServer?: typeof startToolServer | undefined
 }
 
@@ -174,7 +174,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 /** The tool server; if there is no gateway in front of it, it enforces by itself. */
 async function startTools(plan: Plan, started: { stop(): Promise<void> }[]): Promise<ToolServer> {
   if (plan.envoy !== undefined) {
-    const behind = await startToolServer(plan.ports.tool)
+    const behind = await (plan.toolServer ?? startToolServer)(plan.ports.tool)
     // Stopped last, so that nothing in front of it is left without it.
     started.unshift(behind)
     return behind
