@@ -127,6 +127,8 @@ async function conclude(
   let answer = first
   let signed = before
   let deadline: number | undefined
+  // Who leads the pauses polls when somebody waits; otherwise her decision is to arrive at once.
+  let pollsEarly = negotiation.request.pause === undefined
   for (let offers = 0; ;) {
     switch (answer.kind) {
       case 'need_info':
@@ -142,8 +144,11 @@ async function conclude(
         if (!signed) fail('answer_malformed', 'The authority asks the owner before it has seen an agreement.')
         deadline ??= performance.now() / 1000 + profile.waitSecondsMax
         await negotiation.request.onWaiting?.(waitingOf(negotiation, answer, signed))
-        await waitInterval(negotiation, answer.submitted, { deadline, family: signed.template.family })
-        answer = await present(negotiation, { ticket: answer.ticket })
+        ;({ answer, pollsEarly } = await poll(negotiation, answer, {
+          deadline,
+          family: signed.template.family,
+          pollsEarly,
+        }))
         break
       case 'granted':
         if (!signed) fail('grant_untrusted', 'The authority granted before it had seen an agreement.')
@@ -356,16 +361,20 @@ async function decline(negotiation: Negotiation, ticket: string): Promise<void> 
   fail('answer_malformed', 'The authority went on with a negotiation that was declined.')
 }
 
+/** A poll is no longer held than a request of the agent may take. */
+const HELD_SECONDS_MAX = 60
+
 /**
- * Waits as long as the authority asks between polls, or for what is left of the time for waiting: the last
- * poll comes at its end, so that a decision made by then is collected. The authority holds a poll that is
- * early.
+ * The answer to the next poll. An authority holds a poll that is early until she decides or the interval is
+ * over, so her decision arrives at once. One that answers it earlier holds none: then `pollsEarly` is false,
+ * and the agent waits as long as the authority asks between polls, or for what is left of the time for
+ * waiting: the last poll comes at its end, so that a decision made by then is collected.
  */
-async function waitInterval(
+async function poll(
   negotiation: Negotiation,
-  submitted: RequestSubmitted,
-  waiting: { deadline: number; family: string },
-): Promise<void> {
+  { ticket, submitted }: TokenAnswer & { kind: 'submitted' },
+  waiting: { deadline: number; family: string; pollsEarly: boolean },
+): Promise<{ answer: TokenAnswer; pollsEarly: boolean }> {
   const { profile, request } = negotiation
   const { kind, interval: intervalSeconds, reason_shown } = submitted
   const joined = reason_shown === false ? { reasonShown: false as const } : {}
@@ -378,6 +387,11 @@ async function waitInterval(
       { terminal: false },
     )
   }
+  const isEarly = waiting.pollsEarly && intervalSeconds <= Math.min(left, HELD_SECONDS_MAX)
   const seconds = Math.min(intervalSeconds, left)
-  await (request.pause?.(seconds) ?? pause(seconds, request.signal))
+  if (!isEarly) await (request.pause?.(seconds) ?? pause(seconds, request.signal))
+  const began = performance.now()
+  const answer = await present(negotiation, { ticket })
+  const holdsPolls = performance.now() - began >= (intervalSeconds * 1000) / 2
+  return { answer, pollsEarly: waiting.pollsEarly && (!isEarly || holdsPolls) }
 }
