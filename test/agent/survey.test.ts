@@ -269,7 +269,34 @@ describe('usher authority provision --from', () => {
     expect(alice!.resources[2]).not.toHaveProperty('consequence')
     expect(alice!.tiers.map(({ id, ask_me, resources }) => ({ id, ask_me, resources }))).toEqual([
       { id: 'reading', ask_me: false, resources: ['alice/files'] },
-      { id: 'asking', ask_me: true, resources: ['alice/edits', 'alice/say', 'alice/notes'] },
+      { id: 'asking', ask_me: true, resources: ['alice/edits', 'alice/say'] },
+      { id: 'asking-notes', ask_me: true, resources: ['alice/notes'] },
+    ])
+  })
+
+  test('a server that is added to the file later adds tiers and changes none that was proposed before', async () => {
+    const files = {
+      path: '/mcp/alice/files',
+      tools: [
+        { tool: 'list_files', resource_id: 'alice/files', scopes: ['list'], consequence: 'reversible' },
+      ],
+    }
+    const events = {
+      path: '/mcp/alice/events',
+      client_id: `https://tools.example.com/${'calendar/'.repeat(9)}`,
+      name: 'Calendar',
+      tools: [
+        { tool: 'list_events', resource_id: 'alice/events', scopes: ['read'], consequence: 'reversible' },
+        { tool: 'add_event', resource_id: 'alice/added', scopes: ['write'], consequence: 'compensatable' },
+      ],
+    }
+    const [before] = provisioned(await provision({ from: sidecarFile({ resources: [files] }) }))
+    const [after] = provisioned(await provision({ from: sidecarFile({ resources: [files, events] }) }))
+    expect(after!.tiers.slice(0, 1)).toEqual(before!.tiers)
+    expect(after!.tiers.map(({ id, name }) => [id.slice(0, 28), name])).toEqual([
+      ['reading', 'Reading'],
+      ['reading-https-tools.example.', 'Reading (Calendar)'],
+      ['asking-https-tools.example.c', 'Asked each time (Calendar)'],
     ])
   })
 

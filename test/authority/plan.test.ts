@@ -102,7 +102,7 @@ it('what she changed or removed is left alone, and no value is told', async () =
       kind: 'tier',
       item: 'statements',
       plan: 'differs',
-      because: 'name: changed since, here or in the file',
+      because: 'name: changed since, here or in the file; a tier is hers to change (usher owner tier apply)',
     },
     { owner: 'alice', kind: 'tier', item: 'trading', plan: 'differs', because: 'it was removed since' },
   ])

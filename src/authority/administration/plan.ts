@@ -130,5 +130,7 @@ function differenceOf(declared: Declared, stored: DeclaredItem | undefined): str
       !(stored.follows && OPERATOR_MEMBERS.get(declared.kind)?.has(name)) &&
       !isDeepStrictEqual(declared.values[name], stored.values[name]),
   )
-  return differing.length === 0 ? undefined : `${differing.join(', ')}: changed since, here or in the file`
+  if (differing.length === 0) return undefined
+  const hers = declared.kind === 'tier' ? '; a tier is hers to change (usher owner tier apply)' : ''
+  return `${differing.join(', ')}: changed since, here or in the file${hers}`
 }

@@ -62,7 +62,8 @@ const HEAD = [
   '- client_secret_file: the file with the secret that the sidecar has, too.',
   '- tiers: what only reads is let through on terms; she is asked about each call of everything else,',
   '  also of what nobody has described. Names, purposes and prohibitions are hers: write them with her.',
-  'Each item is made once, ever; what she has changed since is left alone.',
+  'Each item is made once, ever; what she has changed since is left alone. A tier that she has already gets no',
+  'further resources by this file, so a server that is added later has tiers of its own, with ids of their own.',
 ]
 
 /** The YAML of a provisioning file, which is judged at the start like a file that a person wrote. */
@@ -71,8 +72,7 @@ export function proposedProvision(
   notes: readonly string[] = [],
 ): string {
   const owners = [...Map.groupBy(servers, ({ owner }) => owner)].map(([owner, own]) => {
-    const resources = own.flatMap(resourcesOf)
-    const isReading = ({ consequence }: Resource): boolean => consequence === 'reversible'
+    const parts = own.map(server => ({ server, resources: resourcesOf(server) }))
     return {
       owner,
       resource_servers: own.map(({ client_id, name, client_secret_file, resource_uri }) => ({
@@ -81,14 +81,8 @@ export function proposedProvision(
         client_secret_file,
         resource_uri,
       })),
-      resources,
-      tiers: [
-        ...tierOf('reading', resources.filter(isReading)),
-        ...tierOf(
-          'asking',
-          resources.filter(one => !isReading(one)),
-        ),
-      ],
+      resources: parts.flatMap(({ resources }) => resources),
+      tiers: parts.flatMap(({ server, resources }, at) => tiersOf(resources, at === 0 ? undefined : server)),
     }
   })
   const comments = [...HEAD, ...notes].map(line => `# ${line.replaceAll(/[\r\n]+/g, ' ')}\n`)
@@ -120,31 +114,45 @@ function resourcesOf({ client_id, tools }: ProvisionedFrom): Resource[] {
   })
 }
 
-function tierOf(kind: 'reading' | 'asking', resources: readonly Resource[]): object[] {
-  if (resources.length === 0) return []
-  const scope = [...new Set(resources.flatMap(({ resource_scopes }) => resource_scopes))]
-  const ids = resources.map(({ id }) => id)
-  return kind === 'reading'
-    ? [
-        {
-          id: 'reading',
-          name: 'Reading',
-          resources: ids,
-          terms: {
-            purpose: 'Read what I ask you about',
-            scope,
-            expires_in: READING_SECONDS,
-            prohibited: ['training models on it'],
-          },
-        },
-      ]
-    : [
-        {
-          id: 'asking',
-          name: 'Asked each time',
-          resources: ids,
-          ask_me: true,
-          terms: { purpose: 'Do the one thing that was asked for', scope, expires_in: ASKED_SECONDS },
-        },
-      ]
+/**
+ * The tiers of one server: for what only reads, and for everything else. The tiers of a `further` server have
+ * its name, so that the proposal for a longer file adds tiers and differs in none that was made before.
+ */
+function tiersOf(resources: readonly Resource[], further: ProvisionedFrom | undefined): object[] {
+  const id = (kind: string): string => (further === undefined ? kind : furtherId(kind, further.client_id))
+  const name = (words: string): string => (further === undefined ? words : `${words} (${further.name})`)
+  const reads = resources.filter(({ consequence }) => consequence === 'reversible')
+  const prompts = resources.filter(({ consequence }) => consequence !== 'reversible')
+  const readTerms = {
+    purpose: 'Read what I ask you about',
+    scope: scopesOf(reads),
+    expires_in: READING_SECONDS,
+    prohibited: ['training models on it'],
+  }
+  const promptTerms = {
+    purpose: 'Do the one thing that was asked for',
+    scope: scopesOf(prompts),
+    expires_in: ASKED_SECONDS,
+  }
+  return [
+    { id: id('reading'), name: name('Reading'), resources: reads.map(one => one.id), terms: readTerms },
+    {
+      id: id('asking'),
+      name: name('Asked each time'),
+      resources: prompts.map(one => one.id),
+      ask_me: true,
+      terms: promptTerms,
+    },
+  ].filter(tier => tier.resources.length > 0)
+}
+
+/** `reading-calendar`, in the characters and the length of a tier's id. */
+function furtherId(kind: string, clientId: string): string {
+  return `${kind}-${clientId.replaceAll(/[^\w.-]+/g, '-')}`.slice(0, TIER_ID_LENGTH_MAX)
+}
+
+const TIER_ID_LENGTH_MAX = 64
+
+function scopesOf(resources: readonly Resource[]): string[] {
+  return [...new Set(resources.flatMap(({ resource_scopes }) => resource_scopes))]
 }
