@@ -43,13 +43,24 @@ const writeMessage = boundedLines(process.stderr, {
   noticeOf: dropped => `usher: ${dropped} messages were dropped here: nobody read them in time\n`,
 })
 
+/** How wide a terminal is taken to be that does not tell its width. */
+const COLUMNS_USUAL = 80
+
+/**
+ * The width of a terminal in characters. One that was made by a program, as by `docker exec -t` or `script`,
+ * may tell 0: without this each word of a sentence would stand on a line by itself.
+ */
+export function widthOf(columns: number | undefined): number {
+  return columns === undefined || columns < 1 ? COLUMNS_USUAL : columns
+}
+
 /** The terminal of this process. */
 export const processTerminal: Terminal = {
   out: text => void process.stdout.write(text),
   err: text => writeMessage(text, 1),
   ready: signal => awaitDrain(process.stdout, signal),
   get columns() {
-    return process.stdout.isTTY ? process.stdout.columns : undefined
+    return process.stdout.isTTY ? widthOf(process.stdout.columns) : undefined
   },
   get confirm() {
     return process.stdin.isTTY && process.stdout.isTTY ? askYesOrNo : undefined

@@ -3,6 +3,7 @@
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { widthOf } from '../../src/terminal/command.ts'
 import {
   hanging,
   localTime,
@@ -139,4 +140,8 @@ describe('a time', () => {
   ])('%j reads %s', (value, shown) => {
     expect(printableTime(value)).toBe(shown)
   })
+})
+
+it('a terminal that tells no width, or 0, is taken to be 80 characters wide', () => {
+  expect([undefined, 0, 40].map(widthOf)).toEqual([80, 80, 40])
 })
