@@ -25,8 +25,16 @@ describe('A sentence of the ledger', () => {
     [
       'refused',
       { strangers: true, reason: 'policy', count: 12 },
-      'An agent that you do not know was refused: policy (12 times).',
+      'An agent that you do not know was refused: your rules refuse it (12 times).',
     ],
+    [
+      'refused',
+      { strangers: true, reason: 'ungoverned', count: 1 },
+      'An agent was refused: no tier of yours says on which terms it may use what it asked for.',
+    ],
+    ['refused', { ...hers, reason: 'agent_blocked' }, '"Tax bot" was refused: you blocked it.'],
+    ['refused', { ...hers, reason: 'declined' }, '"Tax bot" declined your terms, or took its request back.'],
+    ['refused', { ...hers, reason: 'newer_reason' }, '"Tax bot" was refused: newer_reason.'],
     ['blocked', { operator: 'https://op.example' }, 'You blocked https://op.example.'],
     ['blocked', hers, 'You blocked "Tax bot".'],
     ['policy_changed', { ...hers, by: 'owner' }, 'You changed the tier "reading".'],

@@ -27,7 +27,7 @@ const SENTENCES: Readonly<Record<string, (parts: SentenceParts) => string>> = {
       ? `${who} was let in.`
       : `${who} was let in: ${of('introduced_by')} introduced it.`,
   touched: ({ who, of }) => `${who} used ${of('tool')}.`,
-  refused: ({ who, of, entry }) => `${who} was refused: ${of('reason')}${timesText(entry)}.`,
+  refused: refusedSentence,
   identity_refused: ({ who, of, entry }) =>
     `${who} did not prove who it is: ${of('reason')}${timesText(entry)}.`,
   revoked: parts => `${decider(parts)} ended the access of ${parts.whom}.`,
@@ -65,6 +65,41 @@ export function ledgerSentence(entry: LedgerEntry, nameOf: (handle: string) => s
   }
   const whom = who.replace(/^An? /, word => word.toLowerCase()).replace(/^Agent /, 'agent ')
   return sentence?.({ entry, who, whom, of })
+}
+
+/**
+ * Why an agent was refused. These are found before the agent says who it is, so that its entry names nobody,
+ * also if it is an agent that she knows.
+ */
+const BEFORE_IDENTITY: ReadonlyMap<unknown, string> = new Map([
+  ['server_withdrawn', 'you withdrew the server that it called'],
+  ['unregistered', 'what it asked for is not registered with your authority any more'],
+  ['scope_withdrawn', 'what it asked for no longer has the scopes that the call needs'],
+  ['ungoverned', 'no tier of yours says on which terms it may use what it asked for'],
+  ['suspended', 'whoever runs your authority suspended your access'],
+  ['no_scope', 'nothing that the call needs is both offered and allowed'],
+  ['not_shared', 'your organization does not share what it asked for'],
+])
+
+const REASONS: ReadonlyMap<unknown, string> = new Map([
+  ['policy', 'your rules refuse it'],
+  ['agent_blocked', 'you blocked it'],
+  ['operator_blocked', 'you blocked its operator'],
+  ['queue_full', 'too many requests wait for you'],
+  ['too_many_grants', 'you have reached the limit on grants'],
+  ['clearance_unmet', 'it needs a clearance that nobody attests'],
+  ['not_delegated', 'your organization lets no such agent use it'],
+  ['ended_by_organization', 'an administrator of your organization ended its access'],
+])
+
+/** A reason that has no words here, such as one of a later version, is shown as it is. */
+function refusedSentence({ who, of, entry }: SentenceParts): string {
+  const reason = entry['reason']
+  if (reason === 'declined') return `${who} declined your terms, or took its request back.`
+  const early = entry.handle === undefined ? BEFORE_IDENTITY.get(reason) : undefined
+  const why = early ?? BEFORE_IDENTITY.get(reason) ?? REASONS.get(reason) ?? of('reason')
+  const whom = early === undefined ? who : 'An agent'
+  return `${whom} was refused: ${why}${timesText(entry)}.`
 }
 
 const ENDED_WITH: ReadonlyMap<unknown, string> = new Map([
