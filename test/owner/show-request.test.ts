@@ -109,6 +109,16 @@ describe('One request at a terminal', () => {
         'It says that https://op.example\\u{202e} runs it; nobody there confirms that. It promises nothing more. ' +
         'Approving also opens, without asking you again: reading, statements.',
     )
+    const openedBy = async (opens: string[]): Promise<string> => {
+      answers['/owner/pending'] = { body: [listed({ ...read, opens })] }
+      return told(await printedOf()).replace(/.*nothing more\. /, '')
+    }
+    expect(await openedBy([ITEM.tier])).toBe(
+      'Approving lets it do this again without asking you. It can do nothing else without asking you.',
+    )
+    expect(await openedBy([ITEM.tier, 'statements'])).toBe(
+      'Approving lets it do this again without asking you, and also opens, without asking you: statements.',
+    )
   })
 
   it('has no level of assurance that nobody knows, but who vouches', async () => {

@@ -58,11 +58,17 @@ function promiseSentence({ terms: { prohibited } }: DecisionItem): string {
   return `It promises to keep from ${listed(prohibited)}; usher cannot check that.`
 }
 
-function openSentence({ kind, opens, account }: DecisionItem): string {
+/** `opens` may name the tier that the agent asks at, which is no other than what it asks for. */
+function openSentence({ kind, opens, account, tier }: DecisionItem): string {
   if (kind === 'joint' && account !== undefined)
     return `Approving opens nothing beside what is held in ${account}.`
   if (kind !== 'connection' || opens.length === 0) return 'It can do nothing else without asking you.'
-  return `Approving also opens, without asking you again: ${opens.join(', ')}.`
+  const others = opens.filter(id => id !== tier)
+  if (others.length === opens.length)
+    return `Approving also opens, without asking you again: ${others.join(', ')}.`
+  const again = 'Approving lets it do this again without asking you'
+  if (others.length === 0) return `${again}. It can do nothing else without asking you.`
+  return `${again}, and also opens, without asking you: ${others.join(', ')}.`
 }
 
 /** What an approval lets the agent do, and how she ends it. */
