@@ -27,8 +27,16 @@ describe('an address', () => {
   })
 
   it('that is http and loopback is not called unless that was switched on', async () => {
-    await expect(call({ allowLoopback: false })).rejects.toMatchObject({ code: 'address_refused' })
+    const refused = await call({ allowLoopback: false }).catch((error: unknown) => error)
+    expect(refused).toMatchObject({ code: 'address_refused' })
+    expect(String(refused)).toMatch(/UMA_DEV_LOOPBACK=true .*allowLoopback/)
     expect(peers.tools.received).toEqual([])
+  })
+
+  it('that is http elsewhere is refused without a setting that would admit it', async () => {
+    const refused = await call({}, 'http://tools.example.com/mcp').catch((error: unknown) => error)
+    expect(String(refused)).toContain('must be an https URL')
+    expect(String(refused)).not.toContain('oopback')
   })
 
   it.each(['token_endpoint', 'jwks_uri'])('of the authority is held to the same rule: %s', async name => {

@@ -39,9 +39,14 @@ export function checkAddress(address: string, allowLoopback: boolean, what: stri
   if (url.username !== '' || url.password !== '' || url.hash !== '') {
     fail('address_refused', `The ${what} must carry no user information and no fragment: ${address}`)
   }
-  const plain = url.protocol === 'http:' && allowLoopback && isLoopbackHost(url.hostname)
-  if (url.protocol !== 'https:' && !plain) {
-    fail('address_refused', `The ${what} must be an https URL: ${address}`)
+  if (url.protocol === 'https:') return url
+  const isLocal = url.protocol === 'http:' && isLoopbackHost(url.hostname)
+  if (!isLocal) fail('address_refused', `The ${what} must be an https URL: ${address}`)
+  if (!allowLoopback) {
+    fail(
+      'address_refused',
+      `The ${what} must be an https URL: ${address}. To try it on this machine over http, set UMA_DEV_LOOPBACK=true for a command, or allowLoopback of createAgent.`,
+    )
   }
   return url
 }
