@@ -52,14 +52,17 @@ async function examineServed(
 ): Promise<void> {
   const { owner, path, authority, client_id, credential, joint, organization } = served
   const resource = config.public_url + path
-  const isThere = await look(`resource of ${owner}`, () => checkResource(outbound, { resource, authority }))
+  // An owner may have several resources, each with a secret of its own: the path tells them apart.
+  const isOneOfSeveral = config.owners.some(other => other !== served && other.owner === owner)
+  const whose = isOneOfSeveral ? `${owner} at ${path}` : owner
+  const isThere = await look(`resource of ${whose}`, () => checkResource(outbound, { resource, authority }))
   if (isThere !== undefined)
-    await look(`bodies of ${owner}`, () =>
+    await look(`bodies of ${whose}`, () =>
       checkBodies(outbound, { resource, bytesMax: config.body_bytes_max }),
     )
   if (credential.kind === 'secret') {
     const { secret } = credential
-    await look(`secret of ${owner}`, () =>
+    await look(`secret of ${whose}`, () =>
       checkSecret(outbound, { authority, owner, client_id, secret, resource }),
     )
   }

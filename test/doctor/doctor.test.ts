@@ -61,7 +61,16 @@ function file(name: string, content: string): string {
   return path
 }
 
-const sidecar = (secret: string, path?: string): Record<string, string> => ({
+const sidecar = (secret: string, path?: string): Record<string, string> =>
+  sidecarServing({
+    client_id: 'tools',
+    client_secret: secret,
+    ...(path !== undefined && { path }),
+    tools: [{ tool: 'read', resource_id: 'alice/book', scopes: ['read'] }],
+  })
+
+/** The settings of a sidecar that serves alice by this entry of its file. */
+const sidecarServing = (entry: object): Record<string, string> => ({
   UMA_DEV_LOOPBACK: 'true',
   UMA_PEP_CONFIG: file(
     'sidecar.yaml',
@@ -70,16 +79,7 @@ const sidecar = (secret: string, path?: string): Record<string, string> => ({
       listen: { check: '127.0.0.1:0', http: '127.0.0.1:0' },
       keys_file: environment['UMA_AS_KEYS_FILE'],
       realm: 'tools',
-      owners: [
-        {
-          owner: 'alice',
-          authority: issuer,
-          client_id: 'tools',
-          client_secret: secret,
-          ...(path !== undefined && { path }),
-          tools: [{ tool: 'read', resource_id: 'alice/book', scopes: ['read'] }],
-        },
-      ],
+      owners: [{ owner: 'alice', authority: issuer, ...entry }],
     }),
   ),
 })
@@ -170,6 +170,23 @@ describe('usher doctor', () => {
     expect(lines).toContain('ok    sidecar secret of alice: the authority takes it for tools')
     expect(err).toContain('not looked at: authority (no UMA_AS_… is set)')
     expect(err).not.toContain('sidecar')
+  })
+
+  it('tells the resources of one owner apart by their paths', async () => {
+    const at = (path: string, resource_id: string): object => ({
+      path,
+      client_id: path.replaceAll('/', '-'),
+      client_secret: SECRET,
+      tools: [{ tool: 'read', resource_id, scopes: ['read'] }],
+    })
+    const resources = [at('/mcp/alice', 'alice/book'), at('/mcp/alice/files', 'alice/files')]
+    const { lines } = await doctor(sidecarServing({ resources }))
+    const named = lines.map(line => line.split(':')[0]!.replace(/^(ok|FAIL) +/, ''))
+    expect(named.filter(name => name.startsWith('sidecar secret'))).toEqual([
+      'sidecar secret of alice at /mcp/alice',
+      'sidecar secret of alice at /mcp/alice/files',
+    ])
+    expect(named).toContain('sidecar resource of alice at /mcp/alice/files')
   })
 
   it('finds a wrong secret, and prints neither that one nor the right one', async () => {
