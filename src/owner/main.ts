@@ -208,7 +208,9 @@ async function waitingItem({ client }: Session, name: string): Promise<PendingIt
   )
   const match = items.find(item => item.family === family)
   if (match === undefined)
-    throw new ApiError('not_found', `Nothing of the name ${name} waits for you.`, { status: 404 })
+    throw new ApiError('not_found', `No request ${name} waits for you. What waits: usher owner pending`, {
+      status: 404,
+    })
   return match
 }
 

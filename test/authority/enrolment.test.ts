@@ -299,7 +299,7 @@ describe('usher authority enrol, and usher owner enrol', () => {
     const failed = usher(['authority', 'enrol', '--owner', 'nobody'], operator())
     await expect(failed).rejects.toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('serves no owner nobody') as string,
+      stderr: expect.stringContaining('usher authority owner add nobody') as string,
     })
   })
 })

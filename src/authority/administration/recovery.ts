@@ -45,7 +45,11 @@ export async function issueCode(
 ): Promise<IssuedCode> {
   await lockQueue(tx, owner)
   const row = await readOwner(tx, owner)
-  if (row === undefined) refuse('not_found', `This authority serves no owner ${owner}: add her first.`)
+  if (row === undefined)
+    refuse(
+      'not_found',
+      `This authority serves no owner ${owner}: add her first (usher authority owner add ${owner}).`,
+    )
   const code = newCode(row.tag)
   const made = { owner, code_sha256: sha256(code), lifetimeSeconds: enrolmentSeconds }
   if (!(await hasCredential(tx, owner, accepted)))
