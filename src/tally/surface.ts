@@ -43,7 +43,11 @@ export function surfaceOf(tally: Tally & Negotiating & Deciding & { agentIssuers
     reasonBytesMax,
   }
   // Each resource server has a secret in the file.
-  const proofs = { prove: async () => 'unproven' as const, issued: async () => undefined }
+  const proofs = {
+    prove: async () => 'unproven' as const,
+    issued: async () => undefined,
+    wrongSecret: () => undefined,
+  }
   const pats = { signer: tally, onBehalfOf, servers, proofs, patSeconds }
   return {
     issuer: tally,

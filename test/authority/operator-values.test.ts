@@ -191,3 +191,24 @@ it('on SIGHUP the file is applied, one warning names what differs of the ownerâ€
     await replica.close()
   }
 })
+
+it('a wrong secret of a server on record is one line for the operator, with its id and no secret', async () => {
+  const replica = await startAuthorityProcess(authority, { environment: { UMA_AS_LOG_LEVEL: 'info' } })
+  const sent = async (client_id: string, client_secret: string): Promise<number> => {
+    const grant = { grant_type: 'client_credentials', scope: 'uma_protection', owner: 'alice' }
+    const body = new URLSearchParams({ ...grant, client_id, client_secret })
+    return (await fetch(`${replica.publicUrl}/token`, { method: 'POST', body })).status
+  }
+  try {
+    const wrong = 'a secret that nobody ever gave'
+    expect(await sent('nobodys-tools', wrong)).toBe(401)
+    for (let nth = 0; nth < 3; nth++) expect(await sent(CLIENT_ID, wrong)).toBe(401)
+    const told = () => replica.lines().filter(({ msg }) => String(msg).startsWith('a wrong client secret'))
+    await until(async () => told().length > 0)
+    expect(await sent(CLIENT_ID, server().client_secret)).toBe(200)
+    expect(told()).toMatchObject([{ level: 'warn', owner: 'alice', client_id: CLIENT_ID }])
+    expect(JSON.stringify(replica.lines())).not.toMatch(/nobody ever gave|nobodys-tools/)
+  } finally {
+    await replica.close()
+  }
+})

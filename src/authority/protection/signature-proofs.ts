@@ -3,6 +3,7 @@
  * Contract: "Authentication" (resource server at the token endpoint).
  */
 import { verifyByPublishedKeys } from '../../http/servers/published-keys.ts'
+import { createRateShares } from '../../limits/rate-shares.ts'
 import { endFormerSecret } from '../../storage/authority/policies/operator-values.ts'
 import { touchPatIssued } from '../../storage/authority/registry/resources.ts'
 import type { SignatureProofs } from '../../surface/token/client-credentials.ts'
@@ -14,12 +15,19 @@ import { PublicationFault } from '../registry/published-resources.ts'
 /** For all that is fetched to judge one request. */
 const FETCHING_MS_MAX = 3_000
 
+/**
+ * How often a wrong secret of one server is told. A sidecar asks again every few seconds, and anybody who
+ * knows the name can send a wrong secret. So seldom, the time of an answer does not tell who is on record.
+ */
+const WRONG_SECRETS = { perMinute: 1, sourcesMax: 10_000 }
+
 export function signatureProofs({
   database: { db },
   publishers,
   log,
   now,
 }: Signer & Store & Documents): SignatureProofs {
+  const lines = createRateShares({ ...WRONG_SECRETS, clock: () => now() * 1_000 })
   return {
     async prove({ owner, client_id, resource_uri, status }, message) {
       const patience = { deadline: Date.now() + FETCHING_MS_MAX, favoured: status === 'active' }
@@ -40,6 +48,13 @@ export function signatureProofs({
       if (!bySecret || secret_sha256 === null || former == null) return
       if (await endFormerSecret(db, { owner, client_id, secret_sha256 }))
         log.info({ owner, client_id }, 'the new client secret was used: the former one is no longer taken')
+    },
+    wrongSecret({ owner, client_id }) {
+      if (lines.take(JSON.stringify([owner, client_id])) > 0) return
+      log.warn(
+        { owner, client_id },
+        'a wrong client secret was sent: give its sidecar the secret of the provisioning file, or send this authority SIGHUP if the file has a newer one',
+      )
     },
   }
 }

@@ -42,6 +42,8 @@ export interface SignatureProofs {
   prove(server: ResourceServer, message: SignedMessage): Promise<'proven' | 'unproven' | 'unread'>
   /** Notes that a PAT is issued, and whether for the server's secret (and not for its former one). */
   issued(server: ResourceServer, bySecret: boolean): Promise<void>
+  /** Tells the party's operator, and no caller, that a server which is on record sent another secret. */
+  wrongSecret(server: ResourceServer): void
 }
 
 /** The parts of the request that can prove who sent it. */
@@ -98,7 +100,7 @@ async function issuePatOf(
   const server =
     presented.secret === undefined
       ? await authenticateBySignature(proofs, known ?? (await onlyAt(servers, owner, presented)), presented)
-      : authenticateBySecret(known, presented)
+      : authenticateBySecret(proofs, known, presented)
 
   // 3. The owner has approved it.
   const refused = protectionRefusal(server.status)
@@ -136,6 +138,7 @@ async function issuePatOf(
 }
 
 function authenticateBySecret(
+  proofs: SignatureProofs,
   server: ResourceServer | undefined,
   { secret, byHeader }: PresentedSecret,
 ): ResourceServer {
@@ -146,6 +149,7 @@ function authenticateBySecret(
     timingSafeEqual(digest, known ?? Buffer.alloc(32))
   const [right, former] = [isOf(server?.secret_sha256), isOf(server?.former_secret_sha256)]
   if (server === undefined || server.auth !== 'secret' || !(right || former)) {
+    if (server?.auth === 'secret') proofs.wrongSecret(server)
     throw new Refusal(
       'invalid_client',
       'Send the client_id and client_secret recorded for this owner.',
