@@ -55,7 +55,10 @@ describe('a handle', () => {
     'that names nobody is refused as unknown: %s',
     async given => {
       revokes()
-      expect(await owner('revoke', given)).toMatchObject({ code: 1, said: 'not_found: You have none.\n' })
+      expect(await owner('revoke', given)).toMatchObject({
+        code: 1,
+        said: 'not_found: You have none. Your agents: usher owner connections\n',
+      })
       expect(api.to('/owner/connections/revoke')).toHaveLength(1)
     },
   )

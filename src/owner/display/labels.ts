@@ -43,7 +43,11 @@ export async function namedAgent<T>(
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 404) throw error
     const handle = await handleOf({ client }, name, among)
-    if (handle === undefined || handle === name) throw error
+    if (handle === undefined || handle === name)
+      throw new ApiError(error.code, `${error.detail} Your agents: usher owner connections`, {
+        status: error.status,
+        cause: error,
+      })
     return act(handle)
   }
 }
