@@ -306,6 +306,7 @@ describe('Terms', () => {
       expect((await readAcceptedTerms(undefined)).size).toBe(0)
       for (const wrong of [['short'], [hash, file], ['any-of'], ['any-of', join(folder, 'missing')]])
         await expect(readAcceptedTerms(wrong)).rejects.toThrow()
+      await expect(readAcceptedTerms([hash, hash])).rejects.toThrow(/--hashes .* any-of FILE/)
       expect(await readFile(file, 'utf8')).toContain(hash)
     } finally {
       await remove()

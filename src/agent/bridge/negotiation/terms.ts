@@ -39,7 +39,10 @@ export async function readAcceptedTerms(option: readonly string[] | undefined): 
   const [first, file, ...rest] = option ?? []
   if (first === undefined) return new Set()
   if (first !== 'any-of') {
-    if (file !== undefined) throw new UsageError('Give --accept-terms one hash, or: any-of FILE.')
+    if (file !== undefined)
+      throw new UsageError(
+        'Give --accept-terms one hash. For several, write each on a line of a file (usher owner terms --hashes prints them) and give: --accept-terms any-of FILE',
+      )
     return new Set([hashIn(first)])
   }
   if (file === undefined || rest.length > 0) throw new UsageError('Give --accept-terms any-of one file.')
