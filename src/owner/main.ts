@@ -148,6 +148,14 @@ function addEnrol(
   action: Action,
   { place, terminal }: { place: () => Promise<ClientPlace>; terminal: Terminal },
 ): void {
+  const runEnrol = action(async (session, enrolment: { code: string; name: string }) => {
+    const enrolled = await session.client.enrol(enrolment)
+    tell(session, enrolled, ({ name, owner }) => `${printable(name)} decides for ${printable(owner)} now.\n`)
+    const { issuer, api, apiFrom, issuerFrom, path } = await place()
+    if (issuer === undefined || issuerFrom === 'profile') return
+    await writeProfile(path, { issuer, ...(apiFrom === 'metadata' ? {} : { api }) })
+    terminal.err(`The commands of this machine ask ${printable(issuer)} from now on (usher owner profile).\n`)
+  })
   program
     .command('enrol')
     .requiredOption(
@@ -163,22 +171,13 @@ function addEnrol(
       if (issuer !== undefined && program.opts<{ issuer?: string }>().issuer === undefined)
         program.setOptionValueWithSource('issuer', issuer, 'cli')
     })
-    .action(
-      action(async (session, enrolment: { code: string; name: string }) => {
-        const enrolled = await session.client.enrol(enrolment)
-        tell(
-          session,
-          enrolled,
-          ({ name, owner }) => `${printable(name)} decides for ${printable(owner)} now.\n`,
+    .action(async (...args: Parameters<typeof runEnrol>) => {
+      if ((await place()).issuer === undefined)
+        throw new UsageError(
+          'The code names no authority. Give all of it, as its operator was shown it (enrol_…@https://as.example.com), or name the authority: --issuer <url> or UMA_OWNER_ISSUER.',
         )
-        const { issuer, api, apiFrom, issuerFrom, path } = await place()
-        if (issuer === undefined || issuerFrom === 'profile') return
-        await writeProfile(path, { issuer, ...(apiFrom === 'metadata' ? {} : { api }) })
-        terminal.err(
-          `The commands of this machine ask ${printable(issuer)} from now on (usher owner profile).\n`,
-        )
-      }),
-    )
+      await runEnrol(...args)
+    })
 }
 
 async function pending(session: Session, name?: string): Promise<void> {

@@ -83,6 +83,14 @@ describe('the profile', () => {
     })
   })
 
+  it('is not there before the first code, so a code without its authority is refused with what to give', async () => {
+    vi.stubEnv('UMA_OWNER_ISSUER', undefined)
+    expect(await owner('enrol', '--code', 'enrol_abc')).toMatchObject({
+      code: 2,
+      said: expect.stringMatching(/enrol_…@https:\/\/as\.example\.com.*--issuer/) as string,
+    })
+  })
+
   it('belongs to one key', async () => {
     await enrol()
     vi.stubEnv('UMA_OWNER_ISSUER', undefined)
