@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { ENDPOINTS, JOINT_ENDPOINTS } from '../src/authority/endpoints.ts'
+import { ENDPOINTS, JOINT_ENDPOINTS, LOG_ENDPOINTS } from '../src/authority/endpoints.ts'
 import { ENDPOINTS as ORGANIZATION_ENDPOINTS } from '../src/organization/endpoints.ts'
 import { ENDPOINTS as TALLY_ENDPOINTS } from '../src/tally/endpoints.ts'
 import type { Described } from '../src/http/servers/endpoint.ts'
@@ -102,7 +102,7 @@ describe('comments', () => {
 })
 
 describe('the endpoints of the contract', () => {
-  const ofAuthority = [ENDPOINTS, JOINT_ENDPOINTS].flatMap(each => Object.values(each).flat())
+  const ofAuthority = [ENDPOINTS, JOINT_ENDPOINTS, LOG_ENDPOINTS].flatMap(each => Object.values(each).flat())
   const ofOrganization = Object.values(ORGANIZATION_ENDPOINTS)
     .flat()
     .filter(one => !ofAuthority.includes(one))

@@ -30,6 +30,7 @@ const OWN = [
   'UMA_AS_CELLS',
   'UMA_AS_KEYS_FILE',
   'UMA_AS_NOTIFICATION_KEY_FILE',
+  'UMA_AS_LOG_KEYS_FILE',
   'UMA_AS_LISTEN',
   'UMA_AS_OWNER_LISTEN',
   'UMA_AS_METRICS_LISTEN',
@@ -65,6 +66,15 @@ export const AUTHORITY = z.strictObject({
     })
     .prefault({})
     .describe('The Secret with the key by which owners are notified.'),
+  logKeys: z
+    .strictObject({
+      existingSecret: objectName.describe(
+        'Name of the Secret with the private keys that sign checkpoints of ledgers, `{"keys": [JWK, …]}`; empty: there are none.',
+      ),
+      key: dataKey('log-keys.json'),
+    })
+    .prefault({})
+    .describe('The Secret with the keys that sign checkpoints of ledgers.'),
   provisioning: provisioningFile(PROVISION_FILE, {
     key: 'provisioning.yaml',
     secrets: CLIENT_SECRETS,

@@ -18,6 +18,7 @@ import type { Publishers } from './registry/publishers.ts'
 import type { RefusalCounts } from './negotiation/refusal-counts.ts'
 import type { Quotas } from './quotas.ts'
 import type { Registry } from './registry/registry.ts'
+import type { PrivateKey } from '../wire/signatures/keys.ts'
 
 /** Lifetimes and caps; each is a setting (docs/configuration.md). Seconds unless the name says otherwise. */
 export interface LimitSettings {
@@ -63,6 +64,12 @@ export interface Documents {
   readonly registry: Registry
 }
 
+/** The log that signs checkpoints of her ledger, if there are keys for it. */
+export interface LedgerLog {
+  /** The first signs checkpoints; empty: nothing of the log is served. */
+  readonly logKeys: readonly PrivateKey[]
+}
+
 /** How much an owner and her agents may have, and the counts of what was refused for it. */
 export interface Limits {
   readonly limits: LimitSettings
@@ -72,7 +79,7 @@ export interface Limits {
 }
 
 /** All of it; what needs less takes one of the capabilities above, or `Signer`. */
-export interface Authority extends Issuer, Wakeups, Documents, Limits {
+export interface Authority extends Issuer, Wakeups, Documents, Limits, LedgerLog {
   /** The cell that is served, if there are several; undefined if there is one. */
   readonly cell: CellView | undefined
   readonly clock: Clock

@@ -12,6 +12,7 @@ import type { Administered } from './organization/administrator.ts'
 import { QUOTE_ENDPOINT } from './joint/quote.ts'
 import { VERDICT_ENDPOINT } from './joint/verdict.ts'
 import { NOTICE } from './organization/notices.ts'
+import { LOG_KEYS } from './ledger/log-keys.ts'
 import { LEDGER } from './owner/ledger.ts'
 import { PENDING } from './owner/pending/pending.ts'
 import { RECEIPTS } from './owner/receipts.ts'
@@ -80,6 +81,12 @@ export const JOINT_ENDPOINTS: Readonly<Record<Listener, readonly Described[]>> =
   owner: JOINT_OWNER_ENDPOINTS,
 }
 
+/** The additional endpoints of a listener, if there are keys of the log. */
+export const LOG_ENDPOINTS: Readonly<Record<Listener, readonly Described[]>> = {
+  public: [LOG_KEYS],
+  owner: [],
+}
+
 const securitySchemes = {
   pat: { type: 'http', scheme: 'bearer', description: 'A PAT of the resource server.' },
   owner: {
@@ -122,6 +129,11 @@ const PUBLIC_CHAPTERS = [
     paths: ['/org/notice'],
   },
   { name: 'joint holding', description: 'Questions of a tally to a holder.', paths: ['/joint'] },
+  {
+    name: 'ledgers',
+    description: 'What others check of ledgers, if there are keys of the log.',
+    paths: ['/ledger'],
+  },
 ]
 
 const OWNER_CHAPTERS = [

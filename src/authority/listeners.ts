@@ -12,18 +12,20 @@ import { createPatGuard } from '../surface/pat-guard.ts'
 import { SURFACE } from '../surface/surface.ts'
 import { PollPlaces } from '../surface/token/poll-places.ts'
 import type { Cells } from './cells/cells.ts'
-import type { Authority, Documents } from './context.ts'
+import type { Authority, Documents, LedgerLog } from './context.ts'
 import {
   aboutListener,
   ADMINISTERED_ENDPOINTS,
   ENDPOINTS,
   JOINT_ENDPOINTS,
   JOINT_OWNER_ENDPOINTS,
+  LOG_ENDPOINTS,
   OWNER_ENDPOINTS,
   type Listener,
 } from './endpoints.ts'
 import { QUOTE_ENDPOINT } from './joint/quote.ts'
 import { VERDICT_ENDPOINT } from './joint/verdict.ts'
+import { LOG_KEYS } from './ledger/log-keys.ts'
 import type { Notifier } from './notifications/sending.ts'
 import { each, type AuthorityCell } from './opening.ts'
 import { NOTICE } from './organization/notices.ts'
@@ -36,10 +38,16 @@ import { createCountedRegistry, REGISTRY_ENDPOINT } from './registry/registry-he
 import { surfaceOf } from './surface.ts'
 import { ownersOf } from './terms-source.ts'
 
-/** What a listener serves, whether or not a tally is listed. */
-function described(listener: Listener, { tallies }: Documents): readonly Described[] {
-  const always = ENDPOINTS[listener]
-  return tallies.issuers.length === 0 ? always : [...always, ...JOINT_ENDPOINTS[listener]]
+/** What a listener serves, with what depends on listed tallies and on keys of the log. */
+function described(
+  listener: Listener,
+  { tallies, logKeys }: Documents & LedgerLog,
+): readonly Described[] {
+  return [
+    ...ENDPOINTS[listener],
+    ...(tallies.issuers.length === 0 ? [] : JOINT_ENDPOINTS[listener]),
+    ...(logKeys.length === 0 ? [] : LOG_ENDPOINTS[listener]),
+  ]
 }
 
 /** What the routes of the owner listener are built from. */
@@ -99,6 +107,7 @@ export function publicRoutes(
   )
   cells.serve(app, authorities, [NOTICE])
   if (authority.tallies.issuers.length > 0) cells.serve(app, authorities, [QUOTE_ENDPOINT, VERDICT_ENDPOINT])
+  if (authority.logKeys.length > 0) serveEndpoints(app, authority, [LOG_KEYS])
   serveEndpoints(app, createCountedRegistry(...cells.all.map(({ database }) => database.db)), [
     REGISTRY_ENDPOINT,
   ])

@@ -194,6 +194,7 @@ async function openAuthority(
     aliases: config.aliases ?? [],
     limits: config,
     keys,
+    logKeys: config.logKeys,
     ticketKeys: ticketKeys(keys),
     database,
     announcements,

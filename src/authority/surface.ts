@@ -65,6 +65,7 @@ export function surfaceOf(
       notices: listed,
       leases,
       joint: authority.tallies.issuers.length > 0,
+      ledger: authority.logKeys.length > 0,
       org_admin_endpoint: listed ? ownerUrl + AUTHORITY_PATH.organizationAdmin : undefined,
     }),
     terms: { ...termsSource(database), ...(owners && { owners }) },

@@ -3,12 +3,14 @@
  */
 import { networkFault } from '../http/outbound/trusted-networks.ts'
 import type { RealmPolicy } from '../rules/owner-token.ts'
+import { isOriginIssuer } from '../wire/ledger/checkpoint.ts'
 import { ALIAS, type Alias } from '../wire/names.ts'
 import type { NotificationKey } from '../wire/owner/notification-key.ts'
+import type { PrivateKey } from '../wire/signatures/keys.ts'
 import { loadAdministratorsFile, type Administrator } from './provisioning/administrators.ts'
 import { cellFaults } from './cells.ts'
 import { DATABASE_SETTINGS } from './database.ts'
-import { collectFaults, readNotificationKeyFile } from './files.ts'
+import { collectFaults, readLogKeysFile, readNotificationKeyFile } from './files.ts'
 import { oidcFaults, oidcSettings, realmIssuers, realmPolicy } from './oidc.ts'
 import { PASSKEY_SETTINGS, passkeyFaults } from './passkeys.ts'
 import { loadProvisionFile, type ProvisionedOwner } from './provisioning/provision.ts'
@@ -117,6 +119,10 @@ export const AUTHORITY_SETTINGS = defineSettings({
       description:
         'Private P-256 key (`usher keys new-notification <file>`), the same for all replicas, by which owners are notified: it proves this authority to push services, and secrets of webhooks are made of it. Without it nobody is notified; with another one every browser and webhook must be added again.',
     }),
+    logKeysFile: optional('UMA_AS_LOG_KEYS_FILE', filePath, {
+      description:
+        'Private keys that sign checkpoints of the ledgers, as `{"keys": [JWK, …]}` (`usher keys new <file>`), the same for all replicas and none of UMA_AS_KEYS_FILE; the first signs, all are published. No checkpoints when left out.',
+    }),
     ...PASSKEY_SETTINGS,
     consoleClient: optional('UMA_AS_CONSOLE_CLIENT', text, {
       description:
@@ -208,6 +214,11 @@ export const AUTHORITY_SETTINGS = defineSettings({
   check: values => [
     ...serverFaults('UMA_AS', values),
     ...cellFaults(values),
+    ...(values.logKeysFile === undefined || isOriginIssuer(values.issuer)
+      ? []
+      : [
+          'UMA_AS_ISSUER: give one without spaces and "+", or leave UMA_AS_LOG_KEYS_FILE out: the issuer is a part of the name of each log.',
+        ]),
     ...(values.ownerUrl === undefined
       ? []
       : insecureUrlFault('UMA_AS_OWNER_URL', values.ownerUrl, values.devLoopback)),
@@ -289,6 +300,8 @@ export interface AuthorityConfig extends Values<typeof AUTHORITY_SETTINGS.settin
   adminRealm: RealmPolicy | undefined
   /** The key by which owners are notified; without it, nobody is. */
   notificationKey: NotificationKey | undefined
+  /** The keys of the log, the first of which signs checkpoints; empty: there are none. */
+  logKeys: PrivateKey[]
 }
 
 /** Loads the files that the settings name. Throws `ConfigFault`. */
@@ -304,6 +317,7 @@ export function loadAuthorityFiles(values: Values<typeof AUTHORITY_SETTINGS.sett
     realm,
     traces: undefined,
     notificationKey: undefined,
+    logKeys: [],
   }
   collectFaults<void>([
     ...serverFileTasks('UMA_AS', values, config),
@@ -321,6 +335,13 @@ export function loadAuthorityFiles(values: Values<typeof AUTHORITY_SETTINGS.sett
           'UMA_AS_NOTIFICATION_KEY_FILE',
           values.notificationKeyFile,
         )
+    },
+    () => {
+      if (values.logKeysFile !== undefined)
+        config.logKeys = readLogKeysFile('UMA_AS_LOG_KEYS_FILE', values.logKeysFile, {
+          others: config.keys,
+          alg: values.signingAlg,
+        })
     },
   ])
   return config

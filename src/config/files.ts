@@ -118,6 +118,24 @@ export function readKeysFile(name: string, path: string, alg: SigningAlg): Priva
   }
 }
 
+/**
+ * The private keys of the log, of which the first signs. @throws ConfigFault if the file cannot be used, or
+ * if one of them is among `others`: what a key signs elsewhere must never be taken for a checkpoint.
+ */
+export function readLogKeysFile(
+  name: string,
+  path: string,
+  { others, alg }: { others: readonly PrivateKey[]; alg: SigningAlg },
+): PrivateKey[] {
+  const keys = readKeysFile(name, path, alg)
+  const both = keys.find(key => others.some(({ x }) => x === key.x))
+  if (both !== undefined)
+    throw new ConfigFault([
+      `${name}: ${path} has the key ${both.kid}, which also signs tokens. Take it out of that file: a key of the log signs nothing else. (\`usher keys new <file>\` makes one.)`,
+    ])
+  return keys
+}
+
 /** The private key for sending notifications, from a file with one JWK. */
 export function readNotificationKeyFile(name: string, path: string): NotificationKey {
   const bytes = readPrivate(name, path)

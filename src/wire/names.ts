@@ -196,6 +196,7 @@ export const AUTHORITY_PATH = {
   organizationAdmin: '/org/admin',
   jointQuote: '/joint/quote',
   jointVerdict: '/joint/verdict',
+  ledgerJwks: '/ledger/jwks',
 } as const
 
 /** Paths of an organization, under its issuer. */

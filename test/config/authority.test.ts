@@ -1,9 +1,12 @@
 /** The settings of the authority: contract, "Limits" and "Authentication". */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { readAuthorityConfig } from '../../src/config.ts'
+import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { configFolder, faultsOf } from '../support/config-files.ts'
 
-const { keysFile } = configFolder()
+const { folder, keysFile } = configFolder()
 
 describe('The settings of the authority', () => {
   const good = () => ({
@@ -45,6 +48,47 @@ describe('The settings of the authority', () => {
     expect(algOf({ UMA_SIGNING_ALG: 'Ed25519' })).toEqual(['Ed25519', 'Ed25519'])
     expect(faultsOf(() => algOf({ UMA_SIGNING_ALG: 'RS256' }))).toEqual([
       expect.stringMatching(/^UMA_SIGNING_ALG: /),
+    ])
+  })
+
+  test('the keys of the log are others than those of tokens, each of them', () => {
+    const jwks = [generatePrivateJwk(), generatePrivateJwk()]
+    const file = (name: string, keys: unknown[]) => {
+      const path = join(folder, name)
+      writeFileSync(path, JSON.stringify({ keys }), { mode: 0o600 })
+      return path
+    }
+    const log = file('log-keys.json', jwks)
+    const read = readAuthorityConfig({ ...good(), UMA_AS_LOG_KEYS_FILE: log })
+    expect(read.logKeys.map(({ kid }) => kid)).toEqual(jwks.map(({ kid }) => kid))
+    expect(readAuthorityConfig(good()).logKeys).toEqual([])
+    // The same key under another name is the same key.
+    const named = { ...jwks[1]!, kid: 'another-name' }
+    expect(
+      faults({
+        UMA_AS_LOG_KEYS_FILE: log,
+        UMA_AS_KEYS_FILE: file('both.json', [generatePrivateJwk(), named]),
+      }),
+    ).toEqual([
+      expect.stringMatching(
+        new RegExp(
+          `^UMA_AS_LOG_KEYS_FILE: .*log-keys.json has the key ${jwks[1]!.kid}, .*Take it out of that file`,
+        ),
+      ),
+    ])
+    expect(faults({ UMA_AS_LOG_KEYS_FILE: join(folder, 'none.json') })).toEqual([
+      expect.stringMatching(/^UMA_AS_LOG_KEYS_FILE: cannot read /),
+    ])
+  })
+
+  test('an issuer with "+" has no log, because it is a part of the name of each', () => {
+    const issuer = 'https://a+s.example.com'
+    expect(faults({ UMA_AS_ISSUER: issuer, UMA_AS_LOG_KEYS_FILE: keysFile })).toEqual([
+      expect.stringMatching(/^UMA_AS_ISSUER: give one without spaces and "\+"/),
+    ])
+    expect(faults({ UMA_AS_ISSUER: issuer })).toEqual([])
+    expect(faults({ UMA_AS_ISSUER: 'https://a s.example.com' })).toEqual([
+      expect.stringMatching(/^UMA_AS_ISSUER: /),
     ])
   })
 

@@ -4,7 +4,7 @@
  */
 import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ENDPOINTS as AUTHORITY, JOINT_ENDPOINTS } from '../../src/authority/endpoints.ts'
+import { ENDPOINTS as AUTHORITY, JOINT_ENDPOINTS, LOG_ENDPOINTS } from '../../src/authority/endpoints.ts'
 import { serveEndpoints, type Described, type Endpoint } from '../../src/http/servers/endpoint.ts'
 import { HEALTH } from '../../src/http/servers/health.ts'
 import { createLogger } from '../../src/http/telemetry/log.ts'
@@ -13,8 +13,8 @@ import { ENDPOINTS as ORGANIZATION } from '../../src/organization/endpoints.ts'
 import { ENDPOINTS as TALLY } from '../../src/tally/endpoints.ts'
 
 const LISTENERS = {
-  authority: [...AUTHORITY.public, ...JOINT_ENDPOINTS.public],
-  owner: [...AUTHORITY.owner, ...JOINT_ENDPOINTS.owner],
+  authority: [...AUTHORITY.public, ...JOINT_ENDPOINTS.public, ...LOG_ENDPOINTS.public],
+  owner: [...AUTHORITY.owner, ...JOINT_ENDPOINTS.owner, ...LOG_ENDPOINTS.owner],
   organization: ORGANIZATION.public,
   administration: ORGANIZATION.admin,
   tally: TALLY,
@@ -31,6 +31,7 @@ const PUBLIC: Record<Listener, readonly string[]> = {
     '/jwks',
     '/terms',
     '/terms/{owner}/{tier}/{version}',
+    '/ledger/jwks',
   ],
   owner: [],
   organization: ['/.well-known/ext-organization', '/.well-known/u4a-organization', '/jwks'],

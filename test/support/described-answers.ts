@@ -3,7 +3,13 @@
  * right shape, and a refusal by one of its words.
  */
 import Ajv2020 from 'ajv/dist/2020.js'
-import { aboutListener, ENDPOINTS, JOINT_ENDPOINTS, type Listener } from '../../src/authority/endpoints.ts'
+import {
+  aboutListener,
+  ENDPOINTS,
+  JOINT_ENDPOINTS,
+  LOG_ENDPOINTS,
+  type Listener,
+} from '../../src/authority/endpoints.ts'
 import { openApiDocument } from '../../src/http/openapi/openapi.ts'
 
 interface Described {
@@ -18,7 +24,7 @@ type Paths = Record<string, Record<string, Described>>
 const ajv = new Ajv2020.default({ strict: false, allErrors: false, logger: false })
 const documents = Object.fromEntries(
   (['public', 'owner'] as const).map(listener => {
-    const endpoints = [...ENDPOINTS[listener], ...JOINT_ENDPOINTS[listener]]
+    const endpoints = [...ENDPOINTS[listener], ...JOINT_ENDPOINTS[listener], ...LOG_ENDPOINTS[listener]]
     const document = openApiDocument(endpoints, aboutListener[listener]('/'))()
     ajv.addSchema(document, listener)
     return [listener, document['paths']]

@@ -4,6 +4,7 @@ import {
   aboutListener as aboutAuthority,
   ENDPOINTS as AUTHORITY,
   JOINT_ENDPOINTS,
+  LOG_ENDPOINTS,
 } from '../../src/authority/endpoints.ts'
 import { aboutDocuments, DOCUMENTS } from '../../src/enforcement/documents/endpoints.ts'
 import { openApiDocument } from '../../src/http/openapi/openapi.ts'
@@ -17,7 +18,10 @@ import { aboutListener as aboutTally, ENDPOINTS as TALLY } from '../../src/tally
 export function documents(): Record<string, Record<string, unknown>> {
   const at = 'https://served.example'
   const ofAuthority = (listener: 'public' | 'owner') =>
-    openApiDocument([...AUTHORITY[listener], ...JOINT_ENDPOINTS[listener]], aboutAuthority[listener](at))()
+    openApiDocument(
+      [...AUTHORITY[listener], ...JOINT_ENDPOINTS[listener], ...LOG_ENDPOINTS[listener]],
+      aboutAuthority[listener](at),
+    )()
   return {
     authority: ofAuthority('public'),
     owner: ofAuthority('owner'),

@@ -69,6 +69,8 @@ export interface AuthorityDescription {
   tally?: boolean
   /** Whether a tally may ask it for quotes and verdicts of its owners. */
   joint?: boolean
+  /** Whether it signs checkpoints of its owners' ledgers. */
+  ledger?: boolean
 }
 
 /**
@@ -78,6 +80,7 @@ export interface AuthorityDescription {
 export function authorizationServerMetadata(description: AuthorityDescription): JsonObject {
   const { issuer, specNs, aliases = [], registration = false, notices = false } = description
   const { owner_endpoint, org_admin_endpoint, leases = false, tally = false, joint = false } = description
+  const { ledger = false } = description
   const names = specNames(specNs)
   return {
     issuer,
@@ -102,6 +105,7 @@ export function authorizationServerMetadata(description: AuthorityDescription): 
           joint_verdict_endpoint: issuer + AUTHORITY_PATH.jointVerdict,
         }
       : {}),
+    ...(ledger ? { ledger_jwks_uri: issuer + AUTHORITY_PATH.ledgerJwks } : {}),
     grant_types_supported: [GRANT_TYPE_UMA_TICKET, GRANT_TYPE_CLIENT_CREDENTIALS],
     // RFC 8414 §2 requires the second; nothing is authorized by a redirect here, and the endpoint says so.
     // Clients of OAuth alone read no document without it, and cannot say why.

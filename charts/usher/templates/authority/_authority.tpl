@@ -25,6 +25,10 @@
 - name: UMA_AS_NOTIFICATION_KEY_FILE
   value: /etc/usher/notification/notification.json
 {{- end }}
+{{- if $a.logKeys.existingSecret }}
+- name: UMA_AS_LOG_KEYS_FILE
+  value: /etc/usher/log-keys/log-keys.json
+{{- end }}
 - name: UMA_AS_LISTEN
   value: {{ printf "%s:9100" .Values.listenAddress | quote }}
 - name: UMA_AS_OWNER_LISTEN
@@ -69,6 +73,11 @@
   mountPath: /etc/usher/notification
   readOnly: true
 {{- end }}
+{{- if $a.logKeys.existingSecret }}
+- name: log-keys
+  mountPath: /etc/usher/log-keys
+  readOnly: true
+{{- end }}
 {{- if include "usher.authority.provisioning" . }}
 - name: provisioning
   mountPath: /etc/usher/provisioning
@@ -93,6 +102,9 @@
 {{ include "usher.secretVolume" (dict "name" "keys" "secret" $a.keys.existingSecret "items" (dict $a.keys.key "keys.json")) }}
 {{- with $a.notificationKey.existingSecret }}
 {{ include "usher.secretVolume" (dict "name" "notification" "secret" . "items" (dict $a.notificationKey.key "notification.json")) }}
+{{- end }}
+{{- with $a.logKeys.existingSecret }}
+{{ include "usher.secretVolume" (dict "name" "log-keys" "secret" . "items" (dict $a.logKeys.key "log-keys.json")) }}
 {{- end }}
 {{- if $a.provisioning.existingSecret }}
 {{ include "usher.secretVolume" (dict "name" "provisioning" "secret" $a.provisioning.existingSecret "items" (dict $a.provisioning.key "provisioning.yaml")) }}
