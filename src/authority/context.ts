@@ -14,6 +14,7 @@ import type { CellView } from './cells/cells.ts'
 import type { Clearances } from './organization/clearances.ts'
 import type { OrganizationClient } from './organization/client.ts'
 import type { Tallies } from './joint/tallies.ts'
+import type { Checkpoints } from './ledger/checkpoints.ts'
 import type { Publishers } from './registry/publishers.ts'
 import type { RefusalCounts } from './negotiation/refusal-counts.ts'
 import type { Quotas } from './quotas.ts'
@@ -68,6 +69,8 @@ export interface Documents {
 export interface LedgerLog {
   /** The first signs checkpoints; empty: nothing of the log is served. */
   readonly logKeys: readonly PrivateKey[]
+  /** Signs the heads of ledgers; undefined if there are no keys of the log. */
+  readonly checkpoints: Checkpoints | undefined
 }
 
 /** How much an owner and her agents may have, and the counts of what was refused for it. */

@@ -7,6 +7,7 @@ import { createServerMetrics, type ServerMetrics } from '../http/telemetry/serve
 import type { HttpServerOptions } from '../http/servers/server.ts'
 import { answersNow } from '../storage/core/database-wait.ts'
 import type { Authority } from './context.ts'
+import type { Checkpoints } from './ledger/checkpoints.ts'
 import type { CountNotification } from './notifications/delivery.ts'
 
 /** The metrics of every server, and those of security events. */
@@ -21,9 +22,12 @@ export interface AuthorityMetrics extends ServerMetrics {
   notified: CountNotification
 }
 
+/** What of an authority is measured. */
+type Measured = Pick<Authority, 'database' | 'clock' | 'quotas'> & Partial<Pick<Authority, 'checkpoints'>>
+
 /** Whenever the metrics are read, reads the pools of the database, whether it answers, and the clock. */
 export function createAuthorityMetrics(
-  cells: readonly { name: string; authority: Pick<Authority, 'database' | 'clock' | 'quotas'> }[],
+  cells: readonly { name: string; authority: Measured }[],
   serverOptions: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady'> & { healthy: () => boolean },
 ): AuthorityMetrics {
   const [home, ...others] = cells.map(({ authority }) => authority)
@@ -56,6 +60,10 @@ export function createAuthorityMetrics(
       },
       () => Math.max(...standbys.map(standby => standby.silentSeconds())),
     )
+  countCheckpoints(
+    metrics,
+    [home!, ...others].flatMap(({ checkpoints }) => checkpoints ?? []),
+  )
   const notified = metrics.addCounter({
     name: 'usher_notifications_total',
     help: 'Messages to owners outside of their pages, by kind of address and outcome.',
@@ -74,4 +82,15 @@ export function createAuthorityMetrics(
     },
     notified: (kind, outcome) => notified({ kind, outcome }),
   }
+}
+
+/** Counts what came of attempts to sign, if there are keys of the log. */
+function countCheckpoints(metrics: ServerMetrics, all: readonly Checkpoints[]): void {
+  if (all.length === 0) return
+  const count = metrics.addCounter({
+    name: 'usher_checkpoints_total',
+    help: 'Attempts to sign the tree of a ledger, by outcome; `contradicted`: it is not what was signed of it before.',
+    labelNames: ['outcome'],
+  })
+  for (const checkpoints of all) checkpoints.listen(outcome => count({ outcome }))
 }

@@ -19,6 +19,7 @@ import { createOperatorDocuments } from './agents/operator-documents.ts'
 import { createCells, viewOf, type Cell, type Cells, type CellView } from './cells/cells.ts'
 import type { Authority } from './context.ts'
 import { createTallies } from './joint/tallies.ts'
+import { startCheckpoints } from './ledger/checkpoints.ts'
 import { createRefusalCounts } from './negotiation/refusal-counts.ts'
 import { createClearances } from './organization/clearances.ts'
 import { createOrganizationClient } from './organization/client.ts'
@@ -173,7 +174,17 @@ async function openAuthority(
   const database = await AUTHORITY_DATABASE.openServing({ ...config, requireStandby, lockTimeoutMs }, log)
   closers.push(() => database.close())
   const { owners, cell } = await enter(database)
-  const sequencer = startSequencer(database.db, { log, sweepSeconds: config.sweepSeconds })
+  const [logKey] = config.logKeys
+  const checkpoints =
+    logKey === undefined
+      ? undefined
+      : startCheckpoints(database.db, { issuer: config.issuer, key: logKey, log })
+  closers.push(async () => checkpoints?.stop())
+  const sequencer = startSequencer(database.db, {
+    log,
+    sweepSeconds: config.sweepSeconds,
+    onNumbered: owner => checkpoints?.due(owner),
+  })
   closers.push(() => sequencer.stop())
   logProvisioned(log, await provision(database.db, owners, cell))
   const announcements = await startAnnouncements({
@@ -195,6 +206,7 @@ async function openAuthority(
     limits: config,
     keys,
     logKeys: config.logKeys,
+    checkpoints,
     ticketKeys: ticketKeys(keys),
     database,
     announcements,

@@ -10,7 +10,7 @@ import { completeTree } from '../storage/authority/ledger/ledger-tree.ts'
 import { number } from '../storage/authority/ledger/positions.ts'
 import { SILENT_SECONDS, tellSilent } from '../storage/authority/ledger/report-instances.ts'
 import { sweepAgain, sweepOwner, type Retention } from '../storage/authority/sweep.ts'
-import type { Store } from './context.ts'
+import type { LedgerLog, Store } from './context.ts'
 import { listeningFor, type Listening } from './listening-time.ts'
 import { withdrawExpired } from './negotiation/withdrawals.ts'
 import { tellUnmetEmergencies } from './organization/emergency-faults.ts'
@@ -37,7 +37,7 @@ const IDLE_PAUSES = 60
  */
 const LATE_MS = 60_000
 
-interface Sweeping extends Store {
+interface Sweeping extends Store, Partial<Pick<LedgerLog, 'checkpoints'>> {
   /** For how long this process has listened without a break. */
   listening: Listening
   retention?: Retention
@@ -56,11 +56,11 @@ export interface SweeperOptions {
  * running batch.
  */
 export function startSweeper(
-  { database, log }: Store,
+  { database, log, checkpoints }: Store & LedgerLog,
   { pauseSeconds, localClock, retention }: SweeperOptions,
 ): Repetition {
   const listening = listeningFor({ clock: localClock, apartMsMax: pauseSeconds * 1_000 + LATE_MS })
-  const sweeping = { database, log, listening, retention }
+  const sweeping = { database, log, checkpoints, listening, retention }
   const onError = (error: unknown): void => say(sweeping, 'a sweep was broken off', { error })
   return startRepeating(stopped => sweepDue(sweeping, pauseSeconds, stopped), { pauseSeconds, onError })
 }
@@ -115,6 +115,7 @@ async function sweepOne(
   await attempt('older entries wait for their leaves', async () => {
     lacksLeaves = await completeTree(db, owner)
   })
+  if (!lacksLeaves) authority.checkpoints?.due(owner)
   await attempt('expired items were not announced', () => withdrawExpired(db, owner, ROWS_PER_BATCH))
   await attempt('registrations that lapsed were not told', () => sweepLapsed(db, owner))
   await attempt('emergencies were not compared', () => tellUnmetEmergencies(db, owner, ROWS_PER_BATCH))

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { createClock } from '../../src/surface/clock.ts'
 import { createQuotas } from '../../src/authority/quotas.ts'
+import { startCheckpoints } from '../../src/authority/ledger/checkpoints.ts'
 import { createAuthorityMetrics } from '../../src/authority/metrics.ts'
 import { reportLeases } from '../../src/authority/protection/lease-reports.ts'
 import { createMetrics } from '../../src/enforcement/telemetry/metrics.ts'
@@ -11,6 +12,7 @@ import { listen } from '../../src/http/servers/server.ts'
 import { createServerMetrics } from '../../src/http/telemetry/server-metrics.ts'
 import { NOTICES_TOLD } from '../../src/organization/notices/outbox.ts'
 import { openDatabase } from '../../src/storage/authority/database.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 
 const page = readFileSync(new URL('../../docs/operating.md', import.meta.url), 'utf8')
 
@@ -62,6 +64,19 @@ describe('docs/operating.md tells of each metric what the process itself tells o
     const all = [...documented('Of the authority:'), ...documented('Of the authority, beside these:')]
     expect(all.sort()).toEqual(told(text))
     await server.close()
+    const issuer = 'https://as.example'
+    const key = importPrivateJwk(generatePrivateJwk())
+    const checkpoints = startCheckpoints(database.db, { issuer, key, log: logger })
+    const logging = createAuthorityMetrics(
+      [{ name: 'home', authority: { database, clock, quotas: createQuotas(), checkpoints } }],
+      { logger, healthy: () => true },
+    ).createServer()
+    const there = await listen(logging, { host: '127.0.0.1', port: 0 })
+    const more = await (await fetch(`http://${there}/metrics`)).text()
+    expect(told(more).filter(line => !told(text).includes(line))).toEqual(
+      documented('Of the authority with `UMA_AS_LOG_KEYS_FILE`, too:'),
+    )
+    await logging.close()
     await database.close()
   })
 

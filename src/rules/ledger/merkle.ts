@@ -142,7 +142,6 @@ export function planInclusion(index: number, size: number): ProofPlan {
 /**
  * What proves that the tree of `to` leaves begins with that of `from` leaves (RFC 9162, 2.1.4.1). @throws
  * RangeError unless `from` is from 1 to `to`.
- * @internal As planInclusion.
  */
 export function planConsistency(from: number, to: number): ProofPlan {
   if (!isCount(from) || !isCount(to) || from < 1 || from > to)
@@ -165,9 +164,14 @@ export function planConsistency(from: number, to: number): ProofPlan {
 }
 
 /**
- * The hashes of a proof, read from its tiles.
- * @internal As planInclusion.
+ * What the root of a tree of this size is made from; `proofOf` has it alone. @throws RangeError if it is 0.
  */
+export function planRoot(size: number): ProofPlan {
+  if (!isCount(size) || size === 0) throw new RangeError(`no tile has the root of ${size} leaves`)
+  return planOf([{ begin: 0, end: size }])
+}
+
+/** The hashes of a proof, read from its tiles. */
 export function proofOf({ spans }: ProofPlan, read: TileReader): Buffer[] {
   return spans.map(span => Buffer.from(joinRight(subtreesOf(span).map(one => readSubtree(one, read)))!))
 }

@@ -18,6 +18,7 @@ import type { ShownItem } from './negotiations/shown-item.ts'
 import type {
   EventsTable,
   HeadsTable,
+  LedgerCheckpointsTable,
   LedgerTable,
   LedgerTailsTable,
   LedgerTilesTable,
@@ -304,6 +305,7 @@ export interface Tables {
   receipts: ReceiptsTable
   receipt_positions: ReceiptPositionsTable
   ledger: LedgerTable
+  ledger_checkpoints: LedgerCheckpointsTable
   ledger_tiles: LedgerTilesTable
   ledger_tails: LedgerTailsTable
   refusal_counts: RefusalCountsTable

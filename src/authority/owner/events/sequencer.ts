@@ -26,11 +26,16 @@ const REMEMBERED_MAX = 10_000
 
 /**
  * Numbers after every commit through `db`, and makes the owner due for the sweeper within `sweepSeconds`,
- * which closes minutes and deletes old rows. `stop` waits for running work.
+ * which closes minutes and deletes old rows. Calls `onNumbered` when all entries of an owner have position
+ * and leaf. `stop` waits for running work.
  */
 export function startSequencer(
   db: Db,
-  { log, sweepSeconds }: { log: FastifyBaseLogger; sweepSeconds: number },
+  {
+    log,
+    sweepSeconds,
+    onNumbered,
+  }: { log: FastifyBaseLogger; sweepSeconds: number; onNumbered?: (owner: Owner) => void },
 ): { stop(): Promise<void> } {
   /** Until when she is scheduled already. */
   const lookedAt = new BoundedMap<Owner, number>(REMEMBERED_MAX)
@@ -43,6 +48,7 @@ export function startSequencer(
   const follow = async (owner: Owner): Promise<void> => {
     await number(db, owner)
     if (await completeTree(db, owner)) due.add(owner)
+    else onNumbered?.(owner)
     const now = performance.now()
     if (now < (lookedAt.get(owner) ?? 0)) return
     // An owner who is due sooner may be swept before her next commit.

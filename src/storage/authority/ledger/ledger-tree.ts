@@ -239,7 +239,7 @@ const LEAVES_OF_TILE = prepared<{ at: number; hashes: Buffer }>(
 )
 
 /** Puts hashes into their tiles, behind what is there. Those of one tile stand in order and without gaps. */
-async function writeTiles(tx: Tx, owner: Owner, hashes: readonly LevelHash[]): Promise<void> {
+export async function writeTiles(tx: Tx, owner: Owner, hashes: readonly LevelHash[]): Promise<void> {
   const tiles = new Map<string, { level: number; index: number; hashes: Buffer[] }>()
   for (const { level, index: at, hash } of hashes) {
     const index = Math.floor(at / TILE_HASHES)

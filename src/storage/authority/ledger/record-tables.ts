@@ -34,6 +34,17 @@ export interface LedgerTailsTable {
   seq: number
 }
 
+/** The last signed checkpoint of an origin. */
+export interface LedgerCheckpointsTable {
+  owner: Owner
+  origin: string
+  size: number
+  root: Buffer
+  kid: string
+  note: string
+  signed_at: Timestamp
+}
+
 export interface ReceiptsTable {
   owner: Owner
   jti: string

@@ -1,0 +1,46 @@
+/**
+ * Reads the tiles of an owner's Merkle tree, and makes roots and proofs from them. docs/choices.md, "The tree
+ * of the ledger". Contract: "Events" (row 5).
+ */
+import { HASH_BYTES, TILE_HASHES, type Tile, type TileReader } from '../../../rules/ledger/merkle.ts'
+import type { Owner } from '../../../wire/identifiers.ts'
+import { prepared } from '../../core/database.ts'
+import type { Db } from '../database.ts'
+
+const TILE_BYTES = TILE_HASHES * HASH_BYTES
+
+/** A tile without its number of hashes. */
+export type TilePlace = Pick<Tile, 'level' | 'index'>
+
+/**
+ * The tiles at these places, as one snapshot has them. What is nowhere is zero bytes, from which no root of
+ * ours can be made. Of level 0, the last one alone may be open: its leaves are with their entries, and those
+ * of deleted entries before them.
+ */
+export async function readTiles(db: Db, owner: Owner, places: readonly TilePlace[]): Promise<TileReader> {
+  const last = Math.max(-1, ...places.flatMap(({ level, index }) => (level === 0 ? [index] : [])))
+  const { rows } = await READ_TILES(db, [
+    owner,
+    places.map(({ level }) => level),
+    places.map(({ index }) => index),
+    last,
+  ])
+  const tiles = new Map<string, Buffer>()
+  for (const { level, index, at, hashes } of rows) {
+    const name = `${level}/${index}`
+    const tile = tiles.get(name) ?? Buffer.alloc(TILE_BYTES)
+    hashes.copy(tile, at * HASH_BYTES)
+    tiles.set(name, tile)
+  }
+  return ({ level, index }) => tiles.get(`${level}/${index}`) ?? Buffer.alloc(TILE_BYTES)
+}
+
+// A full tile comes last, so that it stands where both are.
+const READ_TILES = prepared<{ level: number; index: number; at: number; hashes: Buffer }>(
+  'read-tiles',
+  `SELECT 0 AS level, $4::bigint AS index, seq - 1 - $4::bigint * ${TILE_HASHES} AS at, leaf AS hashes FROM ledger
+      WHERE owner = $1 AND seq > $4::bigint * ${TILE_HASHES} AND seq <= ($4::bigint + 1) * ${TILE_HASHES} AND leaf IS NOT NULL
+    UNION ALL SELECT t.level, t.index, 0::bigint, t.hashes
+      FROM unnest($2::int[], $3::bigint[]) AS n(level, index)
+      JOIN ledger_tiles t ON t.owner = $1 AND t.level = n.level AND t.index = n.index`,
+)
