@@ -12,7 +12,9 @@ import type { Administered } from './organization/administrator.ts'
 import { QUOTE_ENDPOINT } from './joint/quote.ts'
 import { VERDICT_ENDPOINT } from './joint/verdict.ts'
 import { NOTICE } from './organization/notices.ts'
+import { CONSISTENCY } from './ledger/consistency.ts'
 import { LOG_KEYS } from './ledger/log-keys.ts'
+import { CHECKPOINT } from './owner/checkpoint.ts'
 import { LEDGER } from './owner/ledger.ts'
 import { PENDING } from './owner/pending/pending.ts'
 import { RECEIPTS } from './owner/receipts.ts'
@@ -83,8 +85,8 @@ export const JOINT_ENDPOINTS: Readonly<Record<Listener, readonly Described[]>> =
 
 /** The additional endpoints of a listener, if there are keys of the log. */
 export const LOG_ENDPOINTS: Readonly<Record<Listener, readonly Described[]>> = {
-  public: [LOG_KEYS],
-  owner: [],
+  public: [LOG_KEYS, CONSISTENCY],
+  owner: CHECKPOINT,
 }
 
 const securitySchemes = {

@@ -25,11 +25,13 @@ import {
 } from './endpoints.ts'
 import { QUOTE_ENDPOINT } from './joint/quote.ts'
 import { VERDICT_ENDPOINT } from './joint/verdict.ts'
+import { CONSISTENCY, consistencyShares } from './ledger/consistency.ts'
 import { LOG_KEYS } from './ledger/log-keys.ts'
 import type { Notifier } from './notifications/sending.ts'
 import { each, type AuthorityCell } from './opening.ts'
 import { NOTICE } from './organization/notices.ts'
 import { createOwnerApi, type OwnerApi } from './owner/api.ts'
+import { CHECKPOINT } from './owner/checkpoint.ts'
 import { CONSOLE } from './owner/console.ts'
 import type { LeaseStreams } from './protection/lease-streams.ts'
 import { LEASES } from './protection/leases.ts'
@@ -39,10 +41,7 @@ import { surfaceOf } from './surface.ts'
 import { ownersOf } from './terms-source.ts'
 
 /** What a listener serves, with what depends on listed tallies and on keys of the log. */
-function described(
-  listener: Listener,
-  { tallies, logKeys }: Documents & LedgerLog,
-): readonly Described[] {
+function described(listener: Listener, { tallies, logKeys }: Documents & LedgerLog): readonly Described[] {
   return [
     ...ENDPOINTS[listener],
     ...(tallies.issuers.length === 0 ? [] : JOINT_ENDPOINTS[listener]),
@@ -107,7 +106,7 @@ export function publicRoutes(
   )
   cells.serve(app, authorities, [NOTICE])
   if (authority.tallies.issuers.length > 0) cells.serve(app, authorities, [QUOTE_ENDPOINT, VERDICT_ENDPOINT])
-  if (authority.logKeys.length > 0) serveEndpoints(app, authority, [LOG_KEYS])
+  logRoutes(app, cells)
   serveEndpoints(app, createCountedRegistry(...cells.all.map(({ database }) => database.db)), [
     REGISTRY_ENDPOINT,
   ])
@@ -115,6 +114,20 @@ export function publicRoutes(
     app,
     openApiDocument(described('public', authority), aboutListener.public(authority.issuer)),
     [OPENAPI_ENDPOINT],
+  )
+}
+
+/** What anybody may ask of the log, if there are keys of it. */
+function logRoutes(app: HttpServer, cells: Cells<AuthorityCell>): void {
+  const { authority } = cells.home
+  const { checkpoints } = authority
+  if (checkpoints === undefined) return
+  serveEndpoints(app, authority, [LOG_KEYS])
+  const [{ base }, shares] = [checkpoints, consistencyShares()]
+  cells.serve(
+    app,
+    each(cells, ({ database }) => ({ database, base, shares })),
+    [CONSISTENCY],
   )
 }
 
@@ -148,6 +161,7 @@ export function ownerRoutes(app: HttpServer, cells: Cells<AuthorityCell>, routes
     for (const api of apis.values()) api.feeds.end()
   })
   cells.serve(app, apis, OWNER_ENDPOINTS)
+  if (authority.checkpoints !== undefined) cells.serve(app, apis, CHECKPOINT)
   if (authority.tallies.issuers.length > 0) cells.serve(app, apis, JOINT_OWNER_ENDPOINTS)
   cells.serve(
     app,

@@ -199,6 +199,9 @@ export const AUTHORITY_PATH = {
   ledgerJwks: '/ledger/jwks',
 } as const
 
+/** Where anybody asks whether two heads of one ledger belong together, by the routing tag in its origin. */
+export const CONSISTENCY_PATH = '/ledger/{tag}/consistency'
+
 /** Paths of an organization, under its issuer. */
 export const ORGANIZATION_PATH = {
   jwks: '/jwks',

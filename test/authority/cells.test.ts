@@ -12,8 +12,10 @@ import type { Database } from '../../src/storage/authority/database.ts'
 import { moveOwner, type MoveStep } from '../../src/storage/authority/owners/moving.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
+import { originBase } from '../../src/wire/ledger/checkpoint.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import { startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
+import { withLogKeys } from '../support/log-keys.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
@@ -30,7 +32,7 @@ let [first, second] = [] as unknown as [TestAuthority, TestAuthority]
 const closing: (() => Promise<unknown>)[] = []
 beforeAll(async () => {
   east = await freshDatabase()
-  const divided = { UMA_AS_CELLS: `east=${east.url}` }
+  const divided = { UMA_AS_CELLS: `east=${east.url}`, ...withLogKeys().environment }
   first = await startTestAuthority({ owners: [alice, bob, carol], environment: divided })
   second = await startTestAuthority({ beside: first })
   closing.push(
@@ -105,6 +107,21 @@ describe('Owners of two cells', () => {
     expect((await first.request('GET', '/terms')).status).toBe(400)
     const { status, body } = await testAgent(first).present('nobodys~tkt_nothing')
     expect([status, body.error]).toEqual([400, 'invalid_grant'])
+  })
+
+  it.each([alice, bob])('%s has a log, whose checkpoint and proofs every replica answers', async owner => {
+    const [one, other] = replicas().map(authority => as(authority, owner))
+    await testAgent(one!).granted('portfolio_read')
+    const { status, text } = await other!.call(other!.alice, { target: '/owner/ledger/checkpoint' })
+    expect(status).toBe(200)
+    const [origin = '', size, root = ''] = text.split('\n')
+    const head = { size: Number(size), root: Buffer.from(root, 'base64').toString('base64url') }
+    const tag = origin.slice(originBase(one!.issuer).length)
+    const asked = await one!.request('POST', `/ledger/${tag}/consistency`, {
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ from: head, to: head }),
+    })
+    expect([asked.status, asked.body]).toEqual([200, { proof: [] }])
   })
 
   it('enrols a device key of hers for one owner of all cells', async () => {

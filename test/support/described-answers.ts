@@ -69,5 +69,10 @@ function undescribedRefusal(
 }
 
 function pattern(template: string): RegExp {
-  return new RegExp(`^${template.replaceAll('.', String.raw`\.`).replaceAll(/\{\w+\}/g, '[^/]+')}$`)
+  return new RegExp(
+    `^${template
+      .replaceAll('.', String.raw`\.`)
+      .replace('{tile}', '.+')
+      .replaceAll(/\{\w+\}/g, '[^/]+')}$`,
+  )
 }

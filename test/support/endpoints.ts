@@ -37,7 +37,7 @@ export function declaredEndpoints(declared: readonly Described[], party: string)
     .filter(one => 'answer' in one)
     .map(one => ({
       method: one.method.toUpperCase(),
-      path: one.path.replace(/\{\w+\}/g, '{}'),
+      path: one.path.replace(/\{\+?\w+\}/g, '{}'),
       by: one === HEALTH || one === READY ? 'http' : party,
     }))
 }

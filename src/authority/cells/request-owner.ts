@@ -9,6 +9,7 @@ import { loginKey } from '../../storage/authority/credentials/logins.ts'
 import type { DirectoryTable } from '../../storage/authority/tables.ts'
 import { decodeBase64url } from '../../wire/encoding.ts'
 import { parseJsonObject } from '../../wire/json.ts'
+import { CONSISTENCY_PATH } from '../../wire/names.ts'
 import { LEASES_PATH } from '../../wire/resources/leases.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import { openTicket, ticketTag, type TicketKey } from '../../wire/negotiation/ticket.ts'
@@ -37,7 +38,7 @@ export function namingsOf(
   reading: Reading,
 ): Naming[] {
   const body = membersOf(request.body)
-  const { owner: inPath } = membersOf(request.params)
+  const { owner: inPath, tag } = membersOf(request.params)
   if (typeof inPath === 'string') return owner(inPath)
   switch (path) {
     case '/perm':
@@ -55,6 +56,8 @@ export function namingsOf(
       return owner(body['owner'])
     case '/org/notice':
       return owner(claimsOf(body['notice'])['sub'])
+    case CONSISTENCY_PATH:
+      return entry('tag', tag)
     case '/owner/enrolment':
       return entry(
         'tag',

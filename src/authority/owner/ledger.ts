@@ -9,10 +9,13 @@ import { searchLedger } from '../../storage/authority/ledger/ledger-search.ts'
 import {
   LEDGER_KINDS,
   readLedger,
+  type EntryBody,
   type LedgerEntry as LedgerRow,
 } from '../../storage/authority/ledger/ledger.ts'
+import { encodeBase64url } from '../../wire/encoding.ts'
 import { asHandle } from '../../wire/identifiers.ts'
 import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
+import { refuse } from '../../wire/refusal.ts'
 import type { OwnerApi } from './api.ts'
 import { OWNER } from './credentials/guard.ts'
 import { numberedPage } from './lists.ts'
@@ -44,15 +47,21 @@ export const LEDGER: readonly Endpoint<OwnerApi>[] = [
       since: UNIX_SECONDS.optional(),
       until: UNIX_SECONDS.optional(),
       q: plainText(200).optional(),
+      bodies: z
+        .literal('true')
+        .transform(() => true)
+        .optional(),
     }),
     answers: {
       200: {
-        says: 'A page; `next` is the `after` of the following one, or its `before` if the newest come first. A page that is searched by `q`, or from `since` on and before `until` (Unix time in seconds), may be short or empty and still have a next one.',
+        says: 'A page; `next` is the `after` of the following one, or its `before` if the newest come first. A page that is searched by `q`, or from `since` on and before `until` (Unix time in seconds), may be short or empty and still have a next one. With `bodies=true`, each entry has `prev`, `salt` and `data_text`: what its leaf is made from.',
         schema: z.object({ entries: z.array(LEDGER_ENTRY), next: count.nullable() }),
       },
     },
     handle: async (api: OwnerApi, request) => {
-      const { since, until, q } = request.query
+      const { since, until, q, bodies } = request.query
+      if (bodies && api.checkpoints === undefined)
+        refuse('invalid_request', 'Leave out bodies: this authority signs no checkpoints.')
       const isSearched = [since, until, q].some(one => one !== undefined)
       const { items, next } = isSearched
         ? await searchLedger(api.database.db, request.caller.owner, {
@@ -66,7 +75,8 @@ export const LEDGER: readonly Endpoint<OwnerApi>[] = [
 ]
 
 /** Named members come first, so that a member of the same name in the entry's own data never hides them. */
-function ledgerAnswer({ seq, ts, kind, family, handle, data, count }: LedgerRow): LedgerEntry {
+function ledgerAnswer({ data, ...entry }: LedgerRow & Partial<EntryBody>): LedgerEntry {
+  const { seq, ts, kind, family, handle, count, prev, salt, data_text } = entry
   const named = {
     seq,
     ts,
@@ -74,6 +84,9 @@ function ledgerAnswer({ seq, ts, kind, family, handle, data, count }: LedgerRow)
     ...(family === null ? {} : { family }),
     ...(handle === null ? {} : { handle }),
     ...(count === 1 ? {} : { count }),
+    ...(typeof prev === 'number' ? { prev } : {}),
+    ...(salt ? { salt: encodeBase64url(salt) } : {}),
+    ...(data_text === undefined ? {} : { data_text }),
   }
   return { ...named, ...data, ...named }
 }

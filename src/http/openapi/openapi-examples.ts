@@ -126,6 +126,7 @@ const DOCUMENTS = {
   clientDataJSON: 'eyJ0eXBlIjoid2ViYXV0aG4uZ2V0In0',
   authenticatorData: 'o3mm9u6vuaVeN4wRgDTidR5oL6ufLTCrE9ISWYbOGUcFAAAAAQ',
   signature: 'MEQCIBd5z1m5o8dQh8w2Jc3fT6cGk9rVn4pLzE3x2oWvAiA0b7mY0kT1m5o8dQh8w2Jc3fT6cGk9rVn4pLzEA',
+  proof: '47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU',
   x: 'f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU',
   y: 'x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0',
 } as const
@@ -153,6 +154,10 @@ const RESOURCES = {
   accepted: 'notes.read',
   consequence: 'low',
   consequences: { add_note: 'low' },
+  tag: 'AbCdEfGhIjKl',
+  level: '0',
+  tile: 'x001/234',
+  bodies: 'true',
   type: 'mcp',
   tool: 'add_note',
   operation: OPERATION,

@@ -67,8 +67,11 @@ function documentOf(endpoints: readonly Described[], about: AboutListener): Reco
   const components = new Components()
   components.refer(REFUSAL, 'Refusal', 'output')
   const paths: Record<string, Record<string, object>> = {}
-  for (const one of endpoints)
-    paths[one.path] = { ...paths[one.path], [one.method]: describe(one, about, components) }
+  for (const one of endpoints) {
+    // OpenAPI has no spelling of its own for a parameter with slashes.
+    const path = one.path.replace('{+', '{')
+    paths[path] = { ...paths[path], [one.method]: describe(one, about, components) }
+  }
   const used = new Set(endpoints.map(one => chapterOf(one, about).name))
   return {
     openapi: '3.1.1',
@@ -144,7 +147,7 @@ function parametersOf({ path, query, reads }: Described, components: Components)
     schema,
     example: exampleOf(schema, name, components),
   })
-  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+  const inPath = [...path.matchAll(/\{\+?(\w+)\}/g)].map(([, name]) => ({
     ...named(name!, { type: 'string' }),
     in: 'path',
     required: true,

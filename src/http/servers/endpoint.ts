@@ -66,7 +66,10 @@ export interface DeclaredParameters<Parameters> {
 /** Everything about an endpoint that can be described without calling it. */
 export interface Described {
   method: 'get' | 'post' | 'put' | 'delete'
-  /** In OpenAPI's spelling, `{name}` for a parameter. */
+  /**
+   * In OpenAPI's spelling, `{name}` for a parameter; `{+name}` at its end for one with slashes in it (RFC
+   * 6570).
+   */
   path: string
   summary: string
   /**
@@ -163,7 +166,7 @@ export function endpoint<
       first?.(context)
       return handle(context, {
         caller,
-        parameters: parametersOf(declared.parameters, request) as Parameters,
+        parameters: parametersOf(declared, request) as Parameters,
         query: queryOf(declared.query, request) as z.output<Query>,
         body: bodyOf(declared.body, request) as Body,
         request,
@@ -207,7 +210,7 @@ export function serveWherePlaced<Context>(
   for (const one of endpoints)
     app.route({
       method: one.method.toUpperCase(),
-      url: one.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+      url: one.path.replaceAll(/\{(\w+)\}/g, ':$1').replace(REST, '*'),
       ...(one.noHead === true ? { exposeHeadRoute: false } : {}),
       config: { holdsAnswer: one.holdsAnswer === true, anyOrigin: isForAnyOrigin(one) },
       handler: async (request, reply) => {
@@ -258,12 +261,17 @@ function undeclared(
     : `${answered} with members that it does not declare: ${JSON.stringify(sent)}`
 }
 
+/** The parameter that ends a path and may have slashes in it; the router calls it `*`. */
+const REST = /\{\+(\w+)\}$/
+
 function parametersOf<T>(
-  declared: DeclaredParameters<T> | undefined,
+  { path, parameters: declared }: { path: string; parameters?: DeclaredParameters<T> | undefined },
   request: FastifyRequest,
 ): T | undefined {
   if (declared === undefined) return undefined
-  const read = declared.schema.safeParse(request.params)
+  const rest = REST.exec(path)?.[1]
+  const { '*': value, ...named } = request.params as Record<string, unknown>
+  const read = declared.schema.safeParse(rest === undefined ? request.params : { ...named, [rest]: value })
   return read.success ? read.data : refuse('not_found', declared.unknown)
 }
 

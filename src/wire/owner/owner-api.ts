@@ -263,6 +263,11 @@ export interface LedgerEntry {
   kind: string
   family?: Family
   handle?: Handle
+  /** With `bodies=true`: what its leaf in the tree is made from, as docs/choices.md says. */
+  prev?: number
+  /** 16 bytes, base64url. */
+  salt?: string
+  data_text?: string
   [member: string]: unknown
 }
 

@@ -6,7 +6,7 @@ import { sql } from 'kysely'
 import { holdsWords } from '../../../rules/words/ledger-words.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
 import type { Db } from '../database.ts'
-import { readLedger, type LedgerEntry, type LedgerPage } from './ledger.ts'
+import { readLedger, type LedgerPage } from './ledger.ts'
 
 /** A page of those entries that have all `words` and were written from `since` on and before `until`. */
 export interface LedgerSearch extends LedgerPage {
@@ -17,6 +17,8 @@ export interface LedgerSearch extends LedgerPage {
   /** The words that `wordsOf` made of her text. */
   words: readonly string[]
 }
+
+type FoundEntry = Awaited<ReturnType<typeof readLedger>>[number]
 
 const READ_AT_ONCE = 500
 /** Entries that one request looks at; the next page continues from there. */
@@ -35,7 +37,7 @@ export async function searchLedger(
   db: Db,
   owner: Owner,
   { since = 0, until = Infinity, words, ...page }: LedgerSearch,
-): Promise<{ items: LedgerEntry[]; next: number | null }> {
+): Promise<{ items: FoundEntry[]; next: number | null }> {
   const isNewest = page.first === 'newest'
   let { after, before } = page
   if (!isNewest && since > 0) after = Math.max(after, await positionAt(db, owner, since - SLACK_SECONDS))
@@ -43,7 +45,7 @@ export async function searchLedger(
     const end = await positionAt(db, owner, until + SLACK_SECONDS)
     before = Math.min(before ?? Infinity, end + 1)
   }
-  const items: LedgerEntry[] = []
+  const items: FoundEntry[] = []
   for (let looked = 0; ; looked += READ_AT_ONCE) {
     const last = items.at(-1)?.seq ?? null
     const entries = await readLedger(db, owner, { ...page, after, before, limit: READ_AT_ONCE })

@@ -75,6 +75,16 @@ export type LedgerEntry = { seq: number } & Omit<
   'owner' | 'id' | 'seq' | 'once_key' | 'resource_id' | 'salt' | 'leaf' | 'prev'
 >
 
+/** What of an entry its leaf is made from besides: docs/choices.md, "The tree of the ledger". */
+export interface EntryBody {
+  /** With a handle: the position of that handle's entry before, or 0. Null until the entry has its leaf. */
+  prev: number | null
+  /** Null until an entry from before there were salts has its leaf. */
+  salt: Buffer | null
+  /** The text of `data`, byte for byte. */
+  data_text: string
+}
+
 /** Appends one entry. */
 export async function appendLedger(db: Db, owner: Owner, entry: NewLedgerEntry): Promise<void> {
   await appendLedgerAll(db, owner, [entry])
@@ -179,22 +189,29 @@ export interface LedgerPage {
   /** `oldest` when left out. */
   first?: 'oldest' | 'newest' | undefined
   limit: number
+  /** Whether each entry is read with what its leaf is made from. */
+  bodies?: boolean | undefined
 }
 
 /** The page of the owner's ledger that `page` names, from everything that was committed before this call. */
-export async function readLedger(db: Db, owner: Owner, page: LedgerPage): Promise<LedgerEntry[]> {
+export async function readLedger(
+  db: Db,
+  owner: Owner,
+  page: LedgerPage,
+): Promise<(LedgerEntry & Partial<EntryBody>)[]> {
   await number(db, owner)
   const order = page.first === 'newest' ? sql`ORDER BY seq DESC` : sql`ORDER BY seq`
   const before = page.before === undefined ? sql`` : sql` AND seq < ${page.before}`
   // Reads each kind separately, in its order by index, so that a page costs its own length however rare its
   // kind is.
+  const bodies = page.bodies === true ? sql`, prev, salt, data::text AS data_text` : sql``
   const ofKind = (kind: string | undefined) => sql`
-    (SELECT seq, ts, kind, family, handle, data, count FROM ledger
+    (SELECT seq, ts, kind, family, handle, data, count${bodies} FROM ledger
     WHERE owner = ${owner} AND seq > ${page.after}${before} AND ${filter(page.handle, kind)}
     ${order} LIMIT ${page.limit})`
   const kinds = page.kind === undefined ? [undefined] : [page.kind].flat()
-  const { rows } = await sql<LedgerEntry>`
-    SELECT seq, ts, kind, family, handle, data, count FROM (${sql.join(kinds.map(ofKind), sql` UNION ALL `)}) page
+  const { rows } = await sql<LedgerEntry & Partial<EntryBody>>`
+    SELECT * FROM (${sql.join(kinds.map(ofKind), sql` UNION ALL `)}) page
     ${order} LIMIT ${page.limit}`.execute(db)
   return rows
 }
