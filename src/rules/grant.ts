@@ -131,10 +131,10 @@ export function standsOn(
   )
 }
 
-/** Also where terms are offered. */
+/** The refusal if the owner is suspended; no terms are offered then either. */
 export const SUSPENDED_OWNER = 'Access to this owner’s resources is suspended, so no agent is let in.'
 
-/** Also where the agreement is presented. */
+/** The refusal if the agent is not the owner's own; an agreement that it presents is refused with it too. */
 export const NOT_DELEGATED: Required<GrantFault> = {
   sentence: 'The organization that governs this resource lets only the owner’s own agents use it.',
   reason: 'not_delegated',
@@ -144,7 +144,7 @@ const CHANGED: GrantFault = {
   sentence: 'The resource or its terms changed since the agreement; make the call again.',
 }
 
-/** Any loss by an organization that has no word of its own. */
+/** The agent's reason if an organization ended the access and no word is more exact. */
 export const ORGANIZATION_REVOKED = 'organization_revoked'
 
 /** Whether an organization governed the resource when the agreement was weighed. */

@@ -202,7 +202,7 @@ async function introspect(
   return leased && !single_use ? { ...answer, lease_ms: LEASE_MS } : answer
 }
 
-/** The conditional update decides, and only a lost one asks why. */
+/** One conditional update spends the grant. Only if it changed nothing is the row read, to find out why. */
 async function consume(of: Introspection, holder: PatHolder, token: string): Promise<Consumed> {
   const family = await of.grants.consume(holder, sha256(token))
   if (family !== undefined) return { consumed: true, family }

@@ -23,7 +23,7 @@ export interface AuditOptions {
   since: Date
   /** Now, if left out. */
   until?: Date
-  /** Only hers. */
+  /** The owner whose events are printed; those of all owners, if left out. */
   owner?: string
   /** `json` if left out. */
   format?: 'json' | 'cef'

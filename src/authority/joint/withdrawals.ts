@@ -41,7 +41,7 @@ export const LEASES_AWAITED = {
     .optional(),
 }
 
-/** The same, and the withdrawals that wait; they are left out if none waits. */
+/** The members of an answer about leases, and about withdrawals that no tally has accepted yet. */
 export const STILL_WAITING = { joint_withdrawals_waiting: z.int().min(1).optional(), ...LEASES_AWAITED }
 
 /** How long one replica keeps its turn: longer than telling one tally takes. */
@@ -113,8 +113,9 @@ async function send(
 }
 
 /**
- * Her act, once no sidecar lets a call through by what it ended, and her tallies accepted the withdrawals
- * that it caused, or after 2 s with the number that wait: those are sent until they are accepted.
+ * Runs her act and waits until no sidecar lets a call through by what it ended. Then it tells her tallies of
+ * the withdrawals that the act caused, for 2 s at most. The answer has the number of those that still wait;
+ * they are sent until they are accepted.
  */
 export async function runAndTellTallies<T extends object>(
   authority: WithdrawalContext,

@@ -195,8 +195,8 @@ async function decide(
 }
 
 /**
- * The claims of a version that waits for her are not agreed to; the rest is treated as if that version did
- * not exist.
+ * Refuses 404 as if the item did not exist. Only for a resource that the charter claims in a version to which
+ * she has not agreed yet, the refusal is 403 `not_agreed`.
  */
 function refuseNotHis({ membership }: Acting, read: Awaited<ReturnType<typeof readUndecided>>): never {
   const { view } = membership

@@ -242,7 +242,7 @@ function discovery({ issuers, discoveryAlias, outbound }: OrganizationClientOpti
   }
 }
 
-/** What an agent waits for. */
+/** The requests that have a deadline, because an agent waits for their answers. */
 function deadlineRequests(
   as_uri: string,
   discovered: Discovery,

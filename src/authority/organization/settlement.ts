@@ -68,9 +68,9 @@ export async function previewCuts(
 const RESOURCES_AT_ONCE = 20
 
 /**
- * Her resources. How far the charter reaches each of them is found out here, and kept: a charter may be made
- * so that this takes long, and nobody else may wait for it. A landing calls this before its transaction, so
- * that it holds its locks for no longer than for a short charter. `brought`: ids that she is about to have.
+ * Lists her resources, and computes how far the charter reaches each of them. The results are kept. A hostile
+ * charter can make this slow, and nobody else may wait for it: whoever is about to apply a charter calls this
+ * before the transaction, so that its locks are held briefly. `brought`: ids that she is about to have.
  */
 export async function warmReach(
   db: Db,
@@ -87,7 +87,7 @@ export async function warmReach(
   return resources
 }
 
-/** The same before a landing that changes her resources alone, if she is a member. */
+/** Calls `warmReach` before a pull of the registry changes her resources, if she is a member. */
 export async function warmReachWith(db: Db, owner: Owner, brought: readonly string[]): Promise<void> {
   const membership = await readMembership(db, owner)
   if (membership !== undefined) await warmReach(db, owner, membership, brought)
@@ -153,7 +153,7 @@ async function noteCuts(tx: Tx, owner: Owner, cuts: readonly Cut[]): Promise<voi
  */
 export async function applyMembership(tx: Tx, owner: Owner, done: DoneBy): Promise<TierChange[]> {
   const membership = await readMembership(tx, owner)
-  // Nothing of hers is reached then: the end of a membership releases all of it.
+  // Without a membership nothing of hers is governed: its end has released all of it.
   if (membership === undefined) return []
   const resources = await warmReach(tx, owner, membership)
   const targets = resources.map(one => ({

@@ -109,12 +109,13 @@ export function takeView(
       await confirmView(tx, owner, join_id)
       return true
     }
-    // No view says what is attested about her, so any later view may mean that it changed.
+    // A view does not show what is attested about her, so each later view may mean that it changed.
     await updateMembership(tx, owner, { view, loses: takesAccess(before.view, view) || 'cleared' })
     await applyMembership(tx, owner, { by: 'organization' })
     await dueNow(tx, owner, 'compliance')
     const after = (await readMembership(tx, owner))!
-    // A hostile organization could fill her ledger with numbers. Whatever ended grants is told.
+    // Views that differ in their number alone are not recorded, or a hostile organization could flood her
+    // ledger. What ended grants is always recorded.
     if (!saysTheSame(before.view, view) || before.org_epoch !== after.org_epoch) await tell(tx, before, after)
     return true
   })

@@ -34,8 +34,8 @@ export type WhyNot = () => Error | undefined
 export type GrantQuestions = (token: string, deadline: Deadline, whyNot?: WhyNot) => Promise<unknown>
 
 /**
- * So many requests are under way at once as long as they are answered soon: what comes meanwhile goes
- * together.
+ * At most this many requests run at once while they are answered soon. Questions that arrive meanwhile share
+ * the next request.
  */
 const UNDER_WAY_MAX = 4
 /** Longest wait for one of them to end: an authority that answers slowly holds up nobody else's question. */

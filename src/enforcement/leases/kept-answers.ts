@@ -98,14 +98,14 @@ export function createLeasedAnswers({ forward, wall }: LeaseClocks): LeasedAnswe
   }
 }
 
-/** What is asked of an answer beside the calls' own rules: its age, and the end of the grant. */
+/** Whether the answer is young enough and its grant has not expired. Permissions are judged for each call. */
 function isUsable({ grant, at, leaseMs }: LeasedAnswer, now: Moment): boolean {
   return between(at, now) < leaseMs && Math.floor(now.wall / 1_000) < grant.exp!
 }
 
 /**
- * The time between them by the clock that says more: the clock that only goes forward stands still while a
- * machine sleeps, and the other may be set.
+ * The larger of the differences by both clocks: the monotonic clock stands still while a machine sleeps, and
+ * the wall clock may be set.
  */
 function between(earlier: Moment, later: Moment): number {
   return Math.max(later.forward - earlier.forward, later.wall - earlier.wall)

@@ -42,7 +42,7 @@ export function underRuling(answer: TierAnswer, { effect, because }: Ruling): Ti
 /** What an agent gets where an organization, or its administrator, refuses and no word says why. */
 export const ORGANIZATION_REFUSED = 'organization_refused'
 
-/** Words of a charter; about delegation, an agent gets one of our codes. */
+/** The words of a charter that an agent gets as they are; those about delegation become our own code. */
 const REASONS: ReadonlySet<string> = new Set([
   'not_shared',
   'binding_below_minimum',

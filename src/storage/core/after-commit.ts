@@ -1,7 +1,7 @@
 /**
- * Owns what follows once a transaction has committed: who is told of which owners it wrote something that
- * others read in order, who is waited for because something of an owner's ended with it, and what it asked
- * for itself. Knows no table.
+ * Owns what follows once a transaction has committed. Listeners are told of the owners for whom it wrote what
+ * others read in order. Holders of leases are waited for if it ended a grant. What the transaction asked for
+ * itself is run. Knows no table.
  * Contract: "Events", "What the service does" (revocation is immediate).
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -73,8 +73,8 @@ export function announceOwner(db: object, owner: Owner): void {
 }
 
 /**
- * Notes that a grant of an owner's ends, or may end, with this transaction. Also if nothing was left to
- * end: the process that ended it may have died before it waited.
+ * Notes that a grant of an owner's ends, or may end, with this transaction. Call it even if nothing was left
+ * to end: the process that ended it may have died before it waited.
  */
 export function endsLeases(tx: object, owner: Owner): void {
   const open = ended.get(tx)
@@ -82,7 +82,10 @@ export function endsLeases(tx: object, owner: Owner): void {
   open.add(owner)
 }
 
-/** Runs an act. @returns beside what it did who was waited for because of it; undefined if nobody was. */
+/**
+ * Runs an act.
+ * @returns its result, and the wait for leases that its commits caused; undefined if nobody was waited for.
+ */
 export async function withLeaseWait<T>(act: () => Promise<T>): Promise<[T, LeaseWait | undefined]> {
   const settled: LeaseWait[] = []
   const done = await watching.run(settled, act)

@@ -20,7 +20,7 @@ interface StandbyState {
   fault: () => Error | undefined
 }
 
-/** An outage to `isOutage`. */
+/** An error that `isOutage` takes for an outage. */
 export function noStandby(because: string): Error {
   const message = `no synchronous standby has what would be acknowledged: ${because}`
   return Object.assign(new Error(message), { code: 'ENOSTANDBY' })

@@ -34,13 +34,13 @@ export const LEASES_PATH = '/leases'
 /** Events of the stream. A holder ignores any other. */
 export const LEASE_EVENT = { lease: 'lease', invalidate: 'invalidate' } as const
 
-/** What a holder asks to be registered with; `replaces` is its word that it dropped all it held by that. */
+/** A holder's registration; `replaces` is the id of an earlier lease whose answers it has dropped. */
 export type LeaseRequest = { replaces?: string | undefined }
 
-/** What a holder says of itself; `end`: it dropped all, and asks nothing more under this id. */
+/** A holder's renewal; `end`: it has dropped all answers, and asks nothing more under this id. */
 export type LeaseRenewal = { acknowledged: number } | { end: true }
 
-/** What the first event of a stream says: 22 signs name the holder. */
+/** The first event of a stream; `id` has 22 characters and names the holder. */
 export type Lease = { id: string; lease_ms: number; renew_ms: number; asked: number }
 
 /** An id as it is issued: 128 bits, base64url. */

@@ -238,8 +238,8 @@ async function admit(
 }
 
 /**
- * What her approval of an agent lets it in for. That of an operation, and of an agent at a joint account
- * beside a connection that stands, changes nothing of what she admitted.
+ * What her approval admits the agent for: everything, or one tier. Undefined (what she admitted stays) for an
+ * operation, and for a joint account if the agent's connection stands.
  */
 function admitsNow(
   { kind, item }: UndecidedItem,

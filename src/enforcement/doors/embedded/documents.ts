@@ -96,7 +96,7 @@ async function answer(
   documents: PublicDocuments,
 ): Promise<DocumentAnswer> {
   const read: ReadHeader = name => onlyLine(request, name)
-  // The listing is signed for, and no page's.
+  // Only a signed request may read the listing, so pages of other origins may not.
   if (!isListing(path) && isPreflight(request.method, read))
     return { status: 204, headers: Object.entries(anyOriginMay(read)), body: '' }
   if (request.method !== 'GET' && request.method !== 'HEAD') {

@@ -65,7 +65,7 @@ export function documentsPlugin(find: FindDocument): FastifyPluginCallback {
       if (found === undefined) return reply.callNotFound()
       return reply.code(found.status).headers(Object.fromEntries(found.headers)).send(found.body)
     }
-    // A browser asks before a page sends fields of its own to what is everybody's.
+    // Public documents answer preflights too: a browser sends one before a page's request with own fields.
     for (const url of [WELL_KNOWN.protectedResource, `${WELL_KNOWN.protectedResource}/*`, '/jwks'])
       scope.route({ method: ['GET', 'OPTIONS'], url, handler })
     for (const url of ['/owner-resources', '/owner-resources/*']) scope.route({ method: 'GET', url, handler })

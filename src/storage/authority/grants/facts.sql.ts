@@ -1,7 +1,7 @@
 /**
  * Owns what a grant rests on, as SQL that recording, reading and consuming one share, so that a new fact that
  * must stand as long as the grant is added here. What must stand only until it is made is added to
- * `SAME_FACTS`. In each of them `g` has the columns of the grant, `c` is its connection, `t` its tier
+ * `SAME_FACTS`. In each fragment below, `g` has the columns of the grant, `c` is its connection, `t` its tier
  * and `tr` the hold of that tier on its resource. Contract: "Grant (RPT) liveness".
  */
 import { SAME_FACTS, type FactRecord } from '../../../rules/grant.ts'
@@ -45,7 +45,7 @@ export function membershipStands(lock = ''): string {
           THEN g.org_handle_epoch IS NULL OR g.org_operator IS NULL
             OR EXISTS (SELECT FROM operators o WHERE o.owner = g.owner AND o.origin = g.org_operator
               AND o.org_epoch = g.org_operator_epoch ${lock})
-            -- Of whom nothing is known, nobody has acted on it.
+            -- Epoch 0 and no row: the organization never acted on this operator, so the grant stands.
             OR (g.org_operator_epoch = 0 AND NOT EXISTS (SELECT FROM operators o
               WHERE o.owner = g.owner AND o.origin = g.org_operator))
           ELSE false END`

@@ -121,12 +121,12 @@ export async function endOverdue(db: Db, owner: Owner, tally: string): Promise<n
   return Number(done.numAffectedRows)
 }
 
-/** Acknowledged. */
+/** Deletes a withdrawal that the tally acknowledged. */
 export async function endWithdrawal(db: Db, owner: Owner, id: string): Promise<void> {
   await sql`DELETE FROM joint_withdrawals WHERE owner = ${owner} AND id = ${id}`.execute(db)
 }
 
-/** It was not acknowledged, so it is sent again. */
+/** Counts a failed attempt of a withdrawal, which is sent again. */
 export async function countWithdrawalAttempt(db: Db, owner: Owner, id: string): Promise<void> {
   await sql`
     UPDATE joint_withdrawals SET attempts = attempts + 1 WHERE owner = ${owner} AND id = ${id}`.execute(db)
