@@ -9,6 +9,7 @@ import {
 } from '../../src/enforcement/authorities/authority-client.ts'
 import { createAuthorityOffers } from '../../src/enforcement/authorities/authority-offers.ts'
 import { deadlineAt, UnspentOutage, type Deadline } from '../../src/enforcement/deadline.ts'
+import { createGrantQuestions } from '../../src/enforcement/authorities/grant-questions.ts'
 import { createJwksCache } from '../../src/http/outbound/jwks-cache.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound/outbound.ts'
 import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
@@ -53,7 +54,7 @@ const openClient = () =>
     clock,
   })
 const soon = (ms = 10_000): Deadline => deadlineAt(clock() + ms, clock)
-/** For a question that must be sent before its time is over: 500 ms were too few on a busy machine. */
+/** For a question that must be sent before its time is over, also on a busy machine. */
 const PATIENT_MS = 3_000
 
 interface Question {
@@ -223,6 +224,19 @@ test.each<[string, Script]>([
   expect(await askAll(['bad', 'good'], soon(PATIENT_MS))).toEqual([outage, outage])
   expect(await askAll(['bad', 'good'])).toEqual(told(['bad', 'good']))
   expect(asked().slice(1).toSorted()).toEqual([['bad'], ['good']])
+})
+
+test('the silence of a request for several is noted before the last of its questions fails', async () => {
+  const order: string[] = []
+  const ask = createGrantQuestions({
+    tokensMax: () => 8,
+    askOne: () => Promise.reject(new Error('asked alone')),
+    askSeveral: () => new Promise(() => undefined),
+    onSilence: () => order.push('silence'),
+  })
+  await Promise.all(['a', 'b'].map(token => ask(token, soon(20)).catch(() => order.push('outage'))))
+  expect(order.toSorted()).toEqual(['outage', 'outage', 'silence'])
+  expect(order.at(-1)).toBe('outage')
 })
 
 test('a PAT that is no longer taken is renewed once for all of them', async () => {

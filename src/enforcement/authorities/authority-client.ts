@@ -184,6 +184,7 @@ function questionsOf(
   }
   return createGrantQuestions({
     tokensMax: () => offers?.introspectionTokensMax(authority) ?? 1,
+    onSilence: () => offers?.disappointed(authority),
     askOne: (token, deadline) => askForJson({ ...introspection, form: named({ token }), deadline }, 200),
     askSeveral: async (tokens, deadline) => {
       const body = named({ tokens })
@@ -207,6 +208,7 @@ function spendingsOf(
   const consume = { path: '/consume', pool: pools.grants, repeatable: false }
   return createGrantQuestions({
     tokensMax: () => offers?.consumeTokensMax(authority) ?? 1,
+    onSilence: () => offers?.disappointed(authority),
     askOne: (token, deadline) => askForJson({ ...consume, form: { token }, deadline }, 200),
     askSeveral: async (tokens, deadline) => {
       try {

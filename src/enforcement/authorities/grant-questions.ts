@@ -17,6 +17,8 @@ export interface GrantQuestionsOptions {
    * its answer. Throws an outage, which is one for all.
    */
   askSeveral: (tokens: string[], deadline: Deadline) => Promise<unknown[] | undefined>
+  /** The last question of a request for several ends, and the request has no answer yet. */
+  onSilence: () => void
 }
 
 interface GrantQuestion {
@@ -51,6 +53,7 @@ export function createGrantQuestions({
   tokensMax,
   askOne,
   askSeveral,
+  onSilence,
 }: GrantQuestionsOptions): GrantQuestions {
   let waiting: GrantQuestion[] = []
   let underWay = 0
@@ -94,11 +97,19 @@ export function createGrantQuestions({
     counted(() => askOne(token, deadline).then(resolve, reject))
   const sendTogether = (questions: GrantQuestion[]): Promise<void> =>
     counted(async () => {
+      let isOver = false
+      let open = questions.length
       const answers = askSeveral(
         questions.map(({ token }) => token),
         latestOf(questions.map(({ deadline }) => deadline)),
-      )
-      await Promise.all(questions.map((one, place) => settle(one, { answers, place, sendAlone })))
+      ).finally(() => (isOver = true))
+      // The request ends at the same moment as its last question, and may note the silence after it: the next
+      // question, which the caller may ask at once, would go together with others again.
+      const onEnd = (): void => {
+        open--
+        if (open === 0 && !isOver) onSilence()
+      }
+      await Promise.all(questions.map((one, place) => settle(one, { answers, place, sendAlone, onEnd })))
     })
   return (token, deadline, whyNot) =>
     new Promise((resolve, reject) => {
@@ -125,14 +136,18 @@ async function settle(
     answers: Promise<unknown[] | undefined>
     place: number
     sendAlone: (one: GrantQuestion) => Promise<void>
+    /** Called before the question gets its answer, or fails. */
+    onEnd: () => void
   },
 ): Promise<void> {
   const sentAt = performance.now()
   try {
     const answers = await within(one.deadline, 'the authority', of.answers)
+    of.onEnd()
     if (answers !== undefined) one.resolve(answers[of.place])
     else void of.sendAlone(one)
   } catch (error) {
+    of.onEnd()
     one.reject(error)
   } finally {
     one.deadline.waited(performance.now() - sentAt)
