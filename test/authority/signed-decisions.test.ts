@@ -166,7 +166,7 @@ describe('A decision', () => {
     const { body } = await one.present(ticket)
     const { body: told } = await protectionCall(authority, '/introspect', { token: body.access_token })
     expect(told).toMatchObject({ active: true, owner_decision: { statement, item: withoutParameters(item) } })
-    expect(JSON.stringify(told.owner_decision)).not.toContain('VTI')
+    expect(JSON.stringify(told.owner_decision)).not.toMatch(/VTI\\?"/)
     const { payload } = parseJws(body.receipt, 200_000)
     expect(payload['owner_decision']).toEqual({ item_s256, statement })
   })

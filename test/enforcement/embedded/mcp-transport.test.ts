@@ -160,7 +160,7 @@ describe.each([
     expect(executed[0]!.meta).toMatchObject({
       'usher/caller': { owner: 'alice', agent: `jkt:${agent.thumbprint}`, tool: 'portfolio_read' },
     })
-    expect(JSON.stringify(executed)).not.toContain('PoP')
+    expect(JSON.stringify(executed)).not.toContain('PoP ')
     await peer.close()
   })
 

@@ -80,7 +80,11 @@ describe('A handler inside which the resource enforces', () => {
   })
 
   test('learns who calls from the grant, sees no credential and no field that a client forged', async () => {
-    const forged = { 'x-uma-agent': ['mallory', 'm2'], x_uma_tool: ['other'], 'x-uma-admin': ['yes'] }
+    const forged = {
+      'x-uma-agent': ['mallory', 'mallory-again'],
+      x_uma_tool: ['other'],
+      'x-uma-admin': ['yes'],
+    }
     const token = standing()
     expect(verdictOf(await sendCall(server.port, { token, signer: agent, headers: forged }))).toBe('allow')
     const [{ headers, rawHeaders }] = arrivals as [Arrival]
@@ -93,7 +97,7 @@ describe('A handler inside which the resource enforces', () => {
     for (const gone of ['authorization', 'signature', 'signature-input', 'x-uma-admin', 'x_uma_tool']) {
       expect([names.includes(gone), headers[gone]]).toEqual([false, undefined])
     }
-    expect(JSON.stringify([headers, rawHeaders])).not.toMatch(/mallory|m2|PoP/)
+    expect(JSON.stringify([headers, rawHeaders])).not.toMatch(/mallory|PoP /)
   })
 
   test('a single-use grant passes once, with the approved parameters alone', async () => {
