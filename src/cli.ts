@@ -5,13 +5,13 @@
  */
 import { Command, Option } from 'commander'
 import { nodeFault, readManifest } from './files/package.ts'
-import { EXIT, processTerminal, runCommand, UsageError, type Ending } from './terminal/command.ts'
+import { EXIT, processTerminal, runCommand, UsageError, type CommandEnd } from './terminal/command.ts'
 import { momentOf } from './terminal/moment.ts'
 import { printable } from './terminal/printable.ts'
 import { endWhenUnread } from './terminal/unread-output.ts'
 
 /** A failure that a party explains completely: one line per fault, no stack. */
-function endingOf(error: unknown): Ending | undefined {
+function endingOf(error: unknown): CommandEnd | undefined {
   const isFault = error instanceof Error && error.name === 'ConfigFault'
   return isFault ? { code: EXIT.usage, message: error.message.split('\n') } : undefined
 }
@@ -47,9 +47,9 @@ const VERIFIED = {
 const CHECK = ['--check', 'name every fault of the configuration and end; touches nothing'] as const
 
 /** The parties whose configuration can be checked. */
-type Checked = 'authority' | 'sidecar' | 'organization' | 'tally'
+type CheckedParty = 'authority' | 'sidecar' | 'organization' | 'tally'
 
-async function checkOf(party: Checked, path?: string): Promise<void> {
+async function checkOf(party: CheckedParty, path?: string): Promise<void> {
   const { configurationFaults, configurationWarnings, ConfigFault } = await import('./config.ts')
   const faults = configurationFaults(party, path)
   if (faults.length > 0) throw new ConfigFault(faults)
@@ -59,7 +59,7 @@ async function checkOf(party: Checked, path?: string): Promise<void> {
 
 /** Checks or runs. */
 const checkedOr =
-  (party: Checked, run: () => Promise<void>) =>
+  (party: CheckedParty, run: () => Promise<void>) =>
   ({ check }: { check?: boolean }): Promise<void> =>
     check === true ? checkOf(party) : run()
 const owners = () => import('./authority/administration/main.ts')

@@ -45,7 +45,7 @@ export type { OrganizationConfig } from './config/organization.ts'
 export type { TallyConfig } from './config/tally.ts'
 export type { ProvisionedAccount } from './config/provisioning/tally-file.ts'
 export type { ProvisionedOwner } from './config/provisioning/provision.ts'
-export type { EmbeddedConfig, SidecarConfig, SidecarOwner, PatCredential } from './config/sidecar/sidecar.ts'
+export type { EmbeddedConfig, SidecarConfig, SidecarOwner } from './config/sidecar/sidecar.ts'
 export { proposedProvision, provisionedFrom } from './config/provisioning/proposed-provision.ts'
 export { readConfiguredSurface } from './config/sidecar/sidecar-surfaces.ts'
 export { readOwnedResources } from './config/sidecar/sidecar.ts'
@@ -140,14 +140,14 @@ export function readSidecarConfig(
 }
 
 /** Processes whose configuration can be checked without a start. */
-export type Checked = 'authority' | 'sidecar' | 'organization' | 'tally'
+export type ConfiguredParty = 'authority' | 'sidecar' | 'organization' | 'tally'
 
 /**
  * All faults in the configuration of a process, one sentence each. It opens no database and no connection,
  * and makes no file and no folder. `path` is the sidecar's file and wins over `UMA_PEP_CONFIG`.
  */
 export function configurationFaults(
-  process_: Checked,
+  process_: ConfiguredParty,
   path?: string,
   environment: Environment = process.env,
 ): string[] {
@@ -173,7 +173,7 @@ export function configurationFaults(
  * faults.
  */
 export function configurationWarnings(
-  process_: Checked,
+  process_: ConfiguredParty,
   path?: string,
   environment: Environment = process.env,
 ): string[] {

@@ -1,12 +1,13 @@
 /**
  * Names in `src` are verbs and nouns that a stranger would search (CONTRIBUTING.md, "Glossary"). A participle
  * such as `given` does not say what the value is. test/names.txt lists what stays; after a rename,
- * `WRITE_NAMES=1 vitest run --project pure test/names.test.ts` writes it anew.
+ * `WRITE_NAMES=1 vitest run --project pure test/names.test.ts` writes it anew. The name of a type is declared
+ * once, so that whoever searches it finds one thing.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import ts from 'typescript'
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { ROOT, repositoryFiles, type TextFile } from './support/repository.ts'
 
 const PARTICIPLES = new Set(
@@ -70,9 +71,10 @@ function participlesIn({ path, text }: TextFile): string[] {
   return [...names].toSorted()
 }
 
+const sources = repositoryFiles().filter(({ path }) => /^src\/.*\.tsx?$/.test(path))
+
 /** One line for each file that declares some: `src/a.ts: asked first_seen`. */
 function participlesOfSources(): string[] {
-  const sources = repositoryFiles().filter(({ path }) => /^src\/.*\.tsx?$/.test(path))
   expect(sources.length).toBeGreaterThan(500)
   const found = sources.map(source => ({ path: source.path, names: participlesIn(source) }))
   return found.filter(({ names }) => names.length > 0).map(({ path, names }) => `${path}: ${names.join(' ')}`)
@@ -95,4 +97,52 @@ it.each([
   ['const mistaken = unseen + undertaken', []],
 ])('in `%s` the participles that are declared are %j', (text, names) => {
   expect(participlesIn({ path: 'a.ts', text })).toEqual(names)
+})
+
+/**
+ * `Db`, `Tx` and `Database` of a party are those of src/storage/core over its own tables; `Props` are what
+ * the component beside them takes.
+ */
+const OFTEN = new Set(['Database', 'Db', 'Props', 'Tx'])
+/** The bridge is a program of its own, and declares these twice. */
+const BRIDGE = /^src\/agent\/bridge\//
+const OFTEN_IN_BRIDGE = new Set(['Exchange', 'Handler', 'ListedTool'])
+
+/** The types and classes that a file declares. What it adds to a module of somebody else is not its own. */
+function typesIn({ path, text }: TextFile): string[] {
+  const names: string[] = []
+  const visit = (node: ts.Node): void => {
+    if (ts.isModuleDeclaration(node)) return
+    const isType = ts.isInterfaceDeclaration(node) || ts.isTypeAliasDeclaration(node)
+    if ((isType || ts.isClassDeclaration(node)) && node.name !== undefined) names.push(node.name.text)
+    ts.forEachChild(node, visit)
+  }
+  visit(ts.createSourceFile(path, text, ts.ScriptTarget.Latest))
+  return names
+}
+
+/** One line for each name that several declarations have: `Entry: src/a.ts src/b.ts`. */
+function sharedTypeNames(files: readonly TextFile[], often: ReadonlySet<string>): string[] {
+  const declared = files.flatMap(file => typesIn(file).map(name => ({ name, path: file.path })))
+  return [...Map.groupBy(declared, ({ name }) => name)]
+    .filter(([name, places]) => places.length > 1 && !often.has(name))
+    .map(([name, places]) => `${name}: ${places.map(({ path }) => path).join(' ')}`)
+}
+
+describe('the name of a type', () => {
+  it('is declared once in src: give the second type a name of its own, or import the first', () => {
+    const [bridge, others] = [true, false].map(inside =>
+      sources.filter(({ path }) => BRIDGE.test(path) === inside),
+    )
+    expect(sharedTypeNames(others!, OFTEN)).toEqual([])
+    expect(sharedTypeNames(bridge!, OFTEN_IN_BRIDGE)).toEqual([])
+  })
+
+  it('that two files declare, exported or not, is found, and one that a file adds to a module is not', () => {
+    const file = (path: string, text: string): TextFile => ({ path, text })
+    const first = file('a.ts', 'export interface Entry {}\ntype Key = string\nclass Once {}')
+    const second = file('b.ts', "type Entry = 1\ndeclare module 'fastify' { interface Key {} }")
+    expect(sharedTypeNames([first, second], new Set())).toEqual(['Entry: a.ts b.ts'])
+    expect(sharedTypeNames([first, second], new Set(['Entry']))).toEqual([])
+  })
 })

@@ -3,9 +3,9 @@
  * docs/kubernetes.md.
  */
 import { stringify } from 'yaml'
-import type { JsonSchema } from '../../src/config/settings.ts'
+import type { SettingSchema } from '../../src/config/settings.ts'
 
-interface Node extends JsonSchema {
+interface Node extends SettingSchema {
   type?: string
   description?: string
   properties?: Record<string, Node>

@@ -3,7 +3,7 @@
  * docs/kubernetes.md.
  */
 import { z } from 'zod'
-import type { JsonSchema, Setting } from '../../src/config/settings.ts'
+import type { SettingSchema, Setting } from '../../src/config/settings.ts'
 
 /**
  * Free text of Kubernetes' own, checked by the API server and, for the value sets of the tests, by its
@@ -116,7 +116,7 @@ const SECRET_MEMBERS = ['client_secret', 'credential']
  * Without secrets, and without patterns that look ahead, which the expressions of Helm cannot: the process
  * itself judges those texts.
  */
-function forHelm(node: JsonSchema): JsonSchema {
+function forHelm(node: SettingSchema): SettingSchema {
   const isLeftOut = (name: string, value: unknown): boolean =>
     SECRET_MEMBERS.includes(name) ||
     (name === 'pattern' && typeof value === 'string' && /\(\?[=!<]/.test(value))
@@ -126,7 +126,7 @@ function forHelm(node: JsonSchema): JsonSchema {
     const kept = Object.entries(value).filter(([name, inner]) => !isLeftOut(name, inner))
     return Object.fromEntries(kept.map(([name, inner]) => [name, strip(inner)]))
   }
-  return strip(node) as JsonSchema
+  return strip(node) as SettingSchema
 }
 
 /**
@@ -149,7 +149,7 @@ function variable({ kind, fallback, unit, description }: Setting<unknown>) {
     unit === undefined ? [] : [`In ${unit}.`],
     fallback === undefined || fallback === '' ? [] : [`${fallback} when left out.`],
   ].flat()
-  const json: JsonSchema = kind.json
+  const json: SettingSchema = kind.json
   return z
     .unknown()
     .meta({ ...json, description: [description, ...notes].join(' ') })

@@ -1,6 +1,6 @@
 /** Owns the values of the chart as a whole, and what they must say together. docs/kubernetes.md. */
 import { z } from 'zod'
-import type { JsonSchema } from '../../src/config/settings.ts'
+import type { SettingSchema } from '../../src/config/settings.ts'
 import { TRACING_SETTINGS } from '../../src/config/tracing.ts'
 import { ENVOY_GATEWAY, EXPOSE, ISTIO, METRICS, NETWORK_POLICY, TEST } from './around.ts'
 import { AUTHORITY } from './authority.ts'
@@ -133,7 +133,7 @@ export const VALUES = z.strictObject({
   ),
 })
 
-type Condition = JsonSchema
+type Condition = SettingSchema
 
 /** `at('a.b', x)`: the value at `a.b` is there and satisfies x. */
 function at(path: string, condition: Condition): Condition {
@@ -259,12 +259,12 @@ export const RULES: Condition[] = [
 ]
 
 /** values.schema.json: closed to what it does not name. */
-export function valuesSchema(): JsonSchema {
+export function valuesSchema(): SettingSchema {
   const schema = z.toJSONSchema(VALUES, {
     io: 'input',
     unrepresentable: 'any',
     target: 'draft-7',
-  }) as JsonSchema
+  }) as SettingSchema
   return { ...withDefaults(schema), title: 'Values of the chart usher', allOf: RULES }
 }
 
@@ -285,17 +285,17 @@ const SPARED: ReadonlySet<string> = new Set(['startupProbe', 'readinessProbe', '
  * The schema, which wants every default there that the templates look into or print. By `null`, as a block of
  * which all members are commented out has it, Helm takes a default away.
  */
-function withDefaults(node: JsonSchema): JsonSchema {
-  const properties = Object.entries((node['properties'] ?? {}) as Record<string, JsonSchema>)
+function withDefaults(node: SettingSchema): SettingSchema {
+  const properties = Object.entries((node['properties'] ?? {}) as Record<string, SettingSchema>)
   if (properties.length === 0 || !isOurs(node)) return node
   const wanted = properties
     .filter(([name, inner]) => PRINTED.has(name) || (isOurs(inner) && !SPARED.has(name)))
     .map(([name]) => name)
   const inside = properties.map(([name, inner]) => [name, withDefaults(inner)])
-  return { ...node, properties: Object.fromEntries(inside) as JsonSchema, required: wanted }
+  return { ...node, properties: Object.fromEntries(inside) as SettingSchema, required: wanted }
 }
 
 /** A group of values with defaults; maps of Kubernetes' own and files of usher's may be left out. */
-function isOurs(node: JsonSchema): boolean {
+function isOurs(node: SettingSchema): boolean {
   return node['type'] === 'object' && node['additionalProperties'] === false && node['if'] === undefined
 }

@@ -12,13 +12,13 @@ import { UsageError } from '../terminal/command.ts'
 import { printable, printableTime, printableValue, record, table } from '../terminal/printable.ts'
 import { isJsonObject, type JsonObject } from '../wire/json.ts'
 import { memberOf } from './member-commands.ts'
-import { tell, type Action } from './session.ts'
+import { tell, type AdminAction } from './session.ts'
 
 /**
  * Adds `pending`, `connections` and `operators`: the list of each, and what is done to its items; and
  * `ledger`.
  */
-export function addAgentCommands(program: Command, action: Action): void {
+export function addAgentCommands(program: Command, action: AdminAction): void {
   addPending(program, action)
   addNoun(program, action, {
     noun: 'connections',
@@ -43,7 +43,7 @@ export function addAgentCommands(program: Command, action: Action): void {
   addLedger(program, action)
 }
 
-function addLedger(program: Command, action: Action): void {
+function addLedger(program: Command, action: AdminAction): void {
   program
     .command('ledger')
     .argument('<owner>', 'the member')
@@ -57,7 +57,7 @@ function addLedger(program: Command, action: Action): void {
     )
 }
 
-function addPending(program: Command, action: Action): void {
+function addPending(program: Command, action: AdminAction): void {
   const pending = program
     .command('pending')
     .description('requests for what the organization governs that wait for a member')
@@ -126,7 +126,7 @@ interface Noun {
   acts: Readonly<Record<string, string>>
 }
 
-function addNoun(program: Command, action: Action, { noun, one, about, columns, acts }: Noun): void {
+function addNoun(program: Command, action: AdminAction, { noun, one, about, columns, acts }: Noun): void {
   const group = program.command(noun).description(about)
   group
     .command('list')

@@ -11,10 +11,10 @@ import { printable, printableJson, printableTime, record, table } from '../termi
 import { DELEGATIONS } from '../wire/organization/charter.ts'
 import { isJsonObject } from '../wire/json.ts'
 import type { CharterVersion, Groups, PublishedCharter } from './client.ts'
-import { tell, type Action, type Session } from './session.ts'
+import { tell, type AdminAction, type AdminSession } from './session.ts'
 
 /** Adds `charter show|versions|put`. */
-export function addCharterCommands(program: Command, action: Action): void {
+export function addCharterCommands(program: Command, action: AdminAction): void {
   const charter = program.command('charter').description('what the organization claims, and on which terms')
   charter
     .command('show', { isDefault: true })
@@ -47,7 +47,7 @@ export function addCharterCommands(program: Command, action: Action): void {
 }
 
 /** Adds `groups list|set|remove|default`. */
-export function addGroupCommands(program: Command, action: Action): void {
+export function addGroupCommands(program: Command, action: AdminAction): void {
   const groups = program.command('groups').description('what is shared with whom')
   groups
     .command('list', { isDefault: true })
@@ -104,7 +104,7 @@ function roleOf(id: string): string {
 }
 
 async function putCharter(
-  session: Session,
+  session: AdminSession,
   file: string,
   { baseVersion }: { baseVersion?: number },
 ): Promise<void> {
@@ -119,7 +119,7 @@ async function putCharter(
 }
 
 /** The answer to a change of the charter, of a group or of a member. */
-export function published(session: Session, answer: object): void {
+export function published(session: AdminSession, answer: object): void {
   tell(
     session,
     answer as Pick<CharterVersion, 'version'>,

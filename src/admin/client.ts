@@ -20,7 +20,7 @@ export interface PublishedCharter extends CharterVersion {
   charter: JsonObject
 }
 
-export interface Group {
+export interface GroupSummary {
   name: string
   grants: string[]
   delegation: string
@@ -28,13 +28,13 @@ export interface Group {
 
 export interface Groups {
   version: number
-  roles: Record<string, Group>
+  roles: Record<string, GroupSummary>
   default_role: string | null
   /** The owners in each. */
   members: Record<string, string[]>
 }
 
-export interface Member {
+export interface MemberSummary {
   owner: string
   as_uri: string
   role: string | null
@@ -47,7 +47,7 @@ export interface Member {
   notices_stopped: { kind: string; status: number | null; at: string }[]
 }
 
-export interface Invitation {
+export interface PendingInvitation {
   code_id: string
   owner: string
   as_uri: string
@@ -85,8 +85,8 @@ export interface AdminClient {
   charter(version?: number): Promise<PublishedCharter>
   charterVersions(): AsyncGenerator<CharterVersion>
   groups(): Promise<Groups>
-  members(): AsyncGenerator<Member>
-  invitations(): AsyncGenerator<Invitation>
+  members(): AsyncGenerator<MemberSummary>
+  invitations(): AsyncGenerator<PendingInvitation>
   windows(): AsyncGenerator<EmergencyWindow>
   activity(query: NumberedQuery): AsyncGenerator<Activity>
   /** The items about a member's agents, as her server shows them. */

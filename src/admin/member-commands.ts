@@ -8,11 +8,11 @@ import { wholeNumber } from '../client/program.ts'
 import { UsageError } from '../terminal/command.ts'
 import { printable, printableTime, printableValue, table } from '../terminal/printable.ts'
 import { published } from './charter-commands.ts'
-import type { Activity, EmergencyWindow, Invitation, Member } from './client.ts'
-import { tell, type Action, type Session } from './session.ts'
+import type { Activity, EmergencyWindow, PendingInvitation, MemberSummary } from './client.ts'
+import { tell, type AdminAction, type AdminSession } from './session.ts'
 
 /** Adds `members list|move|remove` and `clearance`. */
-export function addMemberCommands(program: Command, action: Action): void {
+export function addMemberCommands(program: Command, action: AdminAction): void {
   const members = program.command('members').description('who joined, and which group each is in')
   members
     .command('list', { isDefault: true })
@@ -53,7 +53,7 @@ export function addMemberCommands(program: Command, action: Action): void {
 }
 
 /** Adds `break-glass`, `windows` and `close-window`. */
-export function addBreakGlass(program: Command, action: Action): void {
+export function addBreakGlass(program: Command, action: AdminAction): void {
   program
     .command('break-glass')
     .argument('<owner>', 'the member whose resources are needed')
@@ -93,7 +93,7 @@ export function addBreakGlass(program: Command, action: Action): void {
 }
 
 /** Adds `invite`, `invites`, `uninvite`, `join-code` and `activity`. */
-export function addInvitationCommands(program: Command, action: Action): void {
+export function addInvitationCommands(program: Command, action: AdminAction): void {
   program
     .command('invite')
     .argument('<owner>', 'the name by which her authority knows her')
@@ -145,7 +145,7 @@ export function memberOf(owner: string): string {
 }
 
 async function attest(
-  session: Session,
+  session: AdminSession,
   owner: string,
   facts: string[],
   { withdraw }: { withdraw?: true },
@@ -164,7 +164,7 @@ async function attest(
 }
 
 async function invite(
-  session: Session,
+  session: AdminSession,
   owner: string,
   { authority, note }: { authority: string; note?: string },
 ): Promise<void> {
@@ -178,7 +178,7 @@ async function invite(
   })
 }
 
-function memberTable(members: Member[], columns?: number): string {
+function memberTable(members: MemberSummary[], columns?: number): string {
   if (members.length === 0) return 'Nobody has joined.\n'
   const rows = members.map(one => [
     one.owner,
@@ -195,13 +195,13 @@ function memberTable(members: Member[], columns?: number): string {
 }
 
 /** The notices that her server has not received: those that wait, and those that it did not accept. */
-function printableNotices({ notices_waiting, notices_stopped }: Member): string {
+function printableNotices({ notices_waiting, notices_stopped }: MemberSummary): string {
   const waiting = notices_waiting === 0 ? [] : [`${notices_waiting} waiting`]
   const stopped = notices_stopped.length === 0 ? [] : [`${notices_stopped.length} not taken`]
   return [...waiting, ...stopped].join(', ')
 }
 
-function invitationTable(invitations: Invitation[], columns?: number): string {
+function invitationTable(invitations: PendingInvitation[], columns?: number): string {
   if (invitations.length === 0) return 'No invitation waits.\n'
   const rows = invitations.map(one => [
     one.code_id,

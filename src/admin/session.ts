@@ -3,5 +3,5 @@ import type { ClientAction, ClientSession } from '../client/session.ts'
 import type { AdminClient } from './client.ts'
 
 export { tell } from '../client/session.ts'
-export type Session = ClientSession<AdminClient>
-export type Action = ClientAction<AdminClient>
+export type AdminSession = ClientSession<AdminClient>
+export type AdminAction = ClientAction<AdminClient>

@@ -13,7 +13,7 @@ import type { Grant, StoredReceipt } from './store.ts'
 import { pauseBeforeRetry } from './negotiation/token.ts'
 
 /** A call, and the way to send it. */
-export interface CallRequest<T> {
+export interface AuthorizedCallRequest<T> {
   resource: string
   call: ToolCall
   signal: AbortSignal | undefined
@@ -45,7 +45,7 @@ const SECONDS_LEFT_MIN = 2
 export async function performCall<T>(
   profile: Profile,
   directory: Directory,
-  request: CallRequest<T>,
+  request: AuthorizedCallRequest<T>,
 ): Promise<Performed<T>> {
   const { resource, call, signal } = request
   const storedGrant = await findGrant(profile, request)
@@ -78,7 +78,7 @@ export async function performCall<T>(
  */
 export async function attempt<T>(
   profile: Profile,
-  request: CallRequest<T>,
+  request: AuthorizedCallRequest<T>,
   using: { grant: Grant | undefined; name: 'none' | 'kept' | 'fresh' },
 ): Promise<CallAnswer<T>> {
   const { resource, call, signal } = request
@@ -171,7 +171,7 @@ function endsGrant(error: AgentError): boolean {
 /** A live standing grant for what this tool needed before; undefined if it has not been called yet. */
 async function findGrant(
   profile: Profile,
-  { resource, call }: Pick<CallRequest<unknown>, 'resource' | 'call'>,
+  { resource, call }: Pick<AuthorizedCallRequest<unknown>, 'resource' | 'call'>,
 ): Promise<Grant | undefined> {
   const need = await profile.store.need(resource, needName(call))
   if (!need) return undefined
@@ -189,7 +189,7 @@ export function covers(grant: Grant, need: { resource_id: string; scopes: string
 
 function answered<T>(
   profile: Profile,
-  { resource, call }: CallRequest<T>,
+  { resource, call }: AuthorizedCallRequest<T>,
   performed: Performed<T>,
 ): Performed<T> {
   profile.tell({ type: 'answered', resource, call })

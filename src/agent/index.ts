@@ -8,10 +8,10 @@ import type { Challenge } from '../wire/negotiation/negotiation.ts'
 import type { TermsTemplate } from '../wire/negotiation/terms.ts'
 import { fail } from './agent-error.ts'
 import { authorizeFetch } from './transports/authorized-fetch.ts'
-import { attempt, performCall, type CallRequest } from './authorized-call.ts'
+import { attempt, performCall, type AuthorizedCallRequest } from './authorized-call.ts'
 import { authorizeTransport, type MessageTransport } from './transports/authorized-transport.ts'
 import { apiParameters, publishedCall, type HttpCall } from './transports/api.ts'
-import { redeemEmergency, type Emergency } from './negotiation/break-glass.ts'
+import { redeemEmergency, type BreakGlassOptions } from './negotiation/break-glass.ts'
 import { sendCall } from './transports/call.ts'
 import { plainArguments } from './transports/mcp.ts'
 import { createSessions, type Sessions } from './transports/mcp-session.ts'
@@ -25,7 +25,7 @@ import { checkAddress } from './transports/transport.ts'
 export { AgentError, type LocalErrorCode } from './agent-error.ts'
 export type { ApiAnswer, HttpCall } from './transports/api.ts'
 export type { MessageTransport } from './transports/authorized-transport.ts'
-export type { Emergency } from './negotiation/break-glass.ts'
+export type { BreakGlassOptions as Emergency } from './negotiation/break-glass.ts'
 export type { AgentEvent } from './events.ts'
 export type { AssertionRequest } from './negotiation/identity.ts'
 export { proveMessage, type ProvenMessage } from './transports/message.ts'
@@ -101,7 +101,7 @@ export interface Agent {
    * Makes one call in an emergency, under a grant of the owner's organization that her authority accepts at
    * once: she does not decide, but is notified about all of it. The call spends the grant.
    */
-  breakGlass(options: CallOptions, emergency: Emergency): Promise<CallResult>
+  breakGlass(options: CallOptions, emergency: BreakGlassOptions): Promise<CallResult>
   /** Asks for the terms of a call and declines them, which the owner sees. Returns the terms. */
   decline(options: CallOptions): Promise<TermsTemplate>
   /** Signs an introduction of another agent's key, for one authority, good for five minutes. */
@@ -159,14 +159,14 @@ export function createAgent(options: AgentOptions): Agent {
 }
 
 /** What an agent works with as long as it lives. */
-interface Parts {
+interface AgentParts {
   profile: Profile
   directory: Directory
   sessions: Sessions
 }
 
 /** A call whose options are valid; for an API, it may not yet be known how it is called. */
-interface Read extends Omit<CallRequest<Json>, 'send' | 'beforeGrant' | 'beforeAsking'> {
+interface Read extends Omit<AuthorizedCallRequest<Json>, 'send' | 'beforeGrant' | 'beforeAsking'> {
   url: URL
   http: HttpCall | 'published' | undefined
 }
@@ -197,7 +197,10 @@ function readCall(profile: Profile, options: CallOptions): Read {
  * The call as it is sent; if the call does not say how a tool of an API is called, that is looked up in what
  * the API publishes.
  */
-async function resolveHttp({ profile, directory, sessions }: Parts, read: Read): Promise<CallRequest<Json>> {
+async function resolveHttp(
+  { profile, directory, sessions }: AgentParts,
+  read: Read,
+): Promise<AuthorizedCallRequest<Json>> {
   const { http: choice, resource, call, url, signal } = read
   const http =
     choice === 'published' ? publishedCall(await directory.surfacesOf(resource, signal), call) : choice
@@ -209,7 +212,7 @@ async function resolveHttp({ profile, directory, sessions }: Parts, read: Read):
   return { resource, call, signal, send, beforeGrant, beforeAsking }
 }
 
-async function decline(parts: Parts, request: CallRequest<Json>): Promise<TermsTemplate> {
+async function decline(parts: AgentParts, request: AuthorizedCallRequest<Json>): Promise<TermsTemplate> {
   const { resource, call, signal } = request
   const answer = await attempt(parts.profile, request, { grant: undefined, name: 'none' })
   if (answer.kind === 'result')

@@ -12,7 +12,7 @@ import {
   processTerminal,
   runCommand,
   UsageError,
-  type Ending,
+  type CommandEnd,
   type Terminal,
 } from '../terminal/command.ts'
 import { untilEnding } from '../terminal/ending.ts'
@@ -354,7 +354,7 @@ function interruptible(): { signal: AbortSignal; done: () => void } {
 
 const USAGE_CODES = new Set(['request_invalid', 'address_refused', 'introduction_failed'])
 
-function endingOf(error: unknown): Ending | undefined {
+function endingOf(error: unknown): CommandEnd | undefined {
   if (error instanceof ConfigFault) return { code: EXIT.usage, message: error.message.split('\n') }
   if (error instanceof Refusal) return { code: EXIT.usage, message: error.message }
   if (!(error instanceof AgentError)) return undefined

@@ -81,6 +81,15 @@ export interface Limits {
   readonly quotas: Quotas
 }
 
+/** What it takes to read a request and check who sent it. */
+export interface RequestContext extends Issuer, Store, Documents {}
+
+/** What it takes to decide a request. */
+export interface DecisionContext extends RequestContext, Limits {}
+
+/** What the rounds need that ask organizations, or tell them something, for the owners who are due. */
+export interface RoundContext extends Wakeups, Documents {}
+
 /** All of it; what needs less takes one of the capabilities above, or `Signer`. */
 export interface Authority extends Issuer, Wakeups, Documents, Limits, LedgerLog {
   /** The cell that is served, if there are several; undefined if there is one. */

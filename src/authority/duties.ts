@@ -19,7 +19,7 @@ import { startViews } from './organization/view-polling.ts'
 import { reportLeases, type ReportOptions } from './protection/lease-reports.ts'
 import { createLeaseStreams, type LeaseStreams } from './protection/lease-streams.ts'
 import { startLeaseSweep } from './protection/lease-sweep.ts'
-import { startSecurityLog, type SecurityLogOptions } from './security-log.ts'
+import { startSecurityLog, type AuthoritySecurityLogOptions } from './security-log.ts'
 import { startSweeper } from './sweeper.ts'
 
 /** What is swept, and what is sent to organizations and tallies, for the owners of one authority. */
@@ -74,7 +74,7 @@ export function startLeases(
 /** Logs security events of every cell. @returns what observes the answers of all listeners. */
 export function startSecurityLogs(
   { all }: Cells<AuthorityCell>,
-  options: SecurityLogOptions,
+  options: AuthoritySecurityLogOptions,
 ): RequestObserver {
   const [answered] = all.map(({ database }) => startSecurityLog(database.db, options))
   return answered!

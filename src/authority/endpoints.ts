@@ -39,7 +39,7 @@ import { LEASES } from './protection/leases.ts'
 import { REGISTER } from './protection/registration.ts'
 import { REGISTRY_ENDPOINT } from './registry/registry-health.ts'
 
-export type Listener = 'public' | 'owner'
+export type AuthorityListener = 'public' | 'owner'
 
 /** The owner API. */
 export const OWNER_ENDPOINTS: readonly Endpoint<OwnerApi>[] = [
@@ -72,19 +72,19 @@ export const JOINT_OWNER_ENDPOINTS: readonly Endpoint<OwnerApi>[] = JOINT
 
 const EVERYWHERE = [HEALTH, READY, OPENAPI_ENDPOINT]
 
-export const ENDPOINTS: Readonly<Record<Listener, readonly Described[]>> = {
+export const ENDPOINTS: Readonly<Record<AuthorityListener, readonly Described[]>> = {
   public: [...SURFACE, ...LEASES, REGISTER, NOTICE, REGISTRY_ENDPOINT, ...EVERYWHERE],
   owner: [...EVERYWHERE, ...OWNER_ENDPOINTS, ...ADMINISTERED_ENDPOINTS],
 }
 
 /** The additional endpoints of a listener, if a tally is listed. */
-export const JOINT_ENDPOINTS: Readonly<Record<Listener, readonly Described[]>> = {
+export const JOINT_ENDPOINTS: Readonly<Record<AuthorityListener, readonly Described[]>> = {
   public: [QUOTE_ENDPOINT, VERDICT_ENDPOINT],
   owner: JOINT_OWNER_ENDPOINTS,
 }
 
 /** The additional endpoints of a listener, if there are keys of the log. */
-export const LOG_ENDPOINTS: Readonly<Record<Listener, readonly Described[]>> = {
+export const LOG_ENDPOINTS: Readonly<Record<AuthorityListener, readonly Described[]>> = {
   public: [LOG_KEYS, CONSISTENCY],
   owner: CHECKPOINT,
 }

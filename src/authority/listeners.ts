@@ -21,7 +21,7 @@ import {
   JOINT_OWNER_ENDPOINTS,
   LOG_ENDPOINTS,
   OWNER_ENDPOINTS,
-  type Listener,
+  type AuthorityListener,
 } from './endpoints.ts'
 import { QUOTE_ENDPOINT } from './joint/quote.ts'
 import { VERDICT_ENDPOINT } from './joint/verdict.ts'
@@ -41,7 +41,10 @@ import { surfaceOf } from './surface.ts'
 import { ownersOf } from './terms-source.ts'
 
 /** What a listener serves, with what depends on listed tallies and on keys of the log. */
-function described(listener: Listener, { tallies, logKeys }: Documents & LedgerLog): readonly Described[] {
+function described(
+  listener: AuthorityListener,
+  { tallies, logKeys }: Documents & LedgerLog,
+): readonly Described[] {
   return [
     ...ENDPOINTS[listener],
     ...(tallies.issuers.length === 0 ? [] : JOINT_ENDPOINTS[listener]),

@@ -6,7 +6,7 @@ import type { AuthorityConfig, ProvisionedOwner } from '../config.ts'
 import { readAuthorityConfig, readMigrationConfig } from '../config.ts'
 import { openAccepted } from '../credentials/acceptance.ts'
 import { startParty, type Means, type PartyListener, type StartOptions } from '../http/party.ts'
-import { runServed, type Served } from '../http/process.ts'
+import { runServed, type ServedParty } from '../http/process.ts'
 import { useLibsodium } from '../native/libsodium.ts'
 import { AUTHORITY_DATABASE } from '../storage/authority/database.ts'
 import { outageRefusal } from '../storage/core/outage.ts'
@@ -21,7 +21,7 @@ import { ownerRoutes, publicRoutes } from './listeners.ts'
 import { createAuthorityMetrics, type AuthorityMetrics } from './metrics.ts'
 import { each, openCells, type AuthorityCell } from './opening.ts'
 
-export interface RunningAuthority extends Served {
+export interface RunningAuthority extends ServedParty {
   /** Where each listener is, as `host:port` (the port really given) or `unix:/path`. */
   publicAddress: string
   ownerAddress: string

@@ -23,11 +23,12 @@ export interface AuthorityMetrics extends ServerMetrics {
 }
 
 /** What of an authority is measured. */
-type Measured = Pick<Authority, 'database' | 'clock' | 'quotas'> & Partial<Pick<Authority, 'checkpoints'>>
+type AuthorityMetricSources = Pick<Authority, 'database' | 'clock' | 'quotas'> &
+  Partial<Pick<Authority, 'checkpoints'>>
 
 /** Whenever the metrics are read, reads the pools of the database, whether it answers, and the clock. */
 export function createAuthorityMetrics(
-  cells: readonly { name: string; authority: Measured }[],
+  cells: readonly { name: string; authority: AuthorityMetricSources }[],
   serverOptions: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady'> & { healthy: () => boolean },
 ): AuthorityMetrics {
   const [home, ...others] = cells.map(({ authority }) => authority)

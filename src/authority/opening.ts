@@ -5,6 +5,7 @@
  */
 import type { AuthorityConfig, ProvisionedOwner } from '../config.ts'
 import type { Logger } from '../http/telemetry/log.ts'
+import type { Opening } from '../http/party.ts'
 import { createOutbound } from '../http/outbound/outbound.ts'
 import { createRemoteDocuments } from '../http/outbound/remote-documents.ts'
 import { signatureBase } from '../http/servers/signed-request.ts'
@@ -40,13 +41,9 @@ export interface AuthorityCell extends Cell {
   readonly owners: readonly ProvisionedOwner[]
 }
 
-interface Opening {
+interface CellsOpening extends Opening {
   /** The same as in `createCells`. */
   onMoving: () => void
-  log: Logger
-  localClock: () => number
-  lockTimeoutMs: number | undefined
-  closers: (() => Promise<void>)[]
 }
 
 /** The clients of other servers, with the answers that they remember, shared by all cells. */
@@ -59,7 +56,10 @@ type Remote = Pick<
  * Opens the cells, the one of DATABASE_URL first. @throws Error if owners are in a cell that is not
  * configured.
  */
-export async function openCells(config: AuthorityConfig, opening: Opening): Promise<Cells<AuthorityCell>> {
+export async function openCells(
+  config: AuthorityConfig,
+  opening: CellsOpening,
+): Promise<Cells<AuthorityCell>> {
   const { log, localClock } = opening
   const others = config.cells ?? []
   const opened = new Map<string, Database>()
@@ -155,7 +155,7 @@ async function tellDisagreements(directory: Database, cell: AuthorityCell, log: 
   }
 }
 
-interface OpeningOne extends Omit<Opening, 'localClock' | 'onMoving'> {
+interface OpeningOne extends Omit<CellsOpening, 'localClock' | 'onMoving'> {
   clock: Clock
   /** The database of the cell that was opened first; undefined for that cell itself. */
   remote: Remote | undefined

@@ -20,7 +20,7 @@ export const ORDINARY_ENTRIES = [
 ] as const satisfies readonly LedgerKind[]
 const ORDINARY: ReadonlySet<string> = new Set(ORDINARY_ENTRIES)
 
-export interface SecurityLogOptions {
+export interface AuthoritySecurityLogOptions {
   log: FastifyBaseLogger
   metrics: Pick<AuthorityMetrics, 'securityEvent' | 'answered'>
   /** Milliseconds since the epoch. */
@@ -32,7 +32,10 @@ export interface SecurityLogOptions {
  * @returns what observes the answers of the listeners in place of `metrics.answered`: a request refused with
  * 401 is an event, too.
  */
-export function startSecurityLog(db: Db, { log, metrics, clock }: SecurityLogOptions): RequestObserver {
+export function startSecurityLog(
+  db: Db,
+  { log, metrics, clock }: AuthoritySecurityLogOptions,
+): RequestObserver {
   const count = (event: string): void => metrics.securityEvent(event)
   const security = createSecurityLog({ log, count, answered: metrics.answered, clock })
   onNumbered(db, numbered => {

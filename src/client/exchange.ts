@@ -26,7 +26,7 @@ export interface NumberedQuery {
 }
 
 /** A page of something, and how to ask for the next one (undefined: this was the last). */
-interface Page<T> {
+interface ListPage<T> {
   items: T[]
   next: Record<string, string> | undefined
 }
@@ -87,7 +87,9 @@ export async function* readNumbered<T>(
   }
 }
 
-async function* pages<T>(fetchPage: (query: Record<string, string>) => Promise<Page<T>>): AsyncGenerator<T> {
+async function* pages<T>(
+  fetchPage: (query: Record<string, string>) => Promise<ListPage<T>>,
+): AsyncGenerator<T> {
   let query: Record<string, string> = {}
   for (let page = 0; page < PAGES_MAX; page++) {
     const { items, next } = await fetchPage(query)

@@ -4,7 +4,7 @@
  */
 import { resolve } from 'node:path'
 import { Command } from 'commander'
-import { EXIT, UsageError, type Ending, type Terminal } from '../terminal/command.ts'
+import { EXIT, UsageError, type CommandEnd, type Terminal } from '../terminal/command.ts'
 import { fromHome } from '../terminal/home.ts'
 import { readKeyFile, writeNewKey } from '../terminal/key-file.ts'
 import { localTime, printable, printableJson } from '../terminal/printable.ts'
@@ -12,7 +12,7 @@ import { profilePath, readProfile } from '../terminal/profile-file.ts'
 import { publicJwk, type PrivateKey } from '../wire/signatures/keys.ts'
 import { ApiError } from './api-error.ts'
 import type { ClientAction, ClientSession } from './session.ts'
-import { publishedApi, type Published } from './published-api.ts'
+import { publishedApi, type PublishedApi } from './published-api.ts'
 import type { ApiAccess } from './signed-fetch.ts'
 
 /** The configuration's values, for options that the command line leaves out. */
@@ -38,7 +38,7 @@ export interface ProgramOptions<Client> {
   power: string
   settings: () => ClientSettings
   /** The member of the issuer's metadata that names the API, if there is one. */
-  publishedAs?: Published | undefined
+  publishedAs?: PublishedApi | undefined
   /** Whether a profile beside the key says where it is enrolled, if nothing else does. */
   profiled?: boolean
   connect: (access: ApiAccess) => Client
@@ -199,7 +199,7 @@ function isMissing(cause: unknown): boolean {
  * How an error of an API ends the command: a script that asked for JSON also gets errors in JSON, and need
  * not parse a sentence.
  */
-export function apiEnding(error: unknown, { asJson }: { asJson: boolean }): Ending | undefined {
+export function apiEnding(error: unknown, { asJson }: { asJson: boolean }): CommandEnd | undefined {
   // A fault of the configuration, which this layer may not import.
   if (error instanceof Error && error.name === 'ConfigFault')
     return { code: EXIT.usage, message: error.message.split('\n') }

@@ -13,7 +13,7 @@ const SECONDS_MAX = 5
  * The member of an issuer's metadata with the address of `path` of the API; the API itself is the part before
  * it.
  */
-export interface Published {
+export interface PublishedApi {
   member: string
   path: string
 }
@@ -23,7 +23,10 @@ export interface Published {
  * counts only if it names this issuer, and only for an address that a request may be signed for. Throws
  * nothing, because the first request will show whether anybody is there.
  */
-export async function publishedApi(issuer: string, { member, path }: Published): Promise<string | undefined> {
+export async function publishedApi(
+  issuer: string,
+  { member, path }: PublishedApi,
+): Promise<string | undefined> {
   try {
     const url = new URL(apiBase(issuer).origin + WELL_KNOWN.umaConfiguration)
     const signal = AbortSignal.timeout(SECONDS_MAX * 1_000)

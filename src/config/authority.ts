@@ -7,7 +7,7 @@ import { isOriginIssuer } from '../wire/ledger/checkpoint.ts'
 import { ALIAS, type Alias } from '../wire/names.ts'
 import type { NotificationKey } from '../wire/owner/notification-key.ts'
 import type { PrivateKey } from '../wire/signatures/keys.ts'
-import { loadAdministratorsFile, type Administrator } from './provisioning/administrators.ts'
+import { loadAdministratorsFile, type ProvisionedAdministrator } from './provisioning/administrators.ts'
 import { cellFaults } from './cells.ts'
 import { DATABASE_SETTINGS } from './database.ts'
 import { collectFaults, readLogKeysFile, readNotificationKeyFile } from './files.ts'
@@ -295,7 +295,7 @@ export interface AuthorityConfig extends Values<typeof AUTHORITY_SETTINGS.settin
   /** The content of the provisioning file; empty without one. */
   owners: ProvisionedOwner[]
   /** The administrators of owners; none if no file names any. */
-  administrators: Administrator[]
+  administrators: ProvisionedAdministrator[]
   /** Requirements for their access tokens; undefined if `oidc` is not accepted for them. */
   adminRealm: RealmPolicy | undefined
   /** The key by which owners are notified; without it, nobody is. */

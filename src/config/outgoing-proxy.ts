@@ -2,15 +2,7 @@
  * Owns the variables that name a proxy on the way out, in either case, as curl reads them. Contract: "What
  * the service does": an agent reaches its tools, and an owner her authority, from where she is.
  */
-
-/** What the environment says of it; what is empty is left out. */
-export interface ProxyVariables {
-  http_proxy?: string
-  https_proxy?: string
-  /** For requests whose own variable names none. */
-  all_proxy?: string
-  no_proxy?: string
-}
+import type { ProxyVariables } from '../http/outbound/outgoing-proxy.ts'
 
 /** Reads them. */
 export function proxyVariables(environment: NodeJS.ProcessEnv = process.env): ProxyVariables {

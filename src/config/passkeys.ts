@@ -3,7 +3,7 @@
  * "Authentication" (owner at the owner API); docs/choices.md.
  */
 import { isBareOrigin } from '../wire/json-members.ts'
-import { isDomain, relyingPartyOf } from '../wire/passkeys/relying-party.ts'
+import { isDomain, relyingPartyOf, type PasskeySettings } from '../wire/passkeys/relying-party.ts'
 import { issuers, optional, text } from './settings.ts'
 
 export const PASSKEY_SETTINGS = {
@@ -16,8 +16,6 @@ export const PASSKEY_SETTINGS = {
       'The origins at which passkeys sign, such as `https://owner.example.com`, separated by commas: each of UMA_AS_PASSKEY_RP_ID or of a host below it. Left out: the origin of UMA_AS_OWNER_URL.',
   }),
 }
-
-type PasskeySettings = Parameters<typeof relyingPartyOf>[0]
 
 /** Their faults, one sentence each. `page` is the address of the page. */
 export function passkeyFaults({ passkeyRpId, passkeyOrigins }: PasskeySettings, page: string): string[] {

@@ -42,7 +42,7 @@ function settingRow({ variable, kind, fallback, required, unit, description }: S
   return row(`\`${variable}\``, value, standard, description)
 }
 
-interface Schema {
+interface ReferenceSchema {
   type?: string
   description?: string
   default?: unknown
@@ -50,17 +50,17 @@ interface Schema {
   const?: unknown
   minimum?: number
   maximum?: number
-  items?: Schema
-  properties?: Record<string, Schema>
+  items?: ReferenceSchema
+  properties?: Record<string, ReferenceSchema>
   required?: string[]
 }
 
-function jsonSchemaOf(schema: z.ZodType): Schema {
-  return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Schema
+function jsonSchemaOf(schema: z.ZodType): ReferenceSchema {
+  return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as ReferenceSchema
 }
 
 /** A table of the members, and after it one for each member that is itself an object or a list of them. */
-function describeObject(prefix: string, schema: Schema): string[] {
+function describeObject(prefix: string, schema: ReferenceSchema): string[] {
   const members = Object.entries(schema.properties ?? {})
   const lines = ['', '| Member | Value | Default | Meaning |', '|---|---|---|---|']
   for (const [member, of] of members) {
@@ -81,7 +81,7 @@ function describeObject(prefix: string, schema: Schema): string[] {
   return lines
 }
 
-function typeName(schema: Schema): string {
+function typeName(schema: ReferenceSchema): string {
   if (schema.const !== undefined) return `\`${JSON.stringify(schema.const)}\``
   if (schema.enum !== undefined) return schema.enum.map(word => `\`${String(word)}\``).join(', ')
   if (schema.type === 'array') return `list of ${typeName(schema.items ?? {})}`

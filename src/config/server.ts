@@ -65,10 +65,10 @@ export function serverSettings(prefix: Prefix, { drainAlso = '' }: { drainAlso?:
   }
 }
 
-type ServerValues = Values<ReturnType<typeof serverSettings>>
+type ServerSettingValues = Values<ReturnType<typeof serverSettings>>
 
 /** The faults of their combination. */
-export function serverFaults(prefix: Prefix, values: ServerValues): string[] {
+export function serverFaults(prefix: Prefix, values: ServerSettingValues): string[] {
   const { issuer, devLoopback, tlsCertFile, tlsKeyFile } = values
   return [
     ...insecureUrlFault(`${prefix}_ISSUER`, issuer, devLoopback),
@@ -98,7 +98,7 @@ export interface ServerFiles {
  */
 export function serverFileTasks(
   prefix: Prefix,
-  values: ServerValues,
+  values: ServerSettingValues,
   config: Pick<ServerFiles, 'keys' | 'tls'>,
 ): (() => void)[] {
   const { keysFile, tlsCertFile, tlsKeyFile } = values

@@ -19,10 +19,10 @@ export interface Kind<T> {
   /**
    * JSON Schema of the value for YAML (the chart's values): numbers as numbers, lists as lists.
    */
-  json: JsonSchema
+  json: SettingSchema
 }
 
-export type JsonSchema = Record<string, unknown>
+export type SettingSchema = Record<string, unknown>
 
 /** One environment variable. */
 export interface Setting<T> {
@@ -40,13 +40,13 @@ interface Notes {
   unit?: string
 }
 
-type Settings = Record<string, Setting<unknown>>
+type SettingRecord = Record<string, Setting<unknown>>
 
 /** The values of a group of settings, by our own names for them. */
-export type Values<G extends Settings> = { [K in keyof G]: G[K] extends Setting<infer T> ? T : never }
+export type Values<G extends SettingRecord> = { [K in keyof G]: G[K] extends Setting<infer T> ? T : never }
 
 /** The settings of one process. */
-export interface SettingGroup<G extends Settings> {
+export interface SettingGroup<G extends SettingRecord> {
   /** The name of the process on the reference page. */
   title: string
   settings: G
@@ -85,7 +85,7 @@ export function defaulted<T>(variable: string, kind: Kind<T>, fallback: string, 
 }
 
 /** Declares the settings of one process. */
-export function defineSettings<G extends Settings>(group: {
+export function defineSettings<G extends SettingRecord>(group: {
   title: string
   settings: G
   check?: (values: Values<G>) => string[]
@@ -98,7 +98,7 @@ export function defineSettings<G extends Settings>(group: {
  * variable that starts with `UMA_` but is neither in `known` nor a service link: because a misspelt limit
  * must not silently become the default.
  */
-export function readSettings<G extends Settings>(
+export function readSettings<G extends SettingRecord>(
   group: SettingGroup<G>,
   environment: Environment,
   known: ReadonlySet<string>,
@@ -114,7 +114,7 @@ export function readSettings<G extends Settings>(
  * that `load` reads. If a setting is wrong, settings that depend on it are judged as if it were left out, and
  * no fault is reported twice.
  */
-export function settingFaults<G extends Settings>(
+export function settingFaults<G extends SettingRecord>(
   group: SettingGroup<G>,
   { environment, known }: { environment: Environment; known: ReadonlySet<string> },
   load: (values: Values<G>) => unknown,
@@ -134,7 +134,7 @@ export function settingFaults<G extends Settings>(
 /** The value that takes the place of a wrong required setting: the first valid one of these. */
 const STAND_INS = ['https://stand-in.invalid', 'stand-in']
 
-function parseSettings<G extends Settings>(
+function parseSettings<G extends SettingRecord>(
   group: SettingGroup<G>,
   environment: Environment,
   known: ReadonlySet<string>,

@@ -16,7 +16,7 @@ import { DEFAULT_SPEC_NS } from '../wire/names.ts'
 
 const DAY_SECONDS = 86_400
 
-interface Surface {
+interface SurfaceDefaults {
   /** Who decides while a ticket waits, and how long an agent is asked to wait between polls. */
   waitsFor: string
   pollSeconds: number
@@ -27,7 +27,7 @@ interface Surface {
 /** These settings, by the prefix of their variables. */
 export function surfaceSettings(
   prefix: 'UMA_AS' | 'UMA_TALLY',
-  { waitsFor, pollSeconds, negotiationDaysMax }: Surface,
+  { waitsFor, pollSeconds, negotiationDaysMax }: SurfaceDefaults,
 ) {
   return {
     notifies: defaulted(`${prefix}_NOTIFY`, toggle, 'true', {

@@ -6,21 +6,21 @@ import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Passkey } from '../wire/owner/owner-credentials.ts'
 import { readSettings, type Access } from './access/api.ts'
 import { useLogin } from './access/login.ts'
-import { storedKey, type DeviceKey } from './access/device-key.ts'
+import { storedKey, type BrowserKey } from './access/device-key.ts'
 import { Navigation, pageOf, PAGES, type PageName } from './parts/navigation.tsx'
 import { Fault } from './parts/parts.tsx'
 import { passkeysOf, rpIdHere } from './access/passkey.ts'
-import type { Login } from './access/realm.ts'
+import type { RealmLogin } from './access/realm.ts'
 import { SignInPage } from './pages/sign-in.tsx'
-import { endOf, SessionContext, wordsOf, type Session } from './access/session.ts'
-import { followEvents, type OwnerEvent } from './access/stream.ts'
+import { endOf, SessionContext, wordsOf, type ConsoleSession } from './access/session.ts'
+import { followEvents, type StreamEvent } from './access/stream.ts'
 import { WORDS } from './words.ts'
 
 /** The address of the page, and so of the API. */
 const BASE = new URL('.', document.baseURI)
 const TOKEN = 'usher-token'
 
-type Settings = Awaited<ReturnType<typeof readSettings>>
+type PageSettings = Awaited<ReturnType<typeof readSettings>>
 
 /**
  * What came in the fragment of the address. It is removed at once, because it must not stay in any history.
@@ -31,9 +31,9 @@ interface LinkParts {
 }
 
 export function App() {
-  const [settings, setSettings] = useState<Settings>()
+  const [settings, setSettings] = useState<PageSettings>()
   const [fault, setFault] = useState<string>()
-  const [key, setKey] = useState<DeviceKey | null>()
+  const [key, setKey] = useState<BrowserKey | null>()
   const [why, setWhy] = useState<string>()
   const [link] = useState(takeLink)
   const start = useCallback(() => {
@@ -88,9 +88,9 @@ export function App() {
 }
 
 function accessOf(
-  settings: Settings,
-  key: DeviceKey | undefined,
-  login: Login | undefined,
+  settings: PageSettings,
+  key: BrowserKey | undefined,
+  login: RealmLogin | undefined,
 ): Access | undefined {
   const { issuer, aheadMs, signs } = settings
   if (signs === 'server') {
@@ -112,17 +112,19 @@ function takeLink(): LinkParts {
   return { code, request }
 }
 
-function Signed(props: Pick<Session, 'access' | 'signOut' | 'rpId'> & { request: string | undefined }) {
+function Signed(
+  props: Pick<ConsoleSession, 'access' | 'signOut' | 'rpId'> & { request: string | undefined },
+) {
   const { access, request, signOut, rpId } = props
-  const listeners = useRef(new Set<(event: OwnerEvent) => void>())
+  const listeners = useRef(new Set<(event: StreamEvent) => void>())
   const [isConnected, setConnected] = useState(true)
   const [page, query] = useRoute()
-  const subscribe = useCallback<Session['subscribe']>(listener => {
+  const subscribe = useCallback<ConsoleSession['subscribe']>(listener => {
     listeners.current.add(listener)
     return () => listeners.current.delete(listener)
   }, [])
   useEffect(() => {
-    const tell = (event: OwnerEvent): void => {
+    const tell = (event: StreamEvent): void => {
       for (const listener of listeners.current) listener(event)
     }
     // Lists are read at once, and what happened until the stream began is in neither.
@@ -169,7 +171,7 @@ function Signed(props: Pick<Session, 'access' | 'signOut' | 'rpId'> & { request:
 /** Her passkeys that can sign here; none while they cannot be read, as if she had none. */
 function usePasskeys(
   access: Access,
-  subscribe: Session['subscribe'],
+  subscribe: ConsoleSession['subscribe'],
   rpId: string | undefined,
 ): readonly Passkey[] {
   const [passkeys, setPasskeys] = useState<readonly Passkey[]>([])

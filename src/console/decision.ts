@@ -6,12 +6,12 @@ import { admissionIn, isFirstContact } from '../rules/owner-statement.ts'
 import type { DecisionItem } from '../wire/owner/decision-item.ts'
 import { canonicalize } from '../wire/json.ts'
 import { TYP } from '../wire/names.ts'
-import type { Decided } from '../wire/owner/owner-api.ts'
+import type { DecisionRecord } from '../wire/owner/owner-api.ts'
 import type { Passkey } from '../wire/owner/owner-credentials.ts'
 import { statementClaims, type StatementClaims } from '../wire/owner/statement-claims.ts'
 import { ask, nowOf, type Access } from './access/api.ts'
 import { base64url, randomText, s256 } from './bytes.ts'
-import { sign, type DeviceKey } from './access/device-key.ts'
+import { sign, type BrowserKey } from './access/device-key.ts'
 import { signByPasskey } from './access/passkey.ts'
 import { passkeyThumbprint } from './access/passkey-statement.ts'
 
@@ -24,12 +24,12 @@ export interface How {
 }
 
 /** Approves what was shown, signed. */
-export async function approve(access: Access, item: DecisionItem, how: How = {}): Promise<Decided> {
+export async function approve(access: Access, item: DecisionItem, how: How = {}): Promise<DecisionRecord> {
   return post(access, item.family, await approvalOf(access, item, how))
 }
 
 /** Approves several of them, all or none. */
-export async function approveAll(access: Access, items: readonly DecisionItem[]): Promise<Decided[]> {
+export async function approveAll(access: Access, items: readonly DecisionItem[]): Promise<DecisionRecord[]> {
   const decisions = await Promise.all(
     items.map(async item => ({ family: item.family, ...(await approvalOf(access, item)) })),
   )
@@ -37,7 +37,7 @@ export async function approveAll(access: Access, items: readonly DecisionItem[])
 }
 
 /** Denies it; the agent reads the reason. */
-export async function deny(access: Access, item: DecisionItem, reason: string): Promise<Decided> {
+export async function deny(access: Access, item: DecisionItem, reason: string): Promise<DecisionRecord> {
   return post(access, item.family, await denialOf(item, reason))
 }
 
@@ -46,7 +46,7 @@ export async function denyAll(
   access: Access,
   items: readonly DecisionItem[],
   reason: string,
-): Promise<Decided[]> {
+): Promise<DecisionRecord[]> {
   const decisions = await Promise.all(
     items.map(async item => ({ family: item.family, ...(await denialOf(item, reason)) })),
   )
@@ -100,22 +100,26 @@ function claimsOf(
   )
 }
 
-async function signByKey(key: DeviceKey, claims: StatementClaims): Promise<string> {
+async function signByKey(key: BrowserKey, claims: StatementClaims): Promise<string> {
   const header = { alg: 'EdDSA', typ: TYP.decision, kid: key.kid }
   const input = `${base64url(JSON.stringify(header))}.${base64url(JSON.stringify(claims))}`
   return `${input}.${base64url(await sign(key, input))}`
 }
 
-function post(access: Access, family: string, body: object): Promise<Decided> {
-  return ask<Decided>(access, {
+function post(access: Access, family: string, body: object): Promise<DecisionRecord> {
+  return ask<DecisionRecord>(access, {
     method: 'POST',
     path: `owner/pending/${encodeURIComponent(family)}/decision`,
     body,
   })
 }
 
-async function postAll(access: Access, decisions: readonly object[]): Promise<Decided[]> {
+async function postAll(access: Access, decisions: readonly object[]): Promise<DecisionRecord[]> {
   const path = 'owner/pending/decisions'
-  const answer = await ask<{ decisions: Decided[] }>(access, { method: 'POST', path, body: { decisions } })
+  const answer = await ask<{ decisions: DecisionRecord[] }>(access, {
+    method: 'POST',
+    path,
+    body: { decisions },
+  })
   return answer.decisions
 }

@@ -17,7 +17,7 @@ import { signedByPasskey } from './access/passkey-statement.ts'
  * Whether it holds, why not, and whose decision is in it: `name` is her name for the key that signed.
  * `other`: something signed that this page does not check.
  */
-export type Verdict =
+export type ReceiptCheck =
   { holds: false; fault: Fault } | { holds: true; kid: string; decision: 'none' | 'other' | { name: string } }
 export type Fault =
   'unreadable' | 'key' | 'signature' | 'issuer' | 'agreement' | 'agent' | 'repeated' | 'listed' | 'decision'
@@ -46,8 +46,8 @@ export async function checkReceipt(
   record: Pick<ReceiptRecord, 'receipt' | 'family' | 'jti' | 'handle'>,
   { published, ...hers }: Checking,
   issuer: string,
-): Promise<Verdict> {
-  const refused = (fault: Fault): Verdict => ({ holds: false, fault })
+): Promise<ReceiptCheck> {
+  const refused = (fault: Fault): ReceiptCheck => ({ holds: false, fault })
   const jws = parsedJws(record.receipt, TYP.receipt)
   if (jws === undefined) return refused('unreadable')
   const { kid } = jws.header

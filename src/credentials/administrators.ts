@@ -19,7 +19,7 @@ export interface Administrator {
 }
 
 /** What proving one needs. */
-export interface Proving {
+export interface AdministratorGuard {
   readonly accepted: AcceptedCredentials
   readonly administrators: readonly Administrator[]
   /** The address that device keys sign over. */
@@ -40,14 +40,14 @@ const SPACE = 'admin'
 
 /** Throws 401 if nobody of the file is proved, and 400 if two credentials are presented. */
 export async function proveAdministrator(
-  proving: Proving,
+  proving: AdministratorGuard,
   request: FastifyRequest,
 ): Promise<ProvenAdministrator> {
   const presented = presentedBy(request, proving.accepted)
   return presented.kind === 'signature' ? bySignature(proving, request) : byToken(proving, presented.token)
 }
 
-function bySignature(proving: Proving, request: FastifyRequest): ProvenAdministrator {
+function bySignature(proving: AdministratorGuard, request: FastifyRequest): ProvenAdministrator {
   const message = signedMessage(request, proving.base)
   const judged = { now: proving.now(), space: SPACE } as const
   const named = new Set(namedKeyids(message, judged))
@@ -59,7 +59,7 @@ function bySignature(proving: Proving, request: FastifyRequest): ProvenAdministr
   return { admin: enrolled.get(key.thumbprint)!.admin, kind: 'signature', digest }
 }
 
-async function byToken(proving: Proving, token: string): Promise<ProvenAdministrator> {
+async function byToken(proving: AdministratorGuard, token: string): Promise<ProvenAdministrator> {
   const { subject, expiresAt } = await proveLogin(proving.accepted.realm!, SPACE, token)
   const person = proving.administrators.find(({ subjects }) => subjects.includes(subject))
   if (person === undefined)

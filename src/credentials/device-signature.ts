@@ -10,7 +10,7 @@ import { refusedSignature, type Space } from './presentation.ts'
 const KEYIDS_MAX = 4
 
 /** When it is judged, in seconds since the epoch, and the address that the request came to. */
-export interface Judged {
+export interface SignatureContext {
   now: number
   space: Space
 }
@@ -19,7 +19,7 @@ export interface Judged {
  * The keyids that the signatures name: the verifier reports which keys it would look up if it is given no
  * key.
  */
-export function namedKeyids(message: SignedMessage, judged: Judged): string[] {
+export function namedKeyids(message: SignedMessage, judged: SignatureContext): string[] {
   const named = new Set<string>()
   try {
     verifyDeviceSignature(message, judged, keyid => void named.add(keyid))
@@ -35,7 +35,7 @@ export function namedKeyids(message: SignedMessage, judged: Judged): string[] {
  */
 export function verifyDeviceSignature(
   message: SignedMessage,
-  { now, space }: Judged,
+  { now, space }: SignatureContext,
   find: (keyid: string) => PublicKey | undefined | void,
 ): { key: PublicKey; signature: Buffer } {
   try {

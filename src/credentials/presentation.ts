@@ -17,7 +17,7 @@ export interface AcceptedCredentials {
   readonly realm: Realm | undefined
 }
 
-export type Presented = { kind: 'signature' } | { kind: 'bearer'; token: string }
+export type PresentedCredential = { kind: 'signature' } | { kind: 'bearer'; token: string }
 
 const signatureChallenge = (space: Space): string => `Signature realm="${space}"`
 const bearerChallenge = (space: Space): string => `Bearer realm="${space}"`
@@ -28,7 +28,7 @@ const ACCEPT_SIGNATURE = 'sig1=("@method" "@authority" "@path" "@query" "content
  * The credential that a request presents. Two are refused (400), because the result must not depend on which
  * one is read. Throws 401 if there is none, or one of a kind that is switched off.
  */
-export function presentedBy(request: FastifyRequest, accepted: AcceptedCredentials): Presented {
+export function presentedBy(request: FastifyRequest, accepted: AcceptedCredentials): PresentedCredential {
   const { headers } = request
   const signed = headers.signature !== undefined || headers['signature-input'] !== undefined
   const authorization = headers.authorization ?? ''

@@ -184,7 +184,7 @@ function text(json: Json, member: string): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
-interface Trial {
+interface TokenTrial {
   header: JWSHeaderParameters
   algorithms: readonly string[]
 }
@@ -195,7 +195,7 @@ interface Trial {
 async function tryKeys(
   keys: KeySet,
   token: string,
-  trial: Trial,
+  trial: TokenTrial,
 ): Promise<'signed' | 'forged' | 'unknown key'> {
   const candidates = await candidatesOf(keys, trial.header)
   for (const key of candidates) if (await isSignedBy(token, key, trial.algorithms)) return 'signed'

@@ -24,7 +24,7 @@ import { JOINT_STORY } from './story/joint-story.ts'
 import { openOrganizationScene } from './story/organization-scene.ts'
 import { ORGANIZATION_STORY } from './story/organization-story.ts'
 import { startStack, type Stack } from './stack/stack.ts'
-import { STORY, type Step } from './story/story.ts'
+import { STORY, type StoryStep } from './story/story.ts'
 import { AFTER_THE_STORY, tryByHand, writeReceipt, writeTryFile } from './story/try-by-hand.ts'
 import { startTurnedTally } from './stack/turned-tally.ts'
 
@@ -199,7 +199,7 @@ async function joint(run: Run, databaseUrl: () => Promise<string>) {
 /** @returns how many seconds it took. */
 async function walk(
   run: Run,
-  { steps, commands }: { steps: readonly Step[]; commands: readonly (string | undefined)[] },
+  { steps, commands }: { steps: readonly StoryStep[]; commands: readonly (string | undefined)[] },
   scene: Scene,
 ): Promise<string> {
   const began = performance.now()
@@ -214,7 +214,7 @@ async function walk(
   return ((performance.now() - began) / 1000).toFixed(1)
 }
 
-async function walkStep({ terminal }: Run, step: Step, scene: Scene): Promise<string[]> {
+async function walkStep({ terminal }: Run, step: StoryStep, scene: Scene): Promise<string[]> {
   try {
     return await step.walk(scene)
   } catch (error) {

@@ -20,7 +20,7 @@ import { AUTHORITY, examineServer, ORGANIZATION, TALLY } from './servers.ts'
 import { examineSidecar } from './sidecar.ts'
 
 /** A part, the variables that show that it is configured, and its checks. */
-interface Part {
+interface DoctorPart {
   name: string
   /** The prefixes of its own variables. */
   prefix: string
@@ -28,7 +28,7 @@ interface Part {
   examine: (look: Look) => Promise<void>
 }
 
-const partsOf = (sidecarFile: string | undefined): readonly Part[] => [
+const partsOf = (sidecarFile: string | undefined): readonly DoctorPart[] => [
   {
     name: 'authority',
     prefix: 'UMA_AS_',
@@ -95,7 +95,7 @@ export async function runDoctor(
   return faults === 0 ? EXIT.done : EXIT.refused
 }
 
-const nameWithPrefix = ({ name, prefix }: Part): string => `${name} (no ${prefix}… is set)`
+const nameWithPrefix = ({ name, prefix }: DoctorPart): string => `${name} (no ${prefix}… is set)`
 
 function faultsOf(error: unknown): string[] {
   if (error instanceof ConfigFault) return error.faults

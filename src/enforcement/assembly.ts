@@ -32,7 +32,11 @@ import { countingOpen } from './open-calls.ts'
 import { createMetrics, type Metrics } from './telemetry/metrics.ts'
 import { faultOfAll, watchRecords } from './authorities/recorded-resource.ts'
 import { checkSecrets } from './authorities/secrets.ts'
-import { startRegistration, type Registration, type RegistrationOptions } from './authorities/registration.ts'
+import {
+  startRegistration,
+  type RegistrationLoop,
+  type RegistrationOptions,
+} from './authorities/registration.ts'
 import type { Route, RouteTable, Tool } from './request/routes.ts'
 import { serveOwners } from './served-owners.ts'
 import { watchToolNeeds } from './preflight/tool-needs.ts'
@@ -210,7 +214,7 @@ function openPools(
 }
 
 /** What the routes share. */
-interface Parts extends Surroundings {
+interface AssemblyParts extends Surroundings {
   pools: AuthorityPools
   jwks: JwksCache
   offers: AuthorityOffers
@@ -223,7 +227,7 @@ interface Parts extends Surroundings {
 /** Undefined if the authorities are asked about every call. */
 function openLeases(
   { liveness }: CoreConfig,
-  { offers, metrics, logger, clock }: Pick<Parts, 'offers' | 'metrics' | 'logger' | 'clock'>,
+  { offers, metrics, logger, clock }: Pick<AssemblyParts, 'offers' | 'metrics' | 'logger' | 'clock'>,
 ): Leases | undefined {
   if (liveness === 'asked') return undefined
   const clocks = { forward: () => performance.now(), wall: clock }
@@ -245,7 +249,7 @@ function routeOf(
     methods,
   }: SidecarOwner,
   config: CoreConfig,
-  { pools, jwks, offers, leases, emergencies, clock, metrics, logger }: Parts,
+  { pools, jwks, offers, leases, emergencies, clock, metrics, logger }: AssemblyParts,
 ): Route {
   const resource = config.public_url + path
   const proof =
@@ -327,7 +331,7 @@ function startRegistrationOf(
   { owner, authority, path, register }: SidecarOwner,
   config: CoreConfig,
   surroundings: Pick<RegistrationOptions, 'outbound' | 'logger' | 'clock'>,
-): Registration | undefined {
+): RegistrationLoop | undefined {
   if (register === undefined) return undefined
   const resource = config.public_url + path
   const [key] = signingKeys(config.keys)

@@ -16,7 +16,7 @@ import type { Deadline } from './deadline.ts'
 import type { Route, Tool } from './request/routes.ts'
 import type { Trace } from './telemetry/decision-log.ts'
 
-export interface ChallengeOptions {
+export interface ChallengeSettings {
   realm: string
   specNs: string
   limit: ChallengeLimit
@@ -45,7 +45,7 @@ export interface ChallengedCall {
  * `temporarily_unavailable` with Retry-After if the source has used up its share; throws
  * `temporarily_unavailable` if the authority gives no ticket.
  */
-export async function challengeFor(challenged: ChallengedCall, options: ChallengeOptions): Promise<Refusal> {
+export async function challengeFor(challenged: ChallengedCall, options: ChallengeSettings): Promise<Refusal> {
   const { call, route, tool, deadline } = challenged
   const waitSeconds = challenged.hasToken ? 0 : options.limit.take(sourceOf(call, options.trustedHops))
   if (waitSeconds > 0) return tooManyCalls(waitSeconds)
@@ -78,7 +78,7 @@ export function tooManyCalls(waitSeconds: number): Refusal {
 function buildChallenge(
   ticket: string,
   { route, tool }: ChallengedCall,
-  { realm, specNs }: ChallengeOptions,
+  { realm, specNs }: ChallengeSettings,
 ): Challenge {
   const { owner, resource, authority } = route
   return {

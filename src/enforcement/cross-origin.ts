@@ -5,9 +5,7 @@
  */
 import { allowedFields } from '../http/servers/any-origin.ts'
 import type { Call, Denied, Outcome } from './call.ts'
-import type { HeaderLines } from './request/header-lines.ts'
-
-type Fields = [name: string, value: string][]
+import type { HeaderFields, HeaderLines } from './request/header-lines.ts'
 
 const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE'
 /** What a page reads of our answers and of an MCP server's, beside what every page may read. */
@@ -17,7 +15,7 @@ const KEPT_SECONDS = '600'
 /** What concerns browsers of origins that may call. */
 export interface CrossOrigin {
   /** The fields by which a page of an origin that may call reads the answer; none for any other call. */
-  readable: (headers: HeaderLines) => Fields
+  readable: (headers: HeaderLines) => HeaderFields
   /** The answer to the question before a call, from an origin that may call; undefined for anything else. */
   preflight: (call: Pick<Call, 'method' | 'headers'>) => Denied | undefined
 }
@@ -28,7 +26,7 @@ export function crossOrigin(allowed: ReadonlySet<string>): CrossOrigin {
     const lines = headers.get('origin') ?? []
     return lines.length === 1 && allowed.has(lines[0]!) ? lines[0] : undefined
   }
-  const readable = (headers: HeaderLines): Fields => {
+  const readable = (headers: HeaderLines): HeaderFields => {
     const origin = originOf(headers)
     if (origin === undefined) return []
     return [
@@ -42,7 +40,7 @@ export function crossOrigin(allowed: ReadonlySet<string>): CrossOrigin {
     if (method !== 'OPTIONS' || fields.length === 0 || !headers.has('access-control-request-method'))
       return undefined
     const [headerList] = headers.get('access-control-request-headers') ?? []
-    const answer: Fields = [
+    const answer: HeaderFields = [
       ['access-control-allow-methods', METHODS],
       ...Object.entries(allowedFields(headerList)),
       ['access-control-max-age', KEPT_SECONDS],

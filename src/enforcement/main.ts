@@ -9,7 +9,7 @@ import { formatListenAddress } from '../http/servers/listen-address.ts'
 import { listenAs } from '../http/servers/listen-fault.ts'
 import { createLogger, type Logger } from '../http/telemetry/log.ts'
 import { openTracing } from '../http/telemetry/otlp.ts'
-import { serveUntilSignalled, startServed, type Served } from '../http/process.ts'
+import { serveUntilSignalled, startServed, type ServedParty } from '../http/process.ts'
 import { listen } from '../http/servers/server.ts'
 import { useLibsodium } from '../native/libsodium.ts'
 import { assembleCore } from './assembly.ts'
@@ -28,7 +28,7 @@ import {
  * While it drains, health says NOT_SERVING and checks are still answered. Closing lets open calls end and
  * sends the waiting access reports.
  */
-export interface Sidecar extends Served {
+export interface Sidecar extends ServedParty {
   /** The address where checks are answered, with the port that was really given. */
   checkAddress: string
   /** The address where checks over HTTP are answered; undefined if there is none. */

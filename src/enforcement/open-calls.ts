@@ -5,11 +5,11 @@
 import { waitAtMost } from '../limits/patience.ts'
 import type { Call, Outcome } from './call.ts'
 
-type Check = (call: Call) => Promise<Outcome>
+type CallCheck = (call: Call) => Promise<Outcome>
 
 /** The check, and how to wait, for so many milliseconds at most, until every call is judged. */
-export function countingOpen(check: Check): {
-  decide: Check
+export function countingOpen(check: CallCheck): {
+  decide: CallCheck
   settled: (withinMs: number) => Promise<unknown>
 } {
   const open = new Set<Promise<Outcome>>()

@@ -6,7 +6,7 @@ import { operationMatches } from '../rules/permission.ts'
 import { inexactSentence } from '../wire/json.ts'
 import { refuse } from '../wire/refusal.ts'
 import type { Call } from './call.ts'
-import type { ToolCall } from './request/call-request.ts'
+import type { ToolRequest } from './request/call-request.ts'
 import type { LiveGrant } from './introspection.ts'
 
 /**
@@ -16,7 +16,7 @@ import type { LiveGrant } from './introspection.ts'
  */
 export function checkOperation(
   grant: Pick<LiveGrant, 'operation'>,
-  request: ToolCall,
+  request: ToolRequest,
   received: { body: Call['body']; digestCovered: boolean },
 ): void {
   if (grant.operation === undefined) {

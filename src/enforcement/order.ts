@@ -18,7 +18,7 @@ import { takeApproval } from './approval/owner-approval.ts'
 import type { AccessReports } from './authorities/access-reports.ts'
 import type { Allowed, Call } from './call.ts'
 import { sourceOf } from './challenge-limit.ts'
-import { challengeFor, tooManyCalls, type ChallengeOptions } from './challenges.ts'
+import { challengeFor, tooManyCalls, type ChallengeSettings } from './challenges.ts'
 import { UnspentOutage, type Deadline } from './deadline.ts'
 import type { Consumption, Introspection, LiveGrant } from './introspection.ts'
 import { checkOperation } from './operation.ts'
@@ -27,12 +27,12 @@ import { checkMandate, type RouteJoint } from './joint/mandate-check.ts'
 import { checkCeiling } from './organization/ceiling.ts'
 import { takeEmergency } from './organization/used-emergencies.ts'
 import type { AccessReport } from './reports/outbox.ts'
-import type { ToolCall } from './request/call-request.ts'
+import type { ToolRequest } from './request/call-request.ts'
 import type { Route, Tool } from './request/routes.ts'
 import { enterStep, type Trace } from './telemetry/decision-log.ts'
 import { allowCall, presentedGrant } from './upstream.ts'
 
-export interface OrderOptions extends ChallengeOptions {
+export interface OrderOptions extends ChallengeSettings {
   reports: Pick<AccessReports, 'ready'>
   /** Milliseconds since the epoch. */
   clock: () => number
@@ -130,7 +130,7 @@ export async function judge(judged: CallInOrder, options: OrderOptions): Promise
 /** What the owner is told of the call, if it is let through. */
 function reportOf(
   { family, jti }: LiveGrant,
-  { tool, method, params, params_s256 }: ToolCall,
+  { tool, method, params, params_s256 }: ToolRequest,
   options: OrderOptions,
 ): AccessReport {
   const content = options.reportArguments ? canonicalize(params) : params_s256
@@ -147,7 +147,7 @@ async function ownerApproval(
   {
     tool,
     ...facts
-  }: { tool: Tool; permission: Permission; grant: LiveGrant; request: ToolCall; now: number },
+  }: { tool: Tool; permission: Permission; grant: LiveGrant; request: ToolRequest; now: number },
 ): Promise<Mark | undefined> {
   const { ownerApproval: approval } = tool
   return (
@@ -183,7 +183,7 @@ function grantedConsequence({ consequences, consequence }: LiveGrant, tool: stri
   return consequences !== undefined && Object.hasOwn(consequences, tool) ? consequences[tool] : consequence
 }
 
-function findTool(route: Route, request: ToolCall, trace: Trace): Tool {
+function findTool(route: Route, request: ToolRequest, trace: Trace): Tool {
   trace.tool = request.tool
   const tool = route.tools.get(request.tool)
   if (tool === undefined) refuse('unknown_tool', 'Call a tool that the resource metadata lists.')

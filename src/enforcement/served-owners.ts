@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { SidecarOwner } from '../config.ts'
-import type { Registration } from './authorities/registration.ts'
+import type { RegistrationLoop } from './authorities/registration.ts'
 import { routeTable, type Route, type RouteTable } from './request/routes.ts'
 
 export interface ServedOwners {
@@ -18,27 +18,27 @@ export interface ServedOwners {
   stop(): void
 }
 
-interface Served {
+interface ServedOwner {
   owner: SidecarOwner
   route: Route
 }
 
-export interface ServingOptions {
+export interface ServedOwnersOptions {
   owners: readonly SidecarOwner[]
   /** Makes the route of an owner; sends no request. */
   open: (owner: SidecarOwner) => Route
   /** Asks her authority to let this resource server in; undefined if it should not be asked. */
-  register: (owner: SidecarOwner) => Registration | undefined
+  register: (owner: SidecarOwner) => RegistrationLoop | undefined
 }
 
 /** Serves these owners; no request is sent yet. */
-export function serveOwners({ owners, open, register }: ServingOptions): ServedOwners {
+export function serveOwners({ owners, open, register }: ServedOwnersOptions): ServedOwners {
   const remember = rememberingSpent()
-  let served = new Map<string, Served>(
+  let served = new Map<string, ServedOwner>(
     owners.map(owner => [keyOf(owner), { owner, route: remember(open(owner)) }] as const),
   )
   let current = tableOf(served)
-  const registrations = new Map<string, Registration>()
+  const registrations = new Map<string, RegistrationLoop>()
   const registerAll = (which: readonly SidecarOwner[]): void => {
     for (const owner of which) {
       const registration = register(owner)
@@ -82,11 +82,11 @@ export function serveOwners({ owners, open, register }: ServingOptions): ServedO
   }
 }
 
-function tableOf(served: ReadonlyMap<string, Served>): RouteTable {
+function tableOf(served: ReadonlyMap<string, ServedOwner>): RouteTable {
   return routeTable([...served.values()].map(({ route }) => route))
 }
 
-function clientsOf(served: ReadonlyMap<string, Served>): ReadonlySet<Route['client']> {
+function clientsOf(served: ReadonlyMap<string, ServedOwner>): ReadonlySet<Route['client']> {
   return new Set([...served.values()].map(({ route }) => route.client))
 }
 
@@ -100,7 +100,7 @@ function keyOf({ owner, path }: SidecarOwner): string {
  * her is kept. If the way to reach her authority changed, it begins anew.
  */
 function continued(
-  before: Served | undefined,
+  before: ServedOwner | undefined,
   owner: SidecarOwner,
   open: (owner: SidecarOwner) => Route,
 ): Route {

@@ -7,7 +7,7 @@ import type { OnUndeclared } from './servers/endpoint.ts'
 import type { ListenAddress } from './servers/listen-address.ts'
 import { createLogger, type Logger, type LogLevel } from './telemetry/log.ts'
 import type { RequestObserver } from './telemetry/metrics.ts'
-import { startServed, type Served, type Starting } from './process.ts'
+import { startServed, type ServedParty, type Starting } from './process.ts'
 import type { ServerMetrics } from './telemetry/server-metrics.ts'
 import { createHttpServer, type HttpServer, type HttpServerOptions } from './servers/server.ts'
 import { openSurroundings, warnOfExposure, type SurroundingsConfig } from './surroundings.ts'
@@ -54,10 +54,10 @@ interface Worker {
 }
 
 type Listeners = Record<string, PartyListener>
-type Health = Pick<HttpServerOptions, 'logger' | 'notReady'> & { healthy: () => boolean }
+type ListenerHealth = Pick<HttpServerOptions, 'logger' | 'notReady'> & { healthy: () => boolean }
 
 /** What a party serves, and what it does without being asked. */
-export interface Serving<L extends Listeners, Handles extends object> {
+export interface ServingParty<L extends Listeners, Handles extends object> {
   /** Observes each answer; if it is left out, the metrics alone do. */
   answered?: RequestObserver
   /** Each begins when everything is opened; undefined if there is nothing to do. */
@@ -86,8 +86,8 @@ export interface Party<Opened, M extends ServerMetrics, L extends Listeners, Han
     /** The refusal for an error that is an outage of it; undefined for any other error. */
     refusalOf: NonNullable<HttpServerOptions['refusalOf']>
   }
-  metrics: (opened: Opened, health: Health) => M
-  serve: (opened: Opened, means: Means<M>) => Serving<L, Handles> | Promise<Serving<L, Handles>>
+  metrics: (opened: Opened, health: ListenerHealth) => M
+  serve: (opened: Opened, means: Means<M>) => ServingParty<L, Handles> | Promise<ServingParty<L, Handles>>
 }
 
 /** What a party has when it says what it serves. */
@@ -130,7 +130,7 @@ export async function startParty<
   config: PartyConfig,
   options: StartOptions,
   { name, prefix, exposed, database, ...party }: Party<Opened, M, L, Handles>,
-): Promise<Served & Addresses<L> & Handles> {
+): Promise<ServedParty & Addresses<L> & Handles> {
   const { localClock = Date.now, onUndeclared, lockTimeoutMs } = options
   const log = options.log ?? createLogger({ name, level: config.logLevel })
   return startServed(async ({ closers, healthy, open }) => {

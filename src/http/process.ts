@@ -8,7 +8,7 @@ import { createLogger, type Logger, type LogLevel } from './telemetry/log.ts'
 import { listen, type HttpServer } from './servers/server.ts'
 
 /** A party that serves. */
-export interface Served {
+export interface ServedParty {
   /** It should get no more requests, but still answers those that come. */
   drain(): void
   /** Lets running work end, and frees everything. */
@@ -38,7 +38,7 @@ export interface Starting {
 /** Starts a party. If `begin` rejects, so does this, and everything that was opened until then is closed. */
 export async function startServed<Party extends object>(
   begin: (starting: Starting) => Promise<Party>,
-): Promise<Party & Served> {
+): Promise<Party & ServedParty> {
   const closers: Starting['closers'] = []
   const drainers: Starting['drainers'] = []
   let draining = false
@@ -72,7 +72,7 @@ export async function startServed<Party extends object>(
 export async function runServed<Config extends { logLevel: LogLevel; drainMs: number }>(
   party: string,
   config: Config,
-  start: (config: Config, options: { log: Logger }) => Promise<Served>,
+  start: (config: Config, options: { log: Logger }) => Promise<ServedParty>,
 ): Promise<void> {
   const log = createLogger({ name: party, level: config.logLevel })
   serveUntilSignalled(await start(config, { log }), { name: `usher ${party}`, drainMs: config.drainMs, log })
@@ -95,12 +95,12 @@ const CLOSE_MS_MAX = 10_000
 const ENDING = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
 
 /**
- * On SIGTERM, SIGINT or SIGHUP (which may ask for something else, see `Served`): drains, closes after
+ * On SIGTERM, SIGINT or SIGHUP (which may ask for something else, see `ServedParty`): drains, closes after
  * `drainMs`, and exits 0. A second signal ends the process at once, and so does an end that fails or takes
  * too long; these exit with 1.
  */
 export function serveUntilSignalled(
-  served: Served,
+  served: ServedParty,
   { name, drainMs, log, closeMsMax = CLOSE_MS_MAX }: LifeOptions,
 ): void {
   const { onHangup } = served

@@ -20,7 +20,7 @@ export type VerifiedBy = { ed25519: 'libsodium' } | { ed25519: 'node:crypto'; wh
  * The function of the package's binary that is called: each byte string is passed as its buffer, offset and
  * length.
  */
-interface Binding {
+interface SodiumBinding {
   crypto_sign_verify_detached(
     ...bytes: [
       ArrayBufferLike,
@@ -49,7 +49,7 @@ export function useLibsodium(): VerifiedBy {
   let why = `sodium-native is not installed, or has no binary for ${MACHINE}`
   for (const place of [besideTheBundle, inThePackage]) {
     try {
-      const check = checkOf(require(place()) as Binding)
+      const check = checkOf(require(place()) as SodiumBinding)
       assertThatItWorks(check)
       verifyEd25519By(check)
       return { ed25519: 'libsodium' }
@@ -71,7 +71,7 @@ const inThePackage = (): string =>
   join(dirname(require.resolve('sodium-native/package.json')), 'prebuilds', BINARY)
 
 /** The check as the binary has it. */
-function checkOf(binding: Binding): Ed25519Check {
+function checkOf(binding: SodiumBinding): Ed25519Check {
   return (signature, bytes, key) =>
     binding.crypto_sign_verify_detached(
       signature.buffer,

@@ -2,6 +2,7 @@
  * The context of every endpoint of an organization. Contract: "The organization's authority".
  */
 import type { FastifyBaseLogger } from 'fastify'
+import type { OrganizationPoint } from '../config/provisioning/organization-file.ts'
 import type { Administrator } from '../credentials/administrators.ts'
 import type { AttemptLimit } from '../credentials/attempt-limit.ts'
 import type { AcceptedCredentials } from '../credentials/presentation.ts'
@@ -11,19 +12,10 @@ import type { SecurityLog } from '../http/telemetry/security-log.ts'
 import type { SignatureBase } from '../http/servers/signed-request.ts'
 import type { Database } from '../storage/organization/database.ts'
 import type { Clock } from '../surface/clock.ts'
-import type { Owner } from '../wire/identifiers.ts'
 import type { OrganizationAlias } from '../wire/names.ts'
 import type { MemberServers } from './admin/member-servers.ts'
 import type { NoticeSender } from './notices/sender.ts'
 import type { PrivateKey } from '../wire/signatures/keys.ts'
-
-/** An enforcement point and what it enforces, as the provisioning file says now; with one kind of proof. */
-export interface EnforcementPoint {
-  readonly id: string
-  /** The owner of each RFC 9728 `resource`. */
-  readonly resources: ReadonlyMap<string, Owner>
-  readonly proof: { kind: 'keys'; jwks_uri: string } | { kind: 'credential'; sha256: Buffer }
-}
 
 export interface Organization {
   readonly issuer: string
@@ -47,7 +39,7 @@ export interface Organization {
   readonly authorities: readonly string[]
   /** What those publish. */
   readonly authorityKeys: JwksCache
-  readonly enforcementPoints: readonly EnforcementPoint[]
+  readonly enforcementPoints: readonly OrganizationPoint[]
   /** The published keys of enforcement points that prove themselves with keys. */
   readonly enforcementKeys: JwksCache
   /** The documents of an identity provider, by its issuer: fetched only from public addresses. */

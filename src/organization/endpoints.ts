@@ -23,7 +23,7 @@ import { MEMBERSHIP } from './member/membership.ts'
 import { SIGNED_GRANTS } from './points/grants.ts'
 import { ENFORCED_MEMBERSHIP } from './points/membership.ts'
 
-export type Listener = 'public' | 'admin'
+export type OrganizationListener = 'public' | 'admin'
 
 export const PUBLIC_ENDPOINTS: readonly Endpoint<Organization>[] = [
   ...DISCOVERY,
@@ -50,7 +50,7 @@ export const ADMIN_ENDPOINTS: readonly Endpoint<Administration>[] = [
 
 const EVERYWHERE = [HEALTH, READY, OPENAPI_ENDPOINT]
 
-export const ENDPOINTS: Readonly<Record<Listener, readonly Described[]>> = {
+export const ENDPOINTS: Readonly<Record<OrganizationListener, readonly Described[]>> = {
   public: [...PUBLIC_ENDPOINTS, ...EVERYWHERE],
   admin: [...ADMIN_ENDPOINTS, ...EVERYWHERE],
 }

@@ -9,7 +9,7 @@ import { serveEndpoints } from '../http/servers/endpoint.ts'
 import { OPENAPI_ENDPOINT, openApiDocument } from '../http/openapi/openapi.ts'
 import { openOutbound } from '../http/outbound/outbound.ts'
 import { startParty, type Means, type StartOptions } from '../http/party.ts'
-import { runServed, type Served } from '../http/process.ts'
+import { runServed, type ServedParty } from '../http/process.ts'
 import { SECURITY_EVENTS } from '../http/telemetry/security-log.ts'
 import { createServerMetrics } from '../http/telemetry/server-metrics.ts'
 import type { HttpServer } from '../http/servers/server.ts'
@@ -27,7 +27,7 @@ import { NOTICES_TOLD, startOutbox } from './notices/outbox.ts'
 import { openOrganization, publishFirst, type OpenedOrganization } from './opening.ts'
 import { startSecurityLog } from './security-log.ts'
 
-export interface RunningOrganization extends Served {
+export interface RunningOrganization extends ServedParty {
   /** The address of each listener, as `host:port` (the real port) or `unix:/path`. */
   publicAddress: string
   adminAddress: string

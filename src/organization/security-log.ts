@@ -43,7 +43,7 @@ export function startSecurityLog(db: Db, options: SecurityLogOptions): SecurityL
 }
 
 /** What is reported of a request that was refused: whose, and the source whose lines are limited. */
-interface Attempt {
+interface RefusedAttempt {
   event: 'entry_refused' | 'emergency_refused'
   source: string
   ids: Record<string, string>
@@ -55,7 +55,7 @@ interface Attempt {
  */
 export async function reportingRefusal<T>(
   { security }: Pick<Organization, 'security'>,
-  { event, source, ids }: Attempt,
+  { event, source, ids }: RefusedAttempt,
   prove: () => Promise<T>,
 ): Promise<T> {
   try {

@@ -23,7 +23,7 @@ import type {
   BannedOrigin,
   Blocked,
   Connection,
-  Decided,
+  DecisionRecord,
   DecidedServer,
   Labelled,
   LedgerEntry,
@@ -35,7 +35,7 @@ import type {
   ReceiptRecord,
   Recovery,
   Resource,
-  ResourceServer,
+  ResourceServerEntry,
   Revoked,
   Subscription,
   Tier,
@@ -81,9 +81,9 @@ export interface OwnerClient {
   /** `details` are sent with it: what it is bound to, and for a denial the reason for the agent. */
   decide(
     family: string,
-    decision: Decided['decision'],
+    decision: DecisionRecord['decision'],
     details?: BoundBy & { reason?: string },
-  ): Promise<Decided>
+  ): Promise<DecisionRecord>
   connections(): AsyncGenerator<Connection>
   /** Gives a connection a name of her own; null removes it. */
   label(handle: string, label: string | null): Promise<Labelled>
@@ -93,10 +93,13 @@ export interface OwnerClient {
   policies(): Promise<Tier[]>
   operators(): AsyncGenerator<Operator>
   resources(): AsyncGenerator<Resource>
-  resourceServers(): AsyncGenerator<ResourceServer>
+  resourceServers(): AsyncGenerator<ResourceServerEntry>
   decideServer(clientId: string, decision: 'approved' | 'revoked'): Promise<DecidedServer>
   /** Several of one origin: either all of them or none. */
-  decideServers(clientIds: readonly string[], decision: 'approved' | 'revoked'): Promise<ResourceServer[]>
+  decideServers(
+    clientIds: readonly string[],
+    decision: 'approved' | 'revoked',
+  ): Promise<ResourceServerEntry[]>
   bannedOrigins(): AsyncGenerator<BannedOrigin>
   banOrigin(origin: string): Promise<Banned>
   unbanOrigin(origin: string): Promise<{ origin: string; banned: false }>
@@ -164,7 +167,7 @@ export function createOwnerClient(access: ApiAccess): OwnerClient {
     policies: () => readAll(list<Tier>(access, '/owner/policies', 'tiers')),
     operators: () => list<Operator>(access, '/owner/operators'),
     resources: () => list<Resource>(access, '/owner/resources'),
-    resourceServers: () => list<ResourceServer>(access, '/owner/resource-servers'),
+    resourceServers: () => list<ResourceServerEntry>(access, '/owner/resource-servers'),
     decideServer: (client_id, decision) => post('/owner/resource-servers/decision', { client_id, decision }),
     decideServers: async (client_ids, decision) => {
       const path = '/owner/resource-servers/decision'

@@ -26,7 +26,7 @@ export interface ServedConsole {
   close(): Promise<void>
 }
 
-interface Serving {
+interface ConsoleServer {
   access: ApiAccess
   files: Record<ConsolePath, ConsoleFile>
   token: string
@@ -49,7 +49,7 @@ export async function serveConsole(access: ApiAccess, port = 0): Promise<ServedC
   const token = randomBytes(32).toString('base64url')
   const server = createServer((request, response) => void answer(serving, request, response))
   const host = (): string => `127.0.0.1:${(server.address() as AddressInfo).port}`
-  const serving: Serving = { access, files, token, host }
+  const serving: ConsoleServer = { access, files, token, host }
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(port, '127.0.0.1', resolve)
@@ -64,7 +64,11 @@ export async function serveConsole(access: ApiAccess, port = 0): Promise<ServedC
   }
 }
 
-async function answer(serving: Serving, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function answer(
+  serving: ConsoleServer,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
   try {
     if (request.headers.host !== serving.host()) refuse('not_found', 'Open the link that was printed.')
     const url = new URL(request.url ?? '/', `http://${serving.host()}`)
@@ -95,7 +99,7 @@ async function answer(serving: Serving, request: IncomingMessage, response: Serv
  * shown.
  */
 async function forward(
-  { access, token }: Serving,
+  { access, token }: ConsoleServer,
   request: IncomingMessage,
   { url, response }: { url: URL; response: ServerResponse },
 ): Promise<void> {

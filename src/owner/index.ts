@@ -8,7 +8,7 @@ export { serveConsole } from './console.ts'
 export { watchEvents, type OwnerEvent, type WatchOptions } from './events.ts'
 export type {
   Connection,
-  Decided,
+  DecisionRecord as Decided,
   LedgerEntry,
   PendingItem,
   Resource,

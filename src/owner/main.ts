@@ -37,7 +37,7 @@ import { addReceipts } from './commands/receipt-commands.ts'
 import { addServerCommands } from './commands/server-commands.ts'
 import { claimedNamesOf, NO_CLAIMED_NAMES, readOwnWords } from './display/own-words.ts'
 import { boundApproval, type BoundBy } from './signed-approval.ts'
-import { tell, type Action, type Session } from './session.ts'
+import { tell, type OwnerAction, type OwnerSession } from './session.ts'
 import { labelsOf, NO_LABELS } from './display/labels.ts'
 import { approvedText, pendingDetails, pendingRecord, type Beside } from './display/show-request.ts'
 import * as show from './display/show.ts'
@@ -52,7 +52,7 @@ export function runOwner(args: readonly string[], terminal: Terminal = processTe
 }
 
 /** Adds `pending`, `approve` and `deny`. */
-function addDecisions(program: Command, action: Action): void {
+function addDecisions(program: Command, action: OwnerAction): void {
   program
     .command('pending')
     .argument('[family]', 'one request, with everything known about it')
@@ -145,7 +145,7 @@ function settings(): ClientSettings {
 
 function addEnrol(
   program: Command,
-  action: Action,
+  action: OwnerAction,
   { place, terminal }: { place: () => Promise<ClientPlace>; terminal: Terminal },
 ): void {
   const runEnrol = action(async (session, enrolment: { code: string; name: string }) => {
@@ -180,7 +180,7 @@ function addEnrol(
     })
 }
 
-async function pending(session: Session, name?: string): Promise<void> {
+async function pending(session: OwnerSession, name?: string): Promise<void> {
   if (name !== undefined) {
     const request = await waitingItem(session, name)
     const beside = await besideOf(session, request)
@@ -193,13 +193,13 @@ async function pending(session: Session, name?: string): Promise<void> {
 }
 
 /** What a person is shown of a request beside its record; a script is given that alone. */
-async function besideOf(session: Session, { item }: Partial<PendingItem>): Promise<Beside> {
+async function besideOf(session: OwnerSession, { item }: Partial<PendingItem>): Promise<Beside> {
   const words = session.json ? 'unread' : await readOwnWords(session.client, item)
   return { words, labels: await labelsOf(session) }
 }
 
 /** The waiting item with this name, or the only one that begins with it. Fails with `not_found`. */
-async function waitingItem({ client }: Session, name: string): Promise<PendingItem> {
+async function waitingItem({ client }: OwnerSession, name: string): Promise<PendingItem> {
   const items = await readAll(client.pending())
   const family = nameOf(
     name,
@@ -215,7 +215,7 @@ async function waitingItem({ client }: Session, name: string): Promise<PendingIt
 
 /** A person sees what she opens before she is asked; a script must ask her in its own way. */
 async function approve(
-  session: Session,
+  session: OwnerSession,
   name: string,
   { yes = false, only = false }: { yes?: boolean; only?: boolean },
 ): Promise<void> {
@@ -239,7 +239,7 @@ async function approve(
 
 // oxlint-disable-next-line eslint/max-params -- what is decided about which item, and what is said with it
 async function decide(
-  session: Session,
+  session: OwnerSession,
   name: string,
   decision: 'approved' | 'denied',
   details: BoundBy & { reason?: string } = {},
@@ -253,12 +253,12 @@ async function decide(
   tell(session, decided, one => `${printable(one.family)} ${printable(one.decision)}.\n`)
 }
 
-async function policies(session: Session): Promise<void> {
+async function policies(session: OwnerSession): Promise<void> {
   tell(session, { tiers: await session.client.policies() }, ({ tiers }, columns) =>
     show.tierTable(tiers, columns),
   )
 }
 
-async function resources(session: Session): Promise<void> {
+async function resources(session: OwnerSession): Promise<void> {
   tell(session, await readAll(session.client.resources()), show.resourceTable)
 }

@@ -3,5 +3,5 @@ import type { ClientAction, ClientSession } from '../client/session.ts'
 import type { OwnerClient } from './client.ts'
 
 export { tell } from '../client/session.ts'
-export type Session = ClientSession<OwnerClient>
-export type Action = ClientAction<OwnerClient>
+export type OwnerSession = ClientSession<OwnerClient>
+export type OwnerAction = ClientAction<OwnerClient>

@@ -45,7 +45,11 @@ export const OPERATION_BYTES_MAX = 16_384
 export const MISSION_S256_CHARS_MIN = 16
 export const MISSION_S256_CHARS_MAX = 128
 
-type Check = (claims: SignedClaims, offer: OfferedTerms, setting: AgreementSetting) => string | undefined
+type AgreementCheck = (
+  claims: SignedClaims,
+  offer: OfferedTerms,
+  setting: AgreementSetting,
+) => string | undefined
 
 /**
  * Why the agreement is refused (403 `request_denied`), as a sentence naming the claim and what to do;
@@ -65,14 +69,14 @@ export function agreementFault(
 }
 
 const echoed =
-  (claim: 'nonce' | 'family' | 'template_id' | 'terms_uri' | 'purpose' | OptionalEcho): Check =>
+  (claim: 'nonce' | 'family' | 'template_id' | 'terms_uri' | 'purpose' | OptionalEcho): AgreementCheck =>
   (claims, offer) =>
     claims[claim] === offer[claim]
       ? undefined
       : `${claim}: repeat the ${claim} of the offered terms unchanged.`
 
 const echoedIfPresent =
-  (claim: OptionalEcho): Check =>
+  (claim: OptionalEcho): AgreementCheck =>
   (claims, offer, setting) =>
     claims[claim] === undefined ? undefined : echoed(claim)(claims, offer, setting)
 
@@ -81,7 +85,7 @@ export function absentEchoes(claims: Pick<SignedClaims, OptionalEcho>): Optional
   return OPTIONAL_ECHOES.filter(claim => claims[claim] === undefined)
 }
 
-const CHECKS: readonly Check[] = [
+const CHECKS: readonly AgreementCheck[] = [
   issFault,
   audFault,
   iatFault,

@@ -3,6 +3,7 @@
  * the scope and lifetime a grant may have. Contract: "RPT claims", "Authorized call" (enforcement order 2 to
  * 4).
  */
+import type { RptOperation } from '../wire/negotiation/tokens.ts'
 
 /** Consequence classes by how far a call can be undone, mildest first. */
 export const CONSEQUENCES = ['reversible', 'compensatable', 'forward_recoverable', 'irreversible'] as const
@@ -127,19 +128,13 @@ export function stricterPermissions(
   })
 }
 
-/** The `operation` claim of an ask-me grant. */
-export interface ApprovedOperation {
-  readonly tool: string
-  readonly params_s256: string
-}
-
 /**
  * Whether the call is exactly the approved operation: the same tool and the same hash of the parameters
  * (enforcement order 4). False if there is no operation; the caller reports that case as
  * `operation_required`.
  */
 export function operationMatches(
-  operation: ApprovedOperation | undefined,
+  operation: RptOperation | undefined,
   tool: string,
   params_s256: string,
 ): boolean {

@@ -57,9 +57,9 @@ function quietEnd({ from, until, time_zone }: QuietHours, at: number): number {
 }
 
 /** What a clock shows in a minute, counted from the epoch: the minute of its day. */
-type Clock = (minute: number) => number
+type MinuteOfDay = (minute: number) => number
 
-function clockIn(timeZone: string): Clock | undefined {
+function clockIn(timeZone: string): MinuteOfDay | undefined {
   try {
     const format = new Intl.DateTimeFormat('en-GB', {
       timeZone,
@@ -80,7 +80,7 @@ function minuteOf(time: string): number {
 }
 
 /** So many minutes later, or the minute before that in which the clock is changed. */
-function steadyUntil(clock: Clock, minute: number, later: number): number {
+function steadyUntil(clock: MinuteOfDay, minute: number, later: number): number {
   const shown = clock(minute)
   const isSteady = (after: number): boolean => clock(minute + after) === (shown + after) % DAY_MINUTES
   if (isSteady(later)) return minute + later

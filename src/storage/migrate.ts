@@ -20,7 +20,7 @@ const LOCK_MS_MAX = 600_000
 const STATEMENT_MS_MAX = 600_000
 
 /** The migrations and roles of one party's database. Each party has its own database. */
-export interface Schema extends Privileges {
+export interface PartySchema extends Privileges {
   /** The folder of the party's migrations, inside the folder of all migrations. */
   readonly party: string
 }
@@ -37,7 +37,7 @@ const folderOf = (party: string): URL => new URL(`${party}/`, MIGRATIONS)
  */
 export async function migrate(
   url: string,
-  schema: Schema,
+  schema: PartySchema,
   tell: (line: string) => void = () => undefined,
   folder: URL = folderOf(schema.party),
 ): Promise<string[]> {
@@ -74,7 +74,7 @@ export async function migrate(
  */
 export async function refuseEarlier(
   url: string,
-  { party }: Pick<Schema, 'party'>,
+  { party }: Pick<PartySchema, 'party'>,
   by: { setting: string; command: string },
   folder: URL = folderOf(party),
 ): Promise<void> {

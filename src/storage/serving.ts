@@ -5,10 +5,10 @@
 import { openDatabase, type Database, type DatabaseOptions } from './core/database.ts'
 import { awaitDatabase } from './core/database-wait.ts'
 import { watchStandby, type StandbyWatch } from './core/standby.ts'
-import { migrate, refuseEarlier, type Schema } from './migrate.ts'
+import { migrate, refuseEarlier, type PartySchema } from './migrate.ts'
 
 /** What a start or a command needs to know about the database. */
-interface Place {
+interface DatabasePlace {
   databaseUrl: string
   /** How long to wait for a primary that answers. */
   databaseWaitSeconds: number
@@ -25,7 +25,7 @@ interface Acknowledging {
 
 interface ServingOptions
   extends
-    Place,
+    DatabasePlace,
     Acknowledging,
     Pick<DatabaseOptions, 'poolMax' | 'callPoolMax' | 'notifies' | 'lockTimeoutMs'> {
   /** Whether this start brings the database up to date. */
@@ -33,7 +33,7 @@ interface ServingOptions
 }
 
 /** Where a start reports what it does and waits for. */
-interface Log {
+interface StartLog {
   info(facts: object, line: string): void
   warn(facts: object, line: string): void
 }
@@ -44,20 +44,20 @@ export interface PartyDatabase<Tables> {
   /** Like `migrate` of src/storage/migrate.ts, with the party's migrations. */
   migrate: (url: string, tell?: (line: string) => void) => Promise<string[]>
   /** The same for a command: it waits until the database answers. */
-  migrateOnce: (place: Place, tell: (line: string) => void) => Promise<string[]>
+  migrateOnce: (place: DatabasePlace, tell: (line: string) => void) => Promise<string[]>
   /** Like `refuseEarlier` of src/storage/migrate.ts. */
   refuseEarlier: (url: string) => Promise<void>
   /**
    * Opens the database for a command that writes or reads and then ends. @throws Error like `awaitDatabase`,
    * and naming the setting if a standby is required and none answers in time.
    */
-  openOnce: (place: Place & Acknowledging, tell: (line: string) => void) => Promise<Database<Tables>>
+  openOnce: (place: DatabasePlace & Acknowledging, tell: (line: string) => void) => Promise<Database<Tables>>
   /**
    * Opens the database for a server that is about to serve: waits for it, migrates it or refuses one that is
    * too old, and opens the pools. @throws Error like `awaitDatabase`, `migrate` and `refuseEarlier`; nothing
    * is left open then.
    */
-  openServing: (options: ServingOptions, log: Log) => Promise<Database<Tables>>
+  openServing: (options: ServingOptions, log: StartLog) => Promise<Database<Tables>>
 }
 
 /** A command does one thing after the other. */
@@ -68,7 +68,7 @@ const COMMAND_POOL_MAX = 2
  * @param open how the party opens it, if more belongs to it than the pools.
  */
 export function partyDatabase<Tables>(
-  schema: Schema,
+  schema: PartySchema,
   by: { setting: string; command: string },
   open: PartyDatabase<Tables>['open'] = openDatabase<Tables>,
 ): PartyDatabase<Tables> {

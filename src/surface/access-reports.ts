@@ -69,8 +69,8 @@ const NUMBERED = ENTRY.refine(
  */
 const WORD = z.strictObject({ instance: INSTANCE, n: NUMBER, ended: z.boolean().optional() })
 const REPORT = z.union([z.object({ entries: z.array(NUMBERED).min(1).max(ENTRIES_MAX) }), WORD, NUMBERED])
-export type AccessReport = z.infer<typeof ENTRY> & { family: Family }
-export type InstanceWord = z.infer<typeof WORD>
+export type AccessReportEntry = z.infer<typeof ENTRY> & { family: Family }
+export type ReportWord = z.infer<typeof WORD>
 
 /** The owner of the grants that a resource server reports on. */
 export interface Reporter {
@@ -89,15 +89,15 @@ export interface AccessRecord {
    */
   record(
     by: Reporter,
-    reports: readonly AccessReport[],
+    reports: readonly AccessReportEntry[],
   ): Promise<{ recorded: number; unknown: readonly number[] }>
   /**
    * Records how far a run of a resource server has come: reports of it that have not come by now never will.
    */
-  hear(by: Reporter, word: InstanceWord): Promise<void>
+  hear(by: Reporter, word: ReportWord): Promise<void>
 }
 
-export interface AccessReports {
+export interface AccessReportEndpoint {
   guard: PatGuard
   onBehalfOf: OnBehalfOf
   servers: ResourceServers
@@ -116,7 +116,7 @@ const RECORDED = z.object({
  * `{recorded: n}`, n the newly recorded; entries that belong to no grant of this server are listed, by id or
  * else by family.
  */
-export const AUDIT_ACCESS: Endpoint<AccessReports> = endpoint({
+export const AUDIT_ACCESS: Endpoint<AccessReportEndpoint> = endpoint({
   method: 'post',
   path: '/audit/access',
   rows: ['post-audit-access'],
@@ -130,7 +130,7 @@ export const AUDIT_ACCESS: Endpoint<AccessReports> = endpoint({
       headers: { 'cache-control': 'no-store' },
     },
   },
-  handle: async (of: AccessReports, { caller, body, answer }) =>
+  handle: async (of: AccessReportEndpoint, { caller, body, answer }) =>
     answer(
       200,
       'entries' in body || 'family' in body
@@ -139,29 +139,33 @@ export const AUDIT_ACCESS: Endpoint<AccessReports> = endpoint({
     ),
 })
 
-type Reports = Exclude<z.output<typeof REPORT>, InstanceWord>
+type Reports = Exclude<z.output<typeof REPORT>, ReportWord>
 
-function reportsIn(body: Reports): AccessReport[] {
+function reportsIn(body: Reports): AccessReportEntry[] {
   const entries = 'entries' in body ? body.entries : [body]
   return entries.map(entry => ({ ...entry, family: asFamily(entry.family) }))
 }
 
-async function reporter({ servers }: AccessReports, holder: PatHolder): Promise<Reporter> {
+async function reporter({ servers }: AccessReportEndpoint, holder: PatHolder): Promise<Reporter> {
   const { owner, client_id } = holder
   const server = await servers.read(owner, client_id)
   if (server === undefined || !standsFor(server, holder)) throw invalidPat()
   return { owner, client_id, aud: server.resource_uri }
 }
 
-async function hear(of: AccessReports, holder: PatHolder, word: InstanceWord): Promise<{ recorded: number }> {
+async function hear(
+  of: AccessReportEndpoint,
+  holder: PatHolder,
+  word: ReportWord,
+): Promise<{ recorded: number }> {
   await of.accesses.hear(await reporter(of, holder), word)
   return { recorded: 0 }
 }
 
 async function record(
-  of: AccessReports,
+  of: AccessReportEndpoint,
   holder: PatHolder,
-  reports: AccessReport[],
+  reports: AccessReportEntry[],
 ): Promise<z.output<typeof RECORDED>> {
   const { recorded, unknown } = await of.accesses.record(await reporter(of, holder), reports)
   const named = unknown.map(position => reports[position]!.id ?? reports[position]!.family)

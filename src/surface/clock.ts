@@ -4,19 +4,9 @@
  * outlive their terms. A replica whose own clock is far off issues nothing at all. Contract: "Limits"
  * (lifetimes); docs/choices.md, "Storage".
  */
+import type { ClockReading } from '../limits/clock-reading.ts'
 import type { Logger } from '../http/telemetry/log.ts'
 import { Refusal } from '../wire/refusal.ts'
-
-/** What the database's clock showed between two moments of this process. */
-export interface ClockReading {
-  /** Milliseconds since the epoch. */
-  databaseMs: number
-  /** The times of our own clock, by `performance.now()`. */
-  askedAt: number
-  answeredAt: number
-  /** This reading used another connection than the previous one, so it may come from another server. */
-  fresh: boolean
-}
 
 export interface Clock {
   /** Milliseconds since the epoch by the database's clock: local time plus the offset. */
@@ -88,10 +78,10 @@ export function createClock({
     now,
     offsetSeconds,
     fault,
-    take({ databaseMs, askedAt, answeredAt, fresh }) {
+    take({ databaseMs, sentAt, answeredAt, fresh }) {
       const read: Used = {
-        difference: databaseMs - (askedAt + answeredAt) / 2,
-        roundTrip: answeredAt - askedAt,
+        difference: databaseMs - (sentAt + answeredAt) / 2,
+        roundTrip: answeredAt - sentAt,
         at: answeredAt,
       }
       if (used === undefined || fresh || isBetter(read, used)) used = read

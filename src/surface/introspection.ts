@@ -66,7 +66,7 @@ export interface Grants {
   consume(holder: PatHolder, rptSha256: Buffer): Promise<string | undefined>
 }
 
-export interface Introspection {
+export interface IntrospectionEndpoint {
   guard: PatGuard
   onBehalfOf: OnBehalfOf
   issuer: Pick<Issuer, 'keys'>
@@ -133,7 +133,7 @@ const spending = {
 const headers = { 'cache-control': 'no-store' }
 
 /** RFC 7662 with the permissions array; the tokens of several calls in one request. */
-export const INTROSPECT: Endpoint<Introspection> = endpoint({
+export const INTROSPECT: Endpoint<IntrospectionEndpoint> = endpoint({
   ...leaseQuery,
   method: 'post',
   path: '/introspect',
@@ -146,7 +146,7 @@ export const INTROSPECT: Endpoint<Introspection> = endpoint({
       headers,
     },
   },
-  handle: async (of: Introspection, { caller, body, answer }) =>
+  handle: async (of: IntrospectionEndpoint, { caller, body, answer }) =>
     answer(
       200,
       'tokens' in body
@@ -156,7 +156,7 @@ export const INTROSPECT: Endpoint<Introspection> = endpoint({
 })
 
 /** Each by itself and atomic; the tokens of several calls in one request. */
-export const CONSUME: Endpoint<Introspection> = endpoint({
+export const CONSUME: Endpoint<IntrospectionEndpoint> = endpoint({
   ...spending,
   method: 'post',
   path: '/consume',
@@ -172,7 +172,7 @@ export const CONSUME: Endpoint<Introspection> = endpoint({
       headers,
     },
   },
-  handle: async (of: Introspection, { caller, body, answer }) =>
+  handle: async (of: IntrospectionEndpoint, { caller, body, answer }) =>
     answer(
       200,
       'tokens' in body
@@ -189,7 +189,7 @@ interface TokenQuestion {
 
 /** Only a standing grant may be used again: of another each call is asked about. */
 async function introspect(
-  of: Introspection,
+  of: IntrospectionEndpoint,
   holder: PatHolder,
   question: TokenQuestion,
 ): Promise<Introspected> {
@@ -203,7 +203,7 @@ async function introspect(
 }
 
 /** One conditional update spends the grant. Only if it changed nothing is the row read, to find out why. */
-async function consume(of: Introspection, holder: PatHolder, token: string): Promise<Consumed> {
+async function consume(of: IntrospectionEndpoint, holder: PatHolder, token: string): Promise<Consumed> {
   const family = await of.grants.consume(holder, sha256(token))
   if (family !== undefined) return { consumed: true, family }
   const reading = await read(of, holder, { token })
@@ -227,7 +227,7 @@ async function consume(of: Introspection, holder: PatHolder, token: string): Pro
  * @internal
  */
 export async function consumeEach(
-  of: Introspection,
+  of: IntrospectionEndpoint,
   holder: PatHolder,
   tokens: readonly string[],
 ): Promise<(Consumed | Unknown)[]> {
@@ -241,7 +241,7 @@ export async function consumeEach(
 }
 
 async function read(
-  { grants }: Introspection,
+  { grants }: IntrospectionEndpoint,
   holder: PatHolder,
   { token, lease }: TokenQuestion,
 ): Promise<GrantReading> {
@@ -263,7 +263,7 @@ function factsOf(reading: GrantReading, holder: PatHolder, isOurs: () => boolean
   }
 }
 
-function isOurs({ issuer }: Introspection, token: string): boolean {
+function isOurs({ issuer }: IntrospectionEndpoint, token: string): boolean {
   try {
     verifyRpt(token, issuer.keys)
     return true

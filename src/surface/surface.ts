@@ -4,9 +4,9 @@
  */
 import type { Endpoint } from '../http/servers/endpoint.ts'
 import type { AboutListener } from '../http/openapi/openapi.ts'
-import { AUDIT_ACCESS, type AccessReports } from './access-reports.ts'
+import { AUDIT_ACCESS, type AccessReportEndpoint } from './access-reports.ts'
 import { DISCOVERY, type Discovery } from './discovery.ts'
-import { CONSUME, INTROSPECT, type Introspection } from './introspection.ts'
+import { CONSUME, INTROSPECT, type IntrospectionEndpoint } from './introspection.ts'
 import type { Issuer } from './issuer.ts'
 import { PERM, type PermissionEndpoint } from './permission.ts'
 import { ROSTER_OF_TERMS, TERMS_DOCUMENT, type Terms } from './terms.ts'
@@ -17,8 +17,8 @@ export type Surface = { issuer: Issuer } & Discovery &
   Terms &
   TokenEndpoint &
   PermissionEndpoint &
-  Introspection &
-  AccessReports
+  IntrospectionEndpoint &
+  AccessReportEndpoint
 
 export const SURFACE: readonly Endpoint<Surface>[] = [
   ...DISCOVERY,

@@ -10,7 +10,7 @@ import { asFamily, asOwner, type Owner } from '../wire/identifiers.ts'
 import { accessesRequester, verifyAccessesRequest } from '../wire/joint/joint-accesses.ts'
 import { NAME_PATTERN, TALLY_PATH } from '../wire/names.ts'
 import { Refusal } from '../wire/refusal.ts'
-import { keysOfHolder, unproven, type Proving } from './holders/proof.ts'
+import { keysOfHolder, unproven, type HolderProofContext } from './holders/proof.ts'
 
 const UNKNOWN = 'No such account is counted for here.'
 const { after: before, limit } = NUMBERED_PAGE.shape
@@ -33,7 +33,7 @@ const PAGE = z.strictObject({
 })
 
 /** A request that the server of a holder of the account in the path signed just now. */
-const HOLDER: Credential<Proving, Owner> = {
+const HOLDER: Credential<HolderProofContext, Owner> = {
   names: ['holder'],
   refusal: 'invalid_token',
   async admit(of, request, run) {
@@ -44,7 +44,7 @@ const HOLDER: Credential<Proving, Owner> = {
   },
 }
 
-async function provenAccount(of: Proving, jwt: string, account: Owner): Promise<Owner> {
+async function provenAccount(of: HolderProofContext, jwt: string, account: Owner): Promise<Owner> {
   try {
     const { issuer, ...signer } = accessesRequester(jwt)
     const keys = await keysOfHolder(of, { issuer, account, ...signer }, 'request')
@@ -57,7 +57,7 @@ async function provenAccount(of: Proving, jwt: string, account: Owner): Promise<
   }
 }
 
-export const ACCESSES: Endpoint<Proving> = endpoint({
+export const ACCESSES: Endpoint<HolderProofContext> = endpoint({
   method: 'get',
   path: `${TALLY_PATH.accesses}/{account}`,
   rows: { addedUnder: 'Tally for a jointly held resource' },
@@ -76,7 +76,7 @@ export const ACCESSES: Endpoint<Proving> = endpoint({
     },
   },
   refuses: { 404: ['not_found'] },
-  handle: async ({ database: { db } }: Proving, { caller: account, query, answer }) => {
+  handle: async ({ database: { db } }: HolderProofContext, { caller: account, query, answer }) => {
     const rows = await listAccesses(db, account, { before: query.before, limit: query.limit + 1 })
     const { items, last } = pageOf(rows, query.limit)
     return answer(200, { accesses: items, next: last?.n ?? null })

@@ -8,7 +8,7 @@ import type { Clock } from '../surface/clock.ts'
 import type { Issuer } from '../surface/issuer.ts'
 
 /** Lifetimes and caps; each is a setting. Seconds unless the name says otherwise. */
-export interface Limits {
+export interface TallyLimits {
   ticketSeconds: number
   awaitingSeconds: number
   negotiationSeconds: number
@@ -18,7 +18,7 @@ export interface Limits {
 }
 
 export interface Tally extends Issuer {
-  readonly limits: Limits
+  readonly limits: TallyLimits
   readonly database: Database
   readonly log: FastifyBaseLogger
   readonly clock: Clock

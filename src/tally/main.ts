@@ -7,7 +7,7 @@ import { readTallyConfig, readTallyMigrationConfig } from '../config.ts'
 import { serveEndpoints } from '../http/servers/endpoint.ts'
 import { OPENAPI_ENDPOINT, openApiDocument } from '../http/openapi/openapi.ts'
 import { startParty, type StartOptions } from '../http/party.ts'
-import { runServed, type Served } from '../http/process.ts'
+import { runServed, type ServedParty } from '../http/process.ts'
 import { createServerMetrics } from '../http/telemetry/server-metrics.ts'
 import type { HttpServer } from '../http/servers/server.ts'
 import { answersNow } from '../storage/core/database-wait.ts'
@@ -24,7 +24,7 @@ import { openTally, type WholeTally } from './opening.ts'
 import { surfaceOf } from './surface.ts'
 import { WITHDRAWAL } from './withdrawals.ts'
 
-export interface RunningTally extends Served {
+export interface RunningTally extends ServedParty {
   /** The address of each listener, as `host:port` (the real port) or `unix:/path`. */
   publicAddress: string
   metricsAddress: string

@@ -16,9 +16,9 @@ import { signingKeys } from '../wire/signatures/keys.ts'
 import { ticketKeys } from '../wire/negotiation/ticket.ts'
 import type { Tally } from './context.ts'
 import { createHolderClient } from './holders/client.ts'
-import type { Proving } from './holders/proof.ts'
+import type { HolderProofContext } from './holders/proof.ts'
 import { createCollector } from './negotiation/collector.ts'
-import type { Deciding } from './negotiation/decisions.ts'
+import type { TallyDecisionContext } from './negotiation/decisions.ts'
 import type { Negotiating } from './negotiation/negotiations.ts'
 import { createQuotes } from './negotiation/quotes.ts'
 import { provision } from './provision.ts'
@@ -28,7 +28,10 @@ import { createWakes } from './wakes.ts'
 const ISSUER_REFETCH_SECONDS = 60
 
 /** The context that every endpoint gets. */
-export type WholeTally = Tally & Negotiating & Deciding & Proving & { agentIssuers: AgentIssuers }
+export type WholeTally = Tally &
+  Negotiating &
+  TallyDecisionContext &
+  HolderProofContext & { agentIssuers: AgentIssuers }
 
 /** Opens it; what is opened adds to `closers` how to close it. */
 export async function openTally(

@@ -5,10 +5,10 @@
 import type { GrantEnd } from '../rules/liveness.ts'
 import { readAccount, readResource, readResourceServer, listAccounts } from '../storage/tally/accounts.ts'
 import { recordAccesses } from '../storage/tally/accesses.ts'
-import { consumeGrant, readGrant, type GrantReading } from '../storage/tally/grants.ts'
+import { consumeGrant, readGrant, type TallyGrantReading } from '../storage/tally/grants.ts'
 import { readLatestTerms, readTerms } from '../storage/tally/terms.ts'
 import { onBehalfOf } from '../storage/core/shares.ts'
-import type { AccessRecord, AccessReport } from '../surface/access-reports.ts'
+import type { AccessRecord, AccessReportEntry } from '../surface/access-reports.ts'
 import type { AgentIssuers } from '../surface/agents/agent-issuers.ts'
 import type { Grants } from '../surface/introspection.ts'
 import { createPatGuard } from '../surface/pat-guard.ts'
@@ -22,11 +22,13 @@ import { negotiate } from '../surface/token/ticket-grant.ts'
 import { authorizationServerMetadata } from '../wire/resources/authorization-server-metadata.ts'
 import { newJti } from '../wire/negotiation/ticket.ts'
 import type { Tally } from './context.ts'
-import { decisionsOf, type Deciding } from './negotiation/decisions.ts'
+import { decisionsOf, type TallyDecisionContext } from './negotiation/decisions.ts'
 import { JOINT_TIER, negotiationsOf, type Negotiating } from './negotiation/negotiations.ts'
 
 /** The surface of a tally. */
-export function surfaceOf(tally: Tally & Negotiating & Deciding & { agentIssuers: AgentIssuers }): Surface {
+export function surfaceOf(
+  tally: Tally & Negotiating & TallyDecisionContext & { agentIssuers: AgentIssuers },
+): Surface {
   const { issuer, specNs, aliases, clock, limits, agentIssuers, database } = tally
   const { pollSeconds, reasonBytesMax, patSeconds, ticketSeconds } = limits
   const servers = resourceServersOf(database)
@@ -118,7 +120,7 @@ function grantsOf({ calls }: Pick<Tally['database'], 'calls'>): Grants {
   }
 }
 
-function endOf({ withdrawn, current }: NonNullable<GrantReading['grant']>): GrantEnd | null {
+function endOf({ withdrawn, current }: NonNullable<TallyGrantReading['grant']>): GrantEnd | null {
   if (withdrawn) return 'connection_revoked'
   return current ? null : 'revoked'
 }
@@ -141,7 +143,7 @@ function accessesOf({ db }: Stored, { now }: Pick<Tally, 'now'>): AccessRecord {
   }
 }
 
-function keyOf({ id, instance, n }: AccessReport): string {
+function keyOf({ id, instance, n }: AccessReportEntry): string {
   if (instance !== undefined) return `n ${n} ${instance}`
   return id === undefined ? newJti('access_') : `id ${id}`
 }

@@ -11,9 +11,9 @@ import { idMember } from '../wire/json-members.ts'
 import { aliasIn, TALLY_ALIAS, TALLY_PATH } from '../wire/names.ts'
 import { Refusal, refuse } from '../wire/refusal.ts'
 import { namedSigner, verifyWithdrawal, type Withdrawal } from '../wire/joint/verdict.ts'
-import { keysOfHolder, unproven, type Proving } from './holders/proof.ts'
+import { keysOfHolder, unproven, type HolderProofContext } from './holders/proof.ts'
 
-export const WITHDRAWAL: Endpoint<Proving> = endpoint({
+export const WITHDRAWAL: Endpoint<HolderProofContext> = endpoint({
   method: 'post',
   path: TALLY_PATH.withdrawal,
   rows: { addedUnder: 'Tally for a jointly held resource' },
@@ -27,7 +27,7 @@ export const WITHDRAWAL: Endpoint<Proving> = endpoint({
     },
   },
   refuses: { 401: ['invalid_token'], 404: ['not_found'], 409: ['conflict'] },
-  handle: async (of: Proving, { body: { withdrawal: compact }, answer }) => {
+  handle: async (of: HolderProofContext, { body: { withdrawal: compact }, answer }) => {
     const withdrawal = await verified(of, compact)
     const { iss: issuer, holder, account, jti, exp } = withdrawal
     const negotiations = 'all' in withdrawal ? ('all' as const) : withdrawal.negotiations
@@ -41,7 +41,7 @@ export const WITHDRAWAL: Endpoint<Proving> = endpoint({
  * 404 for an unknown account; 401 for a caller that is no holder of it, or did not sign; 503 without her
  * keys.
  */
-async function verified(of: Proving, compact: string): Promise<Withdrawal> {
+async function verified(of: HolderProofContext, compact: string): Promise<Withdrawal> {
   const jws = parseJws(compact)
   const signer = namedSigner(jws)
   const { issuer } = signer

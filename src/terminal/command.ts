@@ -97,7 +97,7 @@ export class UsageError extends Error {
 }
 
 /** How a failure is reported: its sentence, or our own lines, and its exit code. */
-export interface Ending {
+export interface CommandEnd {
   code: ExitCode
   message: string | readonly string[]
 }
@@ -111,7 +111,7 @@ export async function runCommand(
   program: Command,
   args: readonly string[],
   terminal: Terminal,
-  endingOf: (error: unknown) => Ending | undefined = () => undefined,
+  endingOf: (error: unknown) => CommandEnd | undefined = () => undefined,
 ): Promise<number> {
   quieten(program, terminal)
   try {
@@ -137,7 +137,7 @@ export class Exit extends Error {
   }
 }
 
-function defaultEnding(error: unknown): Ending {
+function defaultEnding(error: unknown): CommandEnd {
   if (error instanceof Exit) return { code: error.code, message: '' }
   if (error instanceof UsageError) return { code: EXIT.usage, message: error.message }
   return { code: EXIT.refused, message: `Failed: ${error instanceof Error ? error.message : String(error)}` }

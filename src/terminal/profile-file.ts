@@ -12,7 +12,7 @@ import { UsageError } from './command.ts'
 import { printableJson } from './printable.ts'
 
 /** `api` is left out if the metadata of the issuer says where it is. */
-export interface Profile {
+export interface StoredProfile {
   issuer: string
   api?: string | undefined
 }
@@ -23,7 +23,7 @@ export function profilePath(keyPath: string): string {
 }
 
 /** Undefined if there is none. One that others could write, or that is none, is a `UsageError`. */
-export async function readProfile(path: string): Promise<Profile | undefined> {
+export async function readProfile(path: string): Promise<StoredProfile | undefined> {
   try {
     const json = parseJson(await readPrivateFile(path))
     const { issuer, api } = isJsonObject(json) ? json : {}
@@ -41,7 +41,7 @@ export async function readProfile(path: string): Promise<Profile | undefined> {
 }
 
 /** Writes it, readable by its user alone, in place of an earlier one. */
-export async function writeProfile(path: string, profile: Profile): Promise<void> {
+export async function writeProfile(path: string, profile: StoredProfile): Promise<void> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 })
   await writeDurably(dirname(path), basename(path), `${printableJson(profile)}\n`)
 }

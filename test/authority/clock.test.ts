@@ -126,9 +126,9 @@ describe("A reading of the database's clock", () => {
       monotonic: () => at,
       onTurn: fault => turns.push(fault),
     })
-    for (const [databaseMs, took, askedAt, fresh = false] of readings) {
-      at = askedAt + took
-      clock.take({ databaseMs, askedAt, answeredAt: at, fresh })
+    for (const [databaseMs, took, sentAt, fresh = false] of readings) {
+      at = sentAt + took
+      clock.take({ databaseMs, sentAt, answeredAt: at, fresh })
     }
     return { clock, turns }
   }

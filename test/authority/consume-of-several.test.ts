@@ -1,6 +1,6 @@
 /** Contract, "Introspection and consume answers": what is not known of one of several, beside the others. */
 import { expect, it } from 'vitest'
-import { consumeEach, type Introspection } from '../../src/surface/introspection.ts'
+import { consumeEach, type IntrospectionEndpoint } from '../../src/surface/introspection.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
@@ -8,7 +8,7 @@ import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
 const holder = { owner: asOwner('alice'), client_id: asClientId('demo-tools'), generation: 1 }
 
 /** It spends what is called fresh, loses Postgres over what is called lost, and no longer has the server. */
-const party: Introspection = {
+const party: IntrospectionEndpoint = {
   guard: () => holder,
   onBehalfOf: (_owner, work) => work(),
   issuer: { keys: [importPrivateJwk(generatePrivateJwk())] },

@@ -6,7 +6,7 @@
  */
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import type { Credential } from '../../src/dev/story/raw-call.ts'
+import type { RawCredential } from '../../src/dev/story/raw-call.ts'
 import { openScene, type Scene } from '../../src/dev/story/scene.ts'
 import { STORY } from '../../src/dev/story/story.ts'
 import { approvedGrant, startLoad, type Load } from '../support/call-load.ts'
@@ -102,7 +102,7 @@ describe('The story of the demo, through the gateway in the cluster,', () => {
 
 describe('While calls go on,', () => {
   const TRADES = 12
-  const trades: { credential: Credential; arguments: { symbol: string; qty: number } }[] = []
+  const trades: { credential: RawCredential; arguments: { symbol: string; qty: number } }[] = []
   let load: Load
   let before: number
 

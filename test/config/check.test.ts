@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, expect, it } from 'vitest'
-import { configurationFaults, type Checked } from '../../src/config.ts'
+import { configurationFaults, type ConfiguredParty } from '../../src/config.ts'
 import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
@@ -58,7 +58,7 @@ it('names the faults of settings, of several together, and of files, all at once
     expect(faults).toContainEqual(expect.stringMatching(part))
 })
 
-it.each<[Checked, RegExp]>([
+it.each<[ConfiguredParty, RegExp]>([
   ['authority', /^Set UMA_AS_ISSUER/],
   ['organization', /^Set UMA_ORG_PROVISION/],
   ['tally', /^Set UMA_TALLY_ISSUER/],

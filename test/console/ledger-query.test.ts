@@ -6,7 +6,7 @@ import {
   ledgerPath,
   nextPage,
   NO_FILTER,
-  type Page,
+  type EntriesPage,
 } from '../../src/console/ledger/query.ts'
 
 afterEach(() => vi.unstubAllEnvs())
@@ -18,9 +18,9 @@ const asked = (changes: Partial<typeof NO_FILTER>): Record<string, string> =>
 const entry = (seq: number) => ({ seq, ts: '2026-11-21T09:00:00.000Z', kind: 'touched' })
 
 /** A ledger that is read so, and what it was asked for. */
-function ledger(pageAt: (before: number) => Page) {
+function ledger(pageAt: (before: number) => EntriesPage) {
   const before: number[] = []
-  const read = async (path: string): Promise<Page> => {
+  const read = async (path: string): Promise<EntriesPage> => {
     const at = Number(queryOf(path)['before'] ?? Infinity)
     before.push(at)
     return pageAt(at)
@@ -77,7 +77,7 @@ describe('A page without an entry', () => {
 })
 
 describe('An export', () => {
-  const pageOf = (at: number, length: number): Page => {
+  const pageOf = (at: number, length: number): EntriesPage => {
     const from = Math.min(at, 20_001)
     const entries = Array.from({ length: Math.min(length, from - 1) }, (_, place) => entry(from - 1 - place))
     return { entries, next: from - length > 1 ? from - length : null }

@@ -3,7 +3,7 @@
  * (`/owner/resource-servers*`, `/owner/resources`).
  */
 import { describe, expect, it } from 'vitest'
-import type { BannedOrigin, ResourceServer } from '../../src/wire/owner/owner-api.ts'
+import type { BannedOrigin, ResourceServerEntry } from '../../src/wire/owner/owner-api.ts'
 import { consoleStand, DESK, expectSound, PHONE, WAYS } from '../support/console-stand.ts'
 import { installedBrowser, type Device } from '../support/browser.ts'
 import { describeWith } from '../support/requirement.ts'
@@ -31,7 +31,7 @@ describeWith(installedBrowser(), 'Resources and servers on the page', path => {
     const signed = page.locator('[data-resource="alice/trades"]')
     await signed.getByText('Takes only what you sign').waitFor()
     await signed.getByRole('link', { name: 'The trading tier' }).waitFor()
-    const [server] = await read<ResourceServer[]>('/owner/resource-servers')
+    const [server] = await read<ResourceServerEntry[]>('/owner/resource-servers')
     await signed.getByText(new URL(server!.resource_uri).origin).waitFor()
     const other = page.locator('[data-resource="alice/portfolio"]')
     expect(await other.getByText('Takes only what you sign').count()).toBe(0)
@@ -43,7 +43,7 @@ describeWith(installedBrowser(), 'Resources and servers on the page', path => {
       const browser = await opened(device)
       const { page } = browser
       const status = async (): Promise<string> =>
-        (await read<ResourceServer[]>('/owner/resource-servers'))[0]!.status
+        (await read<ResourceServerEntry[]>('/owner/resource-servers'))[0]!.status
       const server = page.locator('li[data-server]').first()
       await press(server.getByRole('button', { name: 'Withdraw', exact: true }))
       await press(server.getByRole('button', { name: 'Withdraw now' }))

@@ -5,7 +5,7 @@
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, test } from 'vitest'
-import { ENDPOINTS, type Listener } from '../../src/authority/endpoints.ts'
+import { ENDPOINTS, type AuthorityListener } from '../../src/authority/endpoints.ts'
 import { signedPost } from '../../src/enforcement/authorities/signed-post.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { startContractStand, type ContractStand } from '../support/contract-stand.ts'
@@ -21,7 +21,7 @@ import {
   type Attempt,
 } from '../support/hostile-requests.ts'
 
-type Operation = (typeof ENDPOINTS)[Listener][number] & { listener: Listener }
+type Operation = (typeof ENDPOINTS)[AuthorityListener][number] & { listener: AuthorityListener }
 
 let stand: ContractStand
 let pat: string

@@ -5,7 +5,7 @@
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { ENDPOINTS, type Listener } from '../../src/organization/endpoints.ts'
+import { ENDPOINTS, type OrganizationListener } from '../../src/organization/endpoints.ts'
 import { publicJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import { ORGANIZATION_PATH } from '../../src/wire/names.ts'
 import {
@@ -33,7 +33,7 @@ import { charterOf, ORG_ISSUER } from '../support/organization.ts'
 import { startMemberStand, type MemberStand } from '../support/organization-members.ts'
 import { AUDIENCE, startRealm, type TestRealm } from '../support/realm.ts'
 
-type Operation = (typeof ENDPOINTS)[Listener][number] & { listener: Listener }
+type Operation = (typeof ENDPOINTS)[OrganizationListener][number] & { listener: OrganizationListener }
 
 const JOIN_ID = 'join-of-amy-0000000'
 const CHARTER = { break_glass: clause({ max_expires_in: 3_600 }) }

@@ -2,14 +2,14 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { deadlineAt, outage } from '../../src/enforcement/deadline.ts'
 import { createMandateView, type MandateView } from '../../src/enforcement/joint/mandate-view.ts'
-import type { ServedMandate } from '../../src/enforcement/joint/tally-client.ts'
+import type { MandateAnswer } from '../../src/enforcement/joint/tally-client.ts'
 import { mandateOf } from '../support/joint.ts'
 
 const first = mandateOf()
 const second = mandateOf({ resources: ['family-1/savings'] })
 let now: number
 let asked: number
-let answer: () => Promise<ServedMandate>
+let answer: () => Promise<MandateAnswer>
 let view: MandateView
 const current = () => view.current(deadlineAt(now + 2_000, () => now))
 

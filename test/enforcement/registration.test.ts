@@ -1,6 +1,6 @@
 /** The sidecar asks to be let in: contract, "Resource server establishment: POST `/rs/register`". */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { startRegistration, type Registration } from '../../src/enforcement/authorities/registration.ts'
+import { startRegistration, type RegistrationLoop } from '../../src/enforcement/authorities/registration.ts'
 import { createLogger } from '../../src/http/telemetry/log.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound/outbound.ts'
 import { verifyRequest } from '../../src/wire/signatures/http-signature.ts'
@@ -13,7 +13,7 @@ const key = newKey()
 const resource = 'https://tools.example.com/mcp/alice'
 let authority: ScriptedAuthority
 let outbound: Outbound
-let registration: Registration | undefined
+let registration: RegistrationLoop | undefined
 let lines: { msg: string; why?: string; status?: string }[]
 
 beforeEach(async () => {

@@ -4,7 +4,7 @@
  * was under way, which is told as an outage; none passes twice.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Credential } from '../../src/dev/story/raw-call.ts'
+import type { RawCredential } from '../../src/dev/story/raw-call.ts'
 import { openScene, type Scene } from '../../src/dev/story/scene.ts'
 import type { Stack } from '../../src/dev/stack/stack.ts'
 import { approvedGrant, outcomeOf, startLoad, type Load } from '../support/call-load.ts'
@@ -19,14 +19,14 @@ const OUTAGE = '503 temporarily_unavailable'
 const SPENT = '401 insufficient_authorization'
 
 interface Trade {
-  credential: Credential
+  credential: RawCredential
   arguments: { symbol: string; qty: number }
 }
 
 describeWith(await envoy(), 'an authority that is killed while calls go on', found => {
   let stack: Stack
   let scene: Scene
-  let standing: Credential
+  let standing: RawCredential
   const trades: Trade[] = []
   let load: Load
 

@@ -18,7 +18,7 @@ import {
   openOrganizationScene,
   previewOf,
 } from '../../src/dev/story/organization-scene.ts'
-import type { RawAnswer } from '../../src/dev/story/raw-call.ts'
+import type { RawReply } from '../../src/dev/story/raw-call.ts'
 import { SUBJECT } from '../../src/dev/stack/organization-place.ts'
 import { openAgent, firstEvent, type ActingAgent, type Scene } from '../../src/dev/story/scene.ts'
 import { executions } from '../../src/dev/story/story.ts'
@@ -95,7 +95,7 @@ describeWith(await envoy(), 'two replicas of each party, through Envoy', found =
     const args = tool === 'statement_read' ? { month: '2026-10' } : undefined
     return { agent, grant: await grantFor(scene, agent, tool, args && { args }) }
   }
-  const call = (tool: string, { agent, grant }: Held): Promise<RawAnswer> =>
+  const call = (tool: string, { agent, grant }: Held): Promise<RawReply> =>
     callWith(scene, tool, grant, agent)
   const joins = async () => {
     const code = await invite(scene)

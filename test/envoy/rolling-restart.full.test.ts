@@ -4,7 +4,7 @@
  * none passes that should fail.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Credential } from '../../src/dev/story/raw-call.ts'
+import type { RawCredential } from '../../src/dev/story/raw-call.ts'
 import { openScene, type Scene } from '../../src/dev/story/scene.ts'
 import type { Stack } from '../../src/dev/stack/stack.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
@@ -25,8 +25,8 @@ const REPLICAS = [
 describeWith(await envoy(), 'a rolling restart under load', found => {
   let stack: Stack
   let scene: Scene
-  let standing: Credential
-  const trades: { credential: Credential; arguments: { symbol: string; qty: number } }[] = []
+  let standing: RawCredential
+  const trades: { credential: RawCredential; arguments: { symbol: string; qty: number } }[] = []
   let load: Load
 
   beforeAll(async () => {

@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'pg'
 import { stringify } from 'yaml'
-import { Ended, startChild, until, type Child } from '../../src/dev/stack/child-process.ts'
+import { ChildEnd, startChild, until, type Child } from '../../src/dev/stack/child-process.ts'
 import { startRestartablePostgres } from '../../src/dev/stack/embedded-postgres.ts'
 import { freePorts } from '../../src/dev/stack/ports.ts'
 import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
@@ -217,7 +217,7 @@ const START_MS_MAX = 180_000
 
 async function isServing(child: Child, url: string): Promise<boolean> {
   const ending = await child.ended()
-  if (ending !== undefined) throw new Ended(ending)
+  if (ending !== undefined) throw new ChildEnd(ending)
   return (await fetch(url, soon())).status === 200
 }
 

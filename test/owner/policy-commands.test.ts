@@ -7,7 +7,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { addPolicyCommands } from '../../src/owner/commands/policy-commands.ts'
 import type { ApiRequest } from '../../src/client/signed-fetch.ts'
 import type { OwnerClient } from '../../src/owner/client.ts'
-import type { Session } from '../../src/owner/session.ts'
+import type { OwnerSession } from '../../src/owner/session.ts'
 import { runCommand } from '../../src/terminal/command.ts'
 import type { Json } from '../../src/wire/json.ts'
 import type { Operator, Tier } from '../../src/wire/owner/owner-api.ts'
@@ -29,7 +29,7 @@ async function run(
   const asked: ApiRequest[] = []
   let printed = ''
   let complained = ''
-  const session: Session = {
+  const session: OwnerSession = {
     client: {
       ask: async request => (asked.push(request), answers.shift()),
       policies: async () => answers.shift() as unknown as Tier[],

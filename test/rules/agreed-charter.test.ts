@@ -4,7 +4,7 @@
  */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { agreedCharter, type Bound } from '../../src/rules/organization/agreed-charter.ts'
+import { agreedCharter, type CharterBinding } from '../../src/rules/organization/agreed-charter.ts'
 import { patternMatches } from '../../src/rules/organization/charter-patterns.ts'
 import type { MemberView } from '../../src/rules/organization/member-view.ts'
 import { reachOf } from '../../src/rules/organization/membership.ts'
@@ -12,7 +12,7 @@ import { reachOf } from '../../src/rules/organization/membership.ts'
 const segment = fc.stringMatching(/^[ab*]{1,3}$/)
 const pattern = fc.tuple(fc.constantFrom('amy', 'ben'), segment).map(parts => parts.join('/'))
 const patterns = fc.uniqueArray(pattern, { maxLength: 4 })
-const bound: fc.Arbitrary<Bound> = fc.record({
+const bound: fc.Arbitrary<CharterBinding> = fc.record({
   claims: patterns,
   break_glass: fc.record({
     enabled: fc.boolean(),
@@ -55,7 +55,7 @@ describe('A later charter reaches a member', () => {
   })
 
   it('also by what one of the two says more narrowly', () => {
-    const of = (...claims: string[]): Bound => ({
+    const of = (...claims: string[]): CharterBinding => ({
       claims,
       break_glass: { enabled: false, resources: [], max_expires_in: 1, require_reason: true, invokers: [] },
     })

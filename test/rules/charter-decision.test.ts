@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest'
 import {
   decideUnderCharter,
   type DecisionFacts,
-  type Governing,
+  type CharterMember,
 } from '../../src/rules/organization/charter-decision.ts'
 import type { Charter } from '../../src/wire/organization/charter.ts'
 import { CHARTER, charterWith } from './charters.ts'
@@ -21,8 +21,8 @@ const FACTS: DecisionFacts = {
   assurance: { binding: 1, provenance: 0, accountability: 2 },
   standing: { connected: true, first_party: false, introduced: false },
 }
-const GOVERNING: Governing = { charter: CHARTER, role: 'staff', clearance: { screening: 'full' } }
-const decide = (facts: Partial<DecisionFacts> = {}, governing: Partial<Governing> = {}) =>
+const GOVERNING: CharterMember = { charter: CHARTER, role: 'staff', clearance: { screening: 'full' } }
+const decide = (facts: Partial<DecisionFacts> = {}, governing: Partial<CharterMember> = {}) =>
   decideUnderCharter({ ...GOVERNING, ...governing }, { ...FACTS, ...facts })
 const under = (changes: Partial<Charter>) => ({ charter: charterWith(changes) })
 const conditions = (changes: Partial<Charter['conditions']>) =>
@@ -53,7 +53,7 @@ describe('A charter allows', () => {
 })
 
 describe('A charter refuses', () => {
-  it.each<[string, string, Partial<DecisionFacts>, Partial<Governing>]>([
+  it.each<[string, string, Partial<DecisionFacts>, Partial<CharterMember>]>([
     ['what is not shared with her group', 'not_shared', { resource_id: 'acme/calendar' }, {}],
     ['a member without a group', 'not_shared', {}, { role: null }],
     ['a member of a group that is no more', 'not_shared', {}, { role: 'toString' }],
@@ -182,7 +182,7 @@ const anyCharter: fc.Arbitrary<Charter> = fc
       rules,
     }),
   )
-const anyGoverning: fc.Arbitrary<Governing> = fc.record({
+const anyGoverning: fc.Arbitrary<CharterMember> = fc.record({
   charter: anyCharter,
   role: fc.constantFrom('staff', null),
   clearance: fc.constantFrom({}, { screening: 'full' }, { screening: 'basic' }),

@@ -9,7 +9,7 @@ import {
   fixQuestion,
   QUESTIONS_PER_TALLY_MAX,
   readQuestion,
-  type Answered,
+  type FinalAnswer,
 } from '../../src/storage/authority/joint/joint-questions.ts'
 import { takeDue } from '../../src/storage/authority/due.ts'
 import { sweepAgain, sweepOwner } from '../../src/storage/authority/sweep.ts'
@@ -27,7 +27,7 @@ const named = (owner: Owner, negotiation: string) => ({
   negotiation: asFamily(negotiation),
 })
 
-async function asked(owner: Owner, negotiation: string, answered?: Partial<Answered>): Promise<void> {
+async function asked(owner: Owner, negotiation: string, answered?: Partial<FinalAnswer>): Promise<void> {
   const { db } = database
   const question = {
     family: asFamily(seed.name('fam_')),

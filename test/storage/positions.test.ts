@@ -18,7 +18,7 @@ import {
   appendLedger,
   countRefusal,
   readLedger,
-  type LedgerEntry,
+  type LedgerEntryRow,
 } from '../../src/storage/authority/ledger/ledger.ts'
 import { readReceipts } from '../../src/storage/authority/ledger/receipts.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
@@ -41,7 +41,7 @@ afterAll(async () => {
 
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
 const ALL = { after: 0, limit: 1_000 }
-const kindsOf = (entries: LedgerEntry[]) => entries.map(({ kind }) => kind)
+const kindsOf = (entries: LedgerEntryRow[]) => entries.map(({ kind }) => kind)
 const upTo = (last: number) => Array.from({ length: last }, (_, n) => n + 1)
 
 /** A transaction that has written an entry and an event, and commits when it is told to. */

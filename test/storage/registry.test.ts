@@ -7,7 +7,7 @@ import {
   isPulling,
   landListing,
   pullAgain,
-  type Attempt,
+  type PullAttempt,
   type ListedResource,
 } from '../../src/storage/authority/registry/registry.ts'
 import { dueNow, takeDue, type DueClaim } from '../../src/storage/authority/due.ts'
@@ -43,7 +43,7 @@ async function source(): Promise<{ owner: Owner; client_id: ClientId }> {
   await decide(owner, 'active')
   return { owner, client_id }
 }
-const claimed = async (of: { owner: Owner; client_id: ClientId }): Promise<Attempt> => {
+const claimed = async (of: { owner: Owner; client_id: ClientId }): Promise<PullAttempt> => {
   const claim = await claimPull(database.db, of, PAUSE)
   if (claim.claimed === undefined) throw new Error(claim.because)
   return claim.claimed

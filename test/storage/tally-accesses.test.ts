@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { listAccesses, recordAccesses, type Access } from '../../src/storage/tally/accesses.ts'
+import { listAccesses, recordAccesses, type TallyAccess } from '../../src/storage/tally/accesses.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { asFamily, type Family } from '../../src/wire/identifiers.ts'
 import { startedOnce } from '../support/started.ts'
@@ -16,7 +16,7 @@ beforeAll(async () => {
   family = await approved(database)
   await granted(database, family)
 })
-const call = (key: string, changes: Partial<Access> = {}): Access => ({
+const call = (key: string, changes: Partial<TallyAccess> = {}): TallyAccess => ({
   key,
   family,
   jti: undefined,
@@ -25,7 +25,7 @@ const call = (key: string, changes: Partial<Access> = {}): Access => ({
   at: 1_790_000_000,
   ...changes,
 })
-const record = (calls: Access[]) =>
+const record = (calls: TallyAccess[]) =>
   inTransaction(database.db, async tx => {
     // As a tally has it: tests wait longer, and what takes that long would be recorded by nobody.
     await sql`SET LOCAL statement_timeout = '5s'`.execute(tx)

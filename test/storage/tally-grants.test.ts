@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely'
 import { afterEach, describe, expect, test } from 'vitest'
-import { putRegistered, type Registered } from '../../src/storage/tally/accounts.ts'
+import { putRegistered, type AccountRegistry } from '../../src/storage/tally/accounts.ts'
 import { readNegotiation } from '../../src/storage/tally/negotiations.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { asClientId } from '../../src/wire/identifiers.ts'
@@ -12,13 +12,13 @@ import { startedOnce } from '../support/started.ts'
 import { ACCOUNT, approved, granted, REGISTERED, RESOURCE, tallyDatabase } from '../support/tally-database.ts'
 
 const database = startedOnce(tallyDatabase)
-const register = (changes: Partial<Registered>) =>
+const register = (changes: Partial<AccountRegistry>) =>
   inTransaction(database.db, tx => putRegistered(tx, ACCOUNT, { ...REGISTERED, ...changes }))
 afterEach(() => register({}))
 
 const [server] = REGISTERED.resource_servers
 const OTHER = { ...server!, client_id: asClientId('rs_other'), resource_uri: 'https://other.example/mcp' }
-const CHANGES: [string, Partial<Registered>][] = [
+const CHANGES: [string, Partial<AccountRegistry>][] = [
   ['the resource is registered no more', { resources: [] }],
   [
     'the resource is of another resource server',

@@ -6,7 +6,7 @@ import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { advance, letRest, readAnswers } from '../../src/storage/tally/answers.ts'
 import { putMandate, putRegistered } from '../../src/storage/tally/accounts.ts'
-import { consumeGrant, readGrant, type NewGrant } from '../../src/storage/tally/grants.ts'
+import { consumeGrant, readGrant, type NewTallyGrant } from '../../src/storage/tally/grants.ts'
 import { readNegotiation } from '../../src/storage/tally/negotiations.ts'
 import { withdraw } from '../../src/storage/tally/withdrawals.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
@@ -124,7 +124,7 @@ describe('Grants that are asked about at the same time', () => {
     const made: { family: Family; rptSha256: Buffer }[] = []
     for (let n = 0; n < 4; n++) {
       const family = await approved(database)
-      const claims = { sub: family as string } as NewGrant['claims']
+      const claims = { sub: family as string } as NewTallyGrant['claims']
       made.push({ family, ...(await granted(database, family, { claims })) })
     }
     expect(await consume(made[1]!.rptSha256)).toBeDefined()

@@ -21,7 +21,7 @@ import {
   publicJwk,
   type PrivateKey,
 } from '../../src/wire/signatures/keys.ts'
-import type { Listener } from '../../src/authority/endpoints.ts'
+import type { AuthorityListener } from '../../src/authority/endpoints.ts'
 import { undescribed } from './described-answers.ts'
 import { freshDatabase } from './postgres.ts'
 import { LOCK_TIMEOUT_MS } from './patience.ts'
@@ -336,7 +336,7 @@ export function onUndeclared(fault: string): never {
 
 /** The answer, once it is found to be one that the OpenAPI document describes. */
 async function described(
-  listener: Listener,
+  listener: AuthorityListener,
   request: { method: string; target: string },
   ask: () => Promise<Reply>,
 ): Promise<Reply> {

@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Grant } from '../../src/agent/index.ts'
-import { callByHand, refusalIn, type Credential, type RawCall } from '../../src/dev/story/raw-call.ts'
+import { callByHand, refusalIn, type RawCredential, type RawCall } from '../../src/dev/story/raw-call.ts'
 import { firstEvent, type Scene } from '../../src/dev/story/scene.ts'
 import type { Stack } from '../../src/dev/stack/stack.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
@@ -14,7 +14,7 @@ export interface Load {
   /** The number of results of each kind so far. */
   tally: Record<string, Record<string, number>>
   /** Makes one call and counts its result. */
-  call(kind: string, tool: string, credential?: Credential, args?: JsonObject): Promise<void>
+  call(kind: string, tool: string, credential?: RawCredential, args?: JsonObject): Promise<void>
   /** Does the work again and again, a little after each time: the load itself, not a wait for anything. */
   keep(work: () => Promise<void>, pauseMs?: number): void
   /** Ends the callers, and answers the tally. */
@@ -51,7 +51,7 @@ export function startLoad({ resource }: Pick<Stack, 'resource'>): Load {
 }
 
 /** `200`, or a status with the word of refusal, or why there was no answer. */
-export function outcomeOf(call: RawCall, credential?: Credential): Promise<string> {
+export function outcomeOf(call: RawCall, credential?: RawCredential): Promise<string> {
   return callByHand(call, credential).then(
     answer => [answer.status, refusalIn(answer).error].filter(Boolean).join(' '),
     (error: unknown) => `no answer: ${String(error)}`,

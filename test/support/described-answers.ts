@@ -8,7 +8,7 @@ import {
   ENDPOINTS,
   JOINT_ENDPOINTS,
   LOG_ENDPOINTS,
-  type Listener,
+  type AuthorityListener,
 } from '../../src/authority/endpoints.ts'
 import { openApiDocument } from '../../src/http/openapi/openapi.ts'
 
@@ -29,14 +29,14 @@ const documents = Object.fromEntries(
     ajv.addSchema(document, listener)
     return [listener, document['paths']]
   }),
-) as Record<Listener, Paths>
+) as Record<AuthorityListener, Paths>
 
 /**
  * What is wrong with an answer by the document; undefined if it is as described, or if nothing is
  * served at that path. A 4xx must be one that the operation describes, with one of its words.
  */
 export function undescribed(
-  listener: Listener,
+  listener: AuthorityListener,
   request: { method: string; target: string },
   reply: { status: number; body: unknown },
 ): string | undefined {

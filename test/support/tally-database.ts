@@ -4,10 +4,10 @@
  */
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
-import { advance, type Answered } from '../../src/storage/tally/answers.ts'
-import { putMandate, putRegistered, type Registered } from '../../src/storage/tally/accounts.ts'
+import { advance, type QuestionResult } from '../../src/storage/tally/answers.ts'
+import { putMandate, putRegistered, type AccountRegistry } from '../../src/storage/tally/accounts.ts'
 import { TALLY_DATABASE, type Database } from '../../src/storage/tally/database.ts'
-import { recordGrant, type NewGrant } from '../../src/storage/tally/grants.ts'
+import { recordGrant, type NewTallyGrant } from '../../src/storage/tally/grants.ts'
 import { holdNegotiation, openNegotiation } from '../../src/storage/tally/negotiations.ts'
 import type { PendingAgreement } from '../../src/storage/tally/tables.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
@@ -34,7 +34,7 @@ export const mandateOf = (changes: Partial<Mandate> = {}): Mandate => ({
 })
 
 /** What is registered below it. */
-export const REGISTERED: Registered = {
+export const REGISTERED: AccountRegistry = {
   resource_servers: [{ client_id: TOOLS, resource_uri: TOOLS_URI, secret_sha256: randomBytes(32) }],
   resources: [
     {
@@ -95,11 +95,14 @@ export async function waiting({ db }: Database, version = 1): Promise<Family> {
 const seconds = (): number => Math.floor(Date.now() / 1_000)
 
 /** Her answer, kept as the collector keeps it. */
-export const answers = ({ db }: Database, family: Family, answered: Answered) =>
+export const answers = ({ db }: Database, family: Family, answered: QuestionResult) =>
   advance(db, { account: ACCOUNT, family }, { threshold: 2, answered })
 
 /** What she allows, as it is kept. */
-export const allows = (holder: (typeof HOLDERS)[number], verdict = `verdict of ${holder}`): Answered => ({
+export const allows = (
+  holder: (typeof HOLDERS)[number],
+  verdict = `verdict of ${holder}`,
+): QuestionResult => ({
   holder,
   issuer: ISSUER,
   state: 'allowed',
@@ -119,9 +122,9 @@ export async function approved(database: Database): Promise<Family> {
 export async function granted(
   { db }: Database,
   family: Family,
-  changes: Partial<NewGrant> = {},
+  changes: Partial<NewTallyGrant> = {},
 ): Promise<{ outcome: Awaited<ReturnType<typeof recordGrant>>; rptSha256: Buffer }> {
-  const grant: NewGrant = {
+  const grant: NewTallyGrant = {
     account: ACCOUNT,
     rptSha256: randomBytes(32),
     jti: `rpt_${randomBytes(8).toString('hex')}`,
@@ -131,7 +134,7 @@ export async function granted(
     resource_id: RESOURCE,
     version: 1,
     single_use: true,
-    claims: { sub: 'jkt:agent' } as NewGrant['claims'],
+    claims: { sub: 'jkt:agent' } as NewTallyGrant['claims'],
     receipt: 'receipt',
     expiresAt: seconds() + 600,
     ...changes,

@@ -10,7 +10,7 @@ import {
   ASK_MS,
   createHolderClient,
   type HolderClient,
-  type Question,
+  type VerdictQuestion,
 } from '../../src/tally/holders/client.ts'
 import { createQuotes } from '../../src/tally/negotiation/quotes.ts'
 import { asFamily, asOwner } from '../../src/wire/identifiers.ts'
@@ -41,7 +41,7 @@ const asked = () => ({
   account,
   resource_id: 'family-1/savings',
 })
-const question = (): Question => ({
+const question = (): VerdictQuestion => ({
   ...asked(),
   negotiation: asFamily('fam_1'),
   contract: 's256:agreement',

@@ -5,7 +5,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { asFamily, asHandle } from '../../src/wire/identifiers.ts'
-import { notificationBody, pushBody, type Asking } from '../../src/wire/owner/notification.ts'
+import { notificationBody, pushBody, type RequestSummary } from '../../src/wire/owner/notification.ts'
 import {
   generateNotificationJwk,
   importNotificationKey,
@@ -105,7 +105,7 @@ describe('The key of notifications', () => {
   })
 })
 
-const ASKING: Asking = {
+const ASKING: RequestSummary = {
   family: asFamily('fam_1'),
   kind: 'operation',
   handle: asHandle('jkt:abcdefghijklmnop'),

@@ -19,7 +19,7 @@ import { readAnswerObject, refusalOf } from './token.ts'
 import { checkAddress, DOCUMENT_BYTES_MAX, exchange, fetchDocument } from '../transports/transport.ts'
 
 /** What asking for an emergency grant needs, besides the call itself. */
-export interface Emergency {
+export interface BreakGlassOptions {
   /** The issuer of the owner's organization. */
   organization: string
   owner: string
@@ -45,7 +45,7 @@ const SECONDS_MAX = 20
  */
 export async function redeemEmergency(
   profile: Profile,
-  emergency: Emergency,
+  emergency: BreakGlassOptions,
   { resource, call, signal }: { resource: string; call: ToolCall; signal: AbortSignal | undefined },
 ): Promise<Grant> {
   const issuer = emergency.organization
@@ -94,7 +94,7 @@ export async function redeemEmergency(
 
 function requestOf(
   profile: Profile,
-  { owner, resource_id, scopes, reason, voucher, expires_in }: Emergency,
+  { owner, resource_id, scopes, reason, voucher, expires_in }: BreakGlassOptions,
   { resource, tool, params }: { resource: string; tool: string; params: JsonObject },
 ): JsonObject {
   return {
@@ -140,7 +140,11 @@ async function discover(
 function checkClaims(
   { key }: Profile,
   claims: RptClaims,
-  request: { emergency: Emergency; operation: { tool: string; params_s256: string }; contract: string },
+  request: {
+    emergency: BreakGlassOptions
+    operation: { tool: string; params_s256: string }
+    contract: string
+  },
 ): void {
   const { emergency, operation, contract } = request
   const faults = {

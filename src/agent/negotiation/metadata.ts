@@ -22,7 +22,7 @@ import { AgentError, fail, reading } from '../agent-error.ts'
 import { checkAddress, fetchDocument } from '../transports/transport.ts'
 
 /** The authority of a resource, as both of them say: the resource names it, and it names itself. */
-export interface Authority {
+export interface AuthorityMetadata {
   issuer: string
   tokenEndpoint: URL
   jwksUri: URL
@@ -34,11 +34,11 @@ export interface Directory {
    * The authority that a challenge names, after checking that the challenge agrees with itself, with the
    * resource that was called, and with the documents of both. Fails with `challenge_untrusted`.
    */
-  authorityOf(resource: string, challenge: Challenge, signal?: AbortSignal): Promise<Authority>
+  authorityOf(resource: string, challenge: Challenge, signal?: AbortSignal): Promise<AuthorityMetadata>
   /**
    * The authority of that issuer, if the resource's own document names it. Fails with `challenge_untrusted`.
    */
-  authorityNamed(resource: string, issuer: string, signal?: AbortSignal): Promise<Authority>
+  authorityNamed(resource: string, issuer: string, signal?: AbortSignal): Promise<AuthorityMetadata>
   /** The tools that a resource says it has, from its own document. */
   surfacesOf(resource: string, signal?: AbortSignal): Promise<ToolSurface[]>
   /**
@@ -48,7 +48,7 @@ export interface Directory {
   ownerNameOf(resource: string, signal?: AbortSignal): Promise<string | undefined>
   /** The keys an authority signs with; `fresh` asks again, for a key not among those known. */
   keysOf(
-    authority: Authority,
+    authority: AuthorityMetadata,
     options: { fresh: boolean; signal?: AbortSignal | undefined },
   ): Promise<PublishedKey[]>
 }
@@ -59,7 +59,7 @@ const DOCUMENTS_KEPT_MAX = 256
 /** A directory that fetches over https (`allowLoopback`: also http, from hosts literally loopback). */
 export function createDirectory(options: { allowLoopback: boolean; now: () => number }): Directory {
   const cache = new BoundedMap<string, { at: number; document: JsonObject }>(DOCUMENTS_KEPT_MAX)
-  const get = async (address: string, what: string, fetching: Fetching): Promise<JsonObject> => {
+  const get = async (address: string, what: string, fetching: MetadataOptions): Promise<JsonObject> => {
     const url = checkAddress(address, options.allowLoopback, what)
     const known = cache.get(url.href)
     const now = options.now()
@@ -134,7 +134,7 @@ function isAbsence(error: unknown): boolean {
   return error instanceof AgentError && error.code === 'unreachable' && ABSENT.has(error.status ?? 0)
 }
 
-interface Fetching {
+interface MetadataOptions {
   fresh: boolean
   signal?: AbortSignal | undefined
 }
@@ -188,7 +188,11 @@ function metadataIn(document: JsonObject, resource: string): ResourceMetadata {
   )
 }
 
-function readAuthority(document: JsonObject, issuer: string, options: { allowLoopback: boolean }): Authority {
+function readAuthority(
+  document: JsonObject,
+  issuer: string,
+  options: { allowLoopback: boolean },
+): AuthorityMetadata {
   const metadata: AuthorizationServerMetadata = reading(
     'challenge_untrusted',
     "The authority's metadata is not usable",

@@ -16,10 +16,10 @@ import type { TermsTemplate } from '../../wire/negotiation/terms.ts'
 import { AgentError, fail, reading } from '../agent-error.ts'
 import { identityToken } from './identity.ts'
 import { namedBy, operationOf, toolOf, type ToolCall } from '../transports/mcp.ts'
-import type { Authority, Directory } from './metadata.ts'
+import type { AuthorityMetadata, Directory } from './metadata.ts'
 import type { Profile } from '../profile.ts'
 import { acceptGrant, type Accepted, type SignedAgreement } from './receipt.ts'
-import { pause, presentTicket, type TokenAnswer, type TokenEndpoint } from './token.ts'
+import { pause, presentTicket, type TokenAnswer, type TokenEndpointContext } from './token.ts'
 import { checkAddress } from '../transports/transport.ts'
 
 /** One negotiation: the call it is for, and the challenge that began it. */
@@ -65,12 +65,12 @@ export interface WaitingRequest {
 }
 
 /** The parts of a running negotiation. */
-interface Negotiation {
+interface AgentNegotiation {
   profile: Profile
   directory: Directory
   request: Omit<NegotiationRequest, 'challenge'>
-  authority: Authority
-  endpoint: TokenEndpoint
+  authority: AuthorityMetadata
+  endpoint: TokenEndpointContext
   /** Every ticket presented so far. */
   used: Set<string>
 }
@@ -119,7 +119,7 @@ export async function withdrawRequest(
 
 /** From an answer of the authority to the end of the negotiation. */
 async function conclude(
-  negotiation: Negotiation,
+  negotiation: AgentNegotiation,
   first: TokenAnswer,
   before: SignedAgreement | undefined,
 ): Promise<Accepted> {
@@ -180,7 +180,7 @@ async function begin(
   profile: Profile,
   directory: Directory,
   request: NegotiationRequest,
-): Promise<Negotiation> {
+): Promise<AgentNegotiation> {
   const { resource, challenge, signal } = request
   profile.tell({
     type: 'challenged',
@@ -203,7 +203,7 @@ async function reach(
   profile: Profile,
   directory: Directory,
   request: Omit<NegotiationRequest, 'challenge'> & { waiting: WaitingRequest },
-): Promise<Negotiation> {
+): Promise<AgentNegotiation> {
   const authority = await directory.authorityNamed(request.resource, request.waiting.as_uri, request.signal)
   return negotiationWith(profile, directory, { request, authority })
 }
@@ -211,8 +211,8 @@ async function reach(
 function negotiationWith(
   profile: Profile,
   directory: Directory,
-  { request, authority }: Pick<Negotiation, 'request' | 'authority'>,
-): Negotiation {
+  { request, authority }: Pick<AgentNegotiation, 'request' | 'authority'>,
+): AgentNegotiation {
   const { signal } = request
   const endpoint = {
     url: authority.tokenEndpoint,
@@ -224,7 +224,7 @@ function negotiationWith(
 }
 
 function present(
-  negotiation: Negotiation,
+  negotiation: AgentNegotiation,
   presentation: Parameters<typeof presentTicket>[1],
 ): Promise<TokenAnswer> {
   return presentTicket(negotiation.endpoint, presentation, negotiation.used)
@@ -234,7 +234,7 @@ function present(
  * The answer to the ticket alone. If an identity is required before any terms, it is presented once, and the
  * next answer counts.
  */
-async function firstAnswer(negotiation: Negotiation, ticket: string): Promise<TokenAnswer> {
+async function firstAnswer(negotiation: AgentNegotiation, ticket: string): Promise<TokenAnswer> {
   const { profile, authority, request } = negotiation
   const answer = await present(negotiation, { ticket })
   if (answer.kind !== 'need_info') return answer
@@ -254,7 +254,7 @@ async function firstAnswer(negotiation: Negotiation, ticket: string): Promise<To
 }
 
 function waitingOf(
-  { authority }: Negotiation,
+  { authority }: AgentNegotiation,
   { ticket, submitted }: TokenAnswer & { kind: 'submitted' },
   signed: SignedAgreement,
 ): WaitingRequest {
@@ -264,7 +264,7 @@ function waitingOf(
 
 /** Signs the terms, or declines them and fails with `terms_declined`. */
 async function agree(
-  negotiation: Negotiation,
+  negotiation: AgentNegotiation,
   answer: TokenAnswer & { kind: 'need_info' },
 ): Promise<SignedAgreement> {
   const { profile, request } = negotiation
@@ -281,7 +281,7 @@ async function agree(
  * The offered terms, once it is certain that they are this authority's own and name their document on its
  * origin: the agent signs what the owner offers, not what somebody else claims that she offers.
  */
-function readOffer(negotiation: Negotiation, needed: NeedInfo): TermsTemplate {
+function readOffer(negotiation: AgentNegotiation, needed: NeedInfo): TermsTemplate {
   const { profile, authority, request } = negotiation
   const template = offeredTerms(needed, profile.specNs)
   if (!template) {
@@ -318,7 +318,7 @@ function checkOwner({ template_id, resource_id }: TermsTemplate, owner: string):
   )
 }
 
-async function sign(negotiation: Negotiation, template: TermsTemplate): Promise<SignedAgreement> {
+async function sign(negotiation: AgentNegotiation, template: TermsTemplate): Promise<SignedAgreement> {
   const { profile, authority, request } = negotiation
   const operation = template.per_operation ? approvedOperation(request.call) : undefined
   const agent_token = await profile.agentToken()
@@ -351,7 +351,7 @@ function approvedOperation(call: ToolCall): { tool: string; params: JsonObject }
 }
 
 /** A declined negotiation ends with `request_denied`, which is then the expected answer. */
-async function decline(negotiation: Negotiation, ticket: string): Promise<void> {
+async function decline(negotiation: AgentNegotiation, ticket: string): Promise<void> {
   try {
     await present(negotiation, { ticket, decline: 'true' })
   } catch (error) {
@@ -371,7 +371,7 @@ const HELD_SECONDS_MAX = 60
  * waiting: the last poll comes at its end, so that a decision made by then is collected.
  */
 async function poll(
-  negotiation: Negotiation,
+  negotiation: AgentNegotiation,
   { ticket, submitted }: TokenAnswer & { kind: 'submitted' },
   waiting: { deadline: number; family: string; pollsEarly: boolean },
 ): Promise<{ answer: TokenAnswer; pollsEarly: boolean }> {

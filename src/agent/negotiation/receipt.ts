@@ -13,7 +13,7 @@ import type { TermsTemplate } from '../../wire/negotiation/terms.ts'
 import { verifyRpt, type RptClaims } from '../../wire/negotiation/tokens.ts'
 import { fail, reading } from '../agent-error.ts'
 import { needName, toolOf, type ToolCall } from '../transports/mcp.ts'
-import type { Authority, Directory } from './metadata.ts'
+import type { AuthorityMetadata, Directory } from './metadata.ts'
 import type { Profile } from '../profile.ts'
 import type { Grant, StoredReceipt } from '../store.ts'
 
@@ -35,7 +35,7 @@ export interface Accepted {
 interface GrantContext {
   profile: Profile
   directory: Directory
-  authority: Authority
+  authority: AuthorityMetadata
   request: {
     resource: string
     call: ToolCall
@@ -79,17 +79,17 @@ export async function acceptGrant(
   return accepted
 }
 
-interface Verified {
+interface VerifiedGrant {
   receipt: Receipt
   claims: RptClaims
 }
 
 /** Checks signatures, kinds, issuer, audience and times; fetches keys again if the known ones do not fit. */
-async function verifyBoth(context: GrantContext, answer: GrantAnswer): Promise<Verified> {
+async function verifyBoth(context: GrantContext, answer: GrantAnswer): Promise<VerifiedGrant> {
   const { directory, authority, request, profile } = context
   const issuer = authority.issuer
   const now = profile.now()
-  const verify = (keys: PublishedKey[]): Verified => {
+  const verify = (keys: PublishedKey[]): VerifiedGrant => {
     const claims = verifyRpt(answer.access_token, keys, { issuer, audience: request.resource, now })
     // Not every authority names the owner in a receipt, but each does in the grant that it came with.
     return { receipt: verifyReceipt(answer.receipt, keys, { issuer, now, owner: claims.owner }), claims }
@@ -150,7 +150,7 @@ function checkRpt(
 
 function toKeep(
   { authority, request, profile }: GrantContext,
-  granted: Verified & { answer: GrantAnswer; signed: SignedAgreement },
+  granted: VerifiedGrant & { answer: GrantAnswer; signed: SignedAgreement },
 ): Accepted {
   const { answer, claims, receipt } = granted
   const { family, owner, jti, contract } = claims

@@ -22,7 +22,7 @@ import {
   isOutage,
   readObject,
   retryAfterSeconds,
-  type Answer,
+  type TransportAnswer,
 } from '../transports/transport.ts'
 
 /**
@@ -43,7 +43,7 @@ export type TokenAnswer =
   | { kind: 'granted'; granted: GrantAnswer }
 
 /** The token endpoint of one negotiation. */
-export interface TokenEndpoint {
+export interface TokenEndpointContext {
   url: URL
   now: () => number
   signal?: AbortSignal | undefined
@@ -63,7 +63,7 @@ const RETRY_SECONDS_MAX = 30
  * know it.
  */
 export async function presentTicket(
-  endpoint: TokenEndpoint,
+  endpoint: TokenEndpointContext,
   presentation: Presentation,
   used: Set<string>,
 ): Promise<TokenAnswer> {
@@ -106,7 +106,7 @@ export async function pause(seconds: number, signal: AbortSignal | undefined): P
   }
 }
 
-async function present(endpoint: TokenEndpoint, presentation: Presentation): Promise<TokenAnswer> {
+async function present(endpoint: TokenEndpointContext, presentation: Presentation): Promise<TokenAnswer> {
   const answer = await exchange(
     {
       method: 'POST',
@@ -121,7 +121,7 @@ async function present(endpoint: TokenEndpoint, presentation: Presentation): Pro
   return readAnswer(answer, endpoint.now())
 }
 
-function readAnswer(answer: Answer, now: number): TokenAnswer {
+function readAnswer(answer: TransportAnswer, now: number): TokenAnswer {
   const source = { who: 'authority', now }
   const body = readAnswerObject(answer, source)
   const { error } = body
@@ -140,7 +140,7 @@ interface AnswerSource {
  * The object in the answer. If a proxy answers in place of the server, with a page or JSON of its own, that
  * is an outage: a refusal of theirs has its word.
  */
-export function readAnswerObject(answer: Answer, { who, now }: AnswerSource): JsonObject {
+export function readAnswerObject(answer: TransportAnswer, { who, now }: AnswerSource): JsonObject {
   const { status } = answer
   if (isOutage(status) && !isRefusal(answer)) {
     throw new AgentError('temporarily_unavailable', {
@@ -152,14 +152,14 @@ export function readAnswerObject(answer: Answer, { who, now }: AnswerSource): Js
   return readObject(answer, `${who}'s answer`)
 }
 
-function isRefusal({ body }: Answer): boolean {
+function isRefusal({ body }: TransportAnswer): boolean {
   const answer = readMessage(body.toString('utf8'))
   return isJsonObject(answer) && isRefusalWord(answer['error'])
 }
 
 /** The meaning of a refusal, by its own code. */
 export function refusalOf(
-  { status, headers }: Answer,
+  { status, headers }: TransportAnswer,
   body: JsonObject,
   { who, now }: AnswerSource,
 ): AgentError {

@@ -13,7 +13,7 @@ import {
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import type { ToolSurface } from '../../wire/resources/resource-metadata.ts'
 import { fail, reading } from '../agent-error.ts'
-import { TOOL_ANSWER_BYTES_MAX, type Reading, type ToolCall } from './mcp.ts'
+import { TOOL_ANSWER_BYTES_MAX, type JsonReading, type ToolCall } from './mcp.ts'
 import { bodyChunks, type OutgoingRequest } from './transport.ts'
 
 /** How a tool of a plain API is called: method and path template, and the bytes of a body that is no JSON. */
@@ -130,7 +130,7 @@ function parameterNames({ path }: HttpOperation): string {
 }
 
 /** Reads the answer of an API, at most 16 MiB of it. */
-export async function readApiAnswer(response: Response, request: Reading): Promise<ApiAnswer> {
+export async function readApiAnswer(response: Response, request: JsonReading): Promise<ApiAnswer> {
   const chunks: Uint8Array[] = []
   const bounds = { ...request, bytesMax: TOOL_ANSWER_BYTES_MAX }
   for await (const chunk of bodyChunks(response, bounds)) chunks.push(chunk)
@@ -139,7 +139,7 @@ export async function readApiAnswer(response: Response, request: Reading): Promi
   return { status: response.status, content_type, body: bodyOf(bytes, content_type ?? '', request.parse) }
 }
 
-function bodyOf(bytes: Buffer, type: string, parse: Reading['parse']): Json {
+function bodyOf(bytes: Buffer, type: string, parse: JsonReading['parse']): Json {
   if (bytes.length === 0) return null
   if (!isUtf8(bytes)) return bytes.toString('base64url')
   const text = bytes.toString('utf8')

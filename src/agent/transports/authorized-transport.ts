@@ -18,7 +18,7 @@ export interface MessageTransport {
   send(message: never, options?: never): Promise<void>
 }
 
-type Deliver = (message: unknown, extra?: unknown) => void
+type DeliverToClient = (message: unknown, extra?: unknown) => void
 
 /**
  * A call that the client waits for. `id` is the id under which it was last sent; the id of an answered
@@ -42,7 +42,7 @@ export function authorizeTransport<T extends MessageTransport>(
 ): T {
   /** Keyed by the id that the client gave. */
   const underway = new Map<string | number, Underway>()
-  let deliver: Deliver | undefined
+  let deliver: DeliverToClient | undefined
   const plainSend = (message: object, options?: unknown): Promise<void> =>
     transport.send(message as never, options as never)
 
@@ -79,7 +79,7 @@ export function authorizeTransport<T extends MessageTransport>(
     }
     await plainSend(method === 'notifications/cancelled' ? cancelled(message, underway) : message, options)
   }
-  const receive: Deliver = (message, extra) => {
+  const receive: DeliverToClient = (message, extra) => {
     const { method, id } = (message ?? {}) as { method?: unknown; id?: unknown }
     const one = method === undefined ? [...underway.values()].find(known => known.id === id) : undefined
     if (one === undefined) deliver?.(message, extra)
@@ -93,7 +93,7 @@ export function authorizeTransport<T extends MessageTransport>(
     set: (target, name, value: unknown) => {
       if (name === 'onclose') return Reflect.set(target, name, closing(value), target)
       if (name !== 'onmessage') return Reflect.set(target, name, value, target)
-      deliver = typeof value === 'function' ? (value as Deliver) : undefined
+      deliver = typeof value === 'function' ? (value as DeliverToClient) : undefined
       return Reflect.set(target, name, deliver === undefined ? undefined : receive, target)
     },
     get: (target, name) => {

@@ -14,7 +14,7 @@ import { resumedAnswer } from './resumption.ts'
 import { open } from './transport.ts'
 
 /** One request to a resource: which tool, and with which RPT, if any. */
-export interface CallRequest {
+export interface TransportCallRequest {
   /** The resource as it was named, and as it is called. */
   url: URL
   call: ToolCall
@@ -25,7 +25,11 @@ export interface CallRequest {
 }
 
 /** Sends a call once, and answers as `interpret` or `interpretApi` does. */
-export function sendCall(profile: Profile, sessions: Sessions, request: CallRequest): Promise<CallAnswer> {
+export function sendCall(
+  profile: Profile,
+  sessions: Sessions,
+  request: TransportCallRequest,
+): Promise<CallAnswer> {
   const { http } = request
   return http === undefined ? sendToolCall(profile, sessions, request) : sendApiCall(profile, http, request)
 }
@@ -33,7 +37,7 @@ export function sendCall(profile: Profile, sessions: Sessions, request: CallRequ
 async function sendApiCall(
   profile: Profile,
   http: HttpCall,
-  { url: base, call, accessToken, signal }: CallRequest,
+  { url: base, call, accessToken, signal }: TransportCallRequest,
 ): Promise<CallAnswer> {
   const { method, url, body, headers } = apiRequest(base, call, http)
   const proof = accessToken === undefined ? {} : signedHeaders({ method, url, body, accessToken }, profile)
@@ -56,7 +60,11 @@ async function sendApiCall(
  * A tools/call, in a session if the server keeps one. Its JSON-RPC id is random, so no two calls have one
  * signature.
  */
-async function sendToolCall(profile: Profile, sessions: Sessions, request: CallRequest): Promise<CallAnswer> {
+async function sendToolCall(
+  profile: Profile,
+  sessions: Sessions,
+  request: TransportCallRequest,
+): Promise<CallAnswer> {
   const { url, call, accessToken, signal } = request
   const session = await sessions.headersFor(url, signal).catch((error: unknown) => {
     throw error instanceof AgentError ? unsent(error) : error

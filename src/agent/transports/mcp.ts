@@ -185,7 +185,7 @@ export interface BrokenOff {
 }
 
 /** What is read, and how its JSON is parsed. */
-export interface Reading extends Pick<OutgoingRequest, 'url' | 'signal'> {
+export interface JsonReading extends Pick<OutgoingRequest, 'url' | 'signal'> {
   parse: (text: string) => Json
 }
 
@@ -198,7 +198,7 @@ export interface Reading extends Pick<OutgoingRequest, 'url' | 'signal'> {
 export async function readRpcAnswer(
   response: Response,
   id: string,
-  request: Reading,
+  request: JsonReading,
 ): Promise<{
   rpc: RpcAnswer | undefined
   body: Json | undefined
@@ -225,7 +225,7 @@ export async function readRpcAnswer(
 export async function readEvents(
   response: Response,
   id: string,
-  from: Reading & Partial<BrokenOff>,
+  from: JsonReading & Partial<BrokenOff>,
 ): Promise<RpcAnswer | BrokenOff> {
   const { url, signal, parse, lastEventId, retryMilliseconds } = from
   const reader = new EventStreamReader(lastEventId, TOOL_ANSWER_BYTES_MAX)
@@ -256,7 +256,7 @@ export async function readEvents(
  * A tool's answer is data for the caller, neither hashed nor authorized: read like by any JSON parser
  * it.
  */
-function parseLoosely(text: string, parse: Reading['parse']): Json | undefined {
+function parseLoosely(text: string, parse: JsonReading['parse']): Json | undefined {
   try {
     return parse(text.replace(/^\uFEFF/, ''))
   } catch {

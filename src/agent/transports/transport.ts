@@ -19,7 +19,7 @@ export interface OutgoingRequest {
 }
 
 /** An answer whose body has been read whole. */
-export interface Answer {
+export interface TransportAnswer {
   status: number
   headers: Headers
   body: Buffer
@@ -81,7 +81,7 @@ export async function open(request: OutgoingRequest): Promise<Response> {
  * Sends the request and reads the whole answer, at most `bytesMax` bytes (otherwise it fails with
  * `answer_too_large`).
  */
-export async function exchange(request: OutgoingRequest, bytesMax: number): Promise<Answer> {
+export async function exchange(request: OutgoingRequest, bytesMax: number): Promise<TransportAnswer> {
   const response = await open(request)
   const chunks: Uint8Array[] = []
   for await (const chunk of bodyChunks(response, { ...request, bytesMax })) chunks.push(chunk)
@@ -149,7 +149,7 @@ export async function fetchDocument(url: URL, what: string, signal?: AbortSignal
 }
 
 /** The JSON object an answer carries; fails with `answer_malformed`. */
-export function readObject(answer: Answer, what: string): JsonObject {
+export function readObject(answer: TransportAnswer, what: string): JsonObject {
   const json = reading('answer_malformed', `The ${what} is not usable`, () => parseJson(answer.body))
   if (!isJsonObject(json))
     fail('answer_malformed', `The ${what} is not a JSON object.`, { status: answer.status })

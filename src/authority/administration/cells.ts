@@ -56,7 +56,7 @@ export async function atEachDatabase<T>(config: OwnersConfig, work: Work<T>): Pr
 }
 
 /** The result of a move, as it is printed. */
-export interface Moved {
+export interface OwnerMove {
   owner: string
   from: string
   to: string
@@ -83,7 +83,7 @@ export async function moveTo(
   config: OwnersConfig,
   { owner, to }: { owner: Owner; to: string },
   say: (line: string) => void,
-): Promise<Moved> {
+): Promise<OwnerMove> {
   const cells = urlsOf(config)
   if (!cells.has(to)) throw unknownCell(to, cells)
   for (const url of cells.values()) await (await openOne(config, url, say)).close()

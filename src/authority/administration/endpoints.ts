@@ -14,7 +14,7 @@ import { listOwnerLives, type OwnerLife } from '../../storage/authority/owners/o
 import { asOwner } from '../../wire/identifiers.ts'
 import { NAME_PATTERN } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
-import { ADMINISTRATOR, type AdminCredential, type OwnerAdministration } from './guard.ts'
+import { ADMINISTRATOR, type AuthorityAdminCredential, type OwnerAdministration } from './guard.ts'
 import { finishBehind } from './finishing.ts'
 import { addOwner, removeOwner, setSuspended, showOwner } from './lives.ts'
 import { issueCode, type IssuedCode } from './recovery.ts'
@@ -177,7 +177,7 @@ export const aboutAdministration: AboutListener = {
 /** Runs a change in one transaction, which marks the request as spent first. */
 function changeAs<T>(
   { database }: OwnerAdministration,
-  caller: AdminCredential,
+  caller: AuthorityAdminCredential,
   work: (tx: Tx) => Promise<T>,
 ): Promise<T> {
   return inTransaction(database.db, async tx => {

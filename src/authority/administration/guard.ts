@@ -29,7 +29,7 @@ export interface OwnerAdministration extends Store, Pick<Signer, 'now'> {
 }
 
 /** The administrator that a request's credential proved. */
-export interface AdminCredential {
+export interface AuthorityAdminCredential {
   readonly actor: Extract<Actor, { kind: 'authority' }>
   /**
    * Marks the request as spent, in the transaction of what it changes. Refuses 401 if it was spent before.
@@ -44,7 +44,7 @@ const SPACE = 'admin'
  */
 const KEPT_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
 
-export const ADMINISTRATOR: Credential<OwnerAdministration, AdminCredential> = {
+export const ADMINISTRATOR: Credential<OwnerAdministration, AuthorityAdminCredential> = {
   names: ['admin', 'bearer'],
   async admit(api, request, run) {
     const proven = await proveAdministrator(api, request)

@@ -14,7 +14,7 @@ import { asOwner, type Owner } from '../../wire/identifiers.ts'
 import { consider, freshEntries, provisionOwner } from '../provision.ts'
 
 /** One item of the file: `differs` is left as it is, because the owner may have changed it. */
-export interface Planned {
+export interface PlanLine {
   owner: Owner
   kind: string
   item: string
@@ -29,25 +29,25 @@ const OWNERS_AT_ONCE = 200
  * What a start with this file would do, and which differences it would leave alone. New items are tried in
  * transactions that are rolled back, so this says what the result would be, and changes nothing.
  */
-export async function planOf(db: Db, owners: readonly ProvisionedOwner[]): Promise<Planned[]> {
-  const planned: Planned[] = []
+export async function planOf(db: Db, owners: readonly ProvisionedOwner[]): Promise<PlanLine[]> {
+  const planned: PlanLine[] = []
   for (const entry of await freshEntries(db, owners)) planned.push(...(await tried(db, entry)))
   for await (const differing of differences(db, owners)) planned.push(...differing)
   return planned
 }
 
 class TrialRollback extends Error {
-  readonly planned: Planned[]
-  constructor(planned: Planned[]) {
+  readonly planned: PlanLine[]
+  constructor(planned: PlanLine[]) {
     super('the trial is rolled back')
     this.planned = planned
   }
 }
 
-async function tried(db: Db, entry: ProvisionedOwner): Promise<Planned[]> {
+async function tried(db: Db, entry: ProvisionedOwner): Promise<PlanLine[]> {
   try {
     await consider(db, entry)
-    return await inTransaction(db, async (tx): Promise<Planned[]> => {
+    return await inTransaction(db, async (tx): Promise<PlanLine[]> => {
       const done = await provisionOwner(tx, entry)
       throw new TrialRollback(done.map(({ outcome, ...rest }) => ({ ...rest, plan: outcome })))
     })
@@ -61,7 +61,7 @@ async function tried(db: Db, entry: ProvisionedOwner): Promise<Planned[]> {
 }
 
 /** Items that were applied once and have changed since, owner by owner. */
-export async function* differences(db: Db, owners: readonly ProvisionedOwner[]): AsyncGenerator<Planned[]> {
+export async function* differences(db: Db, owners: readonly ProvisionedOwner[]): AsyncGenerator<PlanLine[]> {
   for (let at = 0; at < owners.length; at += OWNERS_AT_ONCE) {
     const entries = owners.slice(at, at + OWNERS_AT_ONCE)
     const items = entries.flatMap(itemsOf)

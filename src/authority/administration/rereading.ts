@@ -9,7 +9,7 @@ import type { Authority } from '../context.ts'
 import { logProvisioned, provision } from '../provision.ts'
 import { warnOfDifferences } from './differences.ts'
 
-interface Served {
+interface ServedCell {
   readonly name: string
   readonly authority: Pick<Authority, 'database' | 'cell' | 'log'>
 }
@@ -19,7 +19,7 @@ interface Served {
  * left alone. @param closers ends the comparison with the file, which nothing waits for.
  */
 export async function applyAgain(
-  { home, all }: { home: Served; all: readonly Served[] },
+  { home, all }: { home: ServedCell; all: readonly ServedCell[] },
   owners: readonly ProvisionedOwner[],
   closers: (() => Promise<void>)[],
 ): Promise<void> {

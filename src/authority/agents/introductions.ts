@@ -20,12 +20,9 @@ import { handleOf, signingKeyOf, subjectHandle } from '../../wire/agents/agent-i
 import { ALIAS, aliasIn } from '../../wire/names.ts'
 import { introducerOf, verifyIntroduction } from '../../wire/agents/introduction.ts'
 import { verifyIdentity, type Identified, type Signed } from '../../surface/agents/identity.ts'
-import type { Issuer } from '../../surface/issuer.ts'
-import type { Documents, Store } from '../context.ts'
+import type { RequestContext } from '../context.ts'
 import type { NamedIntroducer, Assessment } from '../negotiation/presentation.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-
-type Naming = Issuer & Store & Documents
 
 /**
  * The introducer that an agreement names, if any: by the introduction it carries, else by its agent token's
@@ -33,7 +30,7 @@ type Naming = Issuer & Store & Documents
  * request; if the keys of the introducer's issuer cannot be had, it is `temporarily_unavailable`.
  */
 export async function namedIntroducer(
-  authority: Naming,
+  authority: RequestContext,
   owner: Owner,
   { agreement, agent }: Signed,
   deadline: number,
@@ -50,7 +47,7 @@ export async function namedIntroducer(
 }
 
 async function introducerOfClaim(
-  authority: Omit<Naming, 'database'>,
+  authority: Omit<RequestContext, 'database'>,
   agreement: Signed['agreement'],
   deadline: number,
 ): Promise<NamedIntroducer> {

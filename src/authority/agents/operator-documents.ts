@@ -14,6 +14,7 @@ import {
   type ClientDocument,
 } from '../../wire/agents/operator-documents.ts'
 import { Refusal } from '../../wire/refusal.ts'
+import type { Patience } from '../registry/published-resources.ts'
 
 /** The question to an operator. */
 export interface NamedOperator {
@@ -24,9 +25,7 @@ export interface NamedOperator {
 }
 
 /** How long to wait (ms since the epoch), and whether the owner knows the operator already. */
-export interface Patience {
-  deadline: number
-  favoured: boolean
+export interface OperatorPatience extends Patience {
   /** When the request was signed, in ms since the epoch: keys may have been published for it until then. */
   signedAt?: number | undefined
 }
@@ -43,18 +42,18 @@ export interface OperatorFindings {
 
 export interface OperatorDocuments {
   /** What the operator behind a client_id publishes about it and about these keys. Never throws. */
-  lookUp(named: NamedOperator, patience: Patience): Promise<OperatorFindings>
+  lookUp(named: NamedOperator, patience: OperatorPatience): Promise<OperatorFindings>
   /**
    * Every thumbprint in the directory at an operator's well-known path; undefined if no directory can be
    * fetched.
    */
-  published(origin: string, patience: Patience): Promise<ReadonlySet<string> | undefined>
+  published(origin: string, patience: OperatorPatience): Promise<ReadonlySet<string> | undefined>
 }
 
 /** `documents` keeps what operators publish; `now` is in seconds. */
 export function createOperatorDocuments(documents: RemoteDocuments, now: () => number): OperatorDocuments {
   const listedIn = (json: Json): ReadonlySet<string> => directoryThumbprints(json, now())
-  const readDirectory = async (named: NamedOperator, patience: Patience) => {
+  const readDirectory = async (named: NamedOperator, patience: OperatorPatience) => {
     const url = directoryUrl(named.client_id, named.signature_agent)
     if (url === undefined) return { missing: 'is at another origin than client_id, so it attests nothing' }
     const holds = (json: Json): boolean => named.jkts.every(jkt => attempt(listedIn, json)?.has(jkt))

@@ -8,7 +8,7 @@ import type { Db } from '../../storage/authority/database.ts'
 import { hasActiveAgents } from '../../storage/authority/connections/operators.ts'
 import type { Identified } from '../../surface/agents/identity.ts'
 import type { Documents, Store } from '../context.ts'
-import type { Patience } from './operator-documents.ts'
+import type { OperatorPatience } from './operator-documents.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { JsonObject } from '../../wire/json.ts'
 
@@ -55,7 +55,12 @@ function signedAt({ iat }: JsonObject): number | undefined {
  * Strangers that name operators must not displace the documents of operators that the owner already deals
  * with.
  */
-async function patienceWith(db: Db, owner: Owner, agent: Identified, deadline: number): Promise<Patience> {
+async function patienceWith(
+  db: Db,
+  owner: Owner,
+  agent: Identified,
+  deadline: number,
+): Promise<OperatorPatience> {
   const [connection, isKnown] = await Promise.all([
     readConnection(db, owner, agent.handle),
     hasActiveAgents(db, owner, agent.operator!),

@@ -20,7 +20,7 @@ import { ownerOf as ownerHere } from '../../storage/authority/owners/owners.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { Refusal } from '../../wire/refusal.ts'
-import { namingsOf, refuseSeveral, type Naming, type Reading } from './request-owner.ts'
+import { namingsOf, refuseSeveral, type OwnerReference, type OwnerLookup } from './request-owner.ts'
 
 /** What is served for one cell. */
 export interface Cell {
@@ -37,12 +37,12 @@ export interface CellView {
    * one.
    * @returns whether it is hers.
    */
-  claim(claimed: Claimed): Promise<boolean>
+  claim(claimed: DirectoryClaim): Promise<boolean>
   /** Gives one back when it is no longer in this cell. */
-  release(claimed: Claimed): Promise<void>
+  release(claimed: DirectoryClaim): Promise<void>
 }
 
-export interface Claimed {
+export interface DirectoryClaim {
   kind: 'device_key' | 'passkey' | 'login' | 'name'
   key: string
   owner: Owner
@@ -52,7 +52,7 @@ export interface CellsOptions<C extends Cell> {
   /** The cell that has the directory. It also serves the owners whom the directory lists in no cell. */
   home: C
   others: readonly C[]
-  reading: Reading
+  reading: OwnerLookup
   /** Called with an owner whom the directory has in a cell that is not configured here. */
   onUnknownCell: (cell: string) => void
   /** Called for each answer that was withheld because the owner moved meanwhile. */
@@ -75,7 +75,7 @@ export interface Cells<C extends Cell> {
  */
 const HINTS_MAX = 100_000
 
-interface Found<C> {
+interface OwnerCell<C> {
   owner: Owner
   cell: C
 }
@@ -94,7 +94,7 @@ export function createCells<C extends Cell>(options: CellsOptions<C>): Cells<C> 
   const placing =
     <Context>(contexts: ReadonlyMap<C, Context>): Placing<Context> =>
     async (call, answer) => {
-      const found = new Map<Owner, Found<C>>()
+      const found = new Map<Owner, OwnerCell<C>>()
       for (const naming of (await onlyOwner(call)) ?? namingsOf(call, reading)) {
         const one = await finder.find(naming)
         if (one !== undefined) found.set(one.owner, one)
@@ -116,9 +116,9 @@ export function createCells<C extends Cell>(options: CellsOptions<C>): Cells<C> 
 
 interface Finder<C> {
   /** The place as it was found before, or as the directory has it now; undefined if it is no owner's. */
-  find(naming: Naming): Promise<Found<C> | undefined>
+  find(naming: OwnerReference): Promise<OwnerCell<C> | undefined>
   /** The place as the directory has it now. */
-  look(naming: Naming): Promise<Found<C> | undefined>
+  look(naming: OwnerReference): Promise<OwnerCell<C> | undefined>
 }
 
 function createFinder<C extends Cell>({ home, others, onUnknownCell }: CellsOptions<C>): Finder<C> {
@@ -155,7 +155,7 @@ function createFinder<C extends Cell>({ home, others, onUnknownCell }: CellsOpti
 
 /** Answers in her cell, if she was there before and after by the same move. */
 async function answerIn<C extends Cell, T>(
-  of: Pick<CellsOptions<C>, 'home' | 'onMoving'> & { finder: Finder<C>; found: Found<C> },
+  of: Pick<CellsOptions<C>, 'home' | 'onMoving'> & { finder: Finder<C>; found: OwnerCell<C> },
   answer: (cell: C) => Promise<T>,
 ): Promise<T> {
   const { home, onMoving, finder, found } = of
@@ -222,7 +222,7 @@ export function viewOf({
 /** Its holder has given this login up in another cell, and the directory was not told. */
 async function takeOver(
   { home, all }: { home: Database; all: ReadonlyMap<string, Database> },
-  claimed: Claimed,
+  claimed: DirectoryClaim,
   holder: Owner,
 ): Promise<boolean> {
   const placed = await placedBy(home.db, 'name', holder)
@@ -231,7 +231,7 @@ async function takeOver(
   return takeOverIn(home.db, claimed, holder)
 }
 
-type OnlyOwner = (call: { path: string; request: FastifyRequest }) => Promise<Naming[] | undefined>
+type OnlyOwner = (call: { path: string; request: FastifyRequest }) => Promise<OwnerReference[] | undefined>
 
 const isNamed = (url = '/'): boolean => new URL(url, 'http://localhost').searchParams.has('owner')
 

@@ -15,9 +15,9 @@ import { Refusal, refuse } from '../../wire/refusal.ts'
 import { openTicket, ticketTag, type TicketKey } from '../../wire/negotiation/ticket.ts'
 
 /** What names an owner: a kind of entry of the directory, and its value. */
-export type Naming = Readonly<{ kind: DirectoryTable['kind'] | 'owner'; key: string }>
+export type OwnerReference = Readonly<{ kind: DirectoryTable['kind'] | 'owner'; key: string }>
 
-export interface Reading {
+export interface OwnerLookup {
   issuer: string
   base: SignatureBase
   ticketKeys: readonly TicketKey[]
@@ -35,8 +35,8 @@ const ENROLMENT_CODE = /^enrol_([A-Za-z0-9_-]{1,64})\./
  */
 export function namingsOf(
   { path, request }: { path: string; request: FastifyRequest },
-  reading: Reading,
-): Naming[] {
+  reading: OwnerLookup,
+): OwnerReference[] {
   const body = membersOf(request.body)
   const { owner: inPath, tag } = membersOf(request.params)
   if (typeof inPath === 'string') return owner(inPath)
@@ -71,7 +71,7 @@ export function namingsOf(
   }
 }
 
-function byTicket(ticket: unknown, { issuer, ticketKeys, now }: Reading): Naming[] {
+function byTicket(ticket: unknown, { issuer, ticketKeys, now }: OwnerLookup): OwnerReference[] {
   if (typeof ticket !== 'string') return []
   const sealed = openTicket(ticket, ticketKeys, now())
   return sealed !== undefined && sealed.issuer === issuer
@@ -79,7 +79,7 @@ function byTicket(ticket: unknown, { issuer, ticketKeys, now }: Reading): Naming
     : entry('tag', ticketTag(ticket))
 }
 
-function byCredential(request: FastifyRequest, { base, now }: Reading): Naming[] {
+function byCredential(request: FastifyRequest, { base, now }: OwnerLookup): OwnerReference[] {
   const token = bearer(request)
   if (token === undefined)
     return unlessRefused(
@@ -91,10 +91,10 @@ function byCredential(request: FastifyRequest, { base, now }: Reading): Naming[]
   return entry('login', loginKey({ issuer: iss, subject: sub }))
 }
 
-const owner = (name: unknown): Naming[] => entry('owner', name)
+const owner = (name: unknown): OwnerReference[] => entry('owner', name)
 
 /** Text with a NUL is no key of any row: Postgres would refuse the query. */
-function entry(kind: Naming['kind'], key: unknown): Naming[] {
+function entry(kind: OwnerReference['kind'], key: unknown): OwnerReference[] {
   return typeof key === 'string' && !key.includes('\0') ? [{ kind, key }] : []
 }
 

@@ -21,8 +21,7 @@ import type { VerdictAnswer, Withheld } from '../../wire/joint/quote.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { newFamily } from '../../wire/negotiation/ticket.ts'
 import type { VerdictRequest } from '../../wire/joint/verdict.ts'
-import type { Issuer } from '../../surface/issuer.ts'
-import type { Documents, Limits, Store } from '../context.ts'
+import type { DecisionContext } from '../context.ts'
 import { readRecord, weigh } from '../negotiation/evaluation.ts'
 import { readGoverned } from '../negotiation/governance.ts'
 import { askOrganization } from '../negotiation/organization.ts'
@@ -33,9 +32,6 @@ import type { HolderAccount } from './requests.ts'
 import { signAllow, collectableAnswer, signRefusal } from './signing.ts'
 import { addPendingItem } from './waiting.ts'
 
-/** What answering takes. */
-export type Answering = Issuer & Store & Documents & Limits
-
 const ATTEMPTS_MAX = 3
 const TOO_MANY =
   'Too many questions about her are open: close those that you no longer ask, and ask again later.'
@@ -45,7 +41,7 @@ const TOO_MANY =
  * tally has asked too much about her.
  */
 export async function answerQuestion(
-  authority: Answering,
+  authority: DecisionContext,
   request: VerdictRequest,
   joint: HolderAccount,
 ): Promise<VerdictAnswer> {
@@ -76,7 +72,7 @@ export async function answerQuestion(
 
 /** The tally asks nothing more about it; it is told so, also where there is nothing to close. */
 export async function closeQuestion(
-  { database: { db } }: Answering,
+  { database: { db } }: DecisionContext,
   request: VerdictRequest,
 ): Promise<VerdictAnswer> {
   const { iss: tally, owner, account, negotiation } = request
@@ -92,7 +88,7 @@ function checkSame(question: JointQuestion, { resource_id, contract }: VerdictRe
 }
 
 async function answerNow(
-  authority: Answering,
+  authority: DecisionContext,
   request: VerdictRequest,
   question: JointQuestion,
 ): Promise<VerdictAnswer> {
@@ -116,7 +112,7 @@ function forget(db: Db, question: JointQuestion): Promise<void> {
 }
 
 async function weighAndAnswer(
-  authority: Answering,
+  authority: DecisionContext,
   request: VerdictRequest,
   question: JointQuestion,
 ): Promise<VerdictAnswer | 'facts-moved'> {
@@ -153,7 +149,7 @@ async function weighAndAnswer(
 
 /** Allows it, or asks her; what is weighed is the tier that would allow it. */
 async function settle(
-  authority: Answering,
+  authority: DecisionContext,
   of: { question: JointQuestion; assessment: Assessment; decided: FamilyRow | undefined; final: boolean },
 ): Promise<VerdictAnswer | 'facts-moved'> {
   const { question, assessment, decided, final } = of

@@ -17,12 +17,11 @@ import type { Withheld } from '../../wire/joint/quote.ts'
 import type { TermsTemplate } from '../../wire/negotiation/terms.ts'
 import type { VerdictRequest } from '../../wire/joint/verdict.ts'
 import { withOperator } from '../agents/operators.ts'
-import type { Issuer } from '../../surface/issuer.ts'
-import type { Documents, Limits, Store } from '../context.ts'
+import type { DecisionContext } from '../context.ts'
 import type { Governed } from '../negotiation/governance.ts'
-import type { Presented } from '../negotiation/presentation.ts'
+import type { TicketPresentation } from '../negotiation/presentation.ts'
 
-interface Of {
+interface AnswerContext {
   request: VerdictRequest
   question: JointQuestion
   governed: Standing<Governed>
@@ -39,9 +38,9 @@ const CLOCK_SECONDS = 60
  * issuer of the agent cannot be asked.
  */
 export async function presentedOf(
-  authority: Issuer & Store & Documents & Limits,
-  of: Of,
-): Promise<Presented | { because: Withheld }> {
+  authority: DecisionContext,
+  of: AnswerContext,
+): Promise<TicketPresentation | { because: Withheld }> {
   const { request, governed, deadline } = of
   const signed = await identify(authority.issuers, encodeBase64url(request.agreement), deadline)
   if ('fault' in signed) return { because: 'terms' }
@@ -69,7 +68,7 @@ export async function presentedOf(
  * Her own terms as an offer of the tally. The tally chooses the names of the offer, but not its purpose: that
  * is the purpose of joint terms, or her own.
  */
-function templateOf(claims: JsonObject, { request, governed }: Of): TermsTemplate {
+function templateOf(claims: JsonObject, { request, governed }: AnswerContext): TermsTemplate {
   const { terms } = governed.tier
   const textOf = (name: string): string => {
     const value = claims[name]
@@ -95,7 +94,7 @@ function templateOf(claims: JsonObject, { request, governed }: Of): TermsTemplat
  * the resource it is about, because otherwise a tally could name any.
  */
 function fault(
-  { now, limits, aliases }: Issuer & Store & Documents & Limits,
+  { now, limits, aliases }: DecisionContext,
   claims: JsonObject,
   template: TermsTemplate,
   tally: string,
@@ -115,7 +114,11 @@ function fault(
 }
 
 /** The question in the form of a negotiation with her, as weighing and asking read one. */
-function rowOf({ request, question, governed }: Of, scopes: string[], template: TermsTemplate): FamilyRow {
+function rowOf(
+  { request, question, governed }: AnswerContext,
+  scopes: string[],
+  template: TermsTemplate,
+): FamilyRow {
   const { owner, account, resource_id } = request
   const { family, asked_at } = question
   return {

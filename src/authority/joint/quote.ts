@@ -10,7 +10,8 @@ import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { WITHHELD, type Quote, type Withheld } from '../../wire/joint/quote.ts'
 import type { QuoteRequest } from '../../wire/joint/verdict.ts'
 import { readGoverned } from '../negotiation/governance.ts'
-import { holderAccount, verifiedRequest, type JointRequestContext } from './requests.ts'
+import type { RequestContext } from '../context.ts'
+import { holderAccount, verifiedRequest } from './requests.ts'
 
 const text = z.string()
 const texts = z.array(text)
@@ -36,7 +37,7 @@ const QUOTE = z.union([
 /** The most bytes that a signed request with the agreement in it may have. */
 export const ASKED_CHARACTERS_MAX = 49_152
 
-export const QUOTE_ENDPOINT: Endpoint<JointRequestContext> = endpoint({
+export const QUOTE_ENDPOINT: Endpoint<RequestContext> = endpoint({
   method: 'post',
   path: AUTHORITY_PATH.jointQuote,
   rows: ['joint-quote'],
@@ -44,13 +45,13 @@ export const QUOTE_ENDPOINT: Endpoint<JointRequestContext> = endpoint({
   body: { schema: z.strictObject({ request: z.string().min(1).max(ASKED_CHARACTERS_MAX) }) },
   answers: { 200: { says: 'Her terms over that resource alone, or why there are none.', schema: QUOTE } },
   refuses: { 401: ['invalid_token'], 403: ['request_denied'], 404: ['not_found'] },
-  handle: async (authority: JointRequestContext, { body, answer }) => {
+  handle: async (authority: RequestContext, { body, answer }) => {
     const request = await verifiedRequest(authority, body.request)
     return answer(200, await onBehalfOf(request.owner, () => quote(authority, request)))
   },
 })
 
-async function quote(authority: JointRequestContext, request: QuoteRequest): Promise<Quote> {
+async function quote(authority: RequestContext, request: QuoteRequest): Promise<Quote> {
   const { owner, account, resource_id } = request
   const none = (because: Withheld): Quote => ({ owner, tier: null, because })
   const joint = await holderAccount(authority, request)

@@ -27,18 +27,15 @@ import {
   type QuoteRequest,
   type VerdictRequest,
 } from '../../wire/joint/verdict.ts'
-import type { Issuer } from '../../surface/issuer.ts'
-import type { Documents, Store } from '../context.ts'
+import type { RequestContext } from '../context.ts'
 import { TallyFault, TallyOutage, type ServedMandate } from './tallies.ts'
-
-export type JointRequestContext = Issuer & Store & Documents
 
 /**
  * A request of a listed tally for this server, now. Refuses 400 if it is no question, 401 if no listed tally
  * signed it, 404 if the owner is not served here, 503 if the keys of the tally cannot be fetched.
  */
 export async function verifiedRequest(
-  { issuer: audience, aliases, tallies, database, now }: JointRequestContext,
+  { issuer: audience, aliases, tallies, database, now }: RequestContext,
   jwt: string,
 ): Promise<Verified<QuoteRequest | VerdictRequest>> {
   const typAlias = aliasIn(aliases, ALIAS.tallyRequestTyp)
@@ -67,7 +64,7 @@ export interface HolderAccount {
  * cannot be fetched.
  */
 export async function holderAccount(
-  { tallies, database: { db } }: JointRequestContext,
+  { tallies, database: { db } }: RequestContext,
   { iss, owner, account, resource_id }: QuoteRequest,
 ): Promise<HolderAccount | undefined> {
   const known = await readJointAccount(db, owner, account)

@@ -66,7 +66,7 @@ const ANSWER_MS_MAX = 3_000
 const CALLS_BYTES_MAX = 1024 * 1024
 const ENTRIES_MAX = 10_000
 
-interface CacheEntry<T> {
+interface TallyCacheEntry<T> {
   at: number
   value: Promise<T>
 }
@@ -74,8 +74,8 @@ interface CacheEntry<T> {
 /** A client that asks nobody until it is used. */
 export function createTallies({ issuers, aliases, outbound }: TalliesOptions): Tallies {
   const published = createJwksCache({ outbound, clock: Date.now })
-  const documents = new BoundedMap<string, CacheEntry<TallyMetadata>>(ENTRIES_MAX)
-  const mandates = new BoundedMap<string, CacheEntry<ServedMandate>>(ENTRIES_MAX)
+  const documents = new BoundedMap<string, TallyCacheEntry<TallyMetadata>>(ENTRIES_MAX)
+  const mandates = new BoundedMap<string, TallyCacheEntry<ServedMandate>>(ENTRIES_MAX)
   const get = async (url: string): Promise<Json> =>
     outbound.getJson(url, { timeoutMs: ANSWER_MS_MAX, responseBytesMax: MANDATE_BYTES_MAX }).catch(asOutage)
   const discovered = (tally: string): Promise<TallyMetadata> => {
@@ -134,7 +134,7 @@ export function createTallies({ issuers, aliases, outbound }: TalliesOptions): T
 
 /** A value that is kept for a time and then computed again; a failure is not kept. */
 function remember<T>(
-  entries: BoundedMap<string, CacheEntry<T>>,
+  entries: BoundedMap<string, TallyCacheEntry<T>>,
   key: string,
   ms: number,
   make: () => Promise<T>,

@@ -7,7 +7,8 @@ import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
 import { onBehalfOf } from '../../storage/core/shares.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
-import { answerQuestion, closeQuestion, type Answering } from './answer.ts'
+import type { DecisionContext } from '../context.ts'
+import { answerQuestion, closeQuestion } from './answer.ts'
 import { ASKED_CHARACTERS_MAX } from './quote.ts'
 import { holderAccount, verifiedRequest } from './requests.ts'
 
@@ -17,7 +18,7 @@ const ANSWER = z.union([
   z.object({ closed: z.literal(true) }),
 ])
 
-export const VERDICT_ENDPOINT: Endpoint<Answering> = endpoint({
+export const VERDICT_ENDPOINT: Endpoint<DecisionContext> = endpoint({
   method: 'post',
   path: AUTHORITY_PATH.jointVerdict,
   rows: ['joint-verdict'],
@@ -36,7 +37,7 @@ export const VERDICT_ENDPOINT: Endpoint<Answering> = endpoint({
     409: ['conflict'],
     429: ['temporarily_unavailable'],
   },
-  handle: async (authority: Answering, { body, answer }) => {
+  handle: async (authority: DecisionContext, { body, answer }) => {
     const request = await verifiedRequest(authority, body.request)
     if (!('negotiation' in request)) refuse('invalid_request', 'Name the negotiation that it is about.')
     const answered = await onBehalfOf(request.owner, async () => {

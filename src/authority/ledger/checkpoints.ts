@@ -33,7 +33,7 @@ export type Signing =
   | 'contradicted'
   | 'failed'
 
-export interface Log {
+export interface SigningLog {
   issuer: string
   /** The key that signs. */
   key: PrivateKey
@@ -43,7 +43,7 @@ export interface Log {
  * Signs the head of her tree as it is stored now, if something new is in it. What was signed at this origin
  * before is found again in the tiles first: a tree that has another root at that size is not signed.
  */
-export async function signTree(db: Db, owner: Owner, { issuer, key }: Log): Promise<Signing> {
+export async function signTree(db: Db, owner: Owner, { issuer, key }: SigningLog): Promise<Signing> {
   const tree = await readSignableTree(db, owner, originBase(issuer))
   if (tree === undefined) return 'unchanged'
   const { origin, ledger, tree_size: size, tree_root: root, signed_size, signed_root } = tree
@@ -106,7 +106,10 @@ const RESTS_MS: Partial<Record<Signing, number>> = {
 }
 
 /** Begins to sign what becomes due. */
-export function startCheckpoints(db: Db, { log, ...of }: Log & { log: FastifyBaseLogger }): Checkpoints {
+export function startCheckpoints(
+  db: Db,
+  { log, ...of }: SigningLog & { log: FastifyBaseLogger },
+): Checkpoints {
   const listeners: ((outcome: Signing) => void)[] = []
   const restsUntil = new BoundedMap<Owner, number>(REMEMBERED_MAX)
   const waiting = new Set<Owner>()

@@ -9,7 +9,7 @@ import { ORGANIZATION_REFUSED, refusalWords } from '../../rules/organization/rul
 import { GrantsFull, recordGrant } from '../../storage/authority/grants/issue.ts'
 import { appendLedger } from '../../storage/authority/ledger/ledger.ts'
 import { collectFamily } from '../../storage/authority/negotiations/pending.ts'
-import { readStanding, type StandingFacts } from '../../storage/authority/negotiations/standing.ts'
+import { readStanding, type StandingReading } from '../../storage/authority/negotiations/standing.ts'
 import { endFamily, readFamily, type FamilyRow } from '../../storage/authority/negotiations/tickets.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import { inTransaction } from '../../storage/core/database.ts'
@@ -21,7 +21,7 @@ import { isFirstParty, ORGANIZATION_REFUSES, ownEpochs, refusesNow, trajectoryCo
 import { CLEARANCE_UNMET, type Governed } from './governance.ts'
 import { clearanceOf, FactsMoved } from './grant.ts'
 import { readGrounds } from './grant-facts.ts'
-import { askOrganization, type Asking, type OrganizationAnswer } from './organization.ts'
+import { askOrganization, type OrganizationQuestion, type OrganizationAnswer } from './organization.ts'
 import type { Documents, Limits, Store } from '../context.ts'
 import { tellWithdrawn } from './withdrawals.ts'
 
@@ -68,7 +68,7 @@ function denialOf(by: string | null): { sentence: string; reason?: string } {
   return { sentence: 'The owner denied this request.' }
 }
 
-type Outcome = 'granted' | 'gone' | 'moved' | 'full'
+type CollectionOutcome = 'granted' | 'gone' | 'moved' | 'full'
 
 /**
  * Issues what the owner approved, after checking that nothing was withdrawn since, and after asking the
@@ -98,12 +98,12 @@ export async function collect(
     const { signed, body } = signGrant(authority, checked)
     const grant = { ...checked, ...signed, generation: family.generation! }
     const grounds = checkedOf(before, family)
-    const outcome = await inTransaction(db, async (tx): Promise<Outcome> => {
+    const outcome = await inTransaction(db, async (tx): Promise<CollectionOutcome> => {
       if (!(await collectFamily(tx, family.owner, family.family))) return 'gone'
       // A fact has changed since, so the approval is not collected until it has been checked again.
       if (!(await recordGrant(tx, grant, grounds, authority.limits.grantsPerOwner))) throw new FactsMoved()
       return 'granted'
-    }).catch((error: unknown): Outcome => {
+    }).catch((error: unknown): CollectionOutcome => {
       if (error instanceof FactsMoved) return 'moved'
       if (error instanceof GrantsFull) return 'full'
       throw error
@@ -154,7 +154,7 @@ function checkedOf(
   ]
 }
 
-function askingOf(basis: GrantBasis, { standing }: Standing): Asking {
+function askingOf(basis: GrantBasis, { standing }: CollectionFacts): OrganizationQuestion {
   const { resource_id, scopes, expires_in, facts, operation } = basis
   const firstParty = isFirstParty(standing, basis.jkt)
   return { resource_id, scopes, expires_in, facts, standing, firstParty, operation }
@@ -173,8 +173,8 @@ async function answerAfterChange(db: Db, family: FamilyRow): Promise<Collected> 
 }
 
 /** The conditions under which an approval is collected. */
-interface Standing extends Pick<Governed, 'tier' | 'organization' | 'attesting'> {
-  standing: StandingFacts
+interface CollectionFacts extends Pick<Governed, 'tier' | 'organization' | 'attesting'> {
+  standing: StandingReading
 }
 
 /**
@@ -185,7 +185,7 @@ async function readAgain(
   { database: { db }, limits }: Store & Limits,
   family: FamilyRow,
   basis: GrantBasis,
-): Promise<Standing | { withdrawn: { sentence: string; reason?: string | undefined } }> {
+): Promise<CollectionFacts | { withdrawn: { sentence: string; reason?: string | undefined } }> {
   const { owner } = family
   const grounds = await readGrounds(db, basis, family.identity)
   const { resource, tier, membership: organization, asksClearance, attesting } = grounds

@@ -5,33 +5,29 @@
  */
 import type { FamilyRow } from '../../storage/authority/negotiations/tickets.ts'
 import type { Signed } from '../../surface/agents/identity.ts'
-import type { Issuer } from '../../surface/issuer.ts'
 import type { Agreed, Decision, Refused } from '../../surface/token/negotiation.ts'
 import { s256Json } from '../../wire/encoding.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import { namedIntroducer } from '../agents/introductions.ts'
 import { withOperator } from '../agents/operators.ts'
-import type { Documents, Limits, Store } from '../context.ts'
+import type { DecisionContext, RequestContext } from '../context.ts'
 import { readRecord, weigh } from './evaluation.ts'
 import { isSameTier, readGoverned, type Governed } from './governance.ts'
 import { grantNow } from './grant.ts'
 import { vouchedFault } from './identity.ts'
-import { askOrganization, type Asking, type OrganizationAnswer } from './organization.ts'
+import { askOrganization, type OrganizationQuestion, type OrganizationAnswer } from './organization.ts'
 import { holdForOwner } from './pending-request.ts'
-import { refuseAgreement, type Presented, type Recorded } from './presentation.ts'
+import { refuseAgreement, type TicketPresentation, type RecordedPresentation } from './presentation.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
 const ATTEMPTS_MAX = 3
-
-/** What deciding needs: the keys to sign with, and the database. */
-export type Deciding = Issuer & Store & Documents & Limits
 
 /**
  * Decides on an agreement. 'terms-changed' if the owner edited the tier while documents of others were read,
  * or while the answer was committed: nothing was written, and the terms must be offered again.
  */
 export async function decide(
-  authority: Deciding,
+  authority: DecisionContext,
   { deadline, ...agreed }: Agreed<FamilyRow, Governed>,
 ): Promise<Decision> {
   const { family, agent } = agreed
@@ -43,11 +39,11 @@ export async function decide(
 
 /** Everything that others say about the agent: who introduces it, and what its operator publishes. */
 async function learn(
-  authority: Issuer & Store & Documents,
+  authority: RequestContext,
   owner: Owner,
   signed: Signed,
   deadline: number,
-): Promise<Pick<Presented, 'agent' | 'named'> | { refused: Refused }> {
+): Promise<Pick<TicketPresentation, 'agent' | 'named'> | { refused: Refused }> {
   try {
     const named = await namedIntroducer(authority, owner, signed, deadline)
     const otherKeys = named?.jkt === undefined ? [] : [named.jkt]
@@ -64,7 +60,11 @@ async function learn(
  * Weighs, and weighs again if a fact changed between being read and committing the answer that rests on it.
  * An organization is asked only the first time.
  */
-async function weighAndAnswer(authority: Deciding, first: Presented, deadline: number): Promise<Decision> {
+async function weighAndAnswer(
+  authority: DecisionContext,
+  first: TicketPresentation,
+  deadline: number,
+): Promise<Decision> {
   let presented = first
   let before: OrganizationAnswer | undefined
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
@@ -93,7 +93,7 @@ async function weighAndAnswer(authority: Deciding, first: Presented, deadline: n
   })
 }
 
-function askingOf(recorded: Recorded): Asking {
+function askingOf(recorded: RecordedPresentation): OrganizationQuestion {
   const { family, scopes, expiresIn, facts, standing, operation } = recorded
   const named = operation && { tool: operation.tool, params_s256: s256Json(operation.params) }
   return {

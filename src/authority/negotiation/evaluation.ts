@@ -16,7 +16,7 @@ import { evaluateTier, type Rule, type TierRules } from '../../rules/tier.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import type { GovernedReading } from '../../storage/authority/negotiations/governance.ts'
 import { readOrganizationEpochs, type Membership } from '../../storage/authority/membership/membership.ts'
-import { readStanding, type StandingFacts } from '../../storage/authority/negotiations/standing.ts'
+import { readStanding, type StandingReading } from '../../storage/authority/negotiations/standing.ts'
 import type { Identified } from '../../surface/agents/identity.ts'
 import type { Refused } from '../../surface/token/negotiation.ts'
 import { weighIntroduction } from '../agents/introductions.ts'
@@ -26,8 +26,8 @@ import type { OrganizationAnswer } from './organization.ts'
 import {
   newOperator,
   type NamedIntroducer,
-  type Presented,
-  type Recorded,
+  type TicketPresentation,
+  type RecordedPresentation,
   type Assessment,
 } from './presentation.ts'
 
@@ -37,8 +37,8 @@ export const ORGANIZATION_REFUSES = 'The organization that governs this resource
 /** What her records say about an agreement now. */
 export async function readRecord(
   { database: { db }, limits }: Store & Limits,
-  presented: Presented,
-): Promise<Recorded> {
+  presented: TicketPresentation,
+): Promise<RecordedPresentation> {
   const { family, governed, agreement, agent } = presented
   const { tier, organization } = governed
   const { introducer, notes } = await acceptIntroducer(db, presented)
@@ -70,7 +70,10 @@ export async function readRecord(
 }
 
 /** The answer to the request, by that and by the organization's answer; or why it is refused. */
-export function weigh(recorded: Recorded, consulted: OrganizationAnswer): Assessment | { refused: Refused } {
+export function weigh(
+  recorded: RecordedPresentation,
+  consulted: OrganizationAnswer,
+): Assessment | { refused: Refused } {
   const { governed, agent, standing, facts, scopes } = recorded
   const { tier } = governed
   const refused = refusedForOperator(agent, standing) ?? refusedByOrganization(recorded, consulted)
@@ -103,7 +106,7 @@ export function weigh(recorded: Recorded, consulted: OrganizationAnswer): Assess
 }
 
 /** Whether the organization allows none of the scopes that the call needs, whatever her terms offer. */
-function isAboveCeiling({ family, governed: { organization } }: Recorded): boolean {
+function isAboveCeiling({ family, governed: { organization } }: RecordedPresentation): boolean {
   const allowed = organization?.view.allowed_scopes ?? null
   return allowed !== null && !family.resource_scopes.some(scope => allowed.includes(scope))
 }
@@ -115,7 +118,7 @@ export function ownEpochs({ org_epoch }: Membership): OrganizationEpochs {
 
 /** The organization's refusals, and what it does not attest, beside the answer of her own tier. */
 function refusedByOrganization(
-  { governed: { organization, tier }, facts }: Recorded,
+  { governed: { organization, tier }, facts }: RecordedPresentation,
   { ruling, unmet }: OrganizationAnswer,
 ): Refused | undefined {
   if (
@@ -145,7 +148,7 @@ function underMembership(tier: TierRules, { organization, resource }: Governed):
  */
 async function epochsOf(
   db: Db,
-  { family, governed: { organization, attesting }, agent }: Presented,
+  { family, governed: { organization, attesting }, agent }: TicketPresentation,
 ): Promise<OrganizationEpochs | undefined> {
   if (organization === undefined) return attesting && ownEpochs(attesting)
   const of = { handle: agent.handle, operator: agent.operator ?? null }
@@ -160,7 +163,7 @@ async function epochsOf(
  * relaxing needs her own approval. If she let it in for one tier alone, it asks before the first grant at any
  * other.
  */
-function rulesFor(tier: TierRules, { narrow, forOneTier }: StandingFacts): TierRules {
+function rulesFor(tier: TierRules, { narrow, forOneTier }: StandingReading): TierRules {
   const rules = narrow ? tier.rules.filter(({ then }) => then !== 'auto') : tier.rules
   return { ...tier, rules: forOneTier ? [...rules, FIRST_AT_TIER_ASKS] : rules }
 }
@@ -174,7 +177,7 @@ export const BLOCKED = {
 } as const
 
 /** The operator on record counts too, so that an agent cannot evade a block by leaving out its client_id. */
-function refusedForOperator(agent: Identified, standing: StandingFacts): Refused | undefined {
+function refusedForOperator(agent: Identified, standing: StandingReading): Refused | undefined {
   if (standing.agentBlocked) return BLOCKED.agent
   if (standing.operatorBlocked) return BLOCKED.operator
   if (standing.endedByOrganization)
@@ -194,7 +197,7 @@ function refusedForOperator(agent: Identified, standing: StandingFacts): Refused
 /** The introducer, if the owner's record confirms it; and in any case what she is shown about it. */
 async function acceptIntroducer(
   db: Db,
-  { family, agent, named }: Presented,
+  { family, agent, named }: TicketPresentation,
 ): Promise<{ introducer: NamedIntroducer | undefined; notes: string[] }> {
   if (named === undefined) return { introducer: undefined, notes: agent.notes }
   const answer = await weighIntroduction(db, family.owner, agent, named)
@@ -205,7 +208,11 @@ async function acceptIntroducer(
 }
 
 /** The facts that the tier's rules may see. */
-function factsOf(presented: Presented, standing: StandingFacts, expiresInSeconds: number): RequestFacts {
+function factsOf(
+  presented: TicketPresentation,
+  standing: StandingReading,
+  expiresInSeconds: number,
+): RequestFacts {
   const { governed, agreement, agent } = presented
   return {
     connection: standing.status,
@@ -223,7 +230,7 @@ function factsOf(presented: Presented, standing: StandingFacts, expiresInSeconds
  * The operation that a grant would be bound to: only a tier that asks per operation binds one, whatever an
  * agreement names.
  */
-function boundOperation({ governed: { tier }, agreement }: Presented): Operation | undefined {
+function boundOperation({ governed: { tier }, agreement }: TicketPresentation): Operation | undefined {
   return tier.ask_me ? operationOf(agreement.claims) : undefined
 }
 
@@ -231,11 +238,11 @@ function boundOperation({ governed: { tier }, agreement }: Presented): Operation
  * Whether she marked the agent as her own. Her act was about one key: it does not extend to another key that
  * its issuer vouches for later.
  */
-export function isFirstParty({ first_party, jkt: known }: StandingFacts, jkt: string): boolean {
+export function isFirstParty({ first_party, jkt: known }: StandingReading, jkt: string): boolean {
   return first_party && known === jkt
 }
 
-function conditionFacts(standing: StandingFacts, jkt: string): RequestFacts['standing'] {
+function conditionFacts(standing: StandingReading, jkt: string): RequestFacts['standing'] {
   return {
     approvedAtTier: standing.approvedAtTier,
     neverRevoked: standing.revocations === 0,
@@ -255,7 +262,7 @@ function conditionFacts(standing: StandingFacts, jkt: string): RequestFacts['sta
 /** Whether a rule of the tier now refuses the request that was agreed then. */
 export function refusesNow(
   { tier, resource }: Pick<Required<GovernedReading>, 'tier' | 'resource'>,
-  standing: StandingFacts,
+  standing: StandingReading,
   agreed: Pick<RequestFacts, 'assurance' | 'request'> & {
     jkt: string
     operation: { tool: string } | null

@@ -17,7 +17,7 @@ import { Refusal } from '../../wire/refusal.ts'
 import type { Signer } from '../../surface/issuer.ts'
 import type { Documents, Limits, Store } from '../context.ts'
 import { readGoverned, type Governed } from './governance.ts'
-import type { Presented } from './presentation.ts'
+import type { TicketPresentation } from './presentation.ts'
 
 /** What asking for an identity needs. */
 type Vouched = Signer & Store & Documents & Limits
@@ -132,7 +132,7 @@ export function vouchedFault({
   governed: { vouching },
   agreement,
   agent,
-}: Pick<Presented, 'family' | 'governed' | 'agreement' | 'agent'>): Refused | undefined {
+}: Pick<TicketPresentation, 'family' | 'governed' | 'agreement' | 'agent'>): Refused | undefined {
   if (vouching === undefined) return undefined
   const operation = operationOf(agreement.claims)?.tool
   const fault =

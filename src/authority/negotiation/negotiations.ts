@@ -14,9 +14,9 @@ import {
 } from '../../storage/authority/negotiations/tickets.ts'
 import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
 import type { Decisions, Negotiations } from '../../surface/token/negotiation.ts'
-import type { Authority, Documents, Limits, Store, Wakeups } from '../context.ts'
+import type { Authority, DecisionContext, Documents, Limits, Store, Wakeups } from '../context.ts'
 import { collect, denyWaiting, withdrawWaiting } from './collection.ts'
-import { decide, type Deciding } from './decision.ts'
+import { decide } from './decision.ts'
 import { CLEARANCE_UNMET, type Governed } from './governance.ts'
 import { IDENTITY_CODES, readVouched } from './identity.ts'
 import { isCleared } from './organization.ts'
@@ -83,7 +83,7 @@ function countedAs(reason: string): CountedRefusal {
 }
 
 /** The owner decides, by her tiers or in person. */
-export function decisionsOf(authority: Deciding & Wakeups): Decisions<FamilyRow, Governed> {
+export function decisionsOf(authority: DecisionContext & Wakeups): Decisions<FamilyRow, Governed> {
   const { db } = authority.database
   return {
     decide: agreed => decide(authority, agreed),

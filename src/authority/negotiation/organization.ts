@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { unmetFact } from '../../rules/organization/clearance.ts'
 import type { DecisionQuestion, Ruling } from '../../rules/organization/ruling.ts'
 import type { RequestFacts } from '../../rules/conditions.ts'
-import type { StandingFacts } from '../../storage/authority/negotiations/standing.ts'
+import type { StandingReading } from '../../storage/authority/negotiations/standing.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { RptOperation } from '../../wire/negotiation/tokens.ts'
 import type { Documents } from '../context.ts'
@@ -28,12 +28,12 @@ export interface OrganizationAnswer {
 }
 
 /** What an organization gets to know of a request. */
-export interface Asking {
+export interface OrganizationQuestion {
   resource_id: string
   scopes: readonly string[]
   expires_in: number
   facts: Pick<RequestFacts, 'assurance' | 'request'>
-  standing: Pick<StandingFacts, 'status' | 'introduced_by'>
+  standing: Pick<StandingReading, 'status' | 'introduced_by'>
   /** The agent, by the key that signed the agreement. */
   firstParty: boolean
   operation: RptOperation | null
@@ -55,7 +55,7 @@ const NOBODY: OrganizationAnswer = {
 export async function askOrganization(
   authority: Documents,
   { organization, attesting, tier }: Pick<Governed, 'organization' | 'attesting' | 'tier'>,
-  asking: Asking,
+  asking: OrganizationQuestion,
   { before, deadline }: { before: OrganizationAnswer | undefined; deadline: number },
 ): Promise<OrganizationAnswer> {
   const membership = organization ?? attesting
@@ -106,7 +106,13 @@ function unchanged(
 }
 
 /** Unknown facts are sent as the lowest value, or left out. */
-function questionOf({ facts, standing, operation, firstParty, ...context }: Asking): DecisionQuestion {
+function questionOf({
+  facts,
+  standing,
+  operation,
+  firstParty,
+  ...context
+}: OrganizationQuestion): DecisionQuestion {
   const { binding = 0, provenance = 0, accountability = 0 } = facts.assurance
   return {
     resource_id: context.resource_id,

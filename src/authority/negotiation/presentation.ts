@@ -9,7 +9,7 @@ import type { OrganizationEpochs } from '../../rules/organization/membership.ts'
 import type { TierAnswer } from '../../rules/tier.ts'
 import { readConnection } from '../../storage/authority/connections/connections.ts'
 import { appendLedger } from '../../storage/authority/ledger/ledger.ts'
-import type { StandingFacts } from '../../storage/authority/negotiations/standing.ts'
+import type { StandingReading } from '../../storage/authority/negotiations/standing.ts'
 import { endFamily, type FamilyRow } from '../../storage/authority/negotiations/tickets.ts'
 import type { Agreement } from '../../wire/negotiation/agreement.ts'
 import type { Verified } from '../../wire/signatures/jws.ts'
@@ -32,7 +32,7 @@ export interface NamedIntroducer {
 }
 
 /** A verified agreement with everything that others answered about it. */
-export interface Presented {
+export interface TicketPresentation {
   family: FamilyRow
   governed: Standing<Governed>
   /** The offer that it agrees to. */
@@ -46,14 +46,14 @@ export interface Presented {
 }
 
 /** A presented agreement with the owner's own records about it. */
-export interface Recorded extends Presented {
+export interface RecordedPresentation extends TicketPresentation {
   /** What the owner is shown of the checks that ran, and of an introduction. */
   notes: string[]
   /**
    * The introducer that lets the agent skip first contact; `standing` is read as if it had brought it in.
    */
   introducer: NamedIntroducer | undefined
-  standing: StandingFacts
+  standing: StandingReading
   /**
    * The facts that the tier's rules were given; kept in the ledger, so that a changed tier can be tried on
    * it.
@@ -71,7 +71,7 @@ export interface Recorded extends Presented {
 }
 
 /** A presented agreement with everything that weighing it found: what granting or holding needs. */
-export interface Assessment extends Recorded {
+export interface Assessment extends RecordedPresentation {
   /** The result by her tier and by what an organization makes stricter. */
   tierAnswer: TierAnswer
   answer: RequestAnswer
@@ -84,7 +84,7 @@ export interface Assessment extends Recorded {
  * directory lists the key, and it is not on the record yet. Undefined if there is none, or if there is no
  * connection to record it on, because an admission records its own.
  */
-export function newOperator(agent: Identified, standing: StandingFacts): string | undefined {
+export function newOperator(agent: Identified, standing: StandingReading): string | undefined {
   const isNew = agent.attested && standing.generation !== null && !standing.operatorStands
   return isNew && standing.status === 'active' ? agent.operator : undefined
 }

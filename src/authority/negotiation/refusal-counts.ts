@@ -16,24 +16,24 @@ export interface RefusalCounts {
   count(owner: Owner, family: Family, refusal: CountedRefusal): Promise<void>
 }
 
-interface Counted {
+interface RefusalCount {
   times: number
   families: Family[]
 }
 
-interface Batch {
+interface CountBatch {
   running: Promise<void>
   /** Refusals that came while it ran. */
-  next: (Counted & { done: Promise<void> }) | undefined
+  next: (RefusalCount & { done: Promise<void> }) | undefined
 }
 
 /** Counts into one store. */
 export function createRefusalCounts(db: Db): RefusalCounts {
-  const batches = new Map<string, Batch>()
+  const batches = new Map<string, CountBatch>()
   return {
     count: (owner, family, refusal) => {
       const key = JSON.stringify([owner, refusal.kind, refusal.reason, refusal.handle])
-      const write = async (batch: Batch, counted: Counted): Promise<void> => {
+      const write = async (batch: CountBatch, counted: RefusalCount): Promise<void> => {
         try {
           await countRefusal(db, owner, refusal, counted)
         } finally {
@@ -42,7 +42,7 @@ export function createRefusalCounts(db: Db): RefusalCounts {
       }
       const known = batches.get(key)
       if (known === undefined) {
-        const batch: Batch = { running: Promise.resolve(), next: undefined }
+        const batch: CountBatch = { running: Promise.resolve(), next: undefined }
         batches.set(key, batch)
         batch.running = write(batch, { times: 1, families: [family] })
         return batch.running
@@ -59,9 +59,9 @@ export function createRefusalCounts(db: Db): RefusalCounts {
 
 /** Runs when the batch has run. Its failure is passed only to the callers that waited for it. */
 function followUp(
-  batch: Batch,
-  write: (batch: Batch, counted: Counted) => Promise<void>,
-): Batch['next'] & {} {
+  batch: CountBatch,
+  write: (batch: CountBatch, counted: RefusalCount) => Promise<void>,
+): CountBatch['next'] & {} {
   const next = { times: 0, families: [] as Family[], done: Promise.resolve() }
   next.done = batch.running
     .catch(() => undefined)

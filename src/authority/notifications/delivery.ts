@@ -21,7 +21,7 @@ import {
   deleteSubscription,
   readSubscription,
   type ListedSubscription,
-  type Subscription,
+  type SubscriptionTarget,
 } from '../../storage/authority/notifications/subscriptions.ts'
 import { inTransaction, isOutage } from '../../storage/core/database.ts'
 import type { Tx } from '../../storage/authority/database.ts'
@@ -32,9 +32,9 @@ import { sendableNow } from './holding.ts'
 import { send, type Notifier } from './sending.ts'
 
 /** The outcome of a message; `ended` means that the item no longer waits, and nothing is sent. */
-export type Outcome = 'sent' | 'failed' | 'gone' | 'given_up' | 'ended'
+export type DeliveryOutcome = 'sent' | 'failed' | 'gone' | 'given_up' | 'ended'
 /** Counts one more. */
-export type CountNotification = (kind: Subscription['kind'], outcome: Outcome) => void
+export type CountNotification = (kind: SubscriptionTarget['kind'], outcome: DeliveryOutcome) => void
 
 export interface Delivering extends Wakeups {
   notifier: Notifier
@@ -121,7 +121,7 @@ async function deliverDue(delivering: Delivering, claim: DueClaim, stopped: () =
  */
 async function tell(
   delivering: Delivering,
-  to: Subscription,
+  to: SubscriptionTarget,
   messages: readonly DueNotification[],
 ): Promise<boolean> {
   const { database, notifier, count, log } = delivering

@@ -6,13 +6,16 @@ import { sendingTime } from '../../rules/quiet-hours.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import { holdBack, oldestWaiting } from '../../storage/authority/notifications/held-notifications.ts'
 import type { Which } from '../../storage/authority/notifications/notifications.ts'
-import type { Subscription } from '../../storage/authority/notifications/subscriptions.ts'
+import type { SubscriptionTarget } from '../../storage/authority/notifications/subscriptions.ts'
 
 /**
  * Which are sent each by itself, and then which in one message. The time is that of Postgres, so that all
  * replicas find the same.
  */
-export async function sendableNow(db: Db, to: Subscription): Promise<{ each: Which; together?: Which }> {
+export async function sendableNow(
+  db: Db,
+  to: SubscriptionTarget,
+): Promise<{ each: Which; together?: Which }> {
   const { quiet_hours, digest_minutes } = to
   if (quiet_hours === null && digest_minutes === null) return { each: 'any' }
   const waiting = await oldestWaiting(db, to)

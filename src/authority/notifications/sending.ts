@@ -3,8 +3,13 @@
  * the answer. Contract: "Owner API"; what is said is wire/owner/notification.ts.
  */
 import { OutboundFault, plainWords, type Outbound } from '../../http/outbound/outbound.ts'
-import type { Subscription } from '../../storage/authority/notifications/subscriptions.ts'
-import { notificationBody, pushBody, type Asking, type Several } from '../../wire/owner/notification.ts'
+import type { SubscriptionTarget } from '../../storage/authority/notifications/subscriptions.ts'
+import {
+  notificationBody,
+  pushBody,
+  type RequestSummary,
+  type Several,
+} from '../../wire/owner/notification.ts'
 import { webhookSecret, type NotificationKey } from '../../wire/owner/notification-key.ts'
 import { browserKeys, encryptPush, pushHeaders } from '../../wire/owner/push-message.ts'
 import { webhookHeaders } from '../../wire/owner/webhook.ts'
@@ -43,8 +48,8 @@ const AFTER_SECONDS_MAX = 3_600
  */
 export async function send(
   notifier: Notifier,
-  to: Subscription,
-  { id, about }: { id: string; about: Asking | Several | undefined },
+  to: SubscriptionTarget,
+  { id, about }: { id: string; about: RequestSummary | Several | undefined },
 ): Promise<SentTo> {
   const at = notifier.now()
   const body = notificationBody(about, notifier.page(), at)
@@ -71,7 +76,7 @@ export async function send(
 
 function webhookRequest(
   { key }: Notifier,
-  { owner, id }: Subscription,
+  { owner, id }: SubscriptionTarget,
   message: { id: string; at: number; body: string },
 ): { headers: Record<string, string>; body: string } {
   return { headers: webhookHeaders(webhookSecret(key, owner, id), message), body: message.body }
@@ -79,7 +84,7 @@ function webhookRequest(
 
 function pushRequest(
   { key, issuer: contact }: Notifier,
-  { endpoint, p256dh, auth }: Subscription,
+  { endpoint, p256dh, auth }: SubscriptionTarget,
   { at, topic, body }: { at: number; topic: string; body: string },
 ): { headers: Record<string, string>; body: Buffer } {
   const keys = browserKeys({ p256dh: p256dh ?? '', auth: auth ?? '' })

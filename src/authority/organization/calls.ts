@@ -15,11 +15,9 @@ import {
 import { lockQueue } from '../../storage/authority/owners/owners.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import type { Documents, Wakeups } from '../context.ts'
+import type { RoundContext } from '../context.ts'
 import { startDueRounds } from './due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'
-
-type Calling = Wakeups & Documents
 
 /** How long one replica has an owner's calls to itself: longer than sending them takes. */
 const TAKEN_SECONDS = 60
@@ -27,7 +25,7 @@ const TAKEN_SECONDS = 60
 const RETRY_SECONDS = { first: 2, max: 300 }
 
 /** Starts telling, if there is an organization that may be asked. */
-export function startCalls(authority: Calling): Repetition | undefined {
+export function startCalls(authority: RoundContext): Repetition | undefined {
   if (authority.organizations.issuers.length === 0) return undefined
   const lines = { round: 'telling organizations was broken off', one: 'an organization was not told' }
   return startDueRounds(authority, { kind: 'tell', claimSeconds: TAKEN_SECONDS, lines }, claim =>
@@ -36,7 +34,7 @@ export function startCalls(authority: Calling): Repetition | undefined {
 }
 
 /** A failure for one owner stops no others; she becomes due again by herself. */
-async function tellOne(authority: Calling, claim: DueClaim): Promise<void> {
+async function tellOne(authority: RoundContext, claim: DueClaim): Promise<void> {
   const { owner } = claim
   const { db } = authority.database
   await inTransaction(db, async tx => {
@@ -60,7 +58,7 @@ async function tellOne(authority: Calling, claim: DueClaim): Promise<void> {
  * not.
  */
 async function tellCall(
-  { organizations, log }: Calling,
+  { organizations, log }: RoundContext,
   owner: Owner,
   { id, kind, issuer }: OrganizationCall,
 ): Promise<boolean> {

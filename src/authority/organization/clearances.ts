@@ -41,7 +41,7 @@ export interface ClearancesOptions {
   now: () => number
 }
 
-interface CacheEntry {
+interface ClearanceCacheEntry {
   under: string
   attested: Attested
   /** Seconds since the epoch. */
@@ -57,7 +57,7 @@ const SPARE_SECONDS = 30
  * that got no notice reads the state that the notice wrote, and asks again.
  */
 export function createClearances({ organizations, audience, typAlias, now }: ClearancesOptions): Clearances {
-  const cache = new BoundedMap<Owner, CacheEntry>(OWNERS_MAX)
+  const cache = new BoundedMap<Owner, ClearanceCacheEntry>(OWNERS_MAX)
 
   const take: Clearances['take'] = async (membership, compact) => {
     const { owner, issuer } = membership

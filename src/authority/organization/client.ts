@@ -22,7 +22,7 @@ import {
   readDecision,
   readDiscovery,
   readView,
-  type Decided,
+  type OrganizationDecision,
   type Discovered,
 } from './view-document.ts'
 
@@ -42,7 +42,7 @@ export class OrganizationRefusal extends Error {
 }
 
 /** What lets an owner in: a code, or an assertion of the organization's identity provider (an id-jag). */
-export type Entry = { code: string } | { assertion: string }
+export type JoinEntry = { code: string } | { assertion: string }
 
 /** What a join sends besides who joins and what lets her in. */
 export interface Joining {
@@ -51,7 +51,7 @@ export interface Joining {
   binds_s256: string
 }
 
-export interface Invitation {
+export interface InvitationAnswer {
   code: string
   note: string | null
   invited_at: string
@@ -62,9 +62,12 @@ export interface Invitation {
 export interface OrganizationClient {
   /** The organizations that owners may join. */
   readonly issuers: readonly string[]
-  preview(issuer: string, who: Entry & { owner: Owner }): Promise<MemberView>
+  preview(issuer: string, who: JoinEntry & { owner: Owner }): Promise<MemberView>
   /** A repeat with the same `join_id` gets the same answer. */
-  join(issuer: string, who: Joining & Entry & { owner: Owner }): Promise<{ view: MemberView; token: string }>
+  join(
+    issuer: string,
+    who: Joining & JoinEntry & { owner: Owner },
+  ): Promise<{ view: MemberView; token: string }>
   leave(issuer: string, who: { owner: Owner; join_id: string }): Promise<void>
   /** @returns false if the organization does not accept this answer. */
   decline(issuer: string, who: { owner: Owner }): Promise<boolean>
@@ -76,7 +79,7 @@ export interface OrganizationClient {
   decision(
     issuer: string,
     request: { token: string; question: DecisionQuestion; deadline: number },
-  ): Promise<Decided>
+  ): Promise<OrganizationDecision>
   /**
    * Its attestation about her, not verified; undefined if there is none. `deadline` in ms since the epoch.
    */
@@ -89,7 +92,7 @@ export interface OrganizationClient {
    */
   readAhead(issuer: string): Promise<void>
   /** Its invitation to her, if there is one. */
-  invitation(issuer: string, who: { owner: Owner }): Promise<Invitation | null>
+  invitation(issuer: string, who: { owner: Owner }): Promise<InvitationAnswer | null>
 }
 
 export interface OrganizationClientOptions {
@@ -129,7 +132,7 @@ const INVITED = z.object({
   }),
 })
 
-interface Sending {
+interface OutgoingCall {
   url: string
   body?: object
   token?: string
@@ -144,7 +147,7 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
   const published = createJwksCache({ outbound: options.outbound, clock: Date.now })
   const discovered = discovery(options)
   const readAt = new Map<string, number>()
-  const ask = (sending: Sending): Promise<Json | undefined> => answerTo(options, sending)
+  const ask = (sending: OutgoingCall): Promise<Json | undefined> => answerTo(options, sending)
   return {
     issuers,
     preview: async (issuer, who) => {
@@ -209,7 +212,7 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
  * Where a listed organization's endpoints are. `deadline` in ms since the epoch; 3 s from now by default.
  * `anew`: from the document as it is now.
  */
-type Discovery = (issuer: string, how?: { deadline?: number; anew?: boolean }) => Promise<Discovered>
+type Discover = (issuer: string, how?: { deadline?: number; anew?: boolean }) => Promise<Discovered>
 
 const ANEW = { holds: () => false, ahead: true }
 
@@ -217,7 +220,7 @@ const ANEW = { holds: () => false, ahead: true }
  * Reads discovery documents, and keeps them for a while. The other name of the document counts only if the
  * organization says that it has none under the contract's; an outage says nothing.
  */
-function discovery({ issuers, discoveryAlias, outbound }: OrganizationClientOptions): Discovery {
+function discovery({ issuers, discoveryAlias, outbound }: OrganizationClientOptions): Discover {
   const documents = createRemoteDocuments({ outbound, clock: Date.now })
   // A caller that waits does not ask again at the path where nothing was found.
   const found = new Map<string, { path: string; until: number }>()
@@ -245,8 +248,8 @@ function discovery({ issuers, discoveryAlias, outbound }: OrganizationClientOpti
 /** The requests that have a deadline, because an agent waits for their answers. */
 function deadlineRequests(
   as_uri: string,
-  discovered: Discovery,
-  ask: (sending: Sending) => Promise<Json | undefined>,
+  discovered: Discover,
+  ask: (sending: OutgoingCall) => Promise<Json | undefined>,
 ): Pick<OrganizationClient, 'decision' | 'clearance'> {
   return {
     decision: async (issuer, { token, question, deadline }) => {
@@ -267,7 +270,10 @@ function deadlineRequests(
 }
 
 /** An answer of 200, as JSON; undefined for 304. */
-async function answerTo(options: OrganizationClientOptions, sending: Sending): Promise<Json | undefined> {
+async function answerTo(
+  options: OrganizationClientOptions,
+  sending: OutgoingCall,
+): Promise<Json | undefined> {
   const { status, body } = await send(options, sending)
   if (status === 304 && sending.etag !== undefined) return undefined
   const json = jsonOf(body)
@@ -276,13 +282,13 @@ async function answerTo(options: OrganizationClientOptions, sending: Sending): P
   throw new OrganizationOutage(`it answered ${status}`)
 }
 
-function invitationIn(json: Json | undefined): Invitation | null {
+function invitationIn(json: Json | undefined): InvitationAnswer | null {
   const read = INVITED.safeParse(json)
   if (!read.success) return null
   return { ...read.data.invitation, note: read.data.invitation.note ?? null }
 }
 
-function within(deadline: number): Pick<Sending, 'timeoutMs' | 'bytesMax'> {
+function within(deadline: number): Pick<OutgoingCall, 'timeoutMs' | 'bytesMax'> {
   return { timeoutMs: Math.max(deadline - Date.now(), WEIGHED_MS_MIN), bytesMax: WEIGHED_BYTES_MAX }
 }
 
@@ -323,7 +329,7 @@ function reasonOf(json: Json | undefined): string | undefined {
  */
 async function send(
   { outbound, key, now }: OrganizationClientOptions,
-  { url: address, body, token, etag, timeoutMs, bytesMax = ANSWER_BYTES_MAX }: Sending,
+  { url: address, body, token, etag, timeoutMs, bytesMax = ANSWER_BYTES_MAX }: OutgoingCall,
 ): Promise<OutboundAnswer> {
   const text = body === undefined ? undefined : JSON.stringify(body)
   const fields: Record<string, string> = {

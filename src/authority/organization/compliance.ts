@@ -9,12 +9,10 @@ import { complianceReport, type ComplianceReport } from '../../rules/organizatio
 import type { Db } from '../../storage/authority/database.ts'
 import { dueAgainIn, dueNoMore, type DueClaim } from '../../storage/authority/due.ts'
 import { readMembership, type Membership } from '../../storage/authority/membership/membership.ts'
-import type { Documents, Wakeups } from '../context.ts'
+import type { RoundContext } from '../context.ts'
 import { startDueRounds } from './due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 import { previewCuts, tiersOf } from './settlement.ts'
-
-type Reporting = Wakeups & Documents
 
 /** How long one replica has a member to itself: longer than reporting takes. */
 const TAKEN_SECONDS = 30
@@ -22,7 +20,7 @@ const RETRY_SECONDS = 60
 const DAY_SECONDS = 86_400
 
 /** Starts reporting, if there is an organization that may be told. */
-export function startCompliance(authority: Reporting): Repetition | undefined {
+export function startCompliance(authority: RoundContext): Repetition | undefined {
   if (authority.organizations.issuers.length === 0) return undefined
   const lines = {
     round: 'reporting compliance was broken off',
@@ -37,7 +35,7 @@ export function startCompliance(authority: Reporting): Repetition | undefined {
  * A failure for one member stops no others; she becomes due again by herself. A cut that happens meanwhile
  * makes her due again, and the time set here does not undo that.
  */
-async function reportOne(authority: Reporting, claim: DueClaim): Promise<void> {
+async function reportOne(authority: RoundContext, claim: DueClaim): Promise<void> {
   const { owner } = claim
   const { db } = authority.database
   const membership = await readMembership(db, owner)
@@ -48,7 +46,10 @@ async function reportOne(authority: Reporting, claim: DueClaim): Promise<void> {
 }
 
 /** @returns whether nothing is left to tell for now. */
-async function tell({ organizations, database, log }: Reporting, membership: Membership): Promise<boolean> {
+async function tell(
+  { organizations, database, log }: RoundContext,
+  membership: Membership,
+): Promise<boolean> {
   const { owner, issuer, token } = membership
   try {
     await organizations.compliance(issuer, { token, report: await reportOf(database.db, membership) })

@@ -9,13 +9,13 @@ import { joinedOrganizations } from '../../storage/authority/membership/membersh
 import type { Documents, Store } from '../context.ts'
 import { OrganizationOutage } from './client.ts'
 
-type Reading = Store & Documents
+type DocumentContext = Store & Documents
 
 /** Soon after a failure, and after the first owner joined one. */
 const ROUND_SECONDS = 5
 
 /** Starts reading, if an organization is listed. One that no owner is a member of is not asked. */
-export function startDocuments({ database, organizations, log }: Reading): Repetition | undefined {
+export function startDocuments({ database, organizations, log }: DocumentContext): Repetition | undefined {
   const { issuers } = organizations
   if (issuers.length === 0) return undefined
   const readOne = (issuer: string): Promise<void> =>

@@ -11,7 +11,7 @@ import type { Wakeups } from '../context.ts'
 const PAUSE_SECONDS = 1
 const OWNERS_PER_TURN = 8
 
-interface Round {
+interface DueRound {
   kind: Parameters<typeof takeDue>[1]
   /** How long one replica has an owner to itself: longer than one of them takes. */
   claimSeconds: number
@@ -25,7 +25,7 @@ interface Round {
  */
 export function startDueRounds(
   { database: { db }, announcements, log }: Wakeups,
-  { kind, claimSeconds, lines }: Round,
+  { kind, claimSeconds, lines }: DueRound,
   one: (claim: DueClaim) => Promise<void>,
 ): Repetition {
   const tell = (err: unknown, about: object, words: string): void =>

@@ -29,14 +29,14 @@ export interface Emergency<N extends Notice = EmergencyNotice> {
   readonly notice: N
   readonly membership: Membership
 }
-type Asking = Extract<Notice, { kind: 'break_glass' }>
+type BreakGlassNotice = Extract<Notice, { kind: 'break_glass' }>
 type EmergencyNotice = Extract<
   Notice,
   { kind: 'break_glass_opened' | 'break_glass_used' | 'break_glass_void' }
 >
 
 /** `refused`: her server says no, and she has it on record. */
-export type Decision = BreakGlassAcceptance | 'refused'
+export type EmergencyAnswer = BreakGlassAcceptance | 'refused'
 
 /**
  * Refuses 429 what is beyond the bound of an hour and owner: what a hostile organization may write to her
@@ -63,9 +63,9 @@ const THUMBPRINT = /^[\w-]{43}$/
  */
 export async function decideEmergency(
   tx: Tx,
-  emergency: Emergency<Asking>,
+  emergency: Emergency<BreakGlassNotice>,
   { now, retentionSeconds }: { now: number; retentionSeconds: number },
-): Promise<Decision> {
+): Promise<EmergencyAnswer> {
   const { claims, notice, membership } = emergency
   const { sub: owner, iss, aud, iat } = claims
   const { grant, reason, authorised_by } = notice

@@ -35,7 +35,7 @@ import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { OwnerApi } from '../owner/api.ts'
 import type { OwnerCredential } from '../owner/credentials/credential.ts'
 import { changeAs } from '../owner/credentials/guard.ts'
-import { OrganizationOutage, OrganizationRefusal, type Entry } from './client.ts'
+import { OrganizationOutage, OrganizationRefusal, type JoinEntry } from './client.ts'
 import { warmReach, previewCuts, ungovernAll, applyMembership, type TierChange } from './settlement.ts'
 
 const JOIN_ID_BYTES = 24
@@ -55,7 +55,7 @@ export type Foreseen = ShownView & { changes: TierChange[]; governed_resources: 
 export async function preview(
   api: OwnerApi,
   owner: Owner,
-  { issuer, entry }: { issuer: string; entry: Entry },
+  { issuer, entry }: { issuer: string; entry: JoinEntry },
 ): Promise<Foreseen> {
   refuseMisdirected(entry, issuer)
   const view = await api.organizations.preview(issuer, { owner, ...entry }).catch(asRefused)
@@ -70,7 +70,7 @@ async function foreseen({ database }: OwnerApi, owner: Owner, view: MemberView):
 /** What she agrees to, by the digest of what binds her. */
 export interface Agreeing {
   issuer: string
-  entry: Entry
+  entry: JoinEntry
   charter_version: number
   binds_s256: string
   administrators_may: readonly string[]
@@ -282,7 +282,7 @@ async function tell(
  * An assertion is sent only to the organization that its provider made it for; any other could present it
  * elsewhere in her name.
  */
-function refuseMisdirected(entry: Entry, issuer: string): void {
+function refuseMisdirected(entry: JoinEntry, issuer: string): void {
   if ('assertion' in entry && !isForOnly(entry.assertion, issuer))
     refuse('request_denied', 'Get an identity assertion whose only audience is the organization.', {
       extra: { reason: 'invalid_assertion' },

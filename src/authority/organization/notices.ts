@@ -38,7 +38,7 @@ import {
 } from '../../wire/organization/notice.ts'
 import { refuse, refusingAs } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
-import { admitNotice, decideEmergency, tellEmergency, type Decision } from './emergencies.ts'
+import { admitNotice, decideEmergency, tellEmergency, type EmergencyAnswer } from './emergencies.ts'
 import { asRefused, endMembershipAndReach, named } from './membership.ts'
 
 /** How long a notice is remembered: longer than an organization repeats it. */
@@ -101,7 +101,10 @@ async function verified(
 /**
  * Accepts it once, in one transaction with what follows from it. A refused emergency counts as accepted, too.
  */
-async function take({ database, now }: Noticed, received: ReceivedNotice): Promise<Decision | undefined> {
+async function take(
+  { database, now }: Noticed,
+  received: ReceivedNotice,
+): Promise<EmergencyAnswer | undefined> {
   const { iss, sub: owner, membership: join_id, jti } = received.claims
   if (!NAME_PATTERN.test(owner) || (await readOwner(database.db, owner)) === undefined)
     refuse('not_found', 'This server has no owner of that name.')

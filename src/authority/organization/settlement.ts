@@ -5,7 +5,7 @@
  */
 import { setImmediate } from 'node:timers/promises'
 import { cutTier, cutsBetween, type Cut } from '../../rules/organization/tier-ceiling.ts'
-import { reachOf, type Bound } from '../../rules/organization/membership.ts'
+import { reachOf, type AgreedView } from '../../rules/organization/membership.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import { dueNow } from '../../storage/authority/due.ts'
 import { appendLedger } from '../../storage/authority/ledger/ledger.ts'
@@ -50,7 +50,7 @@ const TIERS_MAX = 100_000
 export async function previewCuts(
   db: Db,
   owner: Owner,
-  bound: Bound,
+  bound: AgreedView,
 ): Promise<{ changes: TierChange[]; governed_resources: string[]; conflicts: string[] }> {
   const resources = await warmReach(db, owner, bound)
   const claimed = resources.filter(({ resource_id }) => reachOf(resource_id, bound) !== null)
@@ -75,7 +75,7 @@ const RESOURCES_AT_ONCE = 20
 export async function warmReach(
   db: Db,
   owner: Owner,
-  bound: Bound,
+  bound: AgreedView,
   brought: readonly string[] = [],
 ): Promise<ReachedResource[]> {
   const resources = await listReached(db, owner)
@@ -104,7 +104,7 @@ function isJoint({ source }: ReachedResource): boolean {
 }
 
 /** What the ceiling cuts of one tier. */
-export function changesOf(tier: TierRow, bound: Bound): TierChange[] {
+export function changesOf(tier: TierRow, bound: AgreedView): TierChange[] {
   const own_resources = tier.resources.filter(id => reachOf(id, bound) === null)
   return cutsBetween(tier, underView(tier, bound)).map(cut => ({
     tier: tier.tier_id,
@@ -115,7 +115,7 @@ export function changesOf(tier: TierRow, bound: Bound): TierChange[] {
 }
 
 /** The tier as the ceiling leaves it. */
-function underView<Tier extends NewTier | TierRow>(tier: Tier, bound: Bound): Tier {
+function underView<Tier extends NewTier | TierRow>(tier: Tier, bound: AgreedView): Tier {
   return cutTier(tier, bound.view, id => reachOf(id, bound) !== null)
 }
 
@@ -191,7 +191,7 @@ export async function ungovernAll(tx: Tx, owner: Owner): Promise<void> {
   )
 }
 
-async function cutTiers(tx: Tx, owner: Owner, bound: Bound, done: DoneBy): Promise<TierChange[]> {
+async function cutTiers(tx: Tx, owner: Owner, bound: AgreedView, done: DoneBy): Promise<TierChange[]> {
   const cut = (await tiersOf(tx, owner))
     .map(tier => ({ tier, cuts: changesOf(tier, bound) }))
     .filter(({ cuts }) => cuts.length > 0)
@@ -217,7 +217,7 @@ function contentOf({ owner, tier_id, name, ask_me, rules, clearance, resources, 
 async function tellClamped(
   tx: Tx,
   { before, after }: { before: TierRow; after: TierRow },
-  { view }: Bound,
+  { view }: AgreedView,
   done: DoneBy,
 ): Promise<void> {
   const { owner, tier_id, name, resources, ask_me, rules, clearance } = after

@@ -69,10 +69,10 @@ const DECIDED = z.object({
 })
 
 /** An organization's answer to one request; its words for why are shown to people. */
-export type Decided = z.output<typeof DECIDED>
+export type OrganizationDecision = z.output<typeof DECIDED>
 
 /** The answer for one request; throws `MalformedAnswer` if it is not an answer. */
-export function readDecision(json: Json): Decided {
+export function readDecision(json: Json): OrganizationDecision {
   const read = DECIDED.safeParse(json)
   if (!read.success) throw new MalformedAnswer(`no decision: ${z.prettifyError(read.error)}`)
   return read.data

@@ -21,13 +21,11 @@ import { lockQueue } from '../../storage/authority/owners/owners.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import type { Documents, Wakeups } from '../context.ts'
+import type { RoundContext } from '../context.ts'
 import { startDueRounds } from './due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 import { named, VIEW_SECONDS, waitingFor } from './membership.ts'
 import { warmReach, applyMembership } from './settlement.ts'
-
-type Asking = Wakeups & Documents
 
 /** How long one replica has a member to itself: longer than asking takes. */
 const TAKEN_SECONDS = 30
@@ -39,7 +37,7 @@ const RETRY_SECONDS = 10
 const PAUSE_SECONDS = 5
 
 /** Starts asking, if there is an organization that may be asked. */
-export function startViews(authority: Asking): Repetition | undefined {
+export function startViews(authority: RoundContext): Repetition | undefined {
   if (authority.organizations.issuers.length === 0) return undefined
   const lines = {
     round: 'asking organizations was broken off',
@@ -58,7 +56,7 @@ export function startViews(authority: Asking): Repetition | undefined {
 type Failed = Map<Owner, number>
 
 /** A failure for one member stops no others; she becomes due again by herself. */
-async function askOne(authority: Asking, claim: DueClaim, failed: Failed): Promise<void> {
+async function askOne(authority: RoundContext, claim: DueClaim, failed: Failed): Promise<void> {
   const { owner } = claim
   const { db } = authority.database
   const membership = await readMembership(db, owner)
@@ -73,7 +71,7 @@ async function askOne(authority: Asking, claim: DueClaim, failed: Failed): Promi
 }
 
 /** @returns whether the organization answered with her view. */
-async function ask({ organizations, database, log }: Asking, membership: Membership): Promise<boolean> {
+async function ask({ organizations, database, log }: RoundContext, membership: Membership): Promise<boolean> {
   const { owner, issuer, join_id, token, view, agreed } = membership
   try {
     const now = await organizations.envelope(issuer, { token, known: view.view })

@@ -7,7 +7,7 @@ import { createRateShares, type RateShares } from '../../limits/rate-shares.ts'
 import type { Authority } from '../context.ts'
 import type { Notifier } from '../notifications/sending.ts'
 import type { RelyingParty } from '../../wire/passkeys/relying-party.ts'
-import type { Invitation } from '../organization/client.ts'
+import type { InvitationAnswer } from '../organization/client.ts'
 import { createEventFeeds, type EventFeeds, type StreamCaps } from './events/event-feeds.ts'
 import { createAttemptLimit, type AttemptLimit } from '../../credentials/attempt-limit.ts'
 import type { AcceptedCredentials } from '../../credentials/presentation.ts'
@@ -15,7 +15,7 @@ import type { AcceptedCredentials } from '../../credentials/presentation.ts'
 /** An organization's last answer about an invitation; `until` is in milliseconds since the epoch. */
 export interface KnownInvitation {
   issuer: string
-  answer: Invitation | null | 'silent'
+  answer: InvitationAnswer | null | 'silent'
   until: number
 }
 

@@ -10,7 +10,7 @@ import {
   LEDGER_KINDS,
   readLedger,
   type EntryBody,
-  type LedgerEntry as LedgerRow,
+  type LedgerEntryRow,
 } from '../../storage/authority/ledger/ledger.ts'
 import { encodeBase64url } from '../../wire/encoding.ts'
 import { asHandle } from '../../wire/identifiers.ts'
@@ -75,7 +75,7 @@ export const LEDGER: readonly Endpoint<OwnerApi>[] = [
 ]
 
 /** Named members come first, so that a member of the same name in the entry's own data never hides them. */
-function ledgerAnswer({ data, ...entry }: LedgerRow & Partial<EntryBody>): LedgerEntry {
+function ledgerAnswer({ data, ...entry }: LedgerEntryRow & Partial<EntryBody>): LedgerEntry {
   const { seq, ts, kind, family, handle, count, prev, salt, data_text } = entry
   const named = {
     seq,

@@ -15,7 +15,7 @@ import { MEMBER_VIEW } from '../../wire/documents/member-view.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { OrganizationPreview, OrganizationStanding } from '../../wire/owner/owner-organization.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
-import { OrganizationOutage, OrganizationRefusal, type Entry } from '../organization/client.ts'
+import { OrganizationOutage, OrganizationRefusal, type JoinEntry } from '../organization/client.ts'
 import {
   agreeAgain,
   ALL_POWERS,
@@ -211,7 +211,7 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
 ]
 
 /** Whether she comes with a code or an assertion; undefined if she gave neither. */
-function entryOf({ code, assertion }: z.output<z.ZodObject<typeof ENTRY>>): Entry | undefined {
+function entryOf({ code, assertion }: z.output<z.ZodObject<typeof ENTRY>>): JoinEntry | undefined {
   if (assertion !== undefined) return { assertion }
   return code === undefined ? undefined : { code }
 }

@@ -36,14 +36,12 @@ export interface LeaseStreams {
   end(): void
 }
 
-type Needed = Wakeups
-
 interface Following extends LeaseReader {
   /** How often it has been asked, as far as it was told. */
   askCount: number
 }
 
-interface Feed {
+interface LeaseFeed {
   readers: Set<Following>
   /** A look is under way, and whether another is due once it has ended. */
   looking: boolean
@@ -55,18 +53,18 @@ interface Feed {
 const OUTAGE_MS = { first: 100, most: 2_000 }
 
 /** Nothing is looked at until somebody follows. */
-export function createLeaseStreams(needed: Needed, { streamsMax }: { streamsMax: number }): LeaseStreams {
-  const feeds = new Map<Owner, Feed>()
+export function createLeaseStreams(needed: Wakeups, { streamsMax }: { streamsMax: number }): LeaseStreams {
+  const feeds = new Map<Owner, LeaseFeed>()
   let open = 0
   let entered = 0
-  const start = (owner: Owner): Feed => {
+  const start = (owner: Owner): LeaseFeed => {
     const wake = (): void => void lookAll(needed, owner, feed)
     const unwatch = needed.announcements.watchLeases(owner, wake)
     const leave = (): void => {
       unwatch()
       feeds.delete(owner)
     }
-    const feed: Feed = { readers: new Set(), looking: false, due: false, leave }
+    const feed: LeaseFeed = { readers: new Set(), looking: false, due: false, leave }
     feeds.set(owner, feed)
     return feed
   }
@@ -109,7 +107,7 @@ function tooMany(): Refusal {
  * Looks until nothing has happened since the look began. While Postgres is away, nothing is renewed either:
  * one line tells of it, however many looks fail.
  */
-async function lookAll(needed: Needed, owner: Owner, feed: Feed): Promise<void> {
+async function lookAll(needed: Wakeups, owner: Owner, feed: LeaseFeed): Promise<void> {
   feed.due = true
   if (feed.looking) return
   feed.looking = true
@@ -129,7 +127,7 @@ async function lookAll(needed: Needed, owner: Owner, feed: Feed): Promise<void> 
   feed.looking = false
 }
 
-async function look({ database: { db } }: Needed, owner: Owner, { readers }: Feed): Promise<void> {
+async function look({ database: { db } }: Wakeups, owner: Owner, { readers }: LeaseFeed): Promise<void> {
   const here = [...readers]
   const counts = await readDropCounts(
     db,

@@ -39,7 +39,7 @@ const REGISTRATION = z.strictObject({
     .regex(/^(?=.*\P{White_Space})[^\p{Cc}]*$/u, 'give text that shows something, without control characters')
     .optional(),
 })
-type Registration = z.output<typeof REGISTRATION>
+type RegistrationBody = z.output<typeof REGISTRATION>
 
 const UNCACHED = { 'cache-control': 'no-store' }
 
@@ -100,7 +100,7 @@ export const REGISTER: Endpoint<Registering> = endpoint({
  */
 async function proveOrigin(
   registering: Registering,
-  { resource_uri }: Registration,
+  { resource_uri }: RegistrationBody,
   request: FastifyRequest,
 ): Promise<void> {
   const { base, publishers } = registering
@@ -133,7 +133,7 @@ function unestablished(fault: PublicationFault): Refusal {
 
 async function record(
   { database: { db }, quotas }: Registering,
-  claim: Registration,
+  claim: RegistrationBody,
 ): Promise<'active' | 'pending'> {
   const { owner, resource_uri, name = resource_uri } = claim
   const answer = await inTransaction(db, async tx => {

@@ -14,7 +14,7 @@ import {
 import { hearInstances, tellMissing } from '../../storage/authority/ledger/report-instances.ts'
 import type { Tx } from '../../storage/authority/database.ts'
 import { tellEmergencyFault } from '../organization/emergency-faults.ts'
-import type { AccessRecord, AccessReport, InstanceWord, Reporter } from '../../surface/access-reports.ts'
+import type { AccessRecord, AccessReportEntry, ReportWord, Reporter } from '../../surface/access-reports.ts'
 
 /**
  * Records calls in the order of their report. A report that names no grant is not recorded; if it has a
@@ -23,7 +23,7 @@ import type { AccessRecord, AccessReport, InstanceWord, Reporter } from '../../s
 export async function recordReports(
   tx: Tx,
   by: Reporter,
-  { reports, now }: { reports: readonly AccessReport[]; now: () => number },
+  { reports, now }: { reports: readonly AccessReportEntry[]; now: () => number },
 ): ReturnType<AccessRecord['record']> {
   const unnamed = reports.filter(({ jti }) => jti === undefined).map(({ family }) => family)
   const grants = await grantsOfFamilies(tx, by.owner, unnamed)
@@ -83,7 +83,7 @@ async function withEmergencies(
 export async function hearInstance(
   tx: Tx,
   by: Reporter,
-  { instance, n, ended = false }: InstanceWord,
+  { instance, n, ended = false }: ReportWord,
 ): Promise<void> {
   const settled = (await hearInstances(tx, by, [{ instance, n, ended }])).get(instance)!
   const isKnown = settled === 0 && (await areRecorded(tx, by, instance, [n]))
@@ -96,7 +96,7 @@ export async function hearInstance(
 }
 
 /** The numbers of the reports at these places, by run. */
-function numbersOf(places: readonly number[], reports: readonly AccessReport[]): Map<string, number[]> {
+function numbersOf(places: readonly number[], reports: readonly AccessReportEntry[]): Map<string, number[]> {
   const numbers = new Map<string, number[]>()
   for (const place of places) {
     const { instance, n } = reports[place]!

@@ -32,7 +32,7 @@ export interface Publisher {
 }
 
 /** Who causes the fetch, and how long it may take. */
-export interface Asking extends Patience {
+export interface SourcedPatience extends Patience {
   /** The address of the caller that names the resource; left out if no outside caller does. */
   source?: string
 }
@@ -46,7 +46,7 @@ export interface Publishers {
    */
   at<T>(
     resourceUri: string,
-    asking: Asking,
+    asking: SourcedPatience,
     work: (publisher: Publisher, patience: Patience) => Promise<T>,
   ): Promise<T>
   /** Ends what is being fetched. */

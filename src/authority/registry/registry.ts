@@ -14,8 +14,8 @@ import {
   isPulling,
   landListing,
   pullAgain,
-  type Attempt,
-  type Source,
+  type PullAttempt,
+  type ServerSource,
 } from '../../storage/authority/registry/registry.ts'
 import { warmReachWith, applyMembership } from '../organization/settlement.ts'
 import type { Announcements } from '../owner/events/announcements.ts'
@@ -29,9 +29,9 @@ export interface Registry {
    */
   start(): void
   /** Pulls from a source soon, in the background: the owner has just approved it. */
-  pullSoon(source: Source): void
+  pullSoon(source: ServerSource): void
   /** Waits for a pull that may bring what `/perm` does not know: our own, or one that already runs. */
-  lookAgain(source: Source): Promise<void>
+  lookAgain(source: ServerSource): Promise<void>
   /** Starts no more pulls; running ones write nothing any more. */
   stop(): Promise<void>
 }
@@ -56,22 +56,22 @@ const LOOK_STEP_MS = 200
 const PULLS_AT_ONCE = 4
 
 /** `superseded`: she decided about the server meanwhile, so the result was dropped. */
-type Outcome = 'pulled' | 'superseded' | 'running' | 'recent'
+type PullOutcome = 'pulled' | 'superseded' | 'running' | 'recent'
 
 /** A registry that pulls nothing by itself until `start`. */
 export function createRegistry(options: RegistryOptions): Registry {
-  const underWay = new Map<string, Promise<Outcome>>()
+  const underWay = new Map<string, Promise<PullOutcome>>()
   const pause = Math.min(options.keepSeconds, FAILED_PAUSE_SECONDS)
   let stopped = false
   let round = Promise.resolve()
   let timer: NodeJS.Timeout | undefined
 
-  const pull = (source: Source): Promise<Outcome> => {
+  const pull = (source: ServerSource): Promise<PullOutcome> => {
     if (stopped) return Promise.resolve('recent')
     const key = JSON.stringify([source.owner, source.client_id])
     const running = underWay.get(key)
     if (running !== undefined) return running
-    const once = (): Promise<Outcome> => pullOnce(options, source, () => stopped)
+    const once = (): Promise<PullOutcome> => pullOnce(options, source, () => stopped)
     const started = once()
       // Callers that asked meanwhile need what the server lists under her latest decision.
       .then(outcome => (outcome === 'superseded' && !stopped ? once() : outcome))
@@ -123,7 +123,7 @@ export function createRegistry(options: RegistryOptions): Registry {
  */
 async function pullDue(
   options: RegistryOptions,
-  pull: (source: Source) => Promise<Outcome>,
+  pull: (source: ServerSource) => Promise<PullOutcome>,
   stopped: () => boolean,
 ): Promise<void> {
   const { db } = options.database
@@ -141,7 +141,11 @@ async function pullDue(
   if (failed !== undefined) throw failed.reason
 }
 
-async function pullOnce(options: RegistryOptions, source: Source, stopped: () => boolean): Promise<Outcome> {
+async function pullOnce(
+  options: RegistryOptions,
+  source: ServerSource,
+  stopped: () => boolean,
+): Promise<PullOutcome> {
   const { db } = options.database
   const claim = await claimPull(db, source, PAUSE_SECONDS)
   if (claim.claimed === undefined) return claim.because
@@ -172,7 +176,7 @@ async function pullOnce(options: RegistryOptions, source: Source, stopped: () =>
 
 function say(
   options: RegistryOptions,
-  attempt: Attempt,
+  attempt: PullAttempt,
   landing: Awaited<ReturnType<typeof landListing>>,
 ): void {
   const { owner, client_id } = attempt

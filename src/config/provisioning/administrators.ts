@@ -29,7 +29,7 @@ export const administrator = (realm: string) =>
   })
 
 /** Somebody who may use an administration. */
-export interface Administrator {
+export interface ProvisionedAdministrator {
   name: string
   keys: PublicKey[]
   subjects: string[]
@@ -39,7 +39,7 @@ export interface Administrator {
 export function readAdministrators(
   people: readonly z.output<ReturnType<typeof administrator>>[],
   faults: string[],
-): Administrator[] {
+): ProvisionedAdministrator[] {
   const administrators = people.map((person, i) => ({
     name: person.name,
     subjects: person.subjects,
@@ -80,7 +80,7 @@ export const ADMINISTRATORS_FILE = z.strictObject({
 })
 
 /** Reads and judges that file. Throws `ConfigFault` listing every fault with its place. */
-export function loadAdministratorsFile(path: string): Administrator[] {
+export function loadAdministratorsFile(path: string): ProvisionedAdministrator[] {
   const of = { schema: ADMINISTRATORS_FILE, name: 'UMA_AS_ADMINISTRATORS' }
   const result = ADMINISTRATORS_FILE.safeParse(readYamlFile(of.name, path))
   if (!result.success) throw new ConfigFault(issueSentences(result.error.issues, of))

@@ -3,13 +3,13 @@
  * (every owner-scoped artifact carries its owner): what a resource id begins with must name one owner, and
  * always the same.
  */
-interface Named {
+interface NamespaceOwner {
   readonly owner: string
   readonly namespaces: readonly string[]
 }
 
 /** A sentence for each namespace that is listed for two owners, twice for one, or that is an owner's name. */
-export function namespaceFaults(owners: readonly Named[]): string[] {
+export function namespaceFaults(owners: readonly NamespaceOwner[]): string[] {
   const names = new Set(owners.map(({ owner }) => owner))
   const holders = new Map<string, string>()
   return owners.flatMap(({ owner, namespaces }) =>

@@ -9,7 +9,7 @@ import { parseCharter, type Charter } from '../../wire/organization/charter.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'
 import { NAME_PATTERN } from '../../wire/names.ts'
-import { administrator, readAdministrators, type Administrator } from './administrators.ts'
+import { administrator, readAdministrators, type ProvisionedAdministrator } from './administrators.ts'
 import { readSecretFile, readYamlFile } from '../files.ts'
 import { duplicates, issueSentences } from '../issues.ts'
 import { faultless, refused, resourceUri } from './provisioned.ts'
@@ -68,10 +68,10 @@ export const ORGANIZATION_FILE = z.strictObject({
 })
 
 /**
- * The enforcement points and what they enforce: by the RFC 9728 `resource` of each owner. Each proves itself
- * in exactly one way.
+ * An enforcement point and what it enforces, as the file says now: by the RFC 9728 `resource` of each owner.
+ * It proves itself in exactly one way.
  */
-export interface EnforcementPoint {
+export interface OrganizationPoint {
   id: string
   /** The owner of each resource. */
   resources: ReadonlyMap<string, Owner>
@@ -81,8 +81,8 @@ export interface EnforcementPoint {
 /** The content of the file, judged as a whole. */
 export interface ProvisionedOrganization {
   charter: Charter | undefined
-  administrators: Administrator[]
-  enforcementPoints: EnforcementPoint[]
+  administrators: ProvisionedAdministrator[]
+  enforcementPoints: OrganizationPoint[]
 }
 
 /** Reads and judges the file. Throws `ConfigFault` listing every fault with its place. */
@@ -103,12 +103,12 @@ export function loadOrganizationFile(path: string, devLoopback: boolean): Provis
   return { charter, administrators, enforcementPoints }
 }
 
-interface Reading {
+interface OrganizationFileContext {
   faults: string[]
   devLoopback: boolean
 }
 
-function readPoints(entries: readonly PointEntry[], reading: Reading): EnforcementPoint[] {
+function readPoints(entries: readonly PointEntry[], reading: OrganizationFileContext): OrganizationPoint[] {
   const points = entries.flatMap((point, i) => readPoint(point, `enforcement_points[${i}]`, reading) ?? [])
   const credentials = points.flatMap(({ proof }) =>
     proof.kind === 'credential' ? [proof.sha256.toString('hex')] : [],
@@ -127,7 +127,11 @@ function readPoints(entries: readonly PointEntry[], reading: Reading): Enforceme
 
 type PointEntry = z.output<typeof enforcementPoint>
 
-function readPoint(entry: PointEntry, at: string, reading: Reading): EnforcementPoint | undefined {
+function readPoint(
+  entry: PointEntry,
+  at: string,
+  reading: OrganizationFileContext,
+): OrganizationPoint | undefined {
   const { faults, devLoopback } = reading
   const { id, jwks_uri } = entry
   const resources = entry.resources.map(one =>
@@ -155,7 +159,7 @@ function readProof(
   { jwks_uri, credential, credential_file }: PointEntry,
   at: string,
   faults: string[],
-): EnforcementPoint['proof'] | undefined {
+): OrganizationPoint['proof'] | undefined {
   if ([jwks_uri, credential, credential_file].filter(one => one !== undefined).length !== 1) {
     faults.push(`${at}: give exactly one of jwks_uri, credential and credential_file.`)
     return undefined

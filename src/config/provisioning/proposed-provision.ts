@@ -89,7 +89,7 @@ export function proposedProvision(
   return comments.join('') + stringify({ owners }, { lineWidth: 0 })
 }
 
-interface Resource {
+interface ProposedResource {
   id: string
   client_id: string
   name: string
@@ -98,7 +98,7 @@ interface Resource {
 }
 
 /** A resource with a tool that nobody has described is not described as milder than it may be. */
-function resourcesOf({ client_id, tools }: ProvisionedFrom): Resource[] {
+function resourcesOf({ client_id, tools }: ProvisionedFrom): ProposedResource[] {
   return [...Map.groupBy(tools, ({ resource_id }) => resource_id)].map(([id, touching]) => {
     const isDescribed = touching.every(({ consequence }) => consequence !== undefined)
     const gravest = gravestConsequence(touching.map(({ consequence }) => consequence))
@@ -118,7 +118,7 @@ function resourcesOf({ client_id, tools }: ProvisionedFrom): Resource[] {
  * The tiers of one server: for what only reads, and for everything else. The tiers of a `further` server have
  * its name, so that the proposal for a longer file adds tiers and differs in none that was made before.
  */
-function tiersOf(resources: readonly Resource[], further: ProvisionedFrom | undefined): object[] {
+function tiersOf(resources: readonly ProposedResource[], further: ProvisionedFrom | undefined): object[] {
   const id = (kind: string): string => (further === undefined ? kind : furtherId(kind, further.client_id))
   const name = (words: string): string => (further === undefined ? words : `${words} (${further.name})`)
   const reads = resources.filter(({ consequence }) => consequence === 'reversible')
@@ -153,6 +153,6 @@ function furtherId(kind: string, clientId: string): string {
 
 const TIER_ID_LENGTH_MAX = 64
 
-function scopesOf(resources: readonly Resource[]): string[] {
+function scopesOf(resources: readonly ProposedResource[]): string[] {
   return [...new Set(resources.flatMap(({ resource_scopes }) => resource_scopes))]
 }

@@ -198,13 +198,13 @@ function loginName({ issuer, subject }: { issuer: string; subject: string }): st
   return `${JSON.stringify(subject)} at ${issuer}`
 }
 
-interface Reading {
+interface OwnersFileContext {
   faults: string[]
   devLoopback: boolean
   realmIssuer: string | undefined
 }
 
-function readOwner(ownerEntry: OwnerEntry, at: string, reading: Reading): ProvisionedOwner {
+function readOwner(ownerEntry: OwnerEntry, at: string, reading: OwnersFileContext): ProvisionedOwner {
   reading.faults.push(...listFaults(ownerEntry, at), ...loginFaults(ownerEntry, at, reading.realmIssuer))
   return {
     owner: ownerEntry.owner,
@@ -265,7 +265,7 @@ function listFaults(ownerEntry: OwnerEntry, at: string): string[] {
 function readDeviceKey(
   entry: OwnerEntry['device_keys'][number],
   at: string,
-  { faults }: Reading,
+  { faults }: OwnersFileContext,
 ): ProvisionedOwner['device_keys'] {
   const key = refused(() => importPublicJwk(entry.jwk), faults, `${at}.jwk: `)
   return key === undefined ? [] : [{ name: entry.name, key }]
@@ -274,7 +274,7 @@ function readDeviceKey(
 function readResourceServer(
   entry: OwnerEntry['resource_servers'][number],
   at: string,
-  { faults, devLoopback }: Reading,
+  { faults, devLoopback }: OwnersFileContext,
 ): ProvisionedOwner['resource_servers'] {
   faults.push(...insecureUrlFault(`${at}.resource_uri`, entry.resource_uri, devLoopback))
   const secret_sha256 = secretDigest(entry, at, faults)
@@ -283,7 +283,7 @@ function readResourceServer(
   return [{ client_id, name, resource_uri, publishes, secret_sha256 }]
 }
 
-function readTiers(ownerEntry: OwnerEntry, at: string, { faults }: Reading): ProvisionedTier[] {
+function readTiers(ownerEntry: OwnerEntry, at: string, { faults }: OwnersFileContext): ProvisionedTier[] {
   const governed = new Map<string, string>()
   return ownerEntry.tiers.map((entry, i) => {
     const tier = { ...entry, terms: { ...entry.terms, per_operation: entry.ask_me } }

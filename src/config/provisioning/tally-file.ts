@@ -89,21 +89,21 @@ export interface ProvisionedAccount {
   registered: AccountEntry['registered']
 }
 
-interface Reading {
+interface TallyFileContext {
   issuer: string
   devLoopback: boolean
   faults: string[]
 }
 
 /** Reads and judges the file. Throws `ConfigFault` listing every fault with its place. */
-export function loadTallyFile(path: string, of: Omit<Reading, 'faults'>): ProvisionedAccount[] {
+export function loadTallyFile(path: string, of: Omit<TallyFileContext, 'faults'>): ProvisionedAccount[] {
   const result = TALLY_FILE.safeParse(readYamlFile('UMA_TALLY_PROVISION', path))
   if (!result.success)
     throw new ConfigFault(
       issueSentences(result.error.issues, { schema: TALLY_FILE, name: 'UMA_TALLY_PROVISION' }),
     )
   const entries = result.data.accounts
-  const reading: Reading = { issuer: of.issuer, devLoopback: of.devLoopback, faults: [] }
+  const reading: TallyFileContext = { issuer: of.issuer, devLoopback: of.devLoopback, faults: [] }
   const accounts = entries.flatMap((entry, i) => readAccount(entry, `accounts[${i}]`, reading))
   reading.faults.push(
     ...duplicates(entries.map(one => one.account)).map(name => `accounts: ${name} is listed twice.`),
@@ -112,7 +112,7 @@ export function loadTallyFile(path: string, of: Omit<Reading, 'faults'>): Provis
   return accounts
 }
 
-function readAccount(entry: AccountEntry, at: string, reading: Reading): ProvisionedAccount[] {
+function readAccount(entry: AccountEntry, at: string, reading: TallyFileContext): ProvisionedAccount[] {
   const { resource_servers, registered } = entry
   reading.faults.push(...listFaults(entry, at))
   const mandate = readMandate(entry, at, reading)
@@ -135,7 +135,11 @@ function sizeFaults(mandate: Mandate, registered: AccountEntry['registered'], at
   ]
 }
 
-function readMandate(entry: AccountEntry, at: string, { issuer, faults }: Reading): Mandate | undefined {
+function readMandate(
+  entry: AccountEntry,
+  at: string,
+  { issuer, faults }: TallyFileContext,
+): Mandate | undefined {
   const { account: name, resources, holders, rule } = entry
   const mandate = refused(
     () => parseMandate({ account: name, tally: issuer, resources, holders, rule }),
@@ -167,7 +171,7 @@ function listFaults({ account: name, resource_servers, registered }: AccountEntr
 function readServer(
   entry: z.output<typeof resourceServer>,
   at: string,
-  { faults, devLoopback }: Reading,
+  { faults, devLoopback }: TallyFileContext,
 ): ProvisionedAccount['resource_servers'] {
   const { client_id, resource_uri } = entry
   faults.push(...insecureUrlFault(`${at}.resource_uri`, resource_uri, devLoopback))

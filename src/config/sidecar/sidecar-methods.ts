@@ -29,7 +29,7 @@ const TEMPLATE =
 const SEGMENT_READ_TWO_WAYS = /\/\.{1,2}(?:[/?#]|$)|[^:/]\/\/|\/{4}/
 
 /** The part of a resource's entry that its methods must agree with. */
-interface Entry {
+interface MethodEntry {
   at: string
   api?: unknown
   tools: readonly { tool: string }[]
@@ -38,7 +38,7 @@ interface Entry {
 
 /** A sentence for each method that contradicts the rest of the file. */
 export function methodFaults(
-  { at, api, tools, methods: mapped = {} }: Entry,
+  { at, api, tools, methods: mapped = {} }: MethodEntry,
   openMethods: readonly string[],
 ): string[] {
   const names = new Set(tools.map(({ tool }) => tool))

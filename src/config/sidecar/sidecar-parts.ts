@@ -18,17 +18,17 @@ export function namedTool({ when, as, ...rest }: WrittenTool): SidecarTool {
   return { ...rest, tool: as, of: { tool: rest.tool, when } }
 }
 
-interface Entry {
+interface PartEntry {
   at: string
   api?: unknown
   tools: readonly SidecarTool[]
 }
 
-type Part = SidecarTool & { of: NonNullable<SidecarTool['of']> }
+type PartTool = SidecarTool & { of: NonNullable<SidecarTool['of']> }
 
 /** A sentence for each part of a tool that would let more through than the tool itself. */
-export function partFaults({ at, api, tools }: Entry): string[] {
-  const parts = tools.filter((one): one is Part => one.of !== undefined)
+export function partFaults({ at, api, tools }: PartEntry): string[] {
+  const parts = tools.filter((one): one is PartTool => one.of !== undefined)
   if (parts.length > 0 && api !== undefined)
     return [`tools of ${at}: leave when out, a plain API is split by method and path.`]
   return parts.flatMap((part, index) => {
@@ -48,7 +48,7 @@ export function partFaults({ at, api, tools }: Entry): string[] {
 }
 
 /** Whether no call fits both. */
-function excludes({ of: { when } }: Part, { of: { when: other } }: Part): boolean {
+function excludes({ of: { when } }: PartTool, { of: { when: other } }: PartTool): boolean {
   return Object.entries(when).some(
     ([pointer, constant]) => Object.hasOwn(other, pointer) && other[pointer] !== constant,
   )
@@ -58,7 +58,7 @@ function excludes({ of: { when } }: Part, { of: { when: other } }: Part): boolea
  * A call whose argument is misspelt or of another type is one of the whole tool, so nothing of the whole may
  * be milder than the part.
  */
-function laxerFaults(part: Part, whole: SidecarTool): string[] {
+function laxerFaults(part: PartTool, whole: SidecarTool): string[] {
   const [mild, grave] = [part.consequence, whole.consequence]
   const isGraver = mild !== undefined && grave !== undefined && consequenceRank(mild) > consequenceRank(grave)
   return [

@@ -13,10 +13,10 @@ const AROUND_BYTES = 2_048
 /** What else a challenge carries: the ticket above all. */
 const CHALLENGE_AROUND_BYTES = 3_072
 
-type Published = Pick<SidecarFile['owners'][number], 'at' | 'tools' | 'api'>
+type PublishingOwner = Pick<SidecarFile['owners'][number], 'at' | 'tools' | 'api'>
 
 /** A sentence for each bound of a reader that this resource goes beyond. */
-export function publishedFaults({ at, tools, api = [] }: Published, resource: string): string[] {
+export function publishedFaults({ at, tools, api = [] }: PublishingOwner, resource: string): string[] {
   const faults: string[] = []
   const beyond = (what: string, { is, most }: { is: number; most: number }, remedy: string): void => {
     if (is > most) faults.push(`tools of ${at}: ${what} ${is}, and readers take ${most}: ${remedy}.`)
@@ -50,7 +50,7 @@ export function publishedFaults({ at, tools, api = [] }: Published, resource: st
 
 /** The document as it is served: its members, and the same members signed. */
 function metadataBytes(
-  { tools, api = [] }: Pick<Published, 'tools' | 'api'>,
+  { tools, api = [] }: Pick<PublishingOwner, 'tools' | 'api'>,
   scopes_supported: string[],
   resource: string,
 ): number {

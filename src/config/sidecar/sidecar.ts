@@ -86,7 +86,7 @@ export const EMBEDDED_SETTINGS = defineSettings({
 })
 
 /** How the sidecar proves itself when it asks for a PAT. */
-export type PatCredential = { kind: 'secret'; secret: string } | { kind: 'signature' }
+export type PatCredentialSetting = { kind: 'secret'; secret: string } | { kind: 'signature' }
 
 /** One resource of an owner, and everything that is configured about her. */
 export interface SidecarOwner {
@@ -94,7 +94,7 @@ export interface SidecarOwner {
   path: string
   authority: string
   client_id: ClientId
-  credential: PatCredential
+  credential: PatCredentialSetting
   /** Whether to register with her authority at the start, and under which name. */
   register: { name: string | undefined } | undefined
   /** The organization above her; undefined if there is none. */
@@ -191,7 +191,7 @@ function judgeFile(
   read: unknown,
   { devLoopback }: Pick<SidecarValues, 'devLoopback'>,
   faultsOfMode: (document: SidecarFile) => string[],
-): Judged {
+): JudgedFile {
   const result = SIDECAR_FILE.safeParse(read)
   if (!result.success)
     throw new ConfigFault(
@@ -228,7 +228,7 @@ export function readOwnedResources(
 }
 
 /** A well-formed file, and the faults of its content. */
-interface Judged {
+interface JudgedFile {
   document: SidecarFile
   faults: string[]
 }
@@ -237,7 +237,7 @@ interface Judged {
  * Reads the files that it names; if it has faults, this only serves to report the faults of these files, too.
  */
 function loadJudged(
-  { document, faults }: Judged,
+  { document, faults }: JudgedFile,
   values: NamedValues,
   make: boolean,
 ): Omit<SidecarConfig, 'configFile'> {
@@ -324,7 +324,8 @@ function loadOwner(entry: SidecarFile['owners'][number], publicUrl: string): Sid
   const { client_secret, client_secret_file, register, name, owner, authority, path } = entry
   const { tools, api, methods, upstream } = entry
   const secret = client_secret_file === undefined ? client_secret : readOwnerSecret(owner, client_secret_file)
-  const credential: PatCredential = secret === undefined ? { kind: 'signature' } : { kind: 'secret', secret }
+  const credential: PatCredentialSetting =
+    secret === undefined ? { kind: 'signature' } : { kind: 'secret', secret }
   return {
     owner: asOwner(owner),
     authority,

@@ -6,8 +6,8 @@ import { parseJson, isJsonObject, type Json, type JsonObject } from '../../wire/
 import type { ConsoleSettings } from '../../wire/owner/console.ts'
 import { signingInput } from '../../wire/signatures/request-signing.ts'
 import { base64, randomText, sha256, utf8 } from '../bytes.ts'
-import { sign, type DeviceKey } from './device-key.ts'
-import type { Login } from './realm.ts'
+import { sign, type BrowserKey } from './device-key.ts'
+import type { RealmLogin } from './realm.ts'
 import { WORDS } from '../words.ts'
 
 /** The answer if a request failed; `status` 0 means that nobody answered. */
@@ -25,11 +25,11 @@ export class ApiFault extends Error {
 }
 
 /** The credential that proves requests. */
-export type Proof =
+export type ApiProof =
   | { by: 'nobody' }
-  | { by: 'key'; key: DeviceKey }
+  | { by: 'key'; key: BrowserKey }
   | { by: 'server'; token: string }
-  | { by: 'login'; login: Pick<Login, 'token' | 'expiresAt'> }
+  | { by: 'login'; login: Pick<RealmLogin, 'token' | 'expiresAt'> }
 
 /**
  * The address of the API, and the address that signatures cover; `aheadMs` is how far its clock is ahead of
@@ -39,10 +39,10 @@ export interface Access {
   readonly base: URL
   readonly issuer: string
   readonly aheadMs: number
-  readonly proof: Proof
+  readonly proof: ApiProof
 }
 
-export interface ApiRequest {
+export interface ConsoleRequest {
   method?: 'GET' | 'POST' | 'PUT' | 'DELETE'
   /** Below the API's base, with its query. */
   path: string
@@ -70,7 +70,7 @@ export function nowOf({ aheadMs }: Pick<Access, 'aheadMs'>): number {
  * Sends a request, and returns the JSON of a 2xx. Fails with `ApiFault`, in the words of the server that
  * refused.
  */
-export async function ask<T>(access: Access, request: ApiRequest): Promise<T> {
+export async function ask<T>(access: Access, request: ConsoleRequest): Promise<T> {
   const response = await send(access, { ...request, signal: request.signal ?? AbortSignal.timeout(30_000) })
   return (await jsonOf(response)) as T
 }
@@ -89,7 +89,7 @@ export async function askAll<T>(access: Access, path: string): Promise<T[]> {
 }
 
 /** Sends a request, and returns the answer, refused or not. */
-export async function send(access: Access, request: ApiRequest): Promise<Response> {
+export async function send(access: Access, request: ConsoleRequest): Promise<Response> {
   const { method = 'GET', path, signal } = request
   const url = new URL(path, access.base)
   const body = request.body === undefined ? undefined : utf8(JSON.stringify(request.body))
@@ -113,7 +113,7 @@ export async function send(access: Access, request: ApiRequest): Promise<Respons
 
 async function signatureOf(
   access: Access,
-  key: DeviceKey,
+  key: BrowserKey,
   sent: { method: string; url: URL; headers: Record<string, string> },
 ): Promise<Record<string, string>> {
   const { method, url, headers } = sent

@@ -6,7 +6,7 @@ import { utf8 } from '../bytes.ts'
 import { thumbprint } from '../jws.ts'
 
 /** `waiting`: the key was made, but is not yet known to be enrolled. `x` and `kid` (RFC 7638) are public. */
-export interface DeviceKey {
+export interface BrowserKey {
   readonly kid: string
   readonly x: string
   readonly name: string
@@ -21,7 +21,7 @@ const STORE = 'keys'
 const CURRENT = 'current'
 
 /** A new key that only this browser can use, and nobody can copy. */
-export async function makeKey(name: string): Promise<DeviceKey> {
+export async function makeKey(name: string): Promise<BrowserKey> {
   const made = await crypto.subtle.generateKey({ name: 'Ed25519' }, false, ['sign'])
   const { x } = await crypto.subtle.exportKey('jwk', made.publicKey)
   if (x === undefined) throw new Error('the browser made no Ed25519 key')
@@ -32,22 +32,22 @@ export async function makeKey(name: string): Promise<DeviceKey> {
  * The public half, as it is enrolled. It says that it was made in a page, so that a resource that pins it is
  * warned: whoever serves the page could use it.
  */
-export function jwkOf({ x }: Pick<DeviceKey, 'x'>): Record<'kty' | 'crv' | 'x' | 'surface', string> {
+export function jwkOf({ x }: Pick<BrowserKey, 'x'>): Record<'kty' | 'crv' | 'x' | 'surface', string> {
   return { kty: 'OKP', crv: 'Ed25519', x, surface: 'served' }
 }
 
 /** The Ed25519 signature of a text, 64 bytes. */
-export async function sign({ privateKey }: DeviceKey, text: string): Promise<Uint8Array> {
+export async function sign({ privateKey }: BrowserKey, text: string): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.sign('Ed25519', privateKey, utf8(text)))
 }
 
 /** The key of this browser, if it has one. */
-export async function storedKey(): Promise<DeviceKey | undefined> {
-  return inStore('readonly', store => store.get(CURRENT) as IDBRequest<DeviceKey | undefined>)
+export async function storedKey(): Promise<BrowserKey | undefined> {
+  return inStore('readonly', store => store.get(CURRENT) as IDBRequest<BrowserKey | undefined>)
 }
 
 /** Stores it, in place of any other. */
-export async function keepKey(key: DeviceKey): Promise<void> {
+export async function keepKey(key: BrowserKey): Promise<void> {
   await inStore('readwrite', store => store.put(key, CURRENT))
 }
 

@@ -2,12 +2,12 @@
  * Owns the request by which a new device asks one of hers to enrol its key. It contains only a public key, so
  * losing it does no harm; the check word shows that it arrived unchanged. Contract: "Authentication".
  */
-import type { DeviceKey } from './device-key.ts'
+import type { BrowserKey } from './device-key.ts'
 import { thumbprint } from '../jws.ts'
 
 const REQUEST = /^key_([A-Za-z0-9_-]{43})$/
 
-export function requestOf({ x }: Pick<DeviceKey, 'x'>): string {
+export function requestOf({ x }: Pick<BrowserKey, 'x'>): string {
   return `key_${x}`
 }
 

@@ -4,7 +4,7 @@
  */
 import { useCallback, useEffect, useState } from 'preact/hooks'
 import type { ConsoleRealm, ConsoleSettings } from '../../wire/owner/console.ts'
-import { finishLogin, renewLogin, takeReturned, type Login } from './realm.ts'
+import { finishLogin, renewLogin, takeReturned, type RealmLogin } from './realm.ts'
 import { wordsOf } from './session.ts'
 import { WORDS } from '../words.ts'
 
@@ -15,7 +15,7 @@ const TIMER_MS_MAX = 2_000_000_000
 
 export interface LoginState {
   /** It is changed in place when it is renewed, so that nothing that is open has to begin again. */
-  login: Login | undefined
+  login: RealmLogin | undefined
   /** She came back from the realm, and the code is being redeemed. */
   isFinishing: boolean
   leave: () => void
@@ -28,7 +28,7 @@ export function useLogin(
   onOver: (why: string) => void,
 ): LoginState {
   const [returned, setReturned] = useState(takeReturned)
-  const [login, setLogin] = useState<Login>()
+  const [login, setLogin] = useState<RealmLogin>()
   const realm = realmOf(settings)
   const leave = useCallback(() => setLogin(undefined), [])
   useEffect(() => {
@@ -61,7 +61,7 @@ export function realmOf(settings: ConsoleSettings | undefined): ConsoleRealm | u
 }
 
 /** Renews it until nobody needs it, or until the realm no longer renews it. */
-async function keep(login: Login, realm: ConsoleRealm, ended: AbortSignal): Promise<void> {
+async function keep(login: RealmLogin, realm: ConsoleRealm, ended: AbortSignal): Promise<void> {
   while (login.expiresAt !== undefined) {
     const left = login.expiresAt - Date.now()
     const until = login.refresh === undefined ? left : Math.max(left - AHEAD_MS, Math.min(left, 1_000))

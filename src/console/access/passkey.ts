@@ -10,7 +10,7 @@ import type { Assertion } from '../../wire/passkeys/passkey-assertion.ts'
 import type { LoginClaims, RegistrationClaims } from '../../wire/passkeys/passkey-claims.ts'
 import { ApiFault, ask, askAll, type Access } from './api.ts'
 import { base64url, bytesOfBase64url, sha256, utf8 } from '../bytes.ts'
-import { jwkOf, keepKey, makeKey, type DeviceKey } from './device-key.ts'
+import { jwkOf, keepKey, makeKey, type BrowserKey } from './device-key.ts'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.passkeys
@@ -69,7 +69,7 @@ export async function addPasskey(access: Access, name: string, known: readonly P
 }
 
 /** A new key of this browser, which one of her passkeys lets in; it is stored in place of any other. */
-export async function signInByPasskey(at: Omit<Access, 'proof'>, name: string): Promise<DeviceKey> {
+export async function signInByPasskey(at: Omit<Access, 'proof'>, name: string): Promise<BrowserKey> {
   const key = await makeKey(name)
   const access: Access = { ...at, proof: { by: 'key', key } }
   const { nonce, exp, rp_id } = await options(access, 'device-key')
@@ -77,7 +77,7 @@ export async function signInByPasskey(at: Omit<Access, 'proof'>, name: string): 
   const webauthn = await assertionOf({ rpId: rp_id, challenge: await challengeOf(payload) })
   const body = { name, jwk: jwkOf(key), payload, webauthn }
   const { let_in } = await ask<LetInKey>(access, { method: 'POST', path: 'owner/passkeys/login', body })
-  const enrolled: DeviceKey = { ...key, state: 'enrolled', endsAt: Date.parse(let_in.expires_at) }
+  const enrolled: BrowserKey = { ...key, state: 'enrolled', endsAt: Date.parse(let_in.expires_at) }
   await keepKey(enrolled)
   return enrolled
 }

@@ -9,7 +9,7 @@ import { base64url, randomText, sha256 } from '../bytes.ts'
 import { WORDS } from '../words.ts'
 
 /** A live login; `expiresAt` in milliseconds since the epoch, undefined if the realm does not say. */
-export interface Login {
+export interface RealmLogin {
   token: string
   refresh: string | undefined
   expiresAt: number | undefined
@@ -24,7 +24,7 @@ export interface Returned {
 }
 
 /** What is kept of a running login; the verifier is valid only for that one code. */
-interface Begun {
+interface StoredLogin {
   state: string
   verifier: string
 }
@@ -35,7 +35,7 @@ const W = WORDS.signIn
 
 /** Leaves for the realm, which sends her back to `base`. */
 export async function beginLogin(realm: ConsoleRealm, base: URL): Promise<void> {
-  const begun: Begun = { state: randomText(32), verifier: randomText(32) }
+  const begun: StoredLogin = { state: randomText(32), verifier: randomText(32) }
   sessionStorage.setItem(BEGUN, JSON.stringify(begun))
   const url = new URL(realm.authorization_endpoint)
   const parameters = {
@@ -67,7 +67,7 @@ export function takeReturned(): Returned | undefined {
 }
 
 /** The login that the code gives. Fails with a sentence if this page did not begin it. */
-export async function finishLogin(realm: ConsoleRealm, base: URL, returned: Returned): Promise<Login> {
+export async function finishLogin(realm: ConsoleRealm, base: URL, returned: Returned): Promise<RealmLogin> {
   const begun = takeBegun()
   if (begun === undefined || begun.state !== returned.state) throw new Error(W.otherLogin)
   // RFC 9207: an answer from another realm than the one asked is ignored.
@@ -82,19 +82,19 @@ export async function finishLogin(realm: ConsoleRealm, base: URL, returned: Retu
 }
 
 /** Renews the login. Fails if the realm no longer renews it. */
-export async function renewLogin(realm: ConsoleRealm, { refresh }: Login): Promise<Login> {
+export async function renewLogin(realm: ConsoleRealm, { refresh }: RealmLogin): Promise<RealmLogin> {
   if (refresh === undefined) throw new Error(W.loginEnded)
   const renewed = await tokensOf(realm, { grant_type: 'refresh_token', refresh_token: refresh })
   return { ...renewed, refresh: renewed.refresh ?? refresh }
 }
 
-function takeBegun(): Begun | undefined {
+function takeBegun(): StoredLogin | undefined {
   const text = sessionStorage.getItem(BEGUN)
   sessionStorage.removeItem(BEGUN)
-  return text === null ? undefined : (JSON.parse(text) as Begun)
+  return text === null ? undefined : (JSON.parse(text) as StoredLogin)
 }
 
-async function tokensOf(realm: ConsoleRealm, fields: Record<string, string>): Promise<Login> {
+async function tokensOf(realm: ConsoleRealm, fields: Record<string, string>): Promise<RealmLogin> {
   const { token_endpoint, client_id, resource } = realm
   const body = new URLSearchParams({
     ...fields,

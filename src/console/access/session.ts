@@ -6,13 +6,13 @@ import { createContext } from 'preact'
 import { useCallback, useContext, useEffect, useRef, useState } from 'preact/hooks'
 import { ApiFault, type Access } from './api.ts'
 import type { Passkey } from '../../wire/owner/owner-credentials.ts'
-import type { OwnerEvent } from './stream.ts'
+import type { StreamEvent } from './stream.ts'
 import { WORDS } from '../words.ts'
 
-export interface Session {
+export interface ConsoleSession {
   access: Access
   /** Calls back on every event; returns the function that ends that. */
-  subscribe: (listener: (event: OwnerEvent) => void) => () => void
+  subscribe: (listener: (event: StreamEvent) => void) => () => void
   /** Ends with the sign-in page, which says why. */
   signOut: (why?: string) => void
   /** The domain of passkeys, if they can be used at this address. */
@@ -27,9 +27,9 @@ export interface PageProps {
   request: string | undefined
 }
 
-export const SessionContext = createContext<Session | undefined>(undefined)
+export const SessionContext = createContext<ConsoleSession | undefined>(undefined)
 
-export function useSession(): Session {
+export function useSession(): ConsoleSession {
   const session = useContext(SessionContext)
   if (session === undefined) throw new Error('a page stands outside a session')
   return session

@@ -7,13 +7,13 @@ import { EventStreamReader } from '../../wire/event-stream.ts'
 import { ApiFault, send, type Access } from './api.ts'
 
 /** `reset`: events were missed for good, so everything that is shown is read again. */
-export interface OwnerEvent {
+export interface StreamEvent {
   type: string
   data: JsonObject
 }
 
 export interface StreamSinks {
-  onEvent: (event: OwnerEvent) => void
+  onEvent: (event: StreamEvent) => void
   onConnected: (isConnected: boolean) => void
   /** The credential is no longer valid. */
   onRefused: (fault: ApiFault) => void

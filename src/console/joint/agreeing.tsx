@@ -17,16 +17,16 @@ import { TextField } from '../parts/text-field.tsx'
 const W = WORDS.joint
 
 /** The account, and the tally that counts for it. */
-export interface Named {
+export interface AccountReference {
   account: string
   tally: string
 }
 
-export function readMandate(access: Access, named: Named): Promise<JointPreview> {
+export function readMandate(access: Access, named: AccountReference): Promise<JointPreview> {
   return ask<JointPreview>(access, { method: 'POST', path: 'owner/joint/preview', body: named })
 }
 
-export function NameForm({ busy, onRead }: { busy: boolean; onRead: (named: Named) => void }) {
+export function NameForm({ busy, onRead }: { busy: boolean; onRead: (named: AccountReference) => void }) {
   const [account, setAccount] = useState('')
   const [tally, setTally] = useState('')
   return (
@@ -64,7 +64,7 @@ export function NameForm({ busy, onRead }: { busy: boolean; onRead: (named: Name
   )
 }
 
-interface PreviewProps {
+interface JointPreviewProps {
   preview: JointPreview
   isMoved: boolean
   onMoved: (preview: JointPreview) => void
@@ -72,7 +72,7 @@ interface PreviewProps {
   onAgreed: () => void
 }
 
-export function MandatePreview({ preview, isMoved, onMoved, onCancel, onAgreed }: PreviewProps) {
+export function MandatePreview({ preview, isMoved, onMoved, onCancel, onAgreed }: JointPreviewProps) {
   const { access } = useSession()
   const { mandate, mandate_s256, summary } = preview
   const { account, tally, rule, holders, resources, total_weight } = mandate

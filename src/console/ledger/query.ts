@@ -16,13 +16,13 @@ export interface Filter {
 }
 
 /** Entries, newest first; `next` is the `before` of the page after it, null once there is none. */
-export interface Page {
+export interface EntriesPage {
   entries: LedgerEntry[]
   next: number | null
 }
 
 /** Asks for one page by its path, below the API's base. */
-export type ReadPage = (path: string) => Promise<Page>
+export type ReadPage = (path: string) => Promise<EntriesPage>
 
 export const NO_FILTER: Filter = { handle: '', kind: '', words: '', from: '', until: '' }
 
@@ -70,7 +70,7 @@ export async function nextPage(
   read: ReadPage,
   filter: Filter,
   { before, limit }: { before?: number; limit: number },
-): Promise<Page> {
+): Promise<EntriesPage> {
   let page = await read(ledgerPath(filter, { ...(before === undefined ? {} : { before }), limit }))
   for (let empty = 1; empty < EMPTY_PAGES_MAX; empty++) {
     if (page.entries.length > 0 || page.next === null) return page

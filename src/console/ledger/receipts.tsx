@@ -8,7 +8,7 @@ import type { ReceiptRecord } from '../../wire/owner/owner-api.ts'
 import { ask, type Access } from '../access/api.ts'
 import { textOfBase64url } from '../bytes.ts'
 import { Awaited } from '../parts/parts.tsx'
-import { checkReceipt, keysFor, type Verdict } from '../receipt.ts'
+import { checkReceipt, keysFor, type ReceiptCheck } from '../receipt.ts'
 import { useLoaded, useSession, wordsOf } from '../access/session.ts'
 import { Field, Shown } from '../parts/shown.tsx'
 import { whenText } from '../parts/time.ts'
@@ -97,7 +97,7 @@ function Receipt({ record }: { record: ReceiptRecord }) {
  */
 function Checked({ record }: { record: ReceiptRecord }) {
   const { access } = useSession()
-  const [verdict, setVerdict] = useState<Verdict | string>()
+  const [verdict, setVerdict] = useState<ReceiptCheck | string>()
   useEffect(() => {
     let isCurrent = true
     const check = async (): Promise<void> => {
@@ -133,7 +133,7 @@ function Checked({ record }: { record: ReceiptRecord }) {
   )
 }
 
-async function verdictOn(access: Access, record: ReceiptRecord): Promise<Verdict | string> {
+async function verdictOn(access: Access, record: ReceiptRecord): Promise<ReceiptCheck | string> {
   try {
     return await checkReceipt(record, await keysFor(access), access.issuer)
   } catch (error) {

@@ -11,7 +11,8 @@ import { WORDS } from '../words.ts'
 
 const W = WORDS.organization
 
-type Member = Extract<OrganizationStanding, { enrolled: true }>
+/** How she stands with the organization that she joined. */
+export type MemberStanding = Extract<OrganizationStanding, { enrolled: true }>
 
 export function Part({
   title,
@@ -44,7 +45,7 @@ export function Sentences({ texts }: { texts: readonly string[] }) {
 }
 
 /** What it means, in sentences that her own authority made of the charter; the organization's stand apart. */
-export function Commitment({ view }: { view: Pick<Member, 'summary' | 'powers' | 'own_words'> }) {
+export function Commitment({ view }: { view: Pick<MemberStanding, 'summary' | 'powers' | 'own_words'> }) {
   const { gets, can, cannot } = view.powers
   return (
     <>
@@ -63,7 +64,7 @@ export function Commitment({ view }: { view: Pick<Member, 'summary' | 'powers' |
   )
 }
 
-function Powers({ title, powers }: { title: string; powers: Member['powers']['gets'] }) {
+function Powers({ title, powers }: { title: string; powers: MemberStanding['powers']['gets'] }) {
   return (
     <Part title={title}>
       <dl>

@@ -18,10 +18,10 @@ import { TextField } from '../parts/text-field.tsx'
 const W = WORDS.organization
 
 type Outside = Extract<OrganizationStanding, { enrolled: false }>
-type Invitation = NonNullable<Outside['invitation']>
+type ShownInvitation = NonNullable<Outside['invitation']>
 
 /** The code, and the organization. */
-interface Entry {
+interface JoinForm {
   issuer: string
   code: string
 }
@@ -35,9 +35,9 @@ export function Joining({ standing, onChanged }: Props) {
   const { access } = useSession()
   const { available, invitation, unreachable } = standing
   const { busy, fault, run } = useDeed()
-  const [read, setRead] = useState<{ entry: Entry; preview: OrganizationPreview; isMoved: boolean }>()
+  const [read, setRead] = useState<{ entry: JoinForm; preview: OrganizationPreview; isMoved: boolean }>()
   const [isDeclined, setDeclined] = useState(false)
-  const look = (entry: Entry): void =>
+  const look = (entry: JoinForm): void =>
     run(async () => {
       setRead(undefined)
       const preview = await ask<OrganizationPreview>(access, {
@@ -86,7 +86,7 @@ export function Joining({ standing, onChanged }: Props) {
 }
 
 function Invited(props: {
-  invitation: Invitation
+  invitation: ShownInvitation
   busy: boolean
   onRead: () => void
   onDecline: () => void
@@ -130,7 +130,7 @@ function ByCode({
 }: {
   available: string[]
   busy: boolean
-  onRead: (by: Entry) => void
+  onRead: (by: JoinForm) => void
 }) {
   const [code, setCode] = useState('')
   const [issuer, setIssuer] = useState(available[0]!)
@@ -166,8 +166,8 @@ function ByCode({
 
 const POWERS = Object.keys(W.powers)
 
-interface PreviewProps {
-  entry: Entry
+interface JoinPreviewProps {
+  entry: JoinForm
   preview: OrganizationPreview
   isMoved: boolean
   onMoved: (preview: OrganizationPreview) => void
@@ -175,7 +175,7 @@ interface PreviewProps {
   onJoined: () => void
 }
 
-function Preview({ entry, preview, isMoved, onMoved, onCancel, onJoined }: PreviewProps) {
+function Preview({ entry, preview, isMoved, onMoved, onCancel, onJoined }: JoinPreviewProps) {
   const { access } = useSession()
   const [left, setLeft] = useState<readonly string[]>(POWERS)
   const { name, charter_name, charter_version, binds_s256, changes, governed_resources } = preview

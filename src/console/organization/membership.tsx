@@ -5,21 +5,18 @@
 import { useState } from 'preact/hooks'
 import { secondsText } from '../../rules/words/rule-words.ts'
 import { canonicalize, type Json } from '../../wire/json.ts'
-import type { OrganizationStanding } from '../../wire/owner/owner-organization.ts'
 import { ask } from '../access/api.ts'
 import { Asking, Chips, Fault } from '../parts/parts.tsx'
 import { useDeed, useSession } from '../access/session.ts'
 import { Field, Shown } from '../parts/shown.tsx'
 import { whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
-import { Commitment, Governed, Part, Sentences } from './commitment.tsx'
+import { Commitment, Governed, Part, Sentences, type MemberStanding } from './commitment.tsx'
 
 const W = WORDS.organization
 
-type Member = Extract<OrganizationStanding, { enrolled: true }>
-
 interface Props {
-  standing: Member
+  standing: MemberStanding
   onChanged: () => void
 }
 
@@ -122,7 +119,7 @@ function Waiting({ standing, onChanged }: Props) {
   )
 }
 
-function Ceiling({ standing: { tiers, require_clearance } }: { standing: Member }) {
+function Ceiling({ standing: { tiers, require_clearance } }: { standing: MemberStanding }) {
   const required = Object.entries(require_clearance)
   return (
     <>

@@ -5,7 +5,7 @@
 import { useState } from 'preact/hooks'
 import type { JointShare, JointPreview, StillWaiting } from '../../wire/owner/owner-api.ts'
 import { ApiFault, ask, type Access } from '../access/api.ts'
-import { MandatePreview, NameForm, readMandate, type Named } from '../joint/agreeing.tsx'
+import { MandatePreview, NameForm, readMandate, type AccountReference } from '../joint/agreeing.tsx'
 import { Calls } from '../joint/calls.tsx'
 import { Mandate } from '../joint/mandate.tsx'
 import { Asking, Awaited, Fault, Nothing, PageHead } from '../parts/parts.tsx'
@@ -32,7 +32,7 @@ export function JointPage() {
   const { busy, fault: failed, run } = useDeed()
   const [read, setRead] = useState<{ preview: JointPreview; isMoved: boolean }>()
   const [notice, setNotice] = useState<string>()
-  const look = (named: Named): void =>
+  const look = (named: AccountReference): void =>
     run(async () => {
       setNotice(undefined)
       setRead({ preview: await readMandate(access, named), isMoved: false })

@@ -21,14 +21,14 @@ const W = WORDS.keys
 /** How far back the ledger is searched for the last decision of each key. */
 const LATELY = 200
 
-interface Loaded {
+interface LoadedKeys {
   keys: ListedKey[]
   passkeys: Passkey[]
   logins: Login[]
   decided: Map<string, string>
 }
 
-async function load(access: Access): Promise<Loaded> {
+async function load(access: Access): Promise<LoadedKeys> {
   const [keys, passkeys, logins, { entries }] = await Promise.all([
     askAll<ListedKey>(access, 'owner/device-keys'),
     passkeysOf(access),

@@ -14,7 +14,7 @@ import {
   NO_FILTER,
   WORDS_LENGTH_MAX,
   type Filter,
-  type Page,
+  type EntriesPage,
   type ReadPage,
 } from '../ledger/query.ts'
 import { Receipts } from '../ledger/receipts.tsx'
@@ -34,7 +34,7 @@ const FORMATS = ['json', 'csv'] as const
 const readBy =
   (access: Access): ReadPage =>
   path =>
-    ask<Page>(access, { path })
+    ask<EntriesPage>(access, { path })
 
 export function LedgerPage() {
   const [filter, setFilter] = useState(NO_FILTER)
@@ -99,7 +99,7 @@ function useEntries(filter: Filter) {
     async by => ({ key, page: await nextPage(readBy(by), filter, { limit: PAGE }) }),
     /./,
   )
-  const [further, setFurther] = useState<{ key: string; pages: Page[] }>({ key, pages: [] })
+  const [further, setFurther] = useState<{ key: string; pages: EntriesPage[] }>({ key, pages: [] })
   useEffect(reload, [key, reload])
   // What was read for another filter does not count.
   const first = data?.key === key ? data.page : undefined

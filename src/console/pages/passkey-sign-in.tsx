@@ -2,7 +2,7 @@
  * Signing in with a passkey on the sign-in page. Contract: "Authentication" (owner at the owner API).
  */
 import type { ConsoleSettings } from '../../wire/owner/console.ts'
-import type { DeviceKey } from '../access/device-key.ts'
+import type { BrowserKey } from '../access/device-key.ts'
 import { Fault } from '../parts/parts.tsx'
 import { rpIdHere, signInByPasskey } from '../access/passkey.ts'
 import { useDeed } from '../access/session.ts'
@@ -15,7 +15,7 @@ export function PasskeySignIn(props: {
   settings: ConsoleSettings & { aheadMs: number }
   /** What the key of this browser will be called. */
   name: () => string
-  onKey: (key: DeviceKey) => void
+  onKey: (key: BrowserKey) => void
 }) {
   const { base, settings, name, onKey } = props
   const { busy, fault, run } = useDeed()

@@ -3,7 +3,7 @@
  * Contract: "Resource server registration", "Owner API" (`/owner/resource-servers*`, `/owner/resources`).
  */
 import { useState } from 'preact/hooks'
-import type { Banned, BannedOrigin, Resource, ResourceServer } from '../../wire/owner/owner-api.ts'
+import type { Banned, BannedOrigin, Resource, ResourceServerEntry } from '../../wire/owner/owner-api.ts'
 import { ask, askAll, type Access } from '../access/api.ts'
 import { Asking, Awaited, Chips, Fault, Nothing, PageHead } from '../parts/parts.tsx'
 import { useDeed, useLoaded, useSession } from '../access/session.ts'
@@ -14,15 +14,15 @@ import { TextField } from '../parts/text-field.tsx'
 
 const W = WORDS.resources
 
-interface Registered {
-  servers: ResourceServer[]
+interface RegistryLists {
+  servers: ResourceServerEntry[]
   resources: Resource[]
   banned: BannedOrigin[]
 }
 
-async function load(access: Access): Promise<Registered> {
+async function load(access: Access): Promise<RegistryLists> {
   const [servers, resources, banned] = await Promise.all([
-    askAll<ResourceServer>(access, 'owner/resource-servers'),
+    askAll<ResourceServerEntry>(access, 'owner/resource-servers'),
     askAll<Resource>(access, 'owner/resources'),
     askAll<BannedOrigin>(access, 'owner/resource-servers/banned'),
   ])
@@ -65,7 +65,11 @@ export function ResourcesPage() {
   )
 }
 
-function Server(props: { server: ResourceServer; banned: readonly BannedOrigin[]; onChanged: () => void }) {
+function Server(props: {
+  server: ResourceServerEntry
+  banned: readonly BannedOrigin[]
+  onChanged: () => void
+}) {
   const { server, banned, onChanged } = props
   const { access } = useSession()
   const { busy, fault, run } = useDeed()
@@ -131,7 +135,7 @@ function Server(props: { server: ResourceServer; banned: readonly BannedOrigin[]
   )
 }
 
-function Registry({ registry }: { registry: NonNullable<ResourceServer['registry']> }) {
+function Registry({ registry }: { registry: NonNullable<ResourceServerEntry['registry']> }) {
   const { landed_at, failed_at, fault, conflicts } = registry
   return (
     <>
@@ -152,7 +156,13 @@ function Registry({ registry }: { registry: NonNullable<ResourceServer['registry
   )
 }
 
-function ResourceItem({ resource, server }: { resource: Resource; server: ResourceServer | undefined | '' }) {
+function ResourceItem({
+  resource,
+  server,
+}: {
+  resource: Resource
+  server: ResourceServerEntry | undefined | ''
+}) {
   const { _id, name, type, resource_scopes, consequence, tier, tier_name, approval, source } = resource
   const known = consequence !== null && Object.hasOwn(WORDS.waiting.consequence, consequence)
   return (

@@ -5,7 +5,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { ConsoleSettings } from '../../wire/owner/console.ts'
 import { ApiFault, ask, type Access } from '../access/api.ts'
-import { forgetKey, jwkOf, keepKey, makeKey, type DeviceKey } from '../access/device-key.ts'
+import { forgetKey, jwkOf, keepKey, makeKey, type BrowserKey } from '../access/device-key.ts'
 import { checkWord, requestOf } from '../access/device-request.ts'
 import { Copyable, Fault } from '../parts/parts.tsx'
 import { QrCode } from '../parts/qr-code.tsx'
@@ -19,11 +19,11 @@ interface Props {
   base: URL
   settings: ConsoleSettings & { aheadMs: number }
   /** A key that was made here and is not known to be enrolled. */
-  stored: DeviceKey | undefined
+  stored: BrowserKey | undefined
   code: string | undefined
   /** Why nobody is signed in any more. */
   why: string | undefined
-  onKey: (key: DeviceKey | null) => void
+  onKey: (key: BrowserKey | null) => void
 }
 
 const W = WORDS.signIn
@@ -63,7 +63,7 @@ function Begin({ base, settings, code: linkCode, onKey }: Props) {
   const [code, setCode] = useState(linkCode ?? '')
   const [name, setName] = useState(deviceName)
   const { busy, fault, run } = useDeed()
-  const made = async (): Promise<DeviceKey> => {
+  const made = async (): Promise<BrowserKey> => {
     try {
       return await makeKey(name.trim() === '' ? deviceName() : name.trim())
     } catch (cause) {
@@ -116,7 +116,7 @@ function Begin({ base, settings, code: linkCode, onKey }: Props) {
   )
 }
 
-function AwaitAnother({ base, settings, stored, onKey }: Props & { stored: DeviceKey }) {
+function AwaitAnother({ base, settings, stored, onKey }: Props & { stored: BrowserKey }) {
   const [fault, setFault] = useState<string>()
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout>
@@ -161,7 +161,7 @@ function AwaitAnother({ base, settings, stored, onKey }: Props & { stored: Devic
   )
 }
 
-function accessBy(base: URL, { issuer, aheadMs }: Props['settings'], key: DeviceKey): Access {
+function accessBy(base: URL, { issuer, aheadMs }: Props['settings'], key: BrowserKey): Access {
   return { base, issuer, aheadMs, proof: { by: 'key', key } }
 }
 

@@ -12,7 +12,7 @@ import { useLoaded, useSession, type PageProps } from '../access/session.ts'
 import { WORDS } from '../words.ts'
 import { Card } from '../waiting/card.tsx'
 import { focusBeside } from '../waiting/focus.ts'
-import type { Outcome } from '../waiting/outcome.ts'
+import type { ItemOutcome } from '../waiting/outcome.ts'
 import { Together } from '../waiting/together.tsx'
 
 const W = WORDS.waiting
@@ -78,8 +78,8 @@ function useLinked(
 function useOutcomes(data: PendingItem[] | undefined) {
   const { subscribe } = useSession()
   const [list, setList] = useState<readonly PendingItem[]>([])
-  const [outcomes, setOutcomes] = useState<ReadonlyMap<string, Outcome>>(new Map())
-  const settle = useCallback((family: string, outcome: Outcome): void => {
+  const [outcomes, setOutcomes] = useState<ReadonlyMap<string, ItemOutcome>>(new Map())
+  const settle = useCallback((family: string, outcome: ItemOutcome): void => {
     setOutcomes(known => {
       // The page knows its own decisions better than any report of them.
       const before = known.get(family)
@@ -117,7 +117,7 @@ function useOutcomes(data: PendingItem[] | undefined) {
   return { shown: list, outcomes, settle, dismiss }
 }
 
-function outcomeOf(type: string, notice: JsonObject): Outcome | undefined {
+function outcomeOf(type: string, notice: JsonObject): ItemOutcome | undefined {
   if (type === 'withdrawn') return { what: 'withdrawn' }
   if (type !== 'decided') return undefined
   const { decision, by, actor } = notice

@@ -17,14 +17,14 @@ const HIDDEN_IN_NAME = new RegExp(`${HIDDEN.source}|^\\s+|\\s+$`, 'gu')
 const LOOKALIKE = /[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}\p{Script=Cherokee}]/u
 const LATIN = /\p{Script=Latin}/u
 
-interface Part {
+interface TextPart {
   text: string
   isEscaped: boolean
 }
 
 /** A text as it is shown. `isName`: it is identified by its letters, like an address. */
-export function analyse(text: string, isName = false): { parts: Part[]; flags: Flag[] } {
-  const parts: Part[] = []
+export function analyse(text: string, isName = false): { parts: TextPart[]; flags: Flag[] } {
+  const parts: TextPart[] = []
   let end = 0
   // Blanks between letters are visible by these letters; blanks in a text that has nothing else are not.
   for (const match of text.matchAll(hiddenIn(text, isName))) {

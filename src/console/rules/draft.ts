@@ -33,7 +33,7 @@ export const MEMBERS = [
   'clearance',
   'rules',
 ] as const satisfies (keyof Draft)[]
-export type Member = (typeof MEMBERS)[number]
+export type DraftMember = (typeof MEMBERS)[number]
 
 /** A new tier, which does not let an agent do anything yet. */
 export const NEW_DRAFT: Draft = {
@@ -69,14 +69,14 @@ export function bodyOf({ purpose, scope, expires_in, prohibited, ...rest }: Draf
 }
 
 /** One member that differs, in lines of text: removed and added ones. */
-export interface Difference {
-  member: Member
+export interface MemberDifference {
+  member: DraftMember
   removals: string[]
   additions: string[]
 }
 
 /** The changes from one to the other. The order of a list does not matter. */
-export function differences(from: Draft, to: Draft): Difference[] {
+export function differences(from: Draft, to: Draft): MemberDifference[] {
   return MEMBERS.flatMap(member => {
     const [before, after] = [linesOf(from, member), linesOf(to, member)]
     const removals = before.filter(line => !after.includes(line))
@@ -86,7 +86,7 @@ export function differences(from: Draft, to: Draft): Difference[] {
 }
 
 /** A member in lines of text. */
-export function linesOf(draft: Draft, member: Member): string[] {
+export function linesOf(draft: Draft, member: DraftMember): string[] {
   switch (member) {
     case 'name':
     case 'purpose':

@@ -10,14 +10,14 @@ import { WORDS } from '../words.ts'
 import { ConditionEditor, parted } from './conditions.tsx'
 
 const W = WORDS.rules
-type Rule = Tier['rules'][number]
+type TierRule = Tier['rules'][number]
 
-const NEW_RULE: Rule = { when: ['standing.first_at_tier'], then: 'ask' }
+const NEW_RULE: TierRule = { when: ['standing.first_at_tier'], then: 'ask' }
 
 interface Props {
-  rules: readonly Rule[]
+  rules: readonly TierRule[]
   vocabulary: readonly VocabularyWord[]
-  onChange: (rules: Rule[]) => void
+  onChange: (rules: TierRule[]) => void
 }
 
 export function RulesEditor({ rules, vocabulary, onChange }: Props) {
@@ -51,10 +51,10 @@ export function RulesEditor({ rules, vocabulary, onChange }: Props) {
 }
 
 function RuleEditor(props: {
-  rule: Rule
+  rule: TierRule
   at: number
   vocabulary: readonly VocabularyWord[]
-  onChange: (rule: Rule) => void
+  onChange: (rule: TierRule) => void
   onRemove: () => void
 }) {
   const { rule, at, vocabulary, onChange, onRemove } = props
@@ -92,7 +92,7 @@ function RuleEditor(props: {
         <select
           aria-label={W.answerOf(at + 1)}
           value={then}
-          onChange={event => onChange({ when, then: event.currentTarget.value as Rule['then'] })}
+          onChange={event => onChange({ when, then: event.currentTarget.value as TierRule['then'] })}
         >
           {(['ask', 'refuse', 'auto'] as const).map(one => (
             <option key={one} value={one} disabled={one === 'auto' && !mayRelax}>
@@ -123,7 +123,7 @@ function RuleEditor(props: {
 }
 
 /** A condition that the rule does not have yet, takes no value, and may be in this rule. */
-function nextWord({ when, then }: Rule, vocabulary: readonly VocabularyWord[]): string {
+function nextWord({ when, then }: TierRule, vocabulary: readonly VocabularyWord[]): string {
   const free = vocabulary.find(
     ({ condition, takes, may_relax }) =>
       takes === null && (then !== 'auto' || may_relax) && !when.includes(condition),

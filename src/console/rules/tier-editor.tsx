@@ -13,7 +13,7 @@ import { Differences } from './differences.tsx'
 import { bodyOf, differences, draftOf, isSame, NEW_DRAFT, rebased, type Draft } from './draft.ts'
 import { RulesEditor } from './rules-editor.tsx'
 import { TermsFields } from './terms-fields.tsx'
-import { TrialResult, tryOnPast, type Trial } from './trial.tsx'
+import { TrialResult, tryOnPast, type TierTrial } from './trial.tsx'
 
 const W = WORDS.rules
 /** An id that the authority accepts (wire/names.ts), in the syntax of browser forms. */
@@ -40,7 +40,7 @@ export function TierEditor({ tier, resources, vocabulary, reload, onSaved, onLea
   const [base, setBase] = useState(tier)
   const before = base === undefined ? NEW_DRAFT : draftOf(base)
   const [draft, setDraft] = useState<Draft>(before)
-  const [trial, setTrial] = useState<Trial>()
+  const [trial, setTrial] = useState<TierTrial>()
   const form = useRef<HTMLFormElement>(null)
   useLayoutEffect(() => form.current?.querySelector<HTMLElement>('h2, h3')?.focus(), [])
   const isTried = trial !== undefined && isSame(trial.draft, draft)

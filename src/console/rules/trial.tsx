@@ -15,7 +15,7 @@ const W = WORDS.rules
 /** How many requests with an unchanged answer are shown: only the newest. */
 const SAME_SHOWN = 20
 
-export interface Trial {
+export interface TierTrial {
   /** What was tried. */
   draft: Draft
   requests: TriedRequest[]
@@ -25,7 +25,7 @@ export interface Trial {
 }
 
 /** Tries a tier on all of the ledger, newest request first. */
-export async function tryOnPast(access: Access, id: string, draft: Draft): Promise<Trial> {
+export async function tryOnPast(access: Access, id: string, draft: Draft): Promise<TierTrial> {
   const connections = askAll<Connection>(access, 'owner/connections')
   const requests: TriedRequest[] = []
   const tier = { id, ...bodyOf(draft) }
@@ -41,7 +41,7 @@ export async function tryOnPast(access: Access, id: string, draft: Draft): Promi
   return { draft, requests: requests.reverse(), warnings, labels }
 }
 
-export function TrialResult({ trial }: { trial: Trial }) {
+export function TrialResult({ trial }: { trial: TierTrial }) {
   const { requests, warnings, labels } = trial
   const changed = requests.filter(one => one.was !== one.would)
   const same = requests.filter(one => one.was === one.would)
@@ -70,7 +70,7 @@ export function TrialResult({ trial }: { trial: Trial }) {
   )
 }
 
-function Tried({ request, labels }: { request: TriedRequest; labels: Trial['labels'] }) {
+function Tried({ request, labels }: { request: TriedRequest; labels: TierTrial['labels'] }) {
   const { seq, ts, handle, resource_id, was, would, because } = request
   const label = handle === null ? undefined : labels.get(handle)
   const why = becauseText({ because })

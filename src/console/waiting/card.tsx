@@ -14,7 +14,7 @@ import { agoText, whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
 import { Claims } from './claims.tsx'
 import { Decide } from './decide.tsx'
-import { outcomeText, type Outcome } from './outcome.ts'
+import { outcomeText, type ItemOutcome } from './outcome.ts'
 import { Parameters } from './parameters.tsx'
 import { useWhole, type EarlierCall, type Whole } from './whole.ts'
 
@@ -22,8 +22,8 @@ const W = WORDS.waiting
 
 interface CardProps {
   pending: PendingItem
-  outcome: Outcome | undefined
-  onSettled: (outcome: Outcome) => void
+  outcome: ItemOutcome | undefined
+  onSettled: (outcome: ItemOutcome) => void
   /** The waiting item is no longer the one that was shown. */
   onChanged: () => void
   onDismiss: () => void

@@ -16,7 +16,7 @@ import { DenyForm } from './deny-form.tsx'
 import { cardWithFocus, keepingFocus, takeFocus } from './focus.ts'
 import { isGrave } from './groups.ts'
 import { HoldButton } from './hold-button.tsx'
-import type { Outcome } from './outcome.ts'
+import type { ItemOutcome } from './outcome.ts'
 import { useSigner } from './signer.tsx'
 import { TextField } from '../parts/text-field.tsx'
 
@@ -27,7 +27,7 @@ interface Props {
   /** A first contact is let in only for its tier. */
   only: boolean
   onOnly: (only: boolean) => void
-  onSettled: (outcome: Outcome) => void
+  onSettled: (outcome: ItemOutcome) => void
   onChanged: () => void
 }
 
@@ -128,10 +128,10 @@ function useDecisionDeed({
 }: Pick<Props, 'onSettled' | 'onChanged'> & { setChanged: (hasChanged: boolean) => void }) {
   const { busy, fault, run } = useDeed()
   const deed = useCallback(
-    (act: () => Promise<Outcome | undefined>) => {
+    (act: () => Promise<ItemOutcome | undefined>) => {
       const card = cardWithFocus()
       let isSettled = false
-      const settle = (outcome: Outcome): void => {
+      const settle = (outcome: ItemOutcome): void => {
         isSettled = true
         onSettled(outcome)
       }

@@ -10,7 +10,7 @@ import { canonicalize } from '../../wire/json.ts'
 export const TOGETHER_MAX = 50
 
 /** Requests of one agent for one tool of one resource, oldest first. */
-export interface Group {
+export interface ItemGroup {
   name: string
   all: readonly DecisionItem[]
   /** Those that she may approve together; at most `TOGETHER_MAX`. */
@@ -30,7 +30,7 @@ export function isGrave({ consequence, operation }: DecisionItem): boolean {
 }
 
 /** The groups of two and more; a first contact, and what is held jointly, is in none. */
-export function groupsOf(items: readonly DecisionItem[]): Group[] {
+export function groupsOf(items: readonly DecisionItem[]): ItemGroup[] {
   const groups = new Map<string, DecisionItem[]>()
   for (const item of items) {
     if (item.kind !== 'operation' || item.operation === undefined) continue

@@ -5,14 +5,14 @@ import { isJsonObject, type Json } from '../../wire/json.ts'
 import { WORDS } from '../words.ts'
 
 /** `here`: this page decided it. */
-export interface Outcome {
+export interface ItemOutcome {
   what: 'approved' | 'denied' | 'withdrawn'
   by?: string
   actor?: Json | undefined
   here?: true
 }
 
-export function outcomeText({ what, by = '', actor, here }: Outcome): string {
+export function outcomeText({ what, by = '', actor, here }: ItemOutcome): string {
   const W = WORDS.waiting
   if (what === 'withdrawn') return W.withdrawn
   if (here === true) return `${W.decided[what]} ${W.byYouHere}`

@@ -13,15 +13,15 @@ import { useDeed, useSession } from '../access/session.ts'
 import { Field, Shown } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
 import { DenyForm } from './deny-form.tsx'
-import { groupsOf, TOGETHER_MAX, type Group as GroupOfRequests } from './groups.ts'
-import type { Outcome } from './outcome.ts'
+import { groupsOf, TOGETHER_MAX, type ItemGroup as GroupOfRequests } from './groups.ts'
+import type { ItemOutcome } from './outcome.ts'
 import { Parameters } from './parameters.tsx'
 
 const W = WORDS.waiting
 
 interface Props {
   items: readonly PendingItem[]
-  onSettled: (family: string, outcome: Outcome) => void
+  onSettled: (family: string, outcome: ItemOutcome) => void
   /** What waits is no longer what was shown. */
   onChanged: () => void
 }

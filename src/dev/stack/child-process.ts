@@ -97,7 +97,7 @@ export async function until<T>(
       const met = await condition()
       if (met !== undefined && met !== false) return met
     } catch (error) {
-      if (error instanceof Ended) throw error
+      if (error instanceof ChildEnd) throw error
       cause = error
     }
     if (performance.now() > deadline)
@@ -110,13 +110,13 @@ export async function until<T>(
 }
 
 /** A process ended while we waited for it, so waiting longer is useless. */
-export class Ended extends Error {}
+export class ChildEnd extends Error {}
 
 /** Like `until`, but if the process has ended, it gives up at once and says what the process wrote last. */
 export function untilReady(child: Child, condition: () => Promise<boolean>): Promise<boolean> {
   return until(`${child.name} to be ready (see ${child.logFile})`, async () => {
     const ending = await child.ended()
-    if (ending !== undefined) throw new Ended(ending)
+    if (ending !== undefined) throw new ChildEnd(ending)
     return condition()
   })
 }

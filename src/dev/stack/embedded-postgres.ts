@@ -145,14 +145,14 @@ function settingsOf({ durable, maxConnections }: ServerOptions): string[] {
 /**
  * What servers are started from: binaries, an account that may run them, and in `home` an initialised `data`.
  */
-interface Place {
+interface PostgresPlace {
   home: string
   binaries: string
   password: string
   account: Account | undefined
 }
 
-async function preparePlace(folder = tmpdir()): Promise<Place> {
+async function preparePlace(folder = tmpdir()): Promise<PostgresPlace> {
   const account = await unprivilegedAccount()
   const home = await mkdtemp(join(folder, 'usher-postgres-'))
   return orRemoved({ home }, async () => {
@@ -186,7 +186,7 @@ async function folderInMemory(): Promise<string | undefined> {
 }
 
 /** Copies `data` to another directory, of a server that follows. */
-async function copyData({ home, account }: Place, to: string): Promise<void> {
+async function copyData({ home, account }: PostgresPlace, to: string): Promise<void> {
   // The account itself does it, so that it owns everything in the copy.
   const child = spawn('/bin/sh', ['-c', `cp -Rp data ${to} && touch ${to}/standby.signal`], {
     ...account,
@@ -196,7 +196,7 @@ async function copyData({ home, account }: Place, to: string): Promise<void> {
   await succeeded(child, 'copying the data of Postgres')
 }
 
-async function orRemoved<T>({ home }: Pick<Place, 'home'>, work: () => Promise<T>): Promise<T> {
+async function orRemoved<T>({ home }: Pick<PostgresPlace, 'home'>, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
@@ -210,7 +210,11 @@ interface Launched {
   port: number
 }
 
-async function launchAnywhere(place: Place, directory: string, settings: string[]): Promise<Launched> {
+async function launchAnywhere(
+  place: PostgresPlace,
+  directory: string,
+  settings: string[],
+): Promise<Launched> {
   const { binaries, home, account } = place
   for (let attempt = 1; ; attempt++) {
     const [port] = await freePorts(1)
@@ -220,7 +224,7 @@ async function launchAnywhere(place: Place, directory: string, settings: string[
   }
 }
 
-function running({ home, password }: Place, { process: server, port }: Launched): PostgresServer {
+function running({ home, password }: PostgresPlace, { process: server, port }: Launched): PostgresServer {
   let stopped: Promise<void> | undefined
   const end = async (): Promise<void> => {
     await ended(server)

@@ -52,7 +52,7 @@ export interface PlacedServer {
 }
 
 /** One of the holders, as she reaches her own authority. */
-export interface Holder {
+export interface StoryHolder {
   owner: string
   issuer: string
   api: string
@@ -69,7 +69,7 @@ export interface JointPlace {
   /** What agents call. */
   resource: string
   mandate_s256: string
-  holders: Record<'alice' | 'bob' | 'carol', Holder>
+  holders: Record<'alice' | 'bob' | 'carol', StoryHolder>
   servers: PlacedServer[]
   /** The entry of the sidecar's file. */
   route: object
@@ -166,7 +166,7 @@ function writeKeys(directory: string, file: string, jwk: object): Promise<string
   return writePrivate(directory, file, JSON.stringify({ keys: [jwk] }))
 }
 
-function mandateOf(holders: readonly Holder[]) {
+function mandateOf(holders: readonly StoryHolder[]) {
   return {
     account: ACCOUNT,
     resources: [`${ACCOUNT}/*`],

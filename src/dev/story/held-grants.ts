@@ -5,7 +5,7 @@
 import type { Grant } from '../../agent/index.ts'
 import { decodeBase64url } from '../../wire/encoding.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../../wire/json.ts'
-import { callByHand, type RawAnswer } from './raw-call.ts'
+import { callByHand, type RawReply } from './raw-call.ts'
 import { firstEvent, type ActingAgent, type Scene } from './scene.ts'
 
 /** What a grant contains. */
@@ -51,7 +51,7 @@ export function callWith(
   tool: string,
   { access_token: token }: Grant,
   { agentKey: key }: ActingAgent = scene,
-): Promise<RawAnswer> {
+): Promise<RawReply> {
   const args = tool === 'statement_read' ? { month: '2026-10' } : {}
   return callByHand({ resource: scene.stack.resource, tool, arguments: args }, { token, key })
 }

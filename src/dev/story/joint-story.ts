@@ -20,13 +20,13 @@ import {
 } from './joint-scene.ts'
 import { callByHand, refusalIn, toolText } from './raw-call.ts'
 import { expectEqual, expectThat, present, show, firstEvent, type Scene } from './scene.ts'
-import { executions, expectRefusal, fetchJson, got, note, sent, type Step } from './story.ts'
+import { executions, expectRefusal, fetchJson, got, note, sent, type StoryStep } from './story.ts'
 
 const TRADE = { symbol: 'VTI', qty: 2 }
 const PATH = `/mcp/${ACCOUNT}`
 
 /** The whole story, in its order: each step continues from the one before. */
-export const JOINT_STORY: readonly Step[] = [
+export const JOINT_STORY: readonly StoryStep[] = [
   { title: 'Before anybody has agreed to hold it, nothing of it is offered', walk: unheld },
   {
     title: 'Alice reads what the mandate would commit her to, which commits her to nothing',

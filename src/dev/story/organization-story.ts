@@ -35,14 +35,14 @@ import {
   type ActingAgent,
   type Scene,
 } from './scene.ts'
-import { executions, got, note, sent, type Step } from './story.ts'
+import { executions, got, note, sent, type StoryStep } from './story.ts'
 
 const TRADE = { symbol: 'BND', qty: 40 }
 /** A sidecar asks for her membership at least this often, while there are calls. */
 const VIEW_SECONDS = 10
 
 /** The whole story, in its order: each step continues from the one before. */
-export const ORGANIZATION_STORY: readonly Step[] = [
+export const ORGANIZATION_STORY: readonly StoryStep[] = [
   { title: 'Before there is a membership, an agent is let in under her own terms', walk: ownTerms },
   { title: 'A firm invites her; her authority tells her of it', walk: invited },
   { title: 'She reads what it would bind her to and change, which changes nothing', walk: previewed },

@@ -17,7 +17,7 @@ export interface RawCall {
 }
 
 /** The credential of a call, as its sender makes it. */
-export interface Credential {
+export interface RawCredential {
   token: string
   /** Signs the request; if left out, it has no signature. */
   key?: PrivateKey | undefined
@@ -30,7 +30,7 @@ export interface Credential {
 }
 
 /** What came back: the body as JSON if it is JSON, `undefined` otherwise. */
-export interface RawAnswer {
+export interface RawReply {
   status: number
   headers: Headers
   json: Json | undefined
@@ -39,7 +39,7 @@ export interface RawAnswer {
 const ANSWER_TIMEOUT_MS = 15_000
 
 /** Sends an MCP tools/call (2025-11-25, which needs no `_meta`) and reads the answer. */
-export async function callByHand(call: RawCall, credential?: Credential): Promise<RawAnswer> {
+export async function callByHand(call: RawCall, credential?: RawCredential): Promise<RawReply> {
   const { tool, resource } = call
   const params = { name: tool, ...(call.arguments && { arguments: call.arguments }) }
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params })
@@ -63,7 +63,7 @@ export async function callByHand(call: RawCall, credential?: Credential): Promis
 }
 
 /** What a tool said, if the answer is a tool's. */
-export function toolText({ json }: Pick<RawAnswer, 'json'>): string | undefined {
+export function toolText({ json }: Pick<RawReply, 'json'>): string | undefined {
   const result = isJsonObject(json) ? (json['result'] ?? json) : undefined
   const content = isJsonObject(result) ? result['content'] : undefined
   const [first] = Array.isArray(content) ? content : []
@@ -71,14 +71,18 @@ export function toolText({ json }: Pick<RawAnswer, 'json'>): string | undefined 
 }
 
 /** The code and the sentence of a refusal. */
-export function refusalIn({ json }: RawAnswer): { error: string | undefined; sentence: string | undefined } {
+export function refusalIn({ json }: RawReply): { error: string | undefined; sentence: string | undefined } {
   const { error, error_description } = isJsonObject(json) ? json : ({} as JsonObject)
   const text = (value: Json | undefined): string | undefined =>
     typeof value === 'string' ? value : undefined
   return { error: text(error), sentence: text(error_description) }
 }
 
-function credentialHeaders(resource: string, body: string, credential: Credential): Record<string, string> {
+function credentialHeaders(
+  resource: string,
+  body: string,
+  credential: RawCredential,
+): Record<string, string> {
   const { token, key, scheme = 'PoP', forge = false } = credential
   const headers = { authorization: `${scheme} ${token}` }
   if (key === undefined) return headers

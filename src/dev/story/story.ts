@@ -10,7 +10,7 @@ import { parseResourceMetadata, resourceMetadataUrl } from '../../wire/resources
 import { parseChallenge } from '../../wire/negotiation/negotiation.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../../wire/json.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../wire/signatures/keys.ts'
-import { callByHand, refusalIn, toolText, type RawAnswer } from './raw-call.ts'
+import { callByHand, refusalIn, toolText, type RawReply } from './raw-call.ts'
 import {
   expectEqual,
   expectThat,
@@ -28,7 +28,7 @@ import { tellLedger } from './story-ledger.ts'
  * One step: what it shows, and the walk through it. It returns what was sent and what came back, one line
  * each, for a reader.
  */
-export interface Step {
+export interface StoryStep {
   title: string
   walk(scene: Scene): Promise<string[]>
 }
@@ -40,7 +40,7 @@ export const note = (text: string): string => `  ${text}`
 const TRADE = { symbol: 'VTI', qty: 2 }
 
 /** The whole story, in its order: each step continues from the one before. */
-export const STORY: readonly Step[] = [
+export const STORY: readonly StoryStep[] = [
   { title: 'A call without a grant is refused, with a challenge that says where to ask', walk: refused },
   { title: 'The resource itself confirms who decides about it', walk: corroborated },
   { title: "The owner's terms can be read by anybody, before anything is signed", walk: termsRead },
@@ -360,13 +360,13 @@ async function revoked(scene: Scene): Promise<string[]> {
 
 export function expectRefusal(
   what: string,
-  answer: RawAnswer,
+  answer: RawReply,
   required: { status: number; error: string },
 ): void {
   expectEqual(what, { status: answer.status, error: refusalIn(answer).error }, required)
 }
 
-function expectChallenge(what: string, answer: RawAnswer): void {
+function expectChallenge(what: string, answer: RawReply): void {
   expectEqual(what, answer.status, 401)
   parseChallenge([present(`${what} (WWW-Authenticate)`, answer.headers.get('www-authenticate'))])
 }

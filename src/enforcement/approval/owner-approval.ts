@@ -11,7 +11,7 @@ import type { Json } from '../../wire/json.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import { within, type Deadline } from '../deadline.ts'
 import type { LiveGrant } from '../introspection.ts'
-import type { ToolCall } from '../request/call-request.ts'
+import type { ToolRequest } from '../request/call-request.ts'
 import { takeInTime, type Mark, type Marks } from './marks.ts'
 import type { PinnedKeysFile } from './pinned-keys.ts'
 
@@ -28,7 +28,7 @@ export interface ToolApproval {
 export interface CallAtTool {
   route: { owner: string; resource: string; authority: string }
   tool: { resource_id: string; consequence?: string | undefined }
-  request: ToolCall
+  request: ToolRequest
   grant: LiveGrant
   permission: Permission
   deadline: Deadline

@@ -71,7 +71,7 @@ export interface AuthorityClient extends AuditDoor {
    * What the authority has on record of a resource and what the owner offers of it: POST /perm, which writes
    * nothing. The ticket is thrown away.
    */
-  offerOf: (need: Need, deadline: Deadline) => Promise<Offer>
+  offerOf: (need: Need, deadline: Deadline) => Promise<ScopeOffer>
   /** Holds a lease, under which an answer may be used again; undefined: every call is asked about. */
   readonly leases?: LeaseHolder | undefined
   /**
@@ -97,7 +97,7 @@ export interface Need {
  * Whether a need is on record, and which scopes the owner's terms offer of the resource: none if no tier
  * governs it, undefined if the authority does not say. `sentence` is the authority's.
  */
-export type Offer =
+export type ScopeOffer =
   | { kind: 'known'; scopes: readonly string[] | undefined }
   | { kind: 'unknown_resource' }
   | { kind: 'unknown_scope'; sentence: string }
@@ -280,12 +280,12 @@ const offerAnswer = z.object({
   offered_scopes: z.array(z.string().max(200)).max(1_000).optional().catch(undefined),
 })
 
-function readOffer(answer: unknown): Offer {
+function readOffer(answer: unknown): ScopeOffer {
   return { kind: 'known', scopes: offerAnswer.safeParse(answer).data?.offered_scopes }
 }
 
 /** Throws what is no answer about the need. */
-function refusedOffer(error: unknown): Offer {
+function refusedOffer(error: unknown): ScopeOffer {
   const cause = error instanceof Error ? error.cause : undefined
   if (!(cause instanceof UnwantedAnswer) || cause.status !== 400) throw error
   if (cause.code === 'invalid_resource_id') return { kind: 'unknown_resource' }

@@ -23,7 +23,7 @@ export interface AuthorityOffers {
   disappointed(authority: string): void
 }
 
-interface Offer {
+interface AuthorityOffer {
   tokensMax: { introspect: number; consume: number }
   /** Undefined until it is read. */
   leaseMs: number | undefined
@@ -45,7 +45,7 @@ export function createAuthorityOffers({
   /** Milliseconds since the epoch. */
   clock: () => number
 }): AuthorityOffers {
-  const offers = new BoundedMap<string, Offer>(AUTHORITIES_MAX)
+  const offers = new BoundedMap<string, AuthorityOffer>(AUTHORITIES_MAX)
   const read = async (authority: string): Promise<void> => {
     const json = await outbound.getJson(authority + WELL_KNOWN.agentsConfiguration)
     parseAuthorizationServerMetadata(json, authority)
@@ -57,7 +57,7 @@ export function createAuthorityOffers({
     offers.set(authority, { tokensMax, leaseMs, readAgainAt: clock() + KEPT_MS })
   }
   /** The offer as it is known now. Reads it again, beside the call, if it was read long ago. */
-  const current = (authority: string): Offer => {
+  const current = (authority: string): AuthorityOffer => {
     const known = offers.get(authority)
     const now = clock()
     if (known !== undefined && now < known.readAgainAt) return known

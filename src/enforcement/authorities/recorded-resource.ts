@@ -62,7 +62,7 @@ function faultOf(
 }
 
 /** A client of an authority that may find a fault in what is on record there. */
-interface Recorded {
+interface RecordingClient {
   recordFault: () => string | undefined
   proveAnew: (deadline: Deadline) => Promise<void>
 }
@@ -74,7 +74,10 @@ const ANSWER_MS_MAX = 5_000
  * Asks authorities whose record differs again and again, so that a corrected record is in force without a
  * restart here.
  */
-export function watchRecords(clients: () => readonly Recorded[], everyMs = EVERY_MS): { stop(): void } {
+export function watchRecords(
+  clients: () => readonly RecordingClient[],
+  everyMs = EVERY_MS,
+): { stop(): void } {
   const clock = (): number => performance.now()
   const timer = setInterval(() => {
     for (const client of clients())
@@ -86,7 +89,7 @@ export function watchRecords(clients: () => readonly Recorded[], everyMs = EVERY
 }
 
 /** Why no call at all can be let through; undefined if some can, or if no fault is known. */
-export function faultOfAll(clients: readonly Recorded[]): string | undefined {
+export function faultOfAll(clients: readonly RecordingClient[]): string | undefined {
   const faults = clients.flatMap(client => client.recordFault() ?? [])
   return faults.length > 0 && faults.length === clients.length ? faults.slice(0, 3).join(' ') : undefined
 }

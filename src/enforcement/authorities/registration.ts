@@ -30,7 +30,7 @@ export interface RegistrationOptions {
   waitingMs?: number | undefined
 }
 
-export interface Registration {
+export interface RegistrationLoop {
   stop(): void
 }
 
@@ -62,7 +62,7 @@ const answerSchema = z.object({
  * nothing, so each replica asks at each start, and asks again once an hour while it waits. Any other refusal
  * is not final: documents may not be reachable yet, an owner not yet known.
  */
-export function startRegistration(options: RegistrationOptions): Registration {
+export function startRegistration(options: RegistrationOptions): RegistrationLoop {
   const { owner, authority, resource, logger, waitingMs = WAITING_MS } = options
   const about = { owner, authority, resource }
   let timer: NodeJS.Timeout | undefined

@@ -14,7 +14,7 @@ import type { Route, Tool } from '../request/routes.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
 /** What all documents share. */
-export interface Publisher {
+export interface DocumentSigner {
   /** Scheme and authority that agents call, without a path. */
   publicUrl: string
   key: PrivateKey
@@ -24,7 +24,7 @@ export interface Publisher {
 export function ownerDocument(
   route: Route,
   listing: string,
-  { publicUrl, key }: Publisher,
+  { publicUrl, key }: DocumentSigner,
 ): ResourceMetadata {
   const tools = [...route.tools.values()]
   return resourceMetadata(
@@ -41,7 +41,7 @@ export function ownerDocument(
 }
 
 /** The document of `/mcp` itself: it is no owner's resource, so it names no authority and no tool. */
-export function bareDocument({ publicUrl, key }: Publisher): ResourceMetadata {
+export function bareDocument({ publicUrl, key }: DocumentSigner): ResourceMetadata {
   return resourceMetadata(
     {
       resource: `${publicUrl}/mcp`,

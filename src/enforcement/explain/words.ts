@@ -4,7 +4,7 @@
  */
 
 /** Why, and what to do about it. */
-interface Words {
+interface ReasonWords {
   why: string
   remedy: string
 }
@@ -13,7 +13,7 @@ const AGENT_ASKS_AGAIN = 'Nothing is wrong here: the agent negotiates for a new 
 const AGENT_MENDS = 'The agent must change its request.'
 
 /** The explanations, by the `reason` of a decision line. */
-export const REASONS: Readonly<Record<string, Words>> = {
+export const REASONS: Readonly<Record<string, ReasonWords>> = {
   no_grant_needed: { why: 'the method needs no grant', remedy: 'Nothing is to be done.' },
   granted: { why: 'a live grant permits this call', remedy: 'Nothing is to be done.' },
   insufficient_authorization: {

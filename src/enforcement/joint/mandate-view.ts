@@ -4,11 +4,11 @@
  */
 import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { deadlineAt, within, type Deadline } from '../deadline.ts'
-import type { ServedMandate } from './tally-client.ts'
+import type { MandateAnswer } from './tally-client.ts'
 
 export interface MandateViewOptions {
   /** Asks the tally. Throws `temporarily_unavailable` if it gives no answer. */
-  read: (deadline: Deadline) => Promise<ServedMandate>
+  read: (deadline: Deadline) => Promise<MandateAnswer>
   /**
    * Milliseconds of a clock that only goes forward, because setting a clock must not make a mandate last
    * longer.
@@ -21,7 +21,7 @@ export interface MandateView {
    * At most 30 s old, or 300 s if it cannot be read. Rejects `temporarily_unavailable` if it cannot be
    * fetched in time.
    */
-  current(deadline: Deadline): Promise<ServedMandate>
+  current(deadline: Deadline): Promise<MandateAnswer>
 }
 
 const FRESH_MS = 30_000
@@ -34,12 +34,12 @@ const PATIENCE_MS = 500
 
 /** Asks nobody until it is first needed. */
 export function createMandateView({ read, clock }: MandateViewOptions): MandateView {
-  let known: { mandate: ServedMandate; at: number } | undefined
-  let reading: { mandate: Promise<ServedMandate>; since: number } | undefined
+  let known: { mandate: MandateAnswer; at: number } | undefined
+  let reading: { mandate: Promise<MandateAnswer>; since: number } | undefined
   let failed: { error: unknown; at: number } | undefined
 
   const age = (): number => (known === undefined ? Infinity : clock() - known.at)
-  const ask = async (): Promise<ServedMandate> => {
+  const ask = async (): Promise<MandateAnswer> => {
     // Its age counts from the request, because the answer may have taken long to arrive.
     const at = clock()
     try {
@@ -53,7 +53,7 @@ export function createMandateView({ read, clock }: MandateViewOptions): MandateV
       reading = undefined
     }
   }
-  const refresh = (): { mandate: Promise<ServedMandate>; since: number } => {
+  const refresh = (): { mandate: Promise<MandateAnswer>; since: number } => {
     reading ??= { mandate: ask(), since: clock() }
     // A refresh that no caller waits for reports no failure: the known mandate grows too old, and then its
     // callers get one.
@@ -63,7 +63,7 @@ export function createMandateView({ read, clock }: MandateViewOptions): MandateV
   const failedNow = (): boolean =>
     reading === undefined && failed !== undefined && clock() - failed.at < FAILED_MS
   /** A newer one if it comes soon, else the known one. */
-  const renewed = async (deadline: Deadline, old: ServedMandate): Promise<ServedMandate> => {
+  const renewed = async (deadline: Deadline, old: MandateAnswer): Promise<MandateAnswer> => {
     const { mandate, since } = refresh()
     const patience = Math.min(since + PATIENCE_MS - clock(), deadline.remainingMs() / 2)
     const read = await waitAtMost(

@@ -15,7 +15,7 @@ import type { JwksCache } from '../../http/outbound/jwks-cache.ts'
 import { within, type Deadline } from '../deadline.ts'
 
 /** Verdicts, and the grant that they came with. */
-export interface Presented {
+export interface PresentedVerdicts {
   token: string
   /** The member `joint` of the answer about it, as text. */
   joint: string
@@ -39,7 +39,7 @@ export interface Proofs {
    * `temporarily_unavailable` if that takes too long.
    */
   of(
-    presented: Presented,
+    presented: PresentedVerdicts,
     isEnough: (verdicts: Proof['verdicts']) => boolean,
     deadline: Deadline,
   ): Promise<Proof>
@@ -84,22 +84,22 @@ export function createProofs({ keys, clock, typAlias }: ProofsOptions): Proofs {
 }
 
 /** Verdicts of holders at one authority, none of them verified yet. */
-interface Group {
+interface VerdictGroup {
   issuer: string
   verdicts: { compact: string; kid: string | undefined; holder: MandateHolder }[]
 }
 
-interface Part extends Proof {
+interface ProofPart extends Proof {
   /** Until when the keys that verified it are valid, in milliseconds since the epoch; otherwise Infinity. */
   until: number
 }
 
 /** Grouped by authority. Only authorities that the mandate names are asked for keys. */
 function sorted(
-  { verdicts, mandate }: Presented,
+  { verdicts, mandate }: PresentedVerdicts,
   typAlias: string | undefined,
-): { groups: Group[]; faults: Proof['faults'] } {
-  const groups = new Map<string, Group>()
+): { groups: VerdictGroup[]; faults: Proof['faults'] } {
+  const groups = new Map<string, VerdictGroup>()
   const faults: Proof['faults'][number][] = []
   for (const compact of verdicts) {
     const signer = signerOf(compact, typAlias)
@@ -128,12 +128,12 @@ function signerOf(
 
 /** Verifies all at once, and only until there are enough: one silent authority stops nobody. */
 function verifyUntil(
-  groups: readonly Group[],
+  groups: readonly VerdictGroup[],
   isEnough: (verdicts: Proof['verdicts']) => boolean,
-  verify: (group: Group) => Promise<Part>,
-): Promise<{ parts: Part[]; isWhole: boolean }> {
+  verify: (group: VerdictGroup) => Promise<ProofPart>,
+): Promise<{ parts: ProofPart[]; isWhole: boolean }> {
   return new Promise((resolve, reject) => {
-    const parts: Part[] = []
+    const parts: ProofPart[] = []
     const end = (): void => resolve({ parts: [...parts], isWhole: parts.length === groups.length })
     if (groups.length === 0) end()
     for (const group of groups) {
@@ -149,10 +149,10 @@ function verifyUntil(
 }
 
 async function verifyGroup(
-  { issuer, verdicts }: Group,
+  { issuer, verdicts }: VerdictGroup,
   expected: { audience: string; typAlias: string | undefined },
   keys: JwksCache,
-): Promise<Part> {
+): Promise<ProofPart> {
   const url = issuer + AUTHORITY_PATH.jwks
   const verified: Verified<Verdict>[] = []
   const faults: 'forged'[] = []

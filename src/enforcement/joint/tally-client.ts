@@ -25,7 +25,7 @@ export interface TallyClientOptions {
 }
 
 /** What a tally serves: a mandate to count under, or why it cannot be used. */
-export type ServedMandate = CountedMandate | { fault: string }
+export type MandateAnswer = CountedMandate | { fault: string }
 
 const METADATA_MS = 300_000
 
@@ -35,7 +35,7 @@ const METADATA_MS = 300_000
  */
 export function createTallyClient(
   options: TallyClientOptions,
-): (deadline: Deadline) => Promise<ServedMandate> {
+): (deadline: Deadline) => Promise<MandateAnswer> {
   const { tally, account, aliases, clock } = options
   let found: { endpoint: string; at: number } | undefined
   const endpoint = async (deadline: Deadline): Promise<string> => {

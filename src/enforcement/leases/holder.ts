@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { waitAtMost } from '../../limits/patience.ts'
 import type { LeaseDoor } from '../authorities/lease-door.ts'
 import type { LiveGrant } from '../introspection.ts'
-import { createLeasedAnswers, type LeaseClocks, type Question } from './kept-answers.ts'
+import { createLeasedAnswers, type LeaseClocks, type CacheQuestion } from './kept-answers.ts'
 import { holdLease, type LeaseEnd } from './lease.ts'
 
 export interface LeaseHolder {
@@ -17,9 +17,9 @@ export interface LeaseHolder {
   /** The grant, if a call that begins now may be judged by what was answered of it. */
   find(token: string): LiveGrant | undefined
   /** Call this before a question is sent. */
-  asking(): Question
+  asking(): CacheQuestion
   /** Call this with every answer about a standing grant; `leaseMs` is 0 if it has no lease. */
-  answered(question: Question, token: string, answer: { grant: LiveGrant; leaseMs: number }): void
+  answered(question: CacheQuestion, token: string, answer: { grant: LiveGrant; leaseMs: number }): void
   /** Ends the lease, for good: the authority is told that nothing is used any more. */
   stop(): Promise<void>
 }

@@ -21,7 +21,7 @@ export interface Moment {
 }
 
 /** What must be known of a question before it is sent. */
-export interface Question {
+export interface CacheQuestion {
   at: Moment
   /** How often everything had been dropped until then. */
   drops: number
@@ -30,12 +30,12 @@ export interface Question {
 export interface LeasedAnswers {
   now(): Moment
   /** Call this before a question is sent, because its answer is as old as that. */
-  asking(): Question
+  asking(): CacheQuestion
   /**
    * Keeps the answer to a question, for `leaseMs` from when it was asked; not if everything was dropped
    * since, for then it may be older than what ended the grant.
    */
-  keep(question: Question, token: string, answer: { grant: LiveGrant; leaseMs: number }): void
+  keep(question: CacheQuestion, token: string, answer: { grant: LiveGrant; leaseMs: number }): void
   /** The grant, if what was answered of it may be used for a call that begins now. */
   find(token: string): LiveGrant | undefined
   /** A registration or renewal that was sent then was answered: the authority still waits for us. */

@@ -14,12 +14,12 @@ import type { AuthorityKeys } from '../authorities/presented-rpt.ts'
 import { outage, type Deadline } from '../deadline.ts'
 import type { LiveGrant } from '../introspection.ts'
 import type { MembershipView } from './membership-view.ts'
-import type { OrganizationClient } from './organization-client.ts'
+import type { OrganizationEnforcementClient } from './organization-client.ts'
 
 /** The organization above the owner of a route. */
 export interface RouteOrganization {
   readonly issuer: string
-  readonly client: OrganizationClient
+  readonly client: OrganizationEnforcementClient
   readonly view: MembershipView
   /** What the organization and the owner's authority publish. */
   readonly keys: AuthorityKeys
@@ -35,7 +35,7 @@ export interface RouteOrganization {
 }
 
 /** A grant, the permission that covers the call, and by when the call must be judged. */
-export interface GrantFacts {
+export interface CeilingQuestion {
   grant: LiveGrant
   permission: Permission
   /** Issuer of the owner's authorization server. */
@@ -65,7 +65,7 @@ export function exceeded(fault: CeilingFault, cause?: unknown): Refusal {
  * Refuses 403 `organization_envelope_exceeded` if the grant exceeds the ceiling; 503 if that cannot be found
  * out.
  */
-export async function checkCeiling(organization: RouteOrganization, facts: GrantFacts): Promise<void> {
+export async function checkCeiling(organization: RouteOrganization, facts: CeilingQuestion): Promise<void> {
   const { grant, permission, authority, deadline } = facts
   const { resource_id } = permission
   const isGoverned = organization.asksAbout(resource_id)

@@ -22,7 +22,7 @@ import { readConsumption, type Consumption } from '../introspection.ts'
 /** How this enforcement point proves itself, as the organization provisioned it. */
 export type OrganizationProof = { kind: 'secret'; secret: string } | { kind: 'signature'; key: PrivateKey }
 
-export interface OrganizationClientOptions {
+export interface OrganizationEnforcementClientOptions {
   issuer: string
   owner: Owner
   proof: OrganizationProof
@@ -32,7 +32,7 @@ export interface OrganizationClientOptions {
 }
 
 /** Every method throws `temporarily_unavailable` (503) if no definite answer comes before the deadline. */
-export interface OrganizationClient {
+export interface OrganizationEnforcementClient {
   membership(deadline: Deadline): Promise<EnforcedMembership>
   /** POST /introspect: the answer as it came. Never cached. */
   introspect(token: string, deadline: Deadline): Promise<unknown>
@@ -41,9 +41,11 @@ export interface OrganizationClient {
 }
 
 /** A client that sends nothing until its first use. */
-export function createOrganizationClient(options: OrganizationClientOptions): OrganizationClient {
+export function createOrganizationClient(
+  options: OrganizationEnforcementClientOptions,
+): OrganizationEnforcementClient {
   const { issuer, owner, outbound } = options
-  const ask = async (call: Call, deadline: Deadline): Promise<unknown> => {
+  const ask = async (call: OrganizationRequest, deadline: Deadline): Promise<unknown> => {
     const timeoutMs = deadline.remainingMs()
     if (timeoutMs <= 0) throw outage('There was no time left to ask the organization.')
     const sentAt = performance.now()
@@ -57,7 +59,7 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
       .finally(() => deadline.waited(performance.now() - sentAt))
     return readAnswer(answer, call)
   }
-  const about = (path: string, token: string, repeatable: boolean): Call => ({
+  const about = (path: string, token: string, repeatable: boolean): OrganizationRequest => ({
     path,
     body: String(new URLSearchParams({ token })),
     repeatable,
@@ -79,7 +81,7 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
 }
 
 /** `body` is a form, as RFC 7662 §2.1 has it; left out for a GET. */
-interface Call {
+interface OrganizationRequest {
   path: string
   body?: string
   /** Whether the request can be repeated without harm. */
@@ -90,8 +92,8 @@ const FORM = 'application/x-www-form-urlencoded'
 
 function proven(
   issuer: string,
-  { path, body }: Call,
-  { proof, clock }: OrganizationClientOptions,
+  { path, body }: OrganizationRequest,
+  { proof, clock }: OrganizationEnforcementClientOptions,
 ): OutboundRequest {
   const url = issuer + path
   if (proof.kind === 'signature')
@@ -108,7 +110,7 @@ function proven(
  * Anything but 200 is no answer. If the owner is unknown there, the two are configured wrongly, and nothing
  * is allowed.
  */
-function readAnswer({ status, body }: OutboundAnswer, { path }: Call): unknown {
+function readAnswer({ status, body }: OutboundAnswer, { path }: OrganizationRequest): unknown {
   const [, what] = path.split('/', 2)
   if (status !== 200) throw outage(`The organization answered /${what} with ${status}.`)
   try {

@@ -3,7 +3,7 @@
  * call that no approval could let through is told to the operator before an owner is asked. Contract:
  * "Protection API" (/perm), "Policy vocabulary and tiers" (an ungoverned resource is denied).
  */
-import type { AuthorityClient, Need, Offer } from '../authorities/authority-client.ts'
+import type { AuthorityClient, Need, ScopeOffer } from '../authorities/authority-client.ts'
 import { deadlineAt } from '../deadline.ts'
 import type { Route, Tool } from '../request/routes.ts'
 
@@ -124,7 +124,7 @@ async function faultsOf(
   const ungoverned: SharedNeed[] = []
   const sentences: string[] = []
   for (const need of needs) {
-    let offer: Offer
+    let offer: ScopeOffer
     try {
       offer = await route.client.offerOf(need, deadlineAt(clock() + ANSWER_MS_MAX, clock))
     } catch {

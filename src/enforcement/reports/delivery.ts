@@ -66,7 +66,7 @@ const CLOSING_RETRY_MS = 100
 const GOODBYE_SHARE = 0.2
 
 /** A mail, its sender while it has work, and when its authority last accepted something from it. */
-interface Round {
+interface DeliveryRound {
   mail: Mail
   job?: Promise<void> | undefined
   contactAt: number
@@ -75,19 +75,22 @@ interface Round {
  * How sending reports ended: with all of them taken or dropped, with none because the authority reads no
  * several, or with some that are to be sent later.
  */
-type Sending = 'finished' | 'unread' | 'not now'
-type Attempt<T> = { answer: T } | 'refused' | 'out of time'
+type SendState = 'finished' | 'unread' | 'not now'
+type SendAttempt<T> = { answer: T } | 'refused' | 'out of time'
 
 /** How long there is time, and whether little is left. Both change when the process is about to end. */
-interface Ending {
+interface DeliveryEnd {
   sendUntil: number
   closedAt: number
   closing: AbortController
 }
 
 /** Sends until there is an answer or no time is left. `until` may move meanwhile. */
-function createAsk({ clock, retryMs = RETRY_MS }: DeliveryOptions, { closing }: Ending) {
-  return async <T>(what: (deadline: Deadline) => Promise<T>, until: () => number): Promise<Attempt<T>> => {
+function createAsk({ clock, retryMs = RETRY_MS }: DeliveryOptions, { closing }: DeliveryEnd) {
+  return async <T>(
+    what: (deadline: Deadline) => Promise<T>,
+    until: () => number,
+  ): Promise<SendAttempt<T>> => {
     for (let attempt = 0; clock() < until(); attempt++) {
       try {
         return { answer: await what(deadlineAt(Math.min(clock() + SEND_MS, until()), clock)) }
@@ -102,11 +105,11 @@ function createAsk({ clock, retryMs = RETRY_MS }: DeliveryOptions, { closing }: 
 }
 
 /** Sends what waits in one outbox, or reports how far its run has come. */
-function createSender(options: DeliveryOptions, rounds: Map<Outbox, Round>, ending: Ending) {
+function createSender(options: DeliveryOptions, rounds: Map<Outbox, DeliveryRound>, ending: DeliveryEnd) {
   const { batchMax = 100, clock, onDropped, onSent } = options
   const ask = createAsk(options, ending)
 
-  const sendBatch = async (round: Round, batch: AccessEntry[]): Promise<Sending> => {
+  const sendBatch = async (round: DeliveryRound, batch: AccessEntry[]): Promise<SendState> => {
     const { client, outbox } = round.mail
     if (batch.length > 1 && client.countsReports() !== true) return 'unread'
     const send = (deadline: Deadline) => client.reportAccess(batch, deadline)
@@ -130,7 +133,7 @@ function createSender(options: DeliveryOptions, rounds: Map<Outbox, Round>, endi
     }
     return 'finished'
   }
-  const say = async (round: Round, ended: boolean): Promise<void> => {
+  const say = async (round: DeliveryRound, ended: boolean): Promise<void> => {
     const { client, outbox, onDelivered, lastWord } = round.mail
     const n = outbox.last()
     const counts = client.countsReports()
@@ -145,7 +148,7 @@ function createSender(options: DeliveryOptions, rounds: Map<Outbox, Round>, endi
     onDelivered?.()
   }
   /** @returns whether there is nothing more of it to send now. */
-  const sendWhile = async (round: Round, isDue: (waiting: number) => boolean): Promise<boolean> => {
+  const sendWhile = async (round: DeliveryRound, isDue: (waiting: number) => boolean): Promise<boolean> => {
     const { outbox, client } = round.mail
     while (isDue(outbox.waiting())) {
       if (!rounds.has(outbox)) return false
@@ -155,7 +158,7 @@ function createSender(options: DeliveryOptions, rounds: Map<Outbox, Round>, endi
     }
     return true
   }
-  const sendAll = async (round: Round): Promise<void> => {
+  const sendAll = async (round: DeliveryRound): Promise<void> => {
     const { lastWord } = round.mail
     if ((await sendWhile(round, () => true)) && lastWord !== undefined) await say(round, lastWord.ended)
   }
@@ -164,7 +167,7 @@ function createSender(options: DeliveryOptions, rounds: Map<Outbox, Round>, endi
    * under steady calls, each request would otherwise carry only the few that came during the one before it.
    * To an authority that takes them one by one, nothing is gained by that.
    */
-  const sendGathered = async (round: Round): Promise<void> => {
+  const sendGathered = async (round: DeliveryRound): Promise<void> => {
     if (round.mail.lastWord !== undefined) return sendAll(round)
     let least = 1
     await sendWhile(round, waiting => {
@@ -178,13 +181,13 @@ function createSender(options: DeliveryOptions, rounds: Map<Outbox, Round>, endi
 
 export function createDelivery(options: DeliveryOptions): Delivery {
   const { gatherMs = 200, quietMs = QUIET_MS, clock, onDropped, onFault } = options
-  const rounds = new Map<Outbox, Round>()
+  const rounds = new Map<Outbox, DeliveryRound>()
   const closing = new AbortController()
-  const ending: Ending = { sendUntil: Infinity, closedAt: Infinity, closing }
+  const ending: DeliveryEnd = { sendUntil: Infinity, closedAt: Infinity, closing }
   const { say, sendAll, sendGathered } = createSender(options, rounds, ending)
 
   /** A mail has one job at a time. A report that is added while a job ends goes to the next job. */
-  const start = (round: Round, job: () => Promise<void>): void => {
+  const start = (round: DeliveryRound, job: () => Promise<void>): void => {
     if (round.job !== undefined || closing.signal.aborted) return
     round.job = (async () => {
       let isWell = false
@@ -198,7 +201,7 @@ export function createDelivery(options: DeliveryOptions): Delivery {
       if (isWell && rounds.has(round.mail.outbox) && round.mail.outbox.waiting() > 0) wake(round)
     })()
   }
-  const wake = (round: Round): void =>
+  const wake = (round: DeliveryRound): void =>
     start(round, async () => {
       await pause(gatherMs, closing.signal)
       await sendGathered(round)
@@ -210,7 +213,7 @@ export function createDelivery(options: DeliveryOptions): Delivery {
     }
   }, quietMs / 6).unref()
 
-  const end = async (round: Round): Promise<void> => {
+  const end = async (round: DeliveryRound): Promise<void> => {
     await round.job
     const { outbox, isDurable, lastWord } = round.mail
     await sendAll(round).catch(onFault)

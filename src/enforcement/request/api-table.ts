@@ -31,7 +31,7 @@ export interface ApiTable {
   find(method: string, below: string): FoundOperation
 }
 
-interface Line {
+interface ApiLine {
   method: string
   tool: string
   segments: TemplateSegment[]
@@ -41,7 +41,7 @@ interface Line {
 
 /** The table of an API. If several lines fit a path, fixed text wins over a parameter, from the left. */
 export function apiTable(operations: readonly ApiOperation[]): ApiTable {
-  const lines = operations.map(({ method, path, tool }): Line => {
+  const lines = operations.map(({ method, path, tool }): ApiLine => {
     const segments = parsePathTemplate(path)
     const folded = segments.map(segment =>
       'literal' in segment ? { literal: segment.literal.toLowerCase() } : segment,
@@ -76,15 +76,15 @@ function fits(segments: readonly TemplateSegment[], texts: readonly string[]): b
   )
 }
 
-function mostFixed(lines: readonly Line[]): Line | undefined {
+function mostFixed(lines: readonly ApiLine[]): ApiLine | undefined {
   return lines.toSorted((a, b) => (rank(a) < rank(b) ? -1 : 1))[0]
 }
 
-function rank({ segments }: Line): string {
+function rank({ segments }: ApiLine): string {
   return segments.map(segment => ('literal' in segment ? '0' : '1')).join('')
 }
 
-function refuseUnknown(fitting: readonly Line[]): never {
+function refuseUnknown(fitting: readonly ApiLine[]): never {
   if (fitting.length === 0) {
     refuse('unknown_tool', 'Call a method and a path that the resource metadata lists.')
   }
@@ -92,7 +92,7 @@ function refuseUnknown(fitting: readonly Line[]): never {
   throw new Refusal('method_not_allowed', `Use ${allow} here.`, { headers: { allow } })
 }
 
-function parametersOf({ segments }: Line, raw: readonly string[]): Record<string, string> {
+function parametersOf({ segments }: ApiLine, raw: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     segments.flatMap((segment, index) =>
       'parameter' in segment ? [[segment.parameter, decodeOnce(raw[index]!)]] : [],

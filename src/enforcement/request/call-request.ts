@@ -10,14 +10,14 @@ import type { Call } from '../call.ts'
  * `params` are what an owner approves, `params_s256` their hash.
  */
 export type CallRequest =
-  { kind: 'pass'; method: string } | { kind: 'open'; method: string } | ({ kind: 'tool' } & ToolCall)
+  { kind: 'pass'; method: string } | { kind: 'open'; method: string } | ({ kind: 'tool' } & ToolRequest)
 
 /**
  * A call of a tool. `method`: the MCP method, if it is another than `tools/call`. `inexactNumber`: the first
  * number of the body that a double cannot carry unchanged. `ambiguity`: a sentence, if the tool may read
  * other parameters than were hashed. Both matter if the exact parameters were approved.
  */
-export interface ToolCall {
+export interface ToolRequest {
   tool: string
   method?: string
   params: JsonObject

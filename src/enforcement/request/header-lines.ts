@@ -5,8 +5,12 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { refuse } from '../../wire/refusal.ts'
+import type { HeaderLines } from '../../wire/signatures/signature-base.ts'
 
-export type HeaderLines = ReadonlyMap<string, readonly string[]>
+export type { HeaderLines }
+
+/** Header fields to write, in order. */
+export type HeaderFields = [name: string, value: string][]
 
 const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/
 // A line break or NUL in a value would forge a line of a signature base or of an upstream request.

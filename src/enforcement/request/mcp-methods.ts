@@ -34,10 +34,10 @@ const LISTS_OF: ReadonlyMap<string, readonly string[]> = new Map([
   ['prompts/get', ['prompts/list']],
 ])
 
-type Configured = NonNullable<SidecarOwner['methods']>
+type MethodSettings = NonNullable<SidecarOwner['methods']>
 
 /** The rules of what is configured by method, and one for each list of objects that somebody may use. */
-export function methodRules(configured: Configured = {}): MethodRules {
+export function methodRules(configured: MethodSettings = {}): MethodRules {
   const lists = Object.keys(configured).flatMap(method => LISTS_OF.get(method) ?? [])
   return new Map<string, MethodRule>([
     ...lists.map(list => [list, 'free'] as const),
@@ -45,7 +45,7 @@ export function methodRules(configured: Configured = {}): MethodRules {
   ])
 }
 
-function ruleOf(rule: Configured[string]): MethodRule {
+function ruleOf(rule: MethodSettings[string]): MethodRule {
   if (rule === 'free') return rule
   const { tool, uris = {}, names = {} } = rule
   return { tool, uris: new Map(Object.entries(uris)), names: new Map(Object.entries(names)) }

@@ -16,14 +16,14 @@ export interface ToolParts {
   nameOf(called: string, params: JsonObject): string
 }
 
-interface Part {
+interface PartConstants {
   name: string
   constants: readonly (readonly [path: readonly string[], constant: string | boolean])[]
 }
 
 /** The parts of the configured tools. Two parts of one tool never fit the same call (see `partFaults`). */
 export function toolParts(tools: Iterable<Pick<Tool, 'tool' | 'of'>>): ToolParts {
-  const parts = new Map<string, Part[]>()
+  const parts = new Map<string, PartConstants[]>()
   const names = new Set<string>()
   for (const { tool: name, of } of tools) {
     if (of === undefined) continue
@@ -55,7 +55,7 @@ function pathOf(pointer: string): string[] {
  * A call that carries answers to a tool which asked back is one of the whole, because an answer may change
  * what the tool does.
  */
-function fits({ constants }: Part, params: JsonObject): boolean {
+function fits({ constants }: PartConstants, params: JsonObject): boolean {
   const { arguments: args, inputResponses, requestState } = params
   if (args === undefined || inputResponses !== undefined || requestState !== undefined) return false
   return constants.every(([path, constant]) => valueAt(args, path) === constant)

@@ -49,13 +49,13 @@ export function recordUnjudged(logger: Logger, denied: Denied, call: Call | unde
   writeLine(logger, { call, outcome: denied, trace: { step: 'read', ms: 0 } })
 }
 
-interface Line {
+interface LogLine {
   call: Call | undefined
   outcome: Outcome
   trace: Omit<Partial<Trace>, 'step'> & { step: Step; ms: number }
 }
 
-function writeLine(logger: Logger, { call, outcome, trace }: Line): void {
+function writeLine(logger: Logger, { call, outcome, trace }: LogLine): void {
   logger.info(
     {
       decision: outcome.kind,

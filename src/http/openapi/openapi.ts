@@ -196,12 +196,17 @@ function answerOf({ says, schema, type }: DeclaredAnswer, name: string, componen
   return { description: says, content: { [type ?? 'application/json']: media } }
 }
 
-type Words = readonly RefusalCode[]
+type RefusalCodes = readonly RefusalCode[]
 
 /** The possible refusals of a request, according to its parts, and those that its handler adds. */
-function refusedWith({ credential, parameters, body, refuses }: Described): ReadonlyMap<string, Words> {
+function refusedWith({
+  credential,
+  parameters,
+  body,
+  refuses,
+}: Described): ReadonlyMap<string, RefusalCodes> {
   const words = new Map<string, Set<RefusalCode>>()
-  const add = (status: number | string, ...codes: Words): void => {
+  const add = (status: number | string, ...codes: RefusalCodes): void => {
     words.set(`${status}`, new Set([...(words.get(`${status}`) ?? []), ...codes]))
   }
   add(400, 'invalid_request')

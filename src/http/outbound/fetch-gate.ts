@@ -24,7 +24,7 @@ export interface FetchGate {
   enter(origin: string, options: { favoured: boolean; waitMs: number }): Promise<(() => void) | undefined>
 }
 
-interface Waiter {
+interface GateWaiter {
   origin: string
   favoured: boolean
   admit: () => void
@@ -33,10 +33,10 @@ interface Waiter {
 /** A gate with as many places as the options say. */
 export function createFetchGate(options: FetchGateOptions): FetchGate {
   const underWay = new Map<string, number>()
-  const waiting: Waiter[] = []
+  const waiting: GateWaiter[] = []
   let inUse = 0
 
-  const fits = ({ origin, favoured }: Waiter): boolean => {
+  const fits = ({ origin, favoured }: GateWaiter): boolean => {
     const ofOrigin = underWay.get(origin) ?? 0
     return favoured
       ? inUse < options.placesMax && ofOrigin < 2 * options.perOriginMax
@@ -62,7 +62,7 @@ export function createFetchGate(options: FetchGateOptions): FetchGate {
   return {
     enter: (origin, { favoured, waitMs }) =>
       new Promise(resolve => {
-        const waiter: Waiter = {
+        const waiter: GateWaiter = {
           origin,
           favoured,
           admit: () => {

@@ -30,7 +30,7 @@ export interface JwksCache {
   freshUntil(url: string): number
 }
 
-interface Entry {
+interface KeySetEntry {
   keys: Promise<PublishedKey[]>
   fetchedAt: number
   freshUntil: number
@@ -40,15 +40,15 @@ const ENTRIES_MAX = 1_000
 
 /** A cache that fetches each URL at most once at a time, and forgets the oldest of 1,000. */
 export function createJwksCache(options: JwksCacheOptions): JwksCache {
-  const entries = new BoundedMap<string, Entry>(ENTRIES_MAX)
+  const entries = new BoundedMap<string, KeySetEntry>(ENTRIES_MAX)
   const refetchMs = (options.refetchSeconds ?? 30) * 1000
 
-  const entryOf = (url: string): Entry => {
+  const entryOf = (url: string): KeySetEntry => {
     const now = options.clock()
     const keys = options.outbound.getJson(url).then(json => parseJwks(json, options))
     return { keys, fetchedAt: now, freshUntil: now + (options.keepSeconds ?? 300) * 1000 }
   }
-  const fetchKeys = (url: string): Entry => {
+  const fetchKeys = (url: string): KeySetEntry => {
     const previous = entries.get(url)
     const entry = entryOf(url)
     entry.keys.catch(() => {
@@ -60,7 +60,7 @@ export function createJwksCache(options: JwksCacheOptions): JwksCache {
     entries.set(url, entry)
     return entry
   }
-  const current = (url: string): Entry => {
+  const current = (url: string): KeySetEntry => {
     const known = entries.get(url)
     return known !== undefined && options.clock() < known.freshUntil ? known : fetchKeys(url)
   }

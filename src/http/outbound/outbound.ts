@@ -124,7 +124,7 @@ function statsOf(agent: Agent): OutboundStats {
   return sum
 }
 
-interface Bounds {
+interface ExchangeBounds {
   /** The time limit of the whole exchange, including connecting. */
   ms: number
   bytesMax: number
@@ -139,7 +139,7 @@ interface Bounds {
 function exchange(
   agent: Agent,
   request: Dispatcher.DispatchOptions & { origin: string },
-  { ms, bytesMax, signal }: Bounds,
+  { ms, bytesMax, signal }: ExchangeBounds,
 ): Promise<OutboundAnswer> {
   return new Promise((resolve, reject) => {
     const answer: { status: number; headers: OutboundAnswer['headers'] } = { status: 0, headers: {} }

@@ -12,9 +12,11 @@ const NEVER_BY_PROXY = 'localhost,127.0.0.1,::1,[::1]'
 
 const isHttp = (proxy: string): boolean => /^https?:$/.test(URL.parse(proxy)?.protocol ?? '')
 
-interface Named {
+/** The proxies that the environment names; a variable that is empty is left out. */
+export interface ProxyVariables {
   http_proxy?: string
   https_proxy?: string
+  /** For requests whose own variable names none. */
   all_proxy?: string
   no_proxy?: string
 }
@@ -23,7 +25,7 @@ interface Named {
  * Has every request of this process go out as these say; `all_proxy` is for what has no variable of its own.
  * @returns what is not used and why, in sentences; undefined if nothing is left out, or if no proxy is named.
  */
-export function useProxy({ all_proxy, no_proxy, ...own }: Named): string | undefined {
+export function useProxy({ all_proxy, no_proxy, ...own }: ProxyVariables): string | undefined {
   // Node knows the star only where it stands alone, and we add this machine.
   const exempt = no_proxy?.split(/[\s,]+/).filter(entry => entry !== '') ?? []
   if (exempt.includes('*')) return undefined
@@ -68,6 +70,9 @@ function asCompared(entry: string): string {
 const SOCKS =
   'ALL_PROXY is not used: it is no URL of an HTTP proxy, and no other kind is spoken here. Give HTTPS_PROXY, such as http://proxy.example.com:3128.'
 
-function bothOf(all: string, own: Pick<Named, 'http_proxy' | 'https_proxy'>): Record<string, string> {
+function bothOf(
+  all: string,
+  own: Pick<ProxyVariables, 'http_proxy' | 'https_proxy'>,
+): Record<string, string> {
   return { http_proxy: all, https_proxy: all, ...own }
 }

@@ -58,9 +58,9 @@ export interface RemoteDocuments {
   read(url: string, looking: Looking): Promise<RemoteDocument>
 }
 
-type Fetching = Pick<Looking, 'favoured' | 'bytesMax' | 'ahead'>
+type DocumentFetch = Pick<Looking, 'favoured' | 'bytesMax' | 'ahead'>
 
-interface Entry {
+interface DocumentEntry {
   document?: { json: Json; bytes: number; fetchedAt: number }
   failure?: { missing: string; reason: MissingReason; absent?: boolean; until: number }
   running?: Promise<string | undefined>
@@ -89,7 +89,7 @@ class DocumentStore implements RemoteDocuments {
   readonly #keepMs: number
   readonly #refetchMs: number
   readonly #failureMs: number
-  readonly #entries = new Map<string, Entry>()
+  readonly #entries = new Map<string, DocumentEntry>()
   readonly #gate = createFetchGate(PLACES)
   readonly #budget: OriginBudget
 
@@ -120,7 +120,7 @@ class DocumentStore implements RemoteDocuments {
   }
 
   /** The document, if it is known without fetching; undefined if a fetch is due. */
-  #look(entry: Entry, { holds, signedAt = 0 }: Looking): RemoteDocument | undefined {
+  #look(entry: DocumentEntry, { holds, signedAt = 0 }: Looking): RemoteDocument | undefined {
     const document = this.#usable(entry)
     const isOlder = document !== undefined && this.#clock() - document.age < signedAt
     const againMs = isOlder ? Math.min(REFETCH_SIGNED_MS, this.#refetchMs) : this.#refetchMs
@@ -130,13 +130,13 @@ class DocumentStore implements RemoteDocuments {
     return document ?? entry.failure
   }
 
-  #usable({ document }: Entry): { json: Json; age: number } | undefined {
+  #usable({ document }: DocumentEntry): { json: Json; age: number } | undefined {
     if (document === undefined) return undefined
     const age = this.#clock() - document.fetchedAt
     return age < this.#keepMs ? { json: document.json, age } : undefined
   }
 
-  #fetchOnce(entry: Entry, url: string, of: Fetching): Promise<string | undefined> {
+  #fetchOnce(entry: DocumentEntry, url: string, of: DocumentFetch): Promise<string | undefined> {
     entry.running ??= this.#fetchInto(entry, url, favouring(of, entry)).finally(() => {
       delete entry.running
       if (entry.document === undefined && entry.failure === undefined) this.#entries.delete(url)
@@ -146,7 +146,7 @@ class DocumentStore implements RemoteDocuments {
   }
 
   /** Fetches into the entry. @returns why nothing was tried, if so. */
-  async #fetchInto(entry: Entry, url: string, of: Fetching): Promise<string | undefined> {
+  async #fetchInto(entry: DocumentEntry, url: string, of: DocumentFetch): Promise<string | undefined> {
     const { favoured, bytesMax, ahead } = of
     const { origin } = URL.parse(url) ?? {}
     if (origin === undefined) {
@@ -175,7 +175,7 @@ class DocumentStore implements RemoteDocuments {
 }
 
 /** A document that was fetched once belongs to a known party. */
-const favouring = (of: Fetching, { document }: Entry): Fetching => ({
+const favouring = (of: DocumentFetch, { document }: DocumentEntry): DocumentFetch => ({
   ...of,
   favoured: of.favoured || document !== undefined,
 })
@@ -184,8 +184,8 @@ const favouring = (of: Fetching, { document }: Entry): Fetching => ({
  * Failed entries are dropped first, because strangers can name any number of bad addresses, and must not
  * displace documents.
  */
-function forgetOldest(entries: Map<string, Entry>): void {
-  const sizeOf = (url: string, { document }: Entry): number => url.length + (document?.bytes ?? 0)
+function forgetOldest(entries: Map<string, DocumentEntry>): void {
+  const sizeOf = (url: string, { document }: DocumentEntry): number => url.length + (document?.bytes ?? 0)
   let bytes = 0
   for (const [url, entry] of entries) bytes += sizeOf(url, entry)
   for (const sparing of [true, false])

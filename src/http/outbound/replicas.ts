@@ -154,14 +154,14 @@ function trackAddress(
   return address
 }
 
-interface Sending {
+interface ReplicaRequest {
   outbound: Outbound
   message: OutboundRequest
   path: string
   observer: ReplicaObserver
 }
 
-async function sendInTurn(addresses: readonly Address[], sending: Sending): Promise<OutboundAnswer> {
+async function sendInTurn(addresses: readonly Address[], sending: ReplicaRequest): Promise<OutboundAnswer> {
   const { outbound, message, path, observer } = sending
   const repeatable = message.repeatable ?? (message.method ?? 'GET') === 'GET'
   const endsAt = performance.now() + (message.timeoutMs ?? TIMEOUT_MS)

@@ -15,7 +15,7 @@ export interface TrustedNetworks {
 /** Whether a host may be reached at an address: not whether anybody should. */
 export type AddressTrust = (host: string, address: string) => boolean
 
-type Family = 'ipv4' | 'ipv6'
+type AddressFamily = 'ipv4' | 'ipv6'
 
 /** For private use, and not assigned to anybody: RFC 1918, RFC 6598, RFC 4193. */
 const PRIVATE = ['10.0.0.0/8', '100.64.0.0/10', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7']
@@ -66,7 +66,7 @@ function isHostOf(listed: string, host: string): boolean {
 interface Range {
   net: string
   bits: number
-  family: Family
+  family: AddressFamily
 }
 
 function parseRange(text: string): Range | undefined {
@@ -76,7 +76,7 @@ function parseRange(text: string): Range | undefined {
   return { net, bits: Number(bits), family }
 }
 
-function familyOf(address: string): Family | undefined {
+function familyOf(address: string): AddressFamily | undefined {
   const version = isIP(address)
   if (version === 0) return undefined
   return version === 4 ? 'ipv4' : 'ipv6'

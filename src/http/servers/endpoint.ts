@@ -92,13 +92,13 @@ export interface Described {
 }
 
 /** What a handler answers, or that it has written its answer itself, for example a stream. */
-type Answered = { status: number; body: unknown; headers: Record<string, string> } | 'written'
+type HandlerAnswer = { status: number; body: unknown; headers: Record<string, string> } | 'written'
 
 type BodyOf<Answer> = Answer extends { schema: z.ZodType<infer Body> } ? Body : unknown
 type Answers = Readonly<Record<number, DeclaredAnswer>>
 
 /** The request, checked against the declaration, its caller, and how to answer. */
-export interface Sent<Caller, Parameters, Query, Body, Declared extends Answers> {
+export interface EndpointRequest<Caller, Parameters, Query, Body, Declared extends Answers> {
   caller: Caller
   parameters: Parameters
   query: Query
@@ -110,7 +110,7 @@ export interface Sent<Caller, Parameters, Query, Body, Declared extends Answers>
     status: Status,
     body: BodyOf<Declared[Status]>,
     headers?: Record<string, string>,
-  ) => Answered
+  ) => HandlerAnswer
 }
 
 interface Declaration<
@@ -136,8 +136,8 @@ interface Declaration<
   anyOrigin?: true
   handle: (
     context: Context,
-    sent: Sent<Caller, Parameters, z.output<Query>, Body, Declared>,
-  ) => Promise<Answered>
+    sent: EndpointRequest<Caller, Parameters, z.output<Query>, Body, Declared>,
+  ) => Promise<HandlerAnswer>
 }
 
 /** A declared endpoint, which serves in any context that has what it needs. */
@@ -145,7 +145,7 @@ export interface Endpoint<in Context> extends Described {
   holdsAnswer?: true
   noHead?: true
   anyOrigin?: true
-  answer(context: Context, request: FastifyRequest, reply: FastifyReply): Promise<Answered>
+  answer(context: Context, request: FastifyRequest, reply: FastifyReply): Promise<HandlerAnswer>
 }
 
 /**

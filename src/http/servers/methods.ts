@@ -18,7 +18,7 @@ export interface PathRoutes {
   anyOrigin: boolean
 }
 
-interface Entry {
+interface PathMethods {
   pattern: RegExp
   methods: Set<string>
   anyOrigin: boolean
@@ -26,7 +26,7 @@ interface Entry {
 
 /** Watches a server's routes as they are added, and returns what those take that match a raw path. */
 export function trackRoutes(server: FastifyInstance): (path: string) => PathRoutes {
-  const entries = new Map<string, Entry>()
+  const entries = new Map<string, PathMethods>()
   server.addHook('onRoute', route => {
     const entry = entries.get(route.url) ?? {
       pattern: routePattern(route.url),

@@ -15,16 +15,16 @@ import {
 import { createHttpServer, type HttpServer, type HttpServerOptions } from '../servers/server.ts'
 
 /** The counts of a pool. */
-interface Counted {
+interface PoolCounts {
   readonly totalCount: number
   readonly idleCount: number
   readonly waitingCount: number
 }
 
 /** Values that are read at every scrape. */
-export interface Measured {
+export interface ServerMetricSources {
   /** The pools of connections to Postgres, by purpose. */
-  pools: Readonly<Record<string, Counted>>
+  pools: Readonly<Record<string, PoolCounts>>
   clock: { offsetSeconds(): number | undefined }
   /** Whether the database answers just now. */
   databaseAnswers: () => Promise<boolean>
@@ -51,7 +51,7 @@ const BODY_BYTES_MAX = 1_024
 /** The metrics of one party in this process. */
 export function createServerMetrics(
   party: 'authority' | 'organization' | 'tally',
-  { pools, clock, databaseAnswers }: Measured,
+  { pools, clock, databaseAnswers }: ServerMetricSources,
   serverOptions: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady'> & { healthy: () => boolean },
 ): ServerMetrics {
   const { registry, certificates, render } = createMetricsRegistry(party)

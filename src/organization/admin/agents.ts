@@ -16,7 +16,7 @@ import type { JsonObject } from '../../wire/json.ts'
 import { NAME_PATTERN } from '../../wire/names.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { Administration } from '../context.ts'
-import { ADMINISTRATOR, changeAs, type AdminCredential } from './guard.ts'
+import { ADMINISTRATOR, changeAs, type OrganizationAdminCredential } from './guard.ts'
 import { requestName, type MemberAnswer } from './member-servers.ts'
 
 const rows = { addedUnder: "The organization's authority" } as const
@@ -138,7 +138,7 @@ function memberAct(path: string, schema: z.ZodType<Record<string, string>>): End
 // oxlint-disable-next-line eslint/max-params -- where, who, whose, and what
 async function look(
   api: Administration,
-  { admin }: AdminCredential,
+  { admin }: OrganizationAdminCredential,
   owner: Owner,
   target: { below: string; query: Record<string, string> },
 ): Promise<MemberAnswer> {
@@ -153,7 +153,7 @@ async function look(
 // oxlint-disable-next-line eslint/max-params -- where, who, whose, and what
 async function act(
   api: Administration,
-  credential: AdminCredential,
+  credential: OrganizationAdminCredential,
   owner: Owner,
   command: { act: string; on: Record<string, string>; below: string; body: object },
 ): Promise<MemberAnswer> {

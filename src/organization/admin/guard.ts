@@ -21,7 +21,7 @@ const SPACE = 'admin'
 const KEPT_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
 
 /** The administrator that a request's credential proved. */
-export interface AdminCredential {
+export interface OrganizationAdminCredential {
   /** His name in the provisioning file. */
   readonly admin: string
   /**
@@ -31,7 +31,7 @@ export interface AdminCredential {
   spend(tx: Tx): Promise<void>
 }
 
-export const ADMINISTRATOR: Credential<Administration, AdminCredential> = {
+export const ADMINISTRATOR: Credential<Administration, OrganizationAdminCredential> = {
   names: ['admin', 'bearer'],
   async admit(api, request, run) {
     const proven = await proveAdministrator(api, request)
@@ -59,7 +59,7 @@ export const ADMINISTRATOR: Credential<Administration, AdminCredential> = {
  */
 export function changeAs<T>(
   { database }: Pick<Administration, 'database'>,
-  credential: AdminCredential,
+  credential: OrganizationAdminCredential,
   work: (tx: Tx, version: number) => Promise<T>,
 ): Promise<T> {
   return inTransaction(database.db, async tx => {

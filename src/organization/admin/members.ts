@@ -23,7 +23,7 @@ import { NAME_PATTERN } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { Administration } from '../context.ts'
 import { charterInForce, publish, VERSION } from './charter.ts'
-import { ADMINISTRATOR, changeAs, type AdminCredential } from './guard.ts'
+import { ADMINISTRATOR, changeAs, type OrganizationAdminCredential } from './guard.ts'
 import { CHANGED } from './roles.ts'
 
 const rows = { addedUnder: "The organization's authority" } as const
@@ -149,7 +149,7 @@ export const MEMBERS: readonly Endpoint<Administration>[] = [
 // oxlint-disable-next-line eslint/max-params -- where, who, whose, and what is changed
 function changeMember(
   api: Administration,
-  caller: AdminCredential,
+  caller: OrganizationAdminCredential,
   { owner, kind }: { owner: Owner; kind: NewActivity['kind'] },
   change: (tx: Tx, member: MemberRow, charter: Charter) => Promise<Record<string, unknown> | undefined>,
 ): Promise<z.output<typeof VERSION>> {

@@ -14,7 +14,7 @@ import { DELEGATIONS, parseRole, type Charter } from '../../wire/organization/ch
 import { refuse } from '../../wire/refusal.ts'
 import type { Administration } from '../context.ts'
 import { BASE_VERSION, charterInForce, publish, refuseFault, refuseStale, VERSION } from './charter.ts'
-import { ADMINISTRATOR, changeAs, type AdminCredential } from './guard.ts'
+import { ADMINISTRATOR, changeAs, type OrganizationAdminCredential } from './guard.ts'
 
 const ROLE = z
   .strictObject({
@@ -149,7 +149,7 @@ interface RoleChange extends Pick<NewActivity, 'kind' | 'data'> {
 // oxlint-disable-next-line eslint/max-params -- where, who, what is recorded, and what is changed
 function changeRoles(
   api: Administration,
-  caller: AdminCredential,
+  caller: OrganizationAdminCredential,
   { base_version, kind, data }: RoleChange,
   change: (charter: Charter, tx: Tx) => Charter | Promise<Charter>,
 ): Promise<z.output<typeof VERSION>> {

@@ -38,7 +38,7 @@ import {
   refuseScopes,
   tooMany,
   wrongVoucher,
-  type Admitted,
+  type AllowedEmergency,
   type BreakGlassRequest,
 } from './request.ts'
 
@@ -51,7 +51,7 @@ const NOT_TAKEN = Symbol('not taken')
 type AuthorityReply = string | typeof REFUSED | typeof NOT_TAKEN
 
 /** A running redemption. */
-export interface Redemption extends Asker, Admitted {
+export interface Redemption extends Asker, AllowedEmergency {
   request: BreakGlassRequest
   /** The digest of the request as it was sent. */
   bodyDigest: string

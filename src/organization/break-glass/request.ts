@@ -6,7 +6,7 @@
 import { z } from 'zod'
 import { OutboundFault } from '../../http/outbound/outbound.ts'
 import { plainText } from '../../http/servers/pages.ts'
-import { agreedCharter, type Bound } from '../../rules/organization/agreed-charter.ts'
+import { agreedCharter, type CharterBinding } from '../../rules/organization/agreed-charter.ts'
 import { isNamed } from '../../rules/organization/grant-ceiling.ts'
 import { readVoucher } from '../../storage/organization/break-glass.ts'
 import { readCharter, readCharterVersion } from '../../storage/organization/charters.ts'
@@ -38,7 +38,7 @@ export const BREAK_GLASS_REQUEST = z.strictObject({
 export type BreakGlassRequest = z.output<typeof BREAK_GLASS_REQUEST>
 
 /** A request that is allowed, if its signature is fresh and her authority accepts it. */
-export interface Admitted {
+export interface AllowedEmergency {
   member: MemberRow
   charter: Charter
   charter_version: number
@@ -57,7 +57,7 @@ export async function admit(
   organization: Organization,
   request: BreakGlassRequest,
   key: PublicKey,
-): Promise<Admitted> {
+): Promise<AllowedEmergency> {
   const { db } = organization.database
   const inForce = await readCharter(db)
   if (inForce === undefined || !inForce.charter.break_glass.enabled)
@@ -168,7 +168,7 @@ async function invokerOf(
 function refuseOutsideClause(
   { enforcementPoints }: Organization,
   { owner, resource, resource_id }: BreakGlassRequest,
-  { claims, break_glass }: Bound,
+  { claims, break_glass }: CharterBinding,
 ): void {
   const isEnforced = enforcementPoints.some(({ resources }) => resources.get(resource) === owner)
   const isWithin =

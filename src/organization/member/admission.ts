@@ -22,10 +22,10 @@ export const ENTRY = {
   code: plainText(200).optional(),
   assertion: plainText(16_384).optional(),
 }
-export type Entry = z.output<z.ZodObject<typeof ENTRY>>
+export type AdmissionEntry = z.output<z.ZodObject<typeof ENTRY>>
 
 /** Says that a body must have one of the two, and not both. */
-export const isOneEntry = ({ code, assertion }: Entry): boolean =>
+export const isOneEntry = ({ code, assertion }: AdmissionEntry): boolean =>
   (code === undefined) !== (assertion === undefined)
 export const ONE_ENTRY = 'give a code or an assertion, and not both'
 
@@ -33,7 +33,7 @@ export const ONE_ENTRY = 'give a code or an assertion, and not both'
  * Proves again, under the lock of the head and the charter in force, what lets her in, and spends it.
  * @returns how she came in.
  */
-export type Admission = (tx: Tx, charter: Charter) => Promise<'invitation' | 'shared_code' | 'assertion'>
+export type JoinAdmission = (tx: Tx, charter: Charter) => Promise<'invitation' | 'shared_code' | 'assertion'>
 
 /**
  * Refuses 403 if it does not let this person in; 429 if a source or a code failed too often; 503 if that
@@ -42,8 +42,8 @@ export type Admission = (tx: Tx, charter: Charter) => Promise<'invitation' | 'sh
 export async function admissionOf(
   organization: Organization,
   request: Pick<FastifyRequest, 'ip'>,
-  entry: Person & Entry,
-): Promise<Admission> {
+  entry: Person & AdmissionEntry,
+): Promise<JoinAdmission> {
   const { owner, as_uri } = entry
   const attempt = { event: 'entry_refused', source: as_uri, ids: { owner, as_uri } } as const
   const reported = <T>(prove: () => Promise<T>): Promise<T> => reportingRefusal(organization, attempt, prove)
@@ -55,8 +55,8 @@ export async function admissionOf(
 async function provenAdmission(
   organization: Organization,
   request: Pick<FastifyRequest, 'ip'>,
-  { code, assertion, ...person }: Person & Entry,
-): Promise<Admission> {
+  { code, assertion, ...person }: Person & AdmissionEntry,
+): Promise<JoinAdmission> {
   if (assertion !== undefined) return byAssertion(organization, request, { assertion, ...person })
   await goodCode(organization, request, { code: code!, ...person })
   return async tx => {
@@ -72,7 +72,7 @@ async function byAssertion(
   organization: Organization,
   { ip }: Pick<FastifyRequest, 'ip'>,
   { assertion, owner }: Person & { assertion: string },
-): Promise<Admission> {
+): Promise<JoinAdmission> {
   const { attempts, issuer: audience, identityKeys, database } = organization
   refuseGuessing(attempts, ip)
   const vouching = vouchingFor(owner, (await readCharter(database.db))?.charter)

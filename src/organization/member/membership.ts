@@ -22,7 +22,7 @@ import { ORGANIZATION_PATH } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { refuseWhileOff } from '../../surface/clock.ts'
 import type { Organization } from '../context.ts'
-import { admissionOf, ENTRY, isOneEntry, ONE_ENTRY, type Admission } from './admission.ts'
+import { admissionOf, ENTRY, isOneEntry, ONE_ENTRY, type JoinAdmission } from './admission.ts'
 import { PERSON, provenAuthority, spendOnce } from './authority.ts'
 import { viewOfJoiner, viewUnder } from './view.ts'
 
@@ -112,7 +112,7 @@ export const MEMBERSHIP: readonly Endpoint<Organization>[] = [
 
 interface Join extends z.output<typeof JOIN> {
   /** Undefined if she was a member by this join when it was looked for. */
-  admission: Admission | undefined
+  admission: JoinAdmission | undefined
 }
 
 function isSame(member: MemberRow | undefined, { as_uri, join_id }: Person & { join_id: string }): boolean {

@@ -9,16 +9,16 @@ import type { MemberView } from '../../wire/documents/member-view.ts'
 import type { Organization } from '../context.ts'
 
 /** The part of the charter that a member sees. */
-type Named = Pick<Organization, 'issuer' | 'id' | 'name'>
+type OrganizationName = Pick<Organization, 'issuer' | 'id' | 'name'>
 
 /** The view of an owner who joins now. */
-export function viewOfJoiner(organization: Named, row: CharterRow, owner: Owner): MemberView {
+export function viewOfJoiner(organization: OrganizationName, row: CharterRow, owner: Owner): MemberView {
   return viewUnder(organization, row, { owner, role: row.charter.default_role, view: 1 })
 }
 
 /** A member's view under the version that changed it last. */
 export function viewUnder(
-  { issuer, id, name }: Named,
+  { issuer, id, name }: OrganizationName,
   { charter, version, published_at }: CharterRow,
   { owner, role, view }: Pick<MemberRow, 'owner' | 'role' | 'view'>,
 ): MemberView {

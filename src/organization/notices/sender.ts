@@ -39,7 +39,7 @@ export interface NoticeSenderOptions {
   now: () => number
 }
 
-interface Found {
+interface EndpointEntry {
   endpoint: Promise<string>
   until: number
 }
@@ -52,7 +52,7 @@ const AUTHORITIES_MAX = 1_000
 /** A sender that keeps the addresses that it found for a while. */
 export function createNoticeSender(options: NoticeSenderOptions): NoticeSender {
   const { issuer, key, outbound, now } = options
-  const found = new BoundedMap<string, Found>(AUTHORITIES_MAX)
+  const found = new BoundedMap<string, EndpointEntry>(AUTHORITIES_MAX)
   const fails = (as_uri: string, endpoint: Promise<string>): void =>
     void found.set(as_uri, { endpoint, until: now() + FAILURE_SECONDS })
 

@@ -83,7 +83,7 @@ function spend(
   })
 }
 
-interface Presented {
+interface PresentedGrant {
   reading: BreakGlassReading | undefined
   caller: Enforcing
   token: string
@@ -93,7 +93,7 @@ interface Presented {
  * If the resource does not belong to the calling enforcement point, the grant is unknown to it, whatever its
  * state.
  */
-function factsOf({ keys }: Organization, { reading, caller, token }: Presented): LivenessFacts {
+function factsOf({ keys }: Organization, { reading, caller, token }: PresentedGrant): LivenessFacts {
   const known = reading !== undefined && caller.resources.get(reading.aud) === reading.owner
   const facts = { signatureValid: reading !== undefined || isOurs(keys, token), known }
   if (!known) return facts

@@ -11,13 +11,14 @@ import { signedMessage } from '../../http/servers/signed-request.ts'
 import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import { Refusal } from '../../wire/refusal.ts'
-import type { EnforcementPoint, Organization } from '../context.ts'
+import type { OrganizationPoint } from '../../config/provisioning/organization-file.ts'
+import type { Organization } from '../context.ts'
 
 /** An enforcement point that publishes its keys slowly delays the others no longer than this. */
 const KEYS_WAIT_MS = 2_000
 
 /** The owners that a proven enforcement point may ask about: the owner of each RFC 9728 `resource` of its. */
-export type Enforcing = Pick<EnforcementPoint, 'resources'>
+export type Enforcing = Pick<OrganizationPoint, 'resources'>
 
 /** Refuses 401 `invalid_token` for anybody else; 503 if the keys of a possible signer cannot be fetched. */
 export const ENFORCEMENT_POINT: Credential<Organization, Enforcing> = {

@@ -7,7 +7,7 @@ import { readAll } from '../../client/exchange.ts'
 import { printable } from '../../terminal/printable.ts'
 import { namedAgent } from '../display/labels.ts'
 import { claimedNamesOfAgents, NO_CLAIMED_NAMES } from '../display/own-words.ts'
-import { tell, type Action, type Session } from '../session.ts'
+import { tell, type OwnerAction, type OwnerSession } from '../session.ts'
 import * as show from '../display/show.ts'
 
 const AGENT = [
@@ -22,8 +22,8 @@ const AGENT_OR_OPERATOR = [
 /** Adds them. `onOperator` acts on an operator, which `block` and `unblock` take as well. */
 export function addAgentCommands(
   program: Command,
-  action: Action,
-  onOperator: (session: Session, verb: string, origin: string) => Promise<void>,
+  action: OwnerAction,
+  onOperator: (session: OwnerSession, verb: string, origin: string) => Promise<void>,
 ): void {
   program
     .command('connections')
@@ -62,25 +62,25 @@ function isOrigin(name: string): boolean {
   return /^https?:\/\//.test(name)
 }
 
-async function connections(session: Session): Promise<void> {
+async function connections(session: OwnerSession): Promise<void> {
   const all = await readAll(session.client.connections())
   const claims = session.json ? NO_CLAIMED_NAMES : await claimedNamesOfAgents(session.client, all)
   tell(session, all, (agents, columns) => show.connectionTable(agents, columns, claims))
 }
 
-async function label(session: Session, name: string, text?: string): Promise<void> {
+async function label(session: OwnerSession, name: string, text?: string): Promise<void> {
   const labelled = await namedAgent(session, name, handle => session.client.label(handle, text ?? null))
   tell(session, labelled, one => `${show.labelText({ ...one })}.\n`)
 }
 
-async function revoke(session: Session, name: string): Promise<void> {
+async function revoke(session: OwnerSession, name: string): Promise<void> {
   const revoked = await namedAgent(session, name, handle => session.client.revoke(handle))
   tell(session, revoked, one => show.revokedSentence(one) + MAY_ASK_AGAIN)
 }
 
 const MAY_ASK_AGAIN = 'It may ask you again; `usher owner block` keeps it from that.\n'
 
-async function standing(session: Session, verb: 'block' | 'unblock', name: string): Promise<void> {
+async function standing(session: OwnerSession, verb: 'block' | 'unblock', name: string): Promise<void> {
   const { client } = session
   const done = await namedAgent(session, name, handle => client.standing(handle, verb), { waiting: true })
   tell(session, done, one => {

@@ -6,11 +6,11 @@ import { basename, dirname } from 'node:path'
 import type { Command } from 'commander'
 import { writePiecesDurably } from '../../files/durable-file.ts'
 import { printableTime } from '../../terminal/printable.ts'
-import { tell, type Action, type Session } from '../session.ts'
+import { tell, type OwnerAction, type OwnerSession } from '../session.ts'
 import type { Recovery } from '../../wire/owner/owner-api.ts'
 
 /** Adds both. */
-export function addArchiveCommands(program: Command, action: Action): void {
+export function addArchiveCommands(program: Command, action: OwnerAction): void {
   program
     .command('export')
     .argument(
@@ -33,7 +33,7 @@ export function addArchiveCommands(program: Command, action: Action): void {
     )
 }
 
-async function exportTo(session: Session, file: string): Promise<void> {
+async function exportTo(session: OwnerSession, file: string): Promise<void> {
   if (file === '-') {
     for await (const line of session.client.export()) {
       session.terminal.out(`${JSON.stringify(line)}\n`)

@@ -3,10 +3,10 @@ import type { Command } from 'commander'
 import { wholeNumber } from '../../client/program.ts'
 import { serveConsole } from '../console.ts'
 import { untilInterrupted } from '../interrupt.ts'
-import type { Action } from '../session.ts'
+import type { OwnerAction } from '../session.ts'
 
 /** Adds the command. */
-export function addConsole(program: Command, action: Action): void {
+export function addConsole(program: Command, action: OwnerAction): void {
   program
     .command('console')
     .option('--port <port>', 'the address on the loopback; any free port when left out', wholeNumber)

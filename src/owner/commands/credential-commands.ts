@@ -12,13 +12,13 @@ import { publicJwk, type PrivateKey } from '../../wire/signatures/keys.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import { readAll } from '../../client/exchange.ts'
 import { named } from '../../client/names.ts'
-import { tell, type Action } from '../session.ts'
+import { tell, type OwnerAction } from '../session.ts'
 import type { DeviceKey, Login } from '../../wire/owner/owner-credentials.ts'
 
 const NAME = ['--name <name>', 'your name for it'] as const
 
 /** Adds `keys`, `add-key`, `remove-key`, `logins`, `add-login` and `remove-login`. */
-export function addCredentialCommands(program: Command, action: Action): void {
+export function addCredentialCommands(program: Command, action: OwnerAction): void {
   program
     .command('keys')
     .description('your device keys')

@@ -8,18 +8,18 @@ import { printable, printableTime, table } from '../../terminal/printable.ts'
 import { isJsonObject, type JsonObject } from '../../wire/json.ts'
 import { ask, objects, shown, texts } from '../display/answers.ts'
 import { quoted } from '../organization-entry.ts'
-import { tell, type Action, type Session } from '../session.ts'
+import { tell, type OwnerAction, type OwnerSession } from '../session.ts'
 import { waitingSentence } from '../display/show.ts'
 
 const ACCOUNT = ['<account>', 'its name, as the people who run the account told you'] as const
 const TALLY = ['--tally <issuer>', 'the tally that counts for it'] as const
 
-interface Named {
+interface TallyOption {
   tally: string
 }
 
 /** Adds `joint preview`, `agree`, `list`, `calls` and `leave`. */
-export function addJointCommands(program: Command, action: Action): void {
+export function addJointCommands(program: Command, action: OwnerAction): void {
   const joint = program
     .command('joint')
     .description('what you hold together with others: who is asked, and how many must agree')
@@ -29,7 +29,7 @@ export function addJointCommands(program: Command, action: Action): void {
     .requiredOption(...TALLY)
     .description('show what its mandate would commit you to; changes nothing')
     .action(
-      action(async (session, account: string, { tally }: Named) => {
+      action(async (session, account: string, { tally }: TallyOption) => {
         const body = { tally, account }
         const previewed = await ask(session, { method: 'POST', path: '/owner/joint/preview', body })
         tell(session, previewed, one => previewText(one, { account, tally }))
@@ -42,7 +42,7 @@ export function addJointCommands(program: Command, action: Action): void {
     .requiredOption('--mandate <s256>', 'the digest of the mandate that you read, as `preview` showed it')
     .description('hold it with the others, under exactly what `preview` showed')
     .action(
-      action(async (session, account: string, { tally, mandate }: Named & { mandate: string }) => {
+      action(async (session, account: string, { tally, mandate }: TallyOption & { mandate: string }) => {
         const body = { tally, account, agreed: true, mandate_s256: mandate }
         tell(session, await ask(session, { method: 'POST', path: '/owner/joint', body }), agreedText)
       }),
@@ -74,11 +74,11 @@ export function addJointCommands(program: Command, action: Action): void {
     )
 }
 
-async function list(session: Session): Promise<void> {
+async function list(session: OwnerSession): Promise<void> {
   tell(session, await ask(session, { method: 'GET', path: '/owner/joint' }), listText)
 }
 
-function previewText(one: JsonObject, { account, tally }: Named & { account: string }): string {
+function previewText(one: JsonObject, { account, tally }: TallyOption & { account: string }): string {
   const words = `${quoted(account)} --tally ${quoted(tally)} --mandate ${quoted(textOf(one, 'mandate_s256'))}`
   return [
     ...texts(one['summary']),

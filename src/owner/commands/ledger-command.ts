@@ -11,7 +11,7 @@ import { readAll } from '../../client/exchange.ts'
 import { type LedgerQuery } from '../client.ts'
 import { ApiError } from '../../client/api-error.ts'
 import { untilInterrupted } from '../interrupt.ts'
-import { tell, type Action, type Session } from '../session.ts'
+import { tell, type OwnerAction, type OwnerSession } from '../session.ts'
 import { handleOf, labelsOf, type Labels } from '../display/labels.ts'
 import { ledgerLine, ledgerTable } from '../display/show-ledger.ts'
 import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
@@ -35,7 +35,11 @@ const FOLLOW_SECONDS = 2
 const FOLLOW_MS_MAX = 30_000
 
 /** Adds the command. `wholeNumber` reads a number from the command line. */
-export function addLedger(program: Command, action: Action, wholeNumber: (value: string) => number): void {
+export function addLedger(
+  program: Command,
+  action: OwnerAction,
+  wholeNumber: (value: string) => number,
+): void {
   program
     .command('ledger')
     .option(
@@ -59,7 +63,7 @@ export function addLedger(program: Command, action: Action, wholeNumber: (value:
     .action(action((session, options: LedgerOptions) => ledger(session, options)))
 }
 
-async function ledger(session: Session, options: LedgerOptions): Promise<void> {
+async function ledger(session: OwnerSession, options: LedgerOptions): Promise<void> {
   const { last, since, until, search, follow, every, limit, after, kind } = options
   if (limit !== undefined && (last !== undefined || since !== undefined))
     throw new UsageError(
@@ -101,7 +105,7 @@ function secondsOf(at: Date | undefined): number | undefined {
 
 /** The newest entries, printed in the order in which they happened. */
 async function newest(
-  { client }: Session,
+  { client }: OwnerSession,
   query: LedgerQuery,
   since: Date | undefined,
 ): Promise<LedgerEntry[]> {
@@ -114,7 +118,7 @@ async function newest(
 }
 
 /** The position of the newest entry of all; 0 in an empty ledger. */
-async function lastSeq({ client }: Session): Promise<number> {
+async function lastSeq({ client }: OwnerSession): Promise<number> {
   const [entry] = await readAll(client.ledger({ first: 'newest', limit: 1 }))
   return entry?.seq ?? 0
 }
@@ -124,7 +128,7 @@ async function lastSeq({ client }: Session): Promise<number> {
  * says so once.
  */
 async function followOn(
-  session: Session,
+  session: OwnerSession,
   from: LedgerQuery & { after: number },
   labels: Labels,
   everySeconds: number,
@@ -152,6 +156,6 @@ async function followOn(
   })
 }
 
-function printEntry({ terminal, json, columns }: Session, entry: LedgerEntry, labels: Labels): void {
+function printEntry({ terminal, json, columns }: OwnerSession, entry: LedgerEntry, labels: Labels): void {
   terminal.out(json ? `${printableLine(entry)}\n` : ledgerLine(entry, columns, labels))
 }

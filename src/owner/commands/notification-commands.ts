@@ -8,12 +8,12 @@ import { named } from '../../client/names.ts'
 import { wholeNumber } from '../../client/program.ts'
 import { printable, printableTime, table } from '../../terminal/printable.ts'
 import type { MessageTiming, NewWebhook, NotificationTest, Subscription } from '../../wire/owner/owner-api.ts'
-import { tell, type Action, type Session } from '../session.ts'
+import { tell, type OwnerAction, type OwnerSession } from '../session.ts'
 
 const ID = ['<id>', 'the subscription, as `list` names it; the beginning of that will do'] as const
 
 /** Adds `notifications list`, `add`, `when`, `remove` and `test`. */
-export function addNotificationCommands(program: Command, action: Action): void {
+export function addNotificationCommands(program: Command, action: OwnerAction): void {
   const notifications = program
     .command('notifications')
     .description('where you get a message, outside of the page, when something waits')
@@ -101,7 +101,7 @@ function timingText({ quiet_hours, digest_minutes }: MessageTiming): string {
 }
 
 const idsOf =
-  ({ client }: Session) =>
+  ({ client }: OwnerSession) =>
   async (): Promise<string[]> =>
     (await readAll(client.notifications())).map(({ id }) => id)
 

@@ -9,7 +9,7 @@ import { printable, printableTime } from '../../terminal/printable.ts'
 import { isJsonObject, type JsonObject } from '../../wire/json.ts'
 import type { StillWaiting } from '../../wire/owner/owner-api.ts'
 import { ask, objects, shown, texts } from '../display/answers.ts'
-import { tell, type Action, type Session } from '../session.ts'
+import { tell, type OwnerAction, type OwnerSession } from '../session.ts'
 import { CODE, entryWords, IDENTITY_COMMAND, readEntry, type EntryOptions } from '../organization-entry.ts'
 import { waitingSentence } from '../display/show.ts'
 
@@ -22,7 +22,7 @@ interface JoinOptions extends EntryOptions {
 }
 
 /** Adds `organization show`, `preview`, `join`, `agree`, `decline` and `leave`. */
-export function addOrganizationCommands(program: Command, action: Action): void {
+export function addOrganizationCommands(program: Command, action: OwnerAction): void {
   const organization = program
     .command('organization')
     .description('the organization that you administer resources for: what it may, and what it cannot')
@@ -91,7 +91,11 @@ export function addOrganizationCommands(program: Command, action: Action): void 
     )
 }
 
-async function preview(session: Session, code: string | undefined, options: EntryOptions): Promise<void> {
+async function preview(
+  session: OwnerSession,
+  code: string | undefined,
+  options: EntryOptions,
+): Promise<void> {
   const body = { ...(await readEntry(code, options)), ...issuerIn(options) }
   const previewed = await ask(session, { method: 'POST', path: '/owner/organization/preview', body })
   tell(session, previewed, one => previewText(one, entryWords(code, options)))
@@ -99,7 +103,7 @@ async function preview(session: Session, code: string | undefined, options: Entr
 
 /** Agrees to exactly what she names; without an entry, to the version that waits. */
 async function agree(
-  session: Session,
+  session: OwnerSession,
   options: JoinOptions,
   entry?: () => Promise<JsonObject>,
 ): Promise<void> {

@@ -9,10 +9,10 @@ import { UsageError } from '../../terminal/command.ts'
 import { printable, printableJson, printableTime, table } from '../../terminal/printable.ts'
 import type { Passkey } from '../../wire/owner/owner-credentials.ts'
 import { pinnedPasskeys } from '../../wire/passkeys/passkey-claims.ts'
-import { tell, type Action } from '../session.ts'
+import { tell, type OwnerAction } from '../session.ts'
 
 /** Adds `passkeys`, `remove-passkey` and `export-passkey`. */
-export function addPasskeyCommands(program: Command, action: Action): void {
+export function addPasskeyCommands(program: Command, action: OwnerAction): void {
   program
     .command('passkeys')
     .description('your passkeys, which your page adds')

@@ -14,7 +14,7 @@ import { readTier } from '../tier-file.ts'
 import { removeTier } from './tier-remove.ts'
 import { waitingSentence } from '../display/show.ts'
 import { showTier } from './tier-show.ts'
-import { tell, type Action, type Session } from '../session.ts'
+import { tell, type OwnerAction, type OwnerSession } from '../session.ts'
 import type {
   Operator,
   StillWaiting,
@@ -29,7 +29,7 @@ const FILE = 'a tier as YAML or JSON, as `tier show --yaml` prints one; `-` read
 /**
  * Adds `tier show|add|edit|apply|diff|remove|preview`, `vocabulary`, `operators`, `claim` and `disclaim`.
  */
-export function addPolicyCommands(program: Command, action: Action): void {
+export function addPolicyCommands(program: Command, action: OwnerAction): void {
   const tier = program.command('tier').description('your policy, one tier at a time')
   tier
     .command('show')
@@ -101,12 +101,12 @@ interface Match {
   ifMatch?: string
 }
 
-async function addTier(session: Session, file: string): Promise<void> {
+async function addTier(session: OwnerSession, file: string): Promise<void> {
   const saved = await ask(session, { method: 'POST', path: '/owner/policies', body: await readTier(file) })
   report(session, saved, `Added: ${printable(templateOf(saved))} is offered from now on.\n`)
 }
 
-async function editTier(session: Session, name: string, file: string, options: Match): Promise<void> {
+async function editTier(session: OwnerSession, name: string, file: string, options: Match): Promise<void> {
   const body = await readTier(file)
   const saved = await ofTier(session, name, path =>
     ask(session, { method: 'PUT', path, body, ...matching(options) }),
@@ -115,7 +115,7 @@ async function editTier(session: Session, name: string, file: string, options: M
 }
 
 /** Acts on the tier with that name, or the only one that begins with it. */
-function ofTier<T>({ client }: Session, name: string, act: (path: string) => Promise<T>): Promise<T> {
+function ofTier<T>({ client }: OwnerSession, name: string, act: (path: string) => Promise<T>): Promise<T> {
   return named(
     name,
     id => act(`/owner/policies/${encodeURIComponent(id)}`),
@@ -123,7 +123,7 @@ function ofTier<T>({ client }: Session, name: string, act: (path: string) => Pro
   )
 }
 
-async function preview(session: Session, file: string): Promise<void> {
+async function preview(session: OwnerSession, file: string): Promise<void> {
   const tier = await readTier(file)
   const requests: TriedRequest[] = []
   let [after, warnings]: [number | null, string[]] = [0, []]
@@ -161,7 +161,7 @@ function previewText(
   )
 }
 
-async function vocabulary(session: Session): Promise<void> {
+async function vocabulary(session: OwnerSession): Promise<void> {
   const words = (await session.client.ask({
     method: 'GET',
     path: '/owner/policy-vocabulary',
@@ -172,7 +172,7 @@ async function vocabulary(session: Session): Promise<void> {
   })
 }
 
-async function operators(session: Session): Promise<void> {
+async function operators(session: OwnerSession): Promise<void> {
   tell(session, await readAll(session.client.operators()), operatorTable)
 }
 
@@ -190,14 +190,14 @@ function operatorTable(list: Operator[], columns?: number): string {
 }
 
 /** Blocks, unblocks, claims or disclaims an operator. */
-export async function actOn(session: Session, verb: string, origin: string): Promise<void> {
+export async function actOn(session: OwnerSession, verb: string, origin: string): Promise<void> {
   const done = await ask(session, { method: 'POST', path: `/owner/operators/${verb}`, body: { origin } })
   const ended = done['connections_revoked'] as number | undefined
   const sentence = ended === undefined || ended === 0 ? '' : ` Connections ended: ${ended}.`
   report(session, done, `${verb} ${printable(origin)}: done.${sentence}\n`)
 }
 
-async function ask(session: Session, request: ApiRequest): Promise<JsonObject> {
+async function ask(session: OwnerSession, request: ApiRequest): Promise<JsonObject> {
   const answer: Json | undefined = await session.client.ask(request)
   if (answer !== undefined && isJsonObject(answer)) return answer
   throw new UsageError('The authority answered with something else than a record: is this its owner API?')
@@ -211,7 +211,7 @@ function templateOf(saved: JsonObject): string {
   return (saved['terms'] as { template_id: string }).template_id
 }
 
-function report(session: Session, answer: JsonObject, sentence: string): void {
+function report(session: OwnerSession, answer: JsonObject, sentence: string): void {
   tell(
     session,
     answer,

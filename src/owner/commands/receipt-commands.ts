@@ -11,7 +11,7 @@ import { ApiError } from '../../client/api-error.ts'
 import { nameOf } from '../../client/names.ts'
 import type { ReceiptsQuery } from '../client.ts'
 import type { ReceiptRecord } from '../../wire/owner/owner-api.ts'
-import { tell, type Action, type Session } from '../session.ts'
+import { tell, type OwnerAction, type OwnerSession } from '../session.ts'
 import { labelsOf } from '../display/labels.ts'
 import * as show from '../display/show.ts'
 
@@ -23,7 +23,11 @@ interface ReceiptsOptions {
 }
 
 /** Adds the command. `wholeNumber` reads a number from the command line. */
-export function addReceipts(program: Command, action: Action, wholeNumber: (value: string) => number): void {
+export function addReceipts(
+  program: Command,
+  action: OwnerAction,
+  wholeNumber: (value: string) => number,
+): void {
   program
     .command('receipts')
     .option('--family <family>', 'of this negotiation only; the beginning of its name will do')
@@ -37,7 +41,7 @@ export function addReceipts(program: Command, action: Action, wholeNumber: (valu
     .action(action((session, options: ReceiptsOptions) => receipts(session, options)))
 }
 
-async function receipts(session: Session, options: ReceiptsOptions): Promise<void> {
+async function receipts(session: OwnerSession, options: ReceiptsOptions): Promise<void> {
   const { client } = session
   const { verify, ...query } = options
   const records = await receiptsOf(session, query)
@@ -67,7 +71,7 @@ async function receipts(session: Session, options: ReceiptsOptions): Promise<voi
 }
 
 /** If no receipt has this family, it may be the beginning of one. */
-async function receiptsOf({ client }: Session, query: ReceiptsQuery): Promise<ReceiptRecord[]> {
+async function receiptsOf({ client }: OwnerSession, query: ReceiptsQuery): Promise<ReceiptRecord[]> {
   const found = await readAll(client.receipts(query))
   const { family: name, ...others } = query
   if (found.length > 0 || name === undefined) return found

@@ -8,11 +8,11 @@ import { printable } from '../../terminal/printable.ts'
 import type { DecidedServer } from '../../wire/owner/owner-api.ts'
 import { readAll } from '../../client/exchange.ts'
 import { named, namedAll } from '../../client/names.ts'
-import { tell, type Action, type Session } from '../session.ts'
+import { tell, type OwnerAction, type OwnerSession } from '../session.ts'
 import * as show from '../display/show.ts'
 
 /** Adds `servers`, `approve-server`, `revoke-server`, `ban-origin`, `unban-origin` and `banned-origins`. */
-export function addServerCommands(program: Command, action: Action): void {
+export function addServerCommands(program: Command, action: OwnerAction): void {
   program
     .command('servers')
     .description('the resource servers that serve you, or wait for your approval')
@@ -37,7 +37,7 @@ export function addServerCommands(program: Command, action: Action): void {
   addBans(program, action)
 }
 
-function addBans(program: Command, action: Action): void {
+function addBans(program: Command, action: OwnerAction): void {
   const origin = ['<origin>', 'such as https://tools.example'] as const
   program
     .command('ban-origin')
@@ -57,12 +57,12 @@ function addBans(program: Command, action: Action): void {
     .action(action(bannedOrigins))
 }
 
-async function servers(session: Session): Promise<void> {
+async function servers(session: OwnerSession): Promise<void> {
   tell(session, await readAll(session.client.resourceServers()), show.resourceServerTable)
 }
 
 async function decide(
-  session: Session,
+  session: OwnerSession,
   clientIds: string[],
   decision: 'approved' | 'revoked',
 ): Promise<void> {
@@ -81,14 +81,14 @@ function stateSentence({ client_id, status, leases }: DecidedServer): string {
   return `${printable(client_id)} is ${printable(status)}.\n${show.waitingSentence({ leases })}`
 }
 
-async function ban(session: Session, origin: string): Promise<void> {
+async function ban(session: OwnerSession, origin: string): Promise<void> {
   tell(session, await session.client.banOrigin(origin), banned => {
     const withdrawn = banned.withdrawn.map(client_id => `${printable(client_id)} is revoked.\n`)
     return `${printable(banned.origin)} is banned.\n${withdrawn.join('')}`
   })
 }
 
-async function unban(session: Session, origin: string): Promise<void> {
+async function unban(session: OwnerSession, origin: string): Promise<void> {
   const { client } = session
   tell(
     session,
@@ -101,6 +101,6 @@ async function unban(session: Session, origin: string): Promise<void> {
   )
 }
 
-async function bannedOrigins(session: Session): Promise<void> {
+async function bannedOrigins(session: OwnerSession): Promise<void> {
   tell(session, await readAll(session.client.bannedOrigins()), show.bannedOriginTable)
 }

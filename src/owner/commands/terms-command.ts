@@ -10,10 +10,10 @@ import { printable, table } from '../../terminal/printable.ts'
 import { s256Json } from '../../wire/encoding.ts'
 import type { JsonObject } from '../../wire/json.ts'
 import type { Tier } from '../../wire/owner/owner-api.ts'
-import { tell, type Action, type Session } from '../session.ts'
+import { tell, type OwnerAction, type OwnerSession } from '../session.ts'
 
 /** Adds the command. */
-export function addTermsCommand(program: Command, action: Action): void {
+export function addTermsCommand(program: Command, action: OwnerAction): void {
   program
     .command('terms')
     .argument('[tier]', 'of this tier only, as `policies` names it')
@@ -26,7 +26,7 @@ export function addTermsCommand(program: Command, action: Action): void {
     )
 }
 
-interface OfferedTerms {
+interface ShownTerms {
   tier: string
   template_id: string
   terms_s256: string
@@ -39,18 +39,18 @@ interface OfferedTerms {
  * `not_found` if she has no such tier, and with `answer_malformed` if the published document is another one.
  */
 async function showTerms(
-  session: Session,
+  session: OwnerSession,
   name: string | undefined,
   { hashes = false }: { hashes?: boolean },
 ): Promise<void> {
-  const offered: OfferedTerms[] = []
+  const offered: ShownTerms[] = []
   for (const tier of await tiersOf(session, name)) offered.push(await offeredBy(session, tier))
   if (hashes && !session.json)
     return session.terminal.out(offered.map(({ terms_s256 }) => `${terms_s256}\n`).join(''))
   tell(session, offered, termsTable)
 }
 
-async function tiersOf({ client }: Session, name: string | undefined): Promise<Tier[]> {
+async function tiersOf({ client }: OwnerSession, name: string | undefined): Promise<Tier[]> {
   const tiers = await client.policies()
   if (name === undefined) return tiers
   const id = nameOf(
@@ -62,7 +62,7 @@ async function tiersOf({ client }: Session, name: string | undefined): Promise<T
   return [tier]
 }
 
-async function offeredBy({ client }: Session, { id, ask_me, terms }: Tier): Promise<OfferedTerms> {
+async function offeredBy({ client }: OwnerSession, { id, ask_me, terms }: Tier): Promise<ShownTerms> {
   const { template_id } = terms
   const document = await client.publishedTerms(template_id)
   if (document['template_id'] !== template_id)
@@ -70,7 +70,7 @@ async function offeredBy({ client }: Session, { id, ask_me, terms }: Tier): Prom
   return { tier: id, template_id, terms_s256: s256Json(document), ask_me, terms: document }
 }
 
-function termsTable(offered: readonly OfferedTerms[], columns?: number): string {
+function termsTable(offered: readonly ShownTerms[], columns?: number): string {
   if (offered.length === 0) return 'You offer no terms: you have no tier.\n'
   const rows = offered.map(one => [
     one.tier,

@@ -7,42 +7,42 @@ import { UsageError } from '../../terminal/command.ts'
 import { printable, printableValue } from '../../terminal/printable.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import type { Tier } from '../../wire/owner/owner-api.ts'
-import { tell, type Session } from '../session.ts'
+import { tell, type OwnerSession } from '../session.ts'
 import { waitingSentence } from '../display/show.ts'
 import { readTiers, withoutVersion } from '../tier-file.ts'
 
 /** One member that differs: its path, and both values; undefined if one side has none. */
-interface Difference {
+interface TierDifference {
   member: string
   is: Json | undefined
   becomes: Json | undefined
 }
 
-interface Planned {
+interface TierPlan {
   id: string
   change: 'add' | 'edit' | 'none'
-  differences: Difference[]
+  differences: TierDifference[]
   tier: JsonObject
   /** The version that it was compared with. */
   version: string | undefined
 }
 
 /** Says what `applyTiers` would do. */
-export async function diffTiers(session: Session, file: string): Promise<void> {
+export async function diffTiers(session: OwnerSession, file: string): Promise<void> {
   const plan = await planOf(session, file)
   const report = plan.map(({ id, change, differences }) => ({ id, change, differences }))
   tell(session, report, all => all.map(planText).join(''))
 }
 
 /** Adds and edits tiers until they are as the file says. Stops at the first that the authority refuses. */
-export async function applyTiers(session: Session, file: string): Promise<void> {
-  const done: { id: string; change: Planned['change']; saved: JsonObject | null }[] = []
+export async function applyTiers(session: OwnerSession, file: string): Promise<void> {
+  const done: { id: string; change: TierPlan['change']; saved: JsonObject | null }[] = []
   for (const planned of await planOf(session, file))
     done.push({ id: planned.id, change: planned.change, saved: await apply(session, planned) })
   tell(session, done, all => all.map(({ id, change, saved }) => doneText(id, change, saved)).join(''))
 }
 
-async function planOf({ client }: Session, file: string): Promise<Planned[]> {
+async function planOf({ client }: OwnerSession, file: string): Promise<TierPlan[]> {
   const tiers = await readTiers(file)
   const current = await client.policies()
   return tiers.map(tier => {
@@ -55,8 +55,8 @@ async function planOf({ client }: Session, file: string): Promise<Planned[]> {
 }
 
 async function apply(
-  { client }: Session,
-  { id, change, tier, version }: Planned,
+  { client }: OwnerSession,
+  { id, change, tier, version }: TierPlan,
 ): Promise<JsonObject | null> {
   if (change === 'none') return null
   const answer = await client.ask(
@@ -74,7 +74,7 @@ async function apply(
 }
 
 /** A missing and an empty member are the same, because the authority fills in what is missing. */
-function differencesOf(is: Json | undefined, becomes: Json | undefined, member = ''): Difference[] {
+function differencesOf(is: Json | undefined, becomes: Json | undefined, member = ''): TierDifference[] {
   if (isJsonObject(is) && isJsonObject(becomes)) {
     const names = [...new Set([...Object.keys(is), ...Object.keys(becomes)])]
     return names.flatMap(name =>
@@ -92,7 +92,7 @@ function isEmpty(value: Json | undefined): boolean {
 
 const CHANGES = { add: 'is added', edit: 'is edited', none: 'is as the file says' }
 
-function planText({ id, change, differences }: Pick<Planned, 'id' | 'change' | 'differences'>): string {
+function planText({ id, change, differences }: Pick<TierPlan, 'id' | 'change' | 'differences'>): string {
   const lines = differences.map(
     ({ member, is, becomes }) =>
       `  ${printable(member)}: ${printableValue(is)} → ${printableValue(becomes)}\n`,
@@ -100,7 +100,7 @@ function planText({ id, change, differences }: Pick<Planned, 'id' | 'change' | '
   return `${printable(id)} ${CHANGES[change]}${lines.length === 0 ? '.' : ':'}\n${lines.join('')}`
 }
 
-function doneText(id: string, change: Planned['change'], saved: JsonObject | null): string {
+function doneText(id: string, change: TierPlan['change'], saved: JsonObject | null): string {
   if (saved === null) return `${printable(id)} ${CHANGES[change]}.\n`
   const { template_id } = saved['terms'] as { template_id: string }
   const warnings = ((saved['warnings'] as string[] | undefined) ?? []).map(one => `Note: ${printable(one)}\n`)

@@ -9,7 +9,7 @@ import { EXIT, Exit, UsageError } from '../../terminal/command.ts'
 import { printable } from '../../terminal/printable.ts'
 import { isJsonObject, type JsonObject } from '../../wire/json.ts'
 import type { StillWaiting, Tier } from '../../wire/owner/owner-api.ts'
-import { tell, type Session } from '../session.ts'
+import { tell, type OwnerSession } from '../session.ts'
 import { waitingSentence } from '../display/show.ts'
 import { withoutVersion } from '../tier-file.ts'
 
@@ -25,7 +25,7 @@ interface RemoveOptions {
  * is not asked. Fails with `not_found` if there is none, and with `conflict` if it was changed meanwhile.
  */
 export async function removeTier(
-  session: Session,
+  session: OwnerSession,
   name: string,
   { ifMatch, yes = false }: RemoveOptions,
 ): Promise<void> {
@@ -57,7 +57,7 @@ export async function removeTier(
   )
 }
 
-async function tierOf({ client }: Session, name: string): Promise<Tier> {
+async function tierOf({ client }: OwnerSession, name: string): Promise<Tier> {
   const tiers = await client.policies()
   const id = nameOf(
     name,

@@ -8,7 +8,7 @@ import { printable, record } from '../../terminal/printable.ts'
 import type { JsonObject } from '../../wire/json.ts'
 import type { Tier } from '../../wire/owner/owner-api.ts'
 import { ruleText, secondsText } from '../../rules/words/rule-words.ts'
-import { tell, type Session } from '../session.ts'
+import { tell, type OwnerSession } from '../session.ts'
 import { withoutVersion } from '../tier-file.ts'
 
 /**
@@ -16,7 +16,7 @@ import { withoutVersion } from '../tier-file.ts'
  * `not_found` if she has no tier of that name.
  */
 export async function showTier(
-  session: Session,
+  session: OwnerSession,
   name: string,
   { yaml = false }: { yaml?: boolean } = {},
 ): Promise<void> {

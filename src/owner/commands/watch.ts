@@ -6,7 +6,7 @@ import { readAll } from '../../client/exchange.ts'
 import { watchEvents } from '../events.ts'
 import { untilInterrupted } from '../interrupt.ts'
 import { ApiError } from '../../client/api-error.ts'
-import type { Session } from '../session.ts'
+import type { OwnerSession } from '../session.ts'
 import { labelsOf } from '../display/labels.ts'
 import { eventLine, pendingTable, shortNames, type EventNames } from '../display/show.ts'
 
@@ -14,7 +14,7 @@ import { eventLine, pendingTable, shortNames, type EventNames } from '../display
  * Prints events until a signal to end, or until the stream is refused; in JSON one object per line. For a
  * person, it first shows what waits already, because those events came before she began to watch.
  */
-export async function watch(session: Session, { after }: { after?: string } = {}): Promise<void> {
+export async function watch(session: OwnerSession, { after }: { after?: string } = {}): Promise<void> {
   const { terminal, client } = session
   let shown: Promise<void> | undefined = session.json || after !== undefined ? Promise.resolve() : undefined
   let names: EventNames | undefined
@@ -45,7 +45,7 @@ export async function watch(session: Session, { after }: { after?: string } = {}
  * The items that wait already. If the list cannot be read, the command continues to watch, because the stream
  * is open.
  */
-async function showWaiting(session: Session): Promise<void> {
+async function showWaiting(session: OwnerSession): Promise<void> {
   const { client, terminal, columns } = session
   try {
     const items = await readAll(client.pending())

@@ -6,10 +6,10 @@ import { ApiError } from '../../client/api-error.ts'
 import type { ApiRequest } from '../../client/signed-fetch.ts'
 import { printable } from '../../terminal/printable.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
-import type { Session } from '../session.ts'
+import type { OwnerSession } from '../session.ts'
 
 /** Sends a request, and returns the object in the answer. Fails with `ApiError`, also if there is none. */
-export async function ask(session: Session, request: ApiRequest): Promise<JsonObject> {
+export async function ask(session: OwnerSession, request: ApiRequest): Promise<JsonObject> {
   const answer = await session.client.ask(request)
   if (isJsonObject(answer)) return answer
   throw new ApiError('server_error', 'The authority gave no usable answer.')

@@ -6,7 +6,7 @@ import { ApiError } from '../../client/api-error.ts'
 import { readAll } from '../../client/exchange.ts'
 import { UsageError } from '../../terminal/command.ts'
 import { nameOf, shortName } from '../../client/names.ts'
-import type { Session } from '../session.ts'
+import type { OwnerSession } from '../session.ts'
 
 /** The names by handle; only for agents that she has named. */
 export type Labels = ReadonlyMap<string, string>
@@ -17,7 +17,7 @@ export const NO_LABELS: Labels = new Map()
  * Her present names, for people; none for a script, which has the connections. If they cannot be read, the
  * other list has no labels.
  */
-export async function labelsOf({ client, json }: Pick<Session, 'client' | 'json'>): Promise<Labels> {
+export async function labelsOf({ client, json }: Pick<OwnerSession, 'client' | 'json'>): Promise<Labels> {
   if (json) return NO_LABELS
   try {
     const connections = await readAll(client.connections())
@@ -33,7 +33,7 @@ export async function labelsOf({ client, json }: Pick<Session, 'client' | 'json'
  * calls so, or whose handle is the only one that begins so.
  */
 export async function namedAgent<T>(
-  { client }: Pick<Session, 'client'>,
+  { client }: Pick<OwnerSession, 'client'>,
   name: string,
   act: (handle: string) => Promise<T>,
   among: Among = {},
@@ -62,7 +62,7 @@ interface Among {
  * several are a `UsageError`.
  */
 export async function handleOf(
-  { client }: Pick<Session, 'client'>,
+  { client }: Pick<OwnerSession, 'client'>,
   name: string,
   { waiting = false }: Among = {},
 ): Promise<string | undefined> {

@@ -14,7 +14,7 @@ import type {
   PendingItem,
   ReceiptRecord,
   Resource,
-  ResourceServer,
+  ResourceServerEntry,
   Revoked,
   StillWaiting,
   Tier,
@@ -68,12 +68,12 @@ function asRecorded(pending: PendingItem): PendingItem {
   return { ...pending, ...recorded, requested_at }
 }
 
-interface Named {
+interface HandleMember {
   handle?: string | null | undefined
 }
 
 /** Her names for the agents of a table: a column that is there only if she has named one of them. */
-export function labelColumns<Row extends Named>(rows: readonly Row[], labels: Labels): Column<Row>[] {
+export function labelColumns<Row extends HandleMember>(rows: readonly Row[], labels: Labels): Column<Row>[] {
   const has = rows.some(({ handle }) => labels.has(handle ?? ''))
   return has ? [{ heading: 'label', of: ({ handle }) => labels.get(handle ?? '') }] : []
 }
@@ -218,9 +218,9 @@ export function resourceTable(resources: Resource[], columns?: number): string {
 }
 
 /** The resource servers, one line each. */
-export function resourceServerTable(servers: ResourceServer[], columns?: number): string {
+export function resourceServerTable(servers: ResourceServerEntry[], columns?: number): string {
   if (servers.length === 0) return 'No resource server serves you, and none asks to.\n'
-  return columnsTable<ResourceServer>(
+  return columnsTable<ResourceServerEntry>(
     servers,
     [
       { heading: 'client id', of: one => one.client_id },
@@ -248,7 +248,7 @@ export function bannedOriginTable(banned: BannedOrigin[], columns?: number): str
   )
 }
 
-function registryText({ status, registry }: ResourceServer): string {
+function registryText({ status, registry }: ResourceServerEntry): string {
   if (registry === null || registry === undefined) return 'declared here'
   if (status !== 'active') return '-'
   const { landed_at, fault, conflicts } = registry

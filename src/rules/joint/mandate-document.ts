@@ -6,7 +6,7 @@ import { mandateDigest, totalWeight, type Mandate } from '../../wire/joint/manda
 import { mandateSummary } from './mandate-words.ts'
 
 /** A registered resource; `null` is left out. */
-export interface Registered {
+export interface MandateResource {
   readonly resource_id: string
   readonly name: string
   readonly type?: string | null | undefined
@@ -15,7 +15,7 @@ export interface Registered {
 }
 
 /** The document, as JSON; the digest covers the mandate alone. */
-export function mandateDocument(mandate: Mandate, registered: readonly Registered[]) {
+export function mandateDocument(mandate: Mandate, registered: readonly MandateResource[]) {
   return {
     ...mandate,
     total_weight: totalWeight(mandate),

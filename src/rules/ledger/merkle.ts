@@ -104,14 +104,14 @@ export interface Tile {
 export type TileReader = (tile: Tile) => Uint8Array
 
 /** The leaves from `begin` up to, and without, `end`. */
-interface Span {
+interface EntryRange {
   begin: number
   end: number
 }
 
 /** A proof, before its hashes are read: one for each span, the root over the leaves of that span. */
 export interface ProofPlan {
-  readonly spans: readonly Span[]
+  readonly spans: readonly EntryRange[]
   /** At most two of each level. */
   readonly tiles: readonly Tile[]
 }
@@ -124,7 +124,7 @@ export interface ProofPlan {
 export function planInclusion(index: number, size: number): ProofPlan {
   if (!isCount(index) || !isCount(size) || index >= size)
     throw new RangeError(`leaf ${index} is not in a tree of ${size}`)
-  const spans: Span[] = []
+  const spans: EntryRange[] = []
   let [begin, end] = [0, size]
   while (end - begin > 1) {
     const middle = begin + splitOf(end - begin)
@@ -146,7 +146,7 @@ export function planInclusion(index: number, size: number): ProofPlan {
 export function planConsistency(from: number, to: number): ProofPlan {
   if (!isCount(from) || !isCount(to) || from < 1 || from > to)
     throw new RangeError(`no tree of ${to} begins with one of ${from}`)
-  const spans: Span[] = []
+  const spans: EntryRange[] = []
   let [begin, end] = [0, to]
   while (from < end) {
     const middle = begin + splitOf(end - begin)
@@ -176,7 +176,7 @@ export function proofOf({ spans }: ProofPlan, read: TileReader): Buffer[] {
   return spans.map(span => Buffer.from(joinRight(subtreesOf(span).map(one => readSubtree(one, read)))!))
 }
 
-function planOf(spans: readonly Span[]): ProofPlan {
+function planOf(spans: readonly EntryRange[]): ProofPlan {
   const tiles = new Map<string, Tile>()
   for (const { tile, from, count } of spans.flatMap(subtreesOf)) {
     const name = `${tile.level}/${tile.index}`
@@ -194,7 +194,7 @@ interface Subtree {
 }
 
 /** The perfect subtrees that a span consists of, the largest first. */
-function subtreesOf({ begin, end }: Span): Subtree[] {
+function subtreesOf({ begin, end }: EntryRange): Subtree[] {
   const subtrees: Subtree[] = []
   for (let at = begin; at < end;) {
     let [leaves, level, below] = [1, 0, 1]

@@ -10,10 +10,10 @@ import { coveredBy } from './charter-patterns.ts'
  * The parts of a charter that bind a member beyond its ceiling: what is governed, and what an emergency
  * allows.
  */
-export type Bound = Pick<Charter, 'claims' | 'break_glass'>
+export type CharterBinding = Pick<Charter, 'claims' | 'break_glass'>
 
 /** The part of the charter in force that is also within the one that she agreed to. */
-export function agreedCharter(inForce: Bound, agreed: Bound): Bound {
+export function agreedCharter(inForce: CharterBinding, agreed: CharterBinding): CharterBinding {
   const [now, then] = [inForce.break_glass, agreed.break_glass]
   return {
     claims: within(inForce.claims, agreed.claims),

@@ -21,7 +21,7 @@ export interface DecisionFacts {
 }
 
 /** The charter, and the member, of the decision. */
-export interface Governing {
+export interface CharterMember {
   readonly charter: Charter
   /** Her group; null: none. */
   readonly role: string | null
@@ -44,7 +44,7 @@ export interface CharterDecision {
  * The answer of the charter. Rules whose conditions cannot be evaluated count as met, because unknown facts
  * must not make an answer milder.
  */
-export function decideUnderCharter(governing: Governing, facts: DecisionFacts): CharterDecision {
+export function decideUnderCharter(governing: CharterMember, facts: DecisionFacts): CharterDecision {
   const { charter } = governing
   const { resource_id } = facts
   if (!namedBy(charter.claims)(resource_id)) return { effect: 'allow', because: [], governed: false }
@@ -62,7 +62,7 @@ export function decideUnderCharter(governing: Governing, facts: DecisionFacts): 
   return { effect: reasons.length > 0 ? 'ask' : 'allow', because: reasons, governed: true }
 }
 
-function sharingWords({ charter, role }: Governing, { resource_id, standing }: DecisionFacts): string[] {
+function sharingWords({ charter, role }: CharterMember, { resource_id, standing }: DecisionFacts): string[] {
   const group = role !== null && Object.hasOwn(charter.roles, role) ? charter.roles[role] : undefined
   if (group === undefined || !namedBy(group.grants)(resource_id)) return ['not_shared']
   return words({
@@ -82,7 +82,10 @@ function conditionWords({ conditions }: Charter, facts: DecisionFacts): string[]
   })
 }
 
-function ceilingWords({ charter, clearance }: Governing, { scopes, expires_in }: DecisionFacts): string[] {
+function ceilingWords(
+  { charter, clearance }: CharterMember,
+  { scopes, expires_in }: DecisionFacts,
+): string[] {
   const { max_expires_in, allowed_scopes, require_clearance } = charter.envelope
   return words({
     expires_in_above_ceiling: expires_in > max_expires_in,

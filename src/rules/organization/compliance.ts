@@ -3,7 +3,7 @@
  * that she wrote. Contract: "The organization's authority" (`/member/compliance`: never her terms).
  */
 import { cutTier, cutsBetween, type TierUnderCeiling, type Cut } from './tier-ceiling.ts'
-import { reachOf, type Bound } from './membership.ts'
+import { reachOf, type AgreedView } from './membership.ts'
 
 /**
  * The whole body of a report. Each member is a number, a boolean, or a name from a fixed list, so that none
@@ -26,7 +26,7 @@ export interface ComplianceReport {
 
 /** The things that a report counts, and never names. */
 export interface Reported {
-  bound: Bound
+  bound: AgreedView
   /** Ids of all resources that are governed. */
   governed_resources: readonly string[]
   tiers: readonly TierUnderCeiling[]

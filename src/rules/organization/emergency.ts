@@ -7,7 +7,7 @@ import { operatorOrigin } from '../../wire/agents/agent-identity.ts'
 import type { BreakGlassGrant } from '../../wire/organization/notice.ts'
 import { agreedCharter } from './agreed-charter.ts'
 import { isNamed, withinScopes } from './grant-ceiling.ts'
-import type { Bound } from './membership.ts'
+import type { AgreedView } from './membership.ts'
 
 /** The organization's request for an acceptance. */
 export interface EmergencyRequest {
@@ -41,7 +41,7 @@ export type EmergencyFault =
  * only as far as she agreed to it; a prohibition counts at once.
  */
 export function emergencyFault(
-  { agreed, view }: Bound,
+  { agreed, view }: AgreedView,
   { grant, reason, authorised_by, iat }: EmergencyRequest,
   { isHers, scopes: registered, isRevoked, isBlocked, now }: EmergencyRecord,
 ): EmergencyFault | undefined {

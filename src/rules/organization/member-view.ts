@@ -96,7 +96,7 @@ function subjectOf(subjects: Readonly<Record<string, string>>, owner: string): s
 }
 
 /** The parts of a view that could bind her. */
-export type Binding = Pick<
+export type ViewBinding = Pick<
   MemberView,
   | 'claims'
   | 'break_glass'
@@ -112,7 +112,7 @@ export type Binding = Pick<
 /**
  * The digest of what she agrees to: it covers everything that could bind her, and nothing that is only shown.
  */
-export function bindingDigest(view: Binding): string {
+export function bindingDigest(view: ViewBinding): string {
   const { claims, break_glass, identity_provider, max_expires_in, allowed_scopes } = view
   const { require_prohibited, always_ask, require_clearance, grants, delegation } = view
   return s256Json({

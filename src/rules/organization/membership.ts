@@ -18,7 +18,7 @@ import type { Vouching } from '../identity-assertion.ts'
 import { bindingDigest, type MemberView } from './member-view.ts'
 
 /** The version that she agreed to, and the organization's present one. */
-export interface Bound {
+export interface AgreedView {
   readonly agreed: MemberView
   readonly view: MemberView
 }
@@ -31,7 +31,7 @@ export type Reach = 'governed' | 'shared'
  * she agrees, and one that is no longer claimed is hers at once. The organization's present view says what is
  * shared.
  */
-export function reachOf(resource_id: string, bound: Bound): Reach | null {
+export function reachOf(resource_id: string, bound: AgreedView): Reach | null {
   if (!namedBy(agreedClaims(bound))(resource_id)) return null
   return namedBy(bound.view.grants)(resource_id) ? 'shared' : 'governed'
 }
@@ -39,7 +39,7 @@ export function reachOf(resource_id: string, bound: Bound): Reach | null {
 /** Cached by view, because one membership is asked about each of her resources, and a view never changes. */
 const AGREED_CLAIMS = new WeakMap<MemberView, { agreed: MemberView; claims: readonly string[] }>()
 
-function agreedClaims({ agreed, view }: Bound): readonly string[] {
+function agreedClaims({ agreed, view }: AgreedView): readonly string[] {
   const known = AGREED_CLAIMS.get(view)
   if (known?.agreed === agreed) return known.claims
   const { claims } = agreedCharter(view, agreed)
@@ -86,7 +86,7 @@ function boundsFault(view: MemberView): string | undefined {
  * What a later version would bind her to beyond what she agreed to, as sentences; it binds her only after she
  * has agreed again.
  */
-export function enlargements({ agreed, view }: Bound): string[] {
+export function enlargements({ agreed, view }: AgreedView): string[] {
   const known = new Set(coveredBy(agreed.claims, view.claims))
   const claimed = view.claims.filter(claim => !known.has(claim))
   return [
@@ -140,7 +140,7 @@ export const STALE_SECONDS = 600
  */
 export function governedFault(
   reach: Reach,
-  { view }: Pick<Bound, 'view'>,
+  { view }: Pick<AgreedView, 'view'>,
 ): { code: string; fault: string } | undefined {
   if (reach === 'governed')
     return { code: 'not_shared', fault: 'The organization that governs this resource does not share it.' }
@@ -163,7 +163,10 @@ export const UNPROVABLE =
  * Or why nobody can: the charter names another provider than she agreed to, or none of her subjects. If she
  * agreed to no provider, a new one is not used before she has agreed again.
  */
-export function vouchingOf({ agreed, view }: Bound): Vouching | { code: string; fault: string } | undefined {
+export function vouchingOf({
+  agreed,
+  view,
+}: AgreedView): Vouching | { code: string; fault: string } | undefined {
   if (view.identity_provider === null || agreed.identity_provider === null) return undefined
   const { issuer, subject } = view.identity_provider
   if (issuer !== agreed.identity_provider.issuer) return { code: 'provider_not_agreed', fault: UNPROVABLE }
@@ -171,7 +174,7 @@ export function vouchingOf({ agreed, view }: Bound): Vouching | { code: string; 
 }
 
 /** Whether an agent may use what is shared: any agent, or only one that the owner activated herself. */
-export function mayDelegateTo({ view }: Pick<Bound, 'view'>, agent: { first_party: boolean }): boolean {
+export function mayDelegateTo({ view }: Pick<AgreedView, 'view'>, agent: { first_party: boolean }): boolean {
   return view.delegation === 'any-agent' || (view.delegation === 'first-party-only' && agent.first_party)
 }
 

@@ -7,20 +7,20 @@ import type { DatabaseOptions, Db as AnyDb, Tx as AnyTx } from '../core/database
 import { settleAfterCommit } from '../core/after-commit.ts'
 import { partyDatabase } from '../serving.ts'
 import { letGo } from './grants/leases.ts'
-import type { Tables } from './tables.ts'
+import type { AuthorityTables } from './tables.ts'
 
 /** A connection or a transaction: the first parameter of every function of this folder. */
-export type Db = AnyDb<Tables>
+export type Db = AnyDb<AuthorityTables>
 /** A transaction: the first parameter of functions that must run inside one. */
-export type Tx = AnyTx<Tables>
-export type Database = AnyDatabase<Tables>
+export type Tx = AnyTx<AuthorityTables>
+export type Database = AnyDatabase<AuthorityTables>
 
 /**
  * Opens the pools. Nothing is connected until first use. Whatever ends a grant through it, in a server or a
  * command, returns once nobody relies on it any more.
  */
 export function openDatabase(options: DatabaseOptions): Database {
-  const database = openAny<Tables>(options)
+  const database = openAny<AuthorityTables>(options)
   settleAfterCommit(database.db, (owner, committedAt) => letGo(database.db, owner, committedAt))
   return database
 }
@@ -35,4 +35,4 @@ export const standbySetting = (isRequired: boolean): string | undefined =>
   isRequired ? 'UMA_AS_REQUIRE_SYNC_STANDBY' : undefined
 
 /** Its migrations, and how it is opened. */
-export const AUTHORITY_DATABASE = partyDatabase<Tables>(SCHEMA, BY, openDatabase)
+export const AUTHORITY_DATABASE = partyDatabase<AuthorityTables>(SCHEMA, BY, openDatabase)

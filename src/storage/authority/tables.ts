@@ -3,7 +3,9 @@
  * names. Contract: "Resources and their fields", "States and transitions".
  */
 import type { ColumnType, Generated, RawBuilder } from 'kysely'
+import type { JsonColumn, NullableTimestamp, Timestamp } from '../core/columns.ts'
 import type { GrantClaims, OwnerDecision } from '../../rules/grant-content.ts'
+import type { PendingKind } from '../../rules/connection.ts'
 import type { Cut } from '../../rules/organization/tier-ceiling.ts'
 import type { AcceptedIdentity } from '../../rules/identity-assertion.ts'
 import type { MemberView } from '../../rules/organization/member-view.ts'
@@ -48,20 +50,15 @@ import type { NotificationsTable, SubscriptionsTable } from './notifications/not
 import type { PasskeysTable, SessionKeysTable } from './credentials/passkey-tables.ts'
 import type {
   BannedOriginsTable,
-  NullableTimestamp,
   RegistryPullsTable,
   ResourcesTable,
   ResourceServersTable,
-  Timestamp,
 } from './registry/registry-tables.ts'
 
 export type * from './joint/joint-tables.ts'
 export type * from './owners/owner-tables.ts'
 export type * from './ledger/record-tables.ts'
 export type * from './registry/registry-tables.ts'
-
-/** Stored as `json`, not `jsonb`: agents author some of it, and jsonb refuses \u0000 and rewrites numbers. */
-type Json<T> = ColumnType<T, string, string>
 
 /** A tier's rule as stored; its meaning is rules/tier.ts. */
 export interface StoredRule {
@@ -74,8 +71,8 @@ export interface TiersTable {
   tier_id: string
   name: string
   ask_me: boolean
-  rules: Json<StoredRule[]>
-  clearance: Json<Record<string, string[]>>
+  rules: JsonColumn<StoredRule[]>
+  clearance: JsonColumn<Record<string, string[]>>
   version: number
   epoch: Generated<number>
   deleted_at: NullableTimestamp
@@ -105,7 +102,6 @@ export interface TermsVersionsTable {
 }
 
 export type FamilyState = 'need_info' | 'awaiting_owner' | 'granted' | 'denied' | 'ended'
-export type PendingKind = 'connection' | 'operation'
 
 export interface FamiliesTable {
   owner: Owner
@@ -116,7 +112,7 @@ export interface FamiliesTable {
   resource_scopes: string[]
   tier_id: string | null
   /** The offer that was sent, null if none was. */
-  template: Json<TermsTemplate | null>
+  template: JsonColumn<TermsTemplate | null>
   sealed_expires_at: Timestamp
   opened_at: Timestamp
   negotiation_expires_at: Timestamp
@@ -131,20 +127,20 @@ export interface FamiliesTable {
   params_key: string | null
   requested_at: NullableTimestamp
   /** What collecting the grant needs, kept from the agreement. */
-  held: Json<GrantBasis | null>
+  held: JsonColumn<GrantBasis | null>
   /** What the owner is shown. */
-  item: Json<ShownItem | null>
+  item: JsonColumn<ShownItem | null>
   decision: 'approved' | 'denied' | null
   decided_by: string | null
-  decided_actor: Json<Actor | null>
+  decided_actor: JsonColumn<Actor | null>
   decided_at: NullableTimestamp
   generation: number | null
   /** Her own words for a denial. */
   denial_reason: string | null
   /** Set if she signed her decision. */
-  owner_decision: Json<OwnerDecision | null>
+  owner_decision: JsonColumn<OwnerDecision | null>
   /** If an identity was required before terms: what was accepted. */
-  identity: Json<AcceptedIdentity | null>
+  identity: JsonColumn<AcceptedIdentity | null>
 }
 
 export interface ConnectionsTable {
@@ -215,7 +211,7 @@ export interface GrantsTable {
   /** That of the tier on the resource when it was made. */
   hold: Generated<string>
   single_use: boolean
-  claims: Json<GrantClaims>
+  claims: JsonColumn<GrantClaims>
   issued_at: Timestamp
   expires_at: Timestamp
   consumed_at: NullableTimestamp
@@ -233,8 +229,8 @@ export interface MembershipsTable {
   join_id: string | null
   token: string | null
   joined_at: NullableTimestamp
-  agreed: Json<MemberView | null>
-  view: Json<MemberView | null>
+  agreed: JsonColumn<MemberView | null>
+  view: JsonColumn<MemberView | null>
   read_at: NullableTimestamp
   administrators_may: string[] | null
   /** The fields that the ceiling has cut since she joined. */
@@ -271,7 +267,7 @@ export interface LeaseHoldersTable {
   renewals: Generated<number>
 }
 
-export interface Tables {
+export interface AuthorityTables {
   directory: DirectoryTable
   moves: MovesTable
   namespaces: NamespacesTable

@@ -9,7 +9,7 @@ import type { ClientId, Owner } from '../../wire/identifiers.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import { tellAs } from './notify.ts'
 
-type Listener = (owner: Owner) => void
+type CommitListener = (owner: Owner) => void
 type Follow = (db: object) => void
 
 /**
@@ -28,7 +28,7 @@ export interface LeaseWait {
   silent: readonly ClientId[]
 }
 
-const listeners = new WeakMap<object, Listener>()
+const listeners = new WeakMap<object, CommitListener>()
 const settlers = new WeakMap<object, AwaitLeases>()
 /** What open transactions asked for. */
 const following = new WeakMap<object, Follow[]>()
@@ -40,7 +40,7 @@ const watching = new AsyncLocalStorage<LeaseWait[]>()
  * Has `listener` called after each commit through `db` of something that was `noted`, once for each owner.
  * One listener per database.
  */
-export function afterCommit(db: object, listener: Listener): void {
+export function afterCommit(db: object, listener: CommitListener): void {
   listeners.set(db, listener)
 }
 

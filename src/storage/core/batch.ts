@@ -27,7 +27,7 @@ export interface GatheringOptions<Key> {
 
 const WAIT_MS = 5_000
 
-interface Question<Key, Answer> {
+interface BatchQuestion<Key, Answer> {
   key: Key
   /** When it began to wait, by `performance.now()`. */
   since: number
@@ -68,7 +68,7 @@ function placesOf(atOnce: number): {
 
 async function sendOneByOne<Key, Answer>(
   lookUp: (keys: Key[]) => Promise<Answer[]>,
-  questions: readonly Question<Key, Answer>[],
+  questions: readonly BatchQuestion<Key, Answer>[],
 ): Promise<void> {
   let lost: unknown
   for (const { key, resolve, reject } of questions) {
@@ -97,7 +97,7 @@ export function gathering<Key, Answer>(
   { owner, group = owner, together, atOnce, waitMs = WAIT_MS }: GatheringOptions<Key>,
 ): (key: Key) => Promise<Answer> {
   const places = placesOf(atOnce)
-  let waiting: Question<Key, Answer>[] = []
+  let waiting: BatchQuestion<Key, Answer>[] = []
   let scheduled: NodeJS.Immediate | undefined
   let giveUpTimer: NodeJS.Timeout | undefined
 
@@ -108,13 +108,13 @@ export function gathering<Key, Answer>(
     if (waiting.length > 0) giveUpTimer ??= setTimeout(giveUp, waitMs).unref()
   }
   /** The request that has waited longest, among owners who may have one more. */
-  const nextInTurn = (): Question<Key, Answer> | undefined =>
+  const nextInTurn = (): BatchQuestion<Key, Answer> | undefined =>
     waiting.find(({ key }) => places.has(owner(key)))
   /** That request, and those of the same group behind it, up to the bound; the others keep their order. */
-  const takeGroupOf = (first: Question<Key, Answer>): Question<Key, Answer>[] => {
+  const takeGroupOf = (first: BatchQuestion<Key, Answer>): BatchQuestion<Key, Answer>[] => {
     const name = group(first.key)
-    const batch: Question<Key, Answer>[] = []
-    const left: Question<Key, Answer>[] = []
+    const batch: BatchQuestion<Key, Answer>[] = []
+    const left: BatchQuestion<Key, Answer>[] = []
     for (const question of waiting) {
       const joins = batch.length < together && group(question.key) === name
       ;(joins ? batch : left).push(question)
@@ -134,7 +134,7 @@ export function gathering<Key, Answer>(
     for (const { reject } of late) reject(waitedTooLong())
     if (waiting.length > 0) giveUpTimer = setTimeout(giveUp, waitMs - (now - waiting[0]!.since)).unref()
   }
-  const sendTogether = async (questions: Question<Key, Answer>[]): Promise<void> => {
+  const sendTogether = async (questions: BatchQuestion<Key, Answer>[]): Promise<void> => {
     const whose = owner(questions[0]!.key)
     places.take(whose)
     try {

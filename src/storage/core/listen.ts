@@ -4,22 +4,12 @@
  * asked for the time now and then: so a server that is gone without a word is noticed, and so is a clock that
  * differs. Contract: "Events".
  */
+import type { ClockReading } from '../../limits/clock-reading.ts'
 import { escapeIdentifier } from 'pg'
 import { openConnection, TAKES_NO_WRITES, takesNoWrites, type DedicatedConnection } from './connection.ts'
 
 export interface Listener {
   close(): Promise<void>
-}
-
-/** A time of the database's clock between two times of this process's clock. */
-export interface ClockReading {
-  /** Milliseconds since the epoch. */
-  databaseMs: number
-  /** The times of our own clock, by `performance.now()`. */
-  askedAt: number
-  answeredAt: number
-  /** On another connection than the reading before, so perhaps of another server. */
-  fresh: boolean
 }
 
 export interface ListenOptions {
@@ -151,12 +141,12 @@ async function follow(
 
 /** @throws also if the server takes no writes (any more). */
 async function readClock({ client }: DedicatedConnection, fresh: boolean): Promise<ClockReading> {
-  const askedAt = performance.now()
+  const sentAt = performance.now()
   const { rows } = await client.query<{ ms: number; standby: boolean }>(
     `SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS ms, ${TAKES_NO_WRITES} AS standby`,
   )
   const answeredAt = performance.now()
   const { ms, standby } = rows[0]!
   if (standby) throw takesNoWrites()
-  return { databaseMs: ms, askedAt, answeredAt, fresh }
+  return { databaseMs: ms, sentAt, answeredAt, fresh }
 }

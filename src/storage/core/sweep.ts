@@ -16,10 +16,13 @@ export interface Swept {
 }
 
 /** Removes at most so many rows of a table. @returns how many went. */
-export type Batch = (limit: number) => Promise<number>
+export type SweepBatch = (limit: number) => Promise<number>
 
 /** One batch of each table, in their order. */
-export async function sweepEach(batches: Readonly<Record<string, Batch>>, limit: number): Promise<Swept> {
+export async function sweepEach(
+  batches: Readonly<Record<string, SweepBatch>>,
+  limit: number,
+): Promise<Swept> {
   const swept: Swept = { rows: 0, more: false, faults: [] }
   for (const [table, batch] of Object.entries(batches)) {
     try {
@@ -37,8 +40,8 @@ export async function sweepEach(batches: Readonly<Record<string, Batch>>, limit:
 export function deletions<Tables>(
   db: Db<Tables>,
   statements: Readonly<Record<string, (limit: number) => RawBuilder<unknown> | undefined>>,
-): Record<string, Batch> {
-  const batches = Object.entries(statements).map(([table, statement]): [string, Batch] => [
+): Record<string, SweepBatch> {
+  const batches = Object.entries(statements).map(([table, statement]): [string, SweepBatch] => [
     table,
     async limit => Number((await statement(limit)?.execute(db))?.numAffectedRows ?? 0n),
   ])

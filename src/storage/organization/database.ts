@@ -4,13 +4,13 @@
  */
 import type { Database as AnyDatabase, Db as AnyDb, Tx as AnyTx } from '../core/database.ts'
 import { partyDatabase } from '../serving.ts'
-import type { Tables } from './tables.ts'
+import type { OrganizationTables } from './tables.ts'
 
 /** A connection or a transaction: the first parameter of every function of this folder. */
-export type Db = AnyDb<Tables>
+export type Db = AnyDb<OrganizationTables>
 /** A transaction: the first parameter of functions that must run inside one. */
-export type Tx = AnyTx<Tables>
-export type Database = AnyDatabase<Tables>
+export type Tx = AnyTx<OrganizationTables>
+export type Database = AnyDatabase<OrganizationTables>
 
 /** No process that serves requests can change or remove what members agreed to, or the record of acts. */
 const SCHEMA = { party: 'organization', appendOnly: ['charters', 'activity'], sequences: [] }
@@ -18,4 +18,4 @@ const SCHEMA = { party: 'organization', appendOnly: ['charters', 'activity'], se
 const BY = { setting: 'UMA_ORG_MIGRATE', command: 'usher organization migrate' }
 
 /** The database's migrations, and how it is opened. */
-export const ORGANIZATION_DATABASE = partyDatabase<Tables>(SCHEMA, BY)
+export const ORGANIZATION_DATABASE = partyDatabase<OrganizationTables>(SCHEMA, BY)

@@ -2,7 +2,7 @@
  * Removes what no answer can depend on any more, in bounded batches. Contract: "Limits" (lifetimes).
  */
 import { sql } from 'kysely'
-import { deletions, type Batch } from '../core/sweep.ts'
+import { deletions, type SweepBatch } from '../core/sweep.ts'
 import type { Db } from './database.ts'
 
 const SWEPT = {
@@ -28,6 +28,6 @@ const SWEPT = {
 }
 
 /** What is swept from an organization's tables. */
-export function organizationBatches(db: Db): Record<string, Batch> {
+export function organizationBatches(db: Db): Record<string, SweepBatch> {
   return deletions(db, SWEPT)
 }

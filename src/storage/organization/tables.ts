@@ -3,16 +3,12 @@
  * "The organization's authority".
  */
 import type { ColumnType, Generated } from 'kysely'
+import type { JsonColumn, NullableTimestamp, Timestamp } from '../core/columns.ts'
 import type { BreakGlassClaims } from '../../wire/organization/break-glass.ts'
 import type { Charter } from '../../wire/organization/charter.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { JsonObject } from '../../wire/json.ts'
 import type { Notice } from '../../wire/organization/notice.ts'
-
-/** Timestamps leave Postgres as ISO 8601 strings in UTC, and are compared only by its clock. */
-type Timestamp = ColumnType<string, string | undefined, string>
-type NullableTimestamp = ColumnType<string | null, string | null | undefined, string | null>
-type Json<T> = ColumnType<T, string, string>
 
 export interface HeadTable {
   one: Generated<boolean>
@@ -23,7 +19,7 @@ export interface HeadTable {
 export interface ChartersTable {
   version: number
   s256: string
-  charter: Json<Charter>
+  charter: JsonColumn<Charter>
   published_at: Timestamp
   by: string
 }
@@ -48,10 +44,10 @@ export interface ActivityTable {
   kind: string
   admin: string | null
   owner: Owner | null
-  data: Json<Record<string, unknown>>
+  data: JsonColumn<Record<string, unknown>>
 }
 
-export interface SpentSignaturesTable {
+export interface OrganizationSignaturesTable {
   digest: Buffer
   expires_at: Timestamp
 }
@@ -94,7 +90,7 @@ export interface NoticesTable {
   owner: Owner
   membership: string
   line: string
-  notice: Json<Notice>
+  notice: JsonColumn<Notice>
   made_at: Timestamp
   status: number | null
   stopped_at: NullableTimestamp
@@ -124,12 +120,12 @@ export interface BreakGlassGrantsTable {
   expires_at: Timestamp
 }
 
-export interface Tables {
+export interface OrganizationTables {
   head: HeadTable
   charters: ChartersTable
   members: MembersTable
   activity: ActivityTable
-  spent_signatures: SpentSignaturesTable
+  spent_signatures: OrganizationSignaturesTable
   invitations: InvitationsTable
   join_code: JoinCodeTable
   wrong_codes: WrongCodesTable

@@ -7,7 +7,7 @@ import type { ClientId, Family, Owner } from '../../wire/identifiers.ts'
 import type { JointAccess } from '../../wire/joint/joint-accesses.ts'
 import type { Db } from './database.ts'
 
-export interface Access {
+export interface TallyAccess {
   /** The same for the same call, however often it is reported. */
   key: string
   family: Family
@@ -25,9 +25,9 @@ export interface Access {
 export async function recordAccesses(
   db: Db,
   { account, client_id }: { account: Owner; client_id: ClientId },
-  accesses: readonly Access[],
+  accesses: readonly TallyAccess[],
 ): Promise<('recorded' | 'known' | 'unknown')[]> {
-  const each = <T>(read: (access: Access) => T): T[] => accesses.map(read)
+  const each = <T>(read: (access: TallyAccess) => T): T[] => accesses.map(read)
   // Which of several of one key was recorded is found here: Postgres takes each part of this statement for
   // one row, and would compare all with all.
   const { rows } = await sql<{ place: number | null; key: string }>`

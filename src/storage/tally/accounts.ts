@@ -7,16 +7,16 @@ import type { ClientId, Owner } from '../../wire/identifiers.ts'
 import { mandateDigest, type Mandate } from '../../wire/joint/mandate.ts'
 import { prepared } from '../core/database.ts'
 import type { Db, Tx } from './database.ts'
-import type { AccountsTable, ResourcesTable, ResourceServersTable } from './tables.ts'
+import type { AccountsTable, AccountResourcesTable, AccountServersTable } from './tables.ts'
 
 export type AccountRow = Selectable<AccountsTable>
-export type ResourceRow = Selectable<ResourcesTable>
-export type ResourceServerRow = Selectable<ResourceServersTable>
+export type AccountResourceRow = Selectable<AccountResourcesTable>
+export type AccountServerRow = Selectable<AccountServersTable>
 
 /** What is registered below an account. */
-export interface Registered {
-  resource_servers: Pick<ResourceServerRow, 'client_id' | 'resource_uri' | 'secret_sha256'>[]
-  resources: Omit<ResourceRow, 'account'>[]
+export interface AccountRegistry {
+  resource_servers: Pick<AccountServerRow, 'client_id' | 'resource_uri' | 'secret_sha256'>[]
+  resources: Omit<AccountResourceRow, 'account'>[]
 }
 
 const ACCOUNT_OF = prepared<{ account: Owner }>(
@@ -46,7 +46,7 @@ export async function listAccounts(db: Db, limit: number): Promise<Owner[]> {
 }
 
 /** What is registered below an account, by id. */
-export function listResources(db: Db, account: Owner): Promise<ResourceRow[]> {
+export function listResources(db: Db, account: Owner): Promise<AccountResourceRow[]> {
   return db
     .selectFrom('resources')
     .selectAll()
@@ -58,7 +58,11 @@ export function listResources(db: Db, account: Owner): Promise<ResourceRow[]> {
 /**
  * One resource, or undefined.
  */
-export function readResource(db: Db, account: Owner, resource_id: string): Promise<ResourceRow | undefined> {
+export function readResource(
+  db: Db,
+  account: Owner,
+  resource_id: string,
+): Promise<AccountResourceRow | undefined> {
   return db
     .selectFrom('resources')
     .selectAll()
@@ -74,7 +78,7 @@ export function readResourceServer(
   db: Db,
   account: Owner,
   client_id: ClientId,
-): Promise<ResourceServerRow | undefined> {
+): Promise<AccountServerRow | undefined> {
   return db
     .selectFrom('resource_servers')
     .selectAll()
@@ -110,7 +114,7 @@ export async function putMandate(tx: Tx, mandate: Mandate, tag: string): Promise
  * Replaces what is registered below an account. A resource server that is not in the new list is withdrawn,
  * with all its PATs.
  */
-export async function putRegistered(tx: Tx, account: Owner, registration: Registered): Promise<void> {
+export async function putRegistered(tx: Tx, account: Owner, registration: AccountRegistry): Promise<void> {
   await tx.selectFrom('accounts').select('account').where('account', '=', account).forUpdate().execute()
   const ids = registration.resource_servers.map(({ client_id }) => client_id)
   await sql`

@@ -15,10 +15,10 @@ export type AnswerRow = Selectable<AnswersTable>
 /** A holder to ask; `final`: to sign now. */
 export type HolderQuestion = AnswerRow & { final: boolean }
 
-type Decision = 'approved' | 'denied' | null
+type HolderDecision = 'approved' | 'denied' | null
 type Key = { account: Owner; family: Family }
 /** The result of one question. */
-export type Answered = Pick<AnswerRow, 'holder' | 'issuer' | 'state'> &
+export type QuestionResult = Pick<AnswerRow, 'holder' | 'issuer' | 'state'> &
   Partial<Pick<AnswerRow, 'verdict' | 'verdict_exp' | 'allowed_until'>>
 
 /** Within this time nobody else asks her: longer than we wait for an answer and the keys that it is by. */
@@ -35,7 +35,7 @@ const SILENCE_SECONDS_MAX = 60
 export function advance(
   db: Db,
   { account, family }: Key,
-  { threshold, answered }: { threshold: number; answered?: Answered | undefined },
+  { threshold, answered }: { threshold: number; answered?: QuestionResult | undefined },
 ): Promise<{ step: NextStep; questions: HolderQuestion[] } | undefined> {
   return inTransaction(db, async tx => {
     const waiting = await lockWaiting(tx, { account, family })
@@ -95,15 +95,15 @@ export function readAnswers(db: Db, { account, family }: Key): Promise<AnswerRow
 async function lockWaiting(
   tx: Tx,
   { account, family }: Key,
-): Promise<{ now: number; decision: Decision } | undefined> {
-  const { rows } = await sql<{ now: number; decision: Decision }>`
+): Promise<{ now: number; decision: HolderDecision } | undefined> {
+  const { rows } = await sql<{ now: number; decision: HolderDecision }>`
     SELECT extract(epoch FROM clock_timestamp())::float8 AS now, decision FROM negotiations
     WHERE account = ${account} AND family = ${family} AND state = 'awaiting_holders'
     FOR UPDATE`.execute(tx)
   return rows[0]
 }
 
-async function decide(tx: Tx, { account, family }: Key, decision: Decision): Promise<void> {
+async function decide(tx: Tx, { account, family }: Key, decision: HolderDecision): Promise<void> {
   await sql`
     UPDATE negotiations SET decision = ${decision} WHERE account = ${account} AND family = ${family}`.execute(
     tx,
@@ -112,7 +112,7 @@ async function decide(tx: Tx, { account, family }: Key, decision: Decision): Pro
 }
 
 /** A refusal is final, and so is an allowance that counts; a withdrawn holder is not asked again. */
-async function keep(tx: Tx, { account, family }: Key, answered: Answered): Promise<void> {
+async function keep(tx: Tx, { account, family }: Key, answered: QuestionResult): Promise<void> {
   const { holder, issuer, state, verdict = null, verdict_exp = null, allowed_until = null } = answered
   await sql`
     UPDATE answers SET state = ${state}, verdict = ${verdict}, verdict_exp = ${verdict_exp},

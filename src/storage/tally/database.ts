@@ -4,13 +4,13 @@
  */
 import type { Database as AnyDatabase, Db as AnyDb, Tx as AnyTx } from '../core/database.ts'
 import { partyDatabase } from '../serving.ts'
-import type { Tables } from './tables.ts'
+import type { TallyTables } from './tables.ts'
 
 /** A connection or a transaction: the first parameter of every function of this folder. */
-export type Db = AnyDb<Tables>
+export type Db = AnyDb<TallyTables>
 /** A transaction: the first parameter of functions that must run inside one. */
-export type Tx = AnyTx<Tables>
-export type Database = AnyDatabase<Tables>
+export type Tx = AnyTx<TallyTables>
+export type Database = AnyDatabase<TallyTables>
 
 /** No process that serves requests may change or remove what was served, offered and countersigned. */
 const SCHEMA = { party: 'tally', appendOnly: ['mandates', 'terms_versions', 'receipts'], sequences: [] }
@@ -18,4 +18,4 @@ const SCHEMA = { party: 'tally', appendOnly: ['mandates', 'terms_versions', 'rec
 const BY = { setting: 'UMA_TALLY_MIGRATE', command: 'usher tally migrate' }
 
 /** The database's migrations, and how it is opened. */
-export const TALLY_DATABASE = partyDatabase<Tables>(SCHEMA, BY)
+export const TALLY_DATABASE = partyDatabase<TallyTables>(SCHEMA, BY)

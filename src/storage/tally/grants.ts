@@ -17,9 +17,9 @@ import { inTransaction, prepared, type Runner } from '../core/database.ts'
 import { readAnswers, type AnswerRow } from './answers.ts'
 import type { Db } from './database.ts'
 import { isInForce } from './negotiations.ts'
-import type { ResourceServersTable } from './tables.ts'
+import type { AccountServersTable } from './tables.ts'
 
-export interface NewGrant
+export interface NewTallyGrant
   extends SignedGrant, Pick<GrantContent, 'family' | 'client_id' | 'aud' | 'resource_id' | 'single_use'> {
   account: Owner
   /** The version of the mandate under which it was counted. */
@@ -27,7 +27,7 @@ export interface NewGrant
 }
 
 /** It rests on a fact that has changed. */
-class Moved extends Error {}
+class GrantFactsMoved extends Error {}
 
 /**
  * Writes the grant of a negotiation, its receipt and its end together. Checks again the mandate, the resource
@@ -36,25 +36,25 @@ class Moved extends Error {}
  */
 export async function recordGrant(
   db: Db,
-  grant: NewGrant,
+  grant: NewTallyGrant,
   stands: (answers: readonly AnswerRow[]) => boolean,
 ): Promise<'granted' | 'gone' | 'moved'> {
   const { account, family } = grant
   try {
     return await inTransaction(db, async tx => {
-      if (!(await isInForce(tx, account, grant.version))) throw new Moved()
+      if (!(await isInForce(tx, account, grant.version))) throw new GrantFactsMoved()
       const done = await sql`
         UPDATE negotiations SET state = 'granted', ticket_hash = NULL,
           ticket_expires_at = greatest(ticket_expires_at, to_timestamp(${grant.expiresAt}))
         WHERE account = ${account} AND family = ${family} AND state = 'awaiting_holders'
           AND decision = 'approved' AND version = ${grant.version}`.execute(tx)
       if (done.numAffectedRows !== 1n) return 'gone'
-      if (!stands(await readAnswers(tx, { account, family }))) throw new Moved()
+      if (!stands(await readAnswers(tx, { account, family }))) throw new GrantFactsMoved()
       const served = await sql`
         SELECT FROM resource_servers rs JOIN resources r ON r.account = rs.account AND r.client_id = rs.client_id
         WHERE rs.account = ${account} AND rs.client_id = ${grant.client_id} AND rs.status = 'active'
           AND rs.resource_uri = ${grant.aud} AND r.resource_id = ${grant.resource_id} FOR SHARE`.execute(tx)
-      if (served.rows.length !== 1) throw new Moved()
+      if (served.rows.length !== 1) throw new GrantFactsMoved()
       await tx.insertInto('receipts').values({ account, jti: grant.jti, receipt: grant.receipt }).execute()
       await sql`
         INSERT INTO grants (account, rpt_sha256, jti, family, client_id, aud, resource_id, version, single_use,
@@ -65,13 +65,13 @@ export async function recordGrant(
       return 'granted'
     })
   } catch (error) {
-    if (error instanceof Moved) return 'moved'
+    if (error instanceof GrantFactsMoved) return 'moved'
     throw error
   }
 }
 
 /** What introspection reads. */
-export interface GrantReading extends Pick<GrantRecords<Status>, 'server'> {
+export interface TallyGrantReading extends Pick<GrantRecords<Status>, 'server'> {
   grant?: GrantRecord & {
     /** The allowances that are left are too few. */
     withdrawn: boolean
@@ -80,14 +80,14 @@ export interface GrantReading extends Pick<GrantRecords<Status>, 'server'> {
   }
 }
 
-type Status = ResourceServersTable['status']
+type Status = AccountServersTable['status']
 
-interface ReadRow extends GrantRow<Status> {
+interface TallyGrantReadRow extends GrantRow<Status> {
   withdrawn: boolean | null
   current: boolean | null
 }
 
-const READ = prepared<ReadRow>(
+const READ = prepared<TallyGrantReadRow>(
   'read-joint-grants',
   `
     SELECT ${GRANT_COLUMNS},
@@ -112,7 +112,7 @@ const READ = prepared<ReadRow>(
  */
 export const readGrant = grantReads(READ, readingOf)
 
-function readingOf(row: ReadRow): GrantReading | undefined {
+function readingOf(row: TallyGrantReadRow): TallyGrantReading | undefined {
   const read = recordsOf(row)
   if (read?.grant === undefined) return read && { server: read.server }
   // A missing fact counts against the grant.

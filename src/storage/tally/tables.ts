@@ -3,33 +3,30 @@
  * jointly held resource".
  */
 import type { ColumnType, Generated } from 'kysely'
+import type { JsonColumn, Timestamp } from '../core/columns.ts'
 import type { GrantClaims, GrantContent } from '../../rules/grant-content.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 import type { Mandate } from '../../wire/joint/mandate.ts'
 import type { TermsTemplate, TermsVersion } from '../../wire/negotiation/terms.ts'
 import type { RptOperation } from '../../wire/negotiation/tokens.ts'
 
-/** Timestamps leave Postgres as ISO 8601 strings in UTC, and are compared only by its clock. */
-type Timestamp = ColumnType<string, string | undefined, string>
-type Json<T> = ColumnType<T, string, string>
-
 export interface AccountsTable {
   account: Owner
   tag: string
   version: Generated<number>
   mandate_s256: string
-  mandate: Json<Mandate>
+  mandate: JsonColumn<Mandate>
 }
 
 export interface MandatesTable {
   account: Owner
   version: number
   mandate_s256: string
-  mandate: Json<Mandate>
+  mandate: JsonColumn<Mandate>
   served_at: Timestamp
 }
 
-export interface ResourceServersTable {
+export interface AccountServersTable {
   account: Owner
   client_id: ClientId
   resource_uri: string
@@ -38,7 +35,7 @@ export interface ResourceServersTable {
   secret_sha256: Buffer
 }
 
-export interface ResourcesTable {
+export interface AccountResourcesTable {
   account: Owner
   resource_id: string
   client_id: ClientId
@@ -49,11 +46,11 @@ export interface ResourcesTable {
   tools: ColumnType<Record<string, string> | null, string | null, string | null>
 }
 
-export interface TermsVersionsTable {
+export interface TallyTermsVersionsTable {
   account: Owner
   version: number
   s256: string
-  terms: Json<Omit<TermsVersion, 'version' | 'published_at'>>
+  terms: JsonColumn<Omit<TermsVersion, 'version' | 'published_at'>>
   published_at: Timestamp
 }
 
@@ -103,7 +100,7 @@ export interface AnswersTable {
   due_at: Timestamp
 }
 
-export interface GrantsTable {
+export interface TallyGrantsTable {
   account: Owner
   rpt_sha256: Buffer
   jti: string
@@ -113,12 +110,12 @@ export interface GrantsTable {
   resource_id: string
   version: number
   single_use: boolean
-  claims: Json<GrantClaims>
+  claims: JsonColumn<GrantClaims>
   expires_at: Timestamp
   consumed_at: ColumnType<string | null, string | null | undefined, string | null>
 }
 
-export interface ReceiptsTable {
+export interface TallyReceiptsTable {
   account: Owner
   jti: string
   receipt: string
@@ -146,16 +143,16 @@ export interface WithdrawalsTable {
   expires_at: Timestamp
 }
 
-export interface Tables {
+export interface TallyTables {
   negotiations: NegotiationsTable
   answers: AnswersTable
-  grants: GrantsTable
-  receipts: ReceiptsTable
+  grants: TallyGrantsTable
+  receipts: TallyReceiptsTable
   accesses: AccessesTable
   withdrawals: WithdrawalsTable
   accounts: AccountsTable
   mandates: MandatesTable
-  resource_servers: ResourceServersTable
-  resources: ResourcesTable
-  terms_versions: TermsVersionsTable
+  resource_servers: AccountServersTable
+  resources: AccountResourcesTable
+  terms_versions: TallyTermsVersionsTable
 }

@@ -8,7 +8,7 @@ import { agentIssuerPrefixes } from '../../wire/names.ts'
 import { identify, REMOTE_MS_MAX, type Identified } from '../agents/identity.ts'
 import type { Agreed, Decision, Negotiation, Refused, TicketGrant } from './negotiation.ts'
 
-type Presented<Row, Governed> = Pick<
+type PresentedAgreement<Row, Governed> = Pick<
   Agreed<Row, Governed>,
   'family' | 'governed' | 'template' | 'nextHash'
 > & {
@@ -20,7 +20,7 @@ type Presented<Row, Governed> = Pick<
  */
 export async function presentAgreement<Row extends Negotiation, Governed>(
   of: Pick<TicketGrant<Row, Governed>, 'issuer' | 'agentIssuers' | 'decisions' | 'reasonBytesMax'>,
-  { claimToken, ...presented }: Presented<Row, Governed>,
+  { claimToken, ...presented }: PresentedAgreement<Row, Governed>,
 ): Promise<Decision> {
   const { issuer, agentIssuers, decisions, reasonBytesMax } = of
   const { family, template } = presented

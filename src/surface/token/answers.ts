@@ -83,7 +83,7 @@ export const NEGOTIATING = z.union([
   }),
 ])
 
-export interface Answer {
+export interface TokenReply {
   status: number
   body: object
 }
@@ -103,7 +103,7 @@ export function invalidGrant(): never {
 export function denied(
   description: string,
   details: { reason?: string | undefined; ownerReason?: string | undefined; status?: 429 } = {},
-): Answer {
+): TokenReply {
   const { reason, ownerReason, status = 403 } = details
   const words = {
     ...(reason !== undefined && { reason }),

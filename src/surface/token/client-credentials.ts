@@ -18,7 +18,7 @@ import type {
   ResourceServers,
   ResourceServersByOrigin,
 } from '../resource-servers.ts'
-import type { Answer } from './answers.ts'
+import type { TokenReply } from './answers.ts'
 import type { TokenRequest } from './token-request.ts'
 import { asClientId, asOwner, type ClientId, type Owner } from '../../wire/identifiers.ts'
 
@@ -66,7 +66,7 @@ interface PresentedSignature {
   message: SignedMessage
 }
 
-type Presented = PresentedSecret | PresentedSignature
+type ClientProof = PresentedSecret | PresentedSignature
 
 const UNDECIDED = {
   authorization_pending: 'Wait until the owner has approved this resource server, then ask again.',
@@ -82,7 +82,11 @@ const CHALLENGE = { headers: { 'www-authenticate': 'Basic realm="token"' } }
  * 400 `invalid_scope`. A signed request may be sent again within its window: it changes nothing, and anybody
  * who could see it could also see the PAT in the answer.
  */
-export async function issuePat(of: PatIssuance, form: TokenRequest, caller: TokenCaller): Promise<Answer> {
+export async function issuePat(
+  of: PatIssuance,
+  form: TokenRequest,
+  caller: TokenCaller,
+): Promise<TokenReply> {
   // 1. One credential, for one owner.
   const presented = presentedCredential(form, caller)
   if (form.owner === undefined) refuse('invalid_request', 'Name the owner you ask about in `owner`.')
@@ -93,8 +97,8 @@ export async function issuePat(of: PatIssuance, form: TokenRequest, caller: Toke
 async function issuePatOf(
   { signer, servers, proofs, patSeconds }: PatIssuance,
   owner: Owner,
-  { form, presented }: { form: TokenRequest; presented: Presented },
-): Promise<Answer> {
+  { form, presented }: { form: TokenRequest; presented: ClientProof },
+): Promise<TokenReply> {
   // 2. The record whose own kind of credential was presented and is right; the other kind is never looked at.
   const known = await servers.read(owner, presented.client_id)
   const server =
@@ -214,7 +218,7 @@ function unproven(client_id: string): Refusal {
   )
 }
 
-function presentedCredential(form: TokenRequest, { authorization, signed }: TokenCaller): Presented {
+function presentedCredential(form: TokenRequest, { authorization, signed }: TokenCaller): ClientProof {
   const { client_id, client_secret } = form
   if (signed !== undefined && (authorization !== undefined || client_secret !== undefined))
     refuse('invalid_request', 'Prove yourself in one way: by signature or by secret, not by both.')

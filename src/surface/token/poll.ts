@@ -4,7 +4,7 @@
  * (awaiting-owner).
  */
 import { requestSubmitted } from '../../wire/negotiation/negotiation.ts'
-import { denied, invalidGrant, type Answer } from './answers.ts'
+import { denied, invalidGrant, type TokenReply } from './answers.ts'
 import { pauseOf, type Negotiation, type TicketGrant } from './negotiation.ts'
 
 type Polled<Row extends Negotiation, Governed> = Pick<
@@ -17,7 +17,7 @@ export async function collectOrWait<Row extends Negotiation, Governed>(
   of: Polled<Row, Governed>,
   family: Row,
   next: string,
-): Promise<Answer> {
+): Promise<TokenReply> {
   const waiting = { status: 403, body: requestSubmitted(family.kind!, next, pauseOf(of)) }
 
   // 1. The decision, if there is one by the end of the pause.

@@ -19,7 +19,7 @@ import {
 } from '../../wire/negotiation/ticket.ts'
 import type { Issuer } from '../issuer.ts'
 import { presentAgreement } from './agreement.ts'
-import { denied, invalidGrant, type Answer } from './answers.ts'
+import { denied, invalidGrant, type TokenReply } from './answers.ts'
 import {
   pauseOf,
   type Negotiation,
@@ -49,7 +49,7 @@ const DECLINED = 'The terms were declined; the owner has been told. Start anew w
 export async function negotiate<Row extends Negotiation, Governed>(
   of: TicketGrant<Row, Governed>,
   request: TicketRequest,
-): Promise<Answer> {
+): Promise<TokenReply> {
   const { issuer, negotiations, onBehalfOf } = of
   const tag = ticketTag(request.ticket)
   if (tag === undefined) return invalidGrant()
@@ -66,7 +66,7 @@ async function firstPresentation<Row extends Negotiation, Governed>(
   of: TicketGrant<Row, Governed>,
   sealed: SealedTicket,
   request: TicketRequest,
-): Promise<Answer> {
+): Promise<TokenReply> {
   const { issuer, negotiations } = of
 
   // 1. The state of the resource now, because a sealed ticket carries only names.
@@ -112,7 +112,7 @@ async function laterPresentation<Row extends Negotiation, Governed>(
   of: TicketGrant<Row, Governed>,
   { owner, tag }: { owner: Owner; tag: string },
   request: TicketRequest,
-): Promise<Answer> {
+): Promise<TokenReply> {
   const { negotiations, decisions } = of
 
   // 1. The ticket is spent. If the negotiation waits, the next one is valid when this returns.
@@ -155,7 +155,7 @@ async function answerTerms<Row extends Negotiation, Governed>(
   of: TicketGrant<Row, Governed>,
   { family, tag }: Spent<Row>,
   request: TicketRequest,
-): Promise<Answer> {
+): Promise<TokenReply> {
   const { issuer, negotiations } = of
 
   // 1. The state of the resource now.
@@ -210,7 +210,7 @@ async function answerIdentity<Row extends Negotiation, Governed>(
   of: TicketGrant<Row, Governed>,
   { family, tag }: Spent<Row>,
   context: { governed: Standing<Governed>; identity: IdentityDemand; request: TicketRequest },
-): Promise<Answer> {
+): Promise<TokenReply> {
   const { issuer, identities } = of
   const { governed, identity, request } = context
 
@@ -258,7 +258,7 @@ function otherFormat(format: string | undefined, formats: readonly string[]): st
   return `Send claim_token together with claim_token_format=${formats.join(' or ')}; the format given was ${name}.`
 }
 
-function askForIdentity(ticket: string, identity: IdentityDemand): Answer {
+function askForIdentity(ticket: string, identity: IdentityDemand): TokenReply {
   return { status: 403, body: needIdentity({ ...identity, ticket }) }
 }
 
@@ -266,7 +266,7 @@ function askForAgreement(
   { specNs, aliases }: Pick<Issuer, 'specNs' | 'aliases'>,
   ticket: string,
   template: TermsTemplate,
-): Answer {
+): TokenReply {
   return { status: 403, body: needInfo({ specNs, aliases, ticket, template }) }
 }
 

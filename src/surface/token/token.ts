@@ -8,7 +8,7 @@ import { GRANT_TYPE_CLIENT_CREDENTIALS, GRANT_TYPE_UMA_TICKET } from '../../wire
 import { refuse } from '../../wire/refusal.ts'
 import { refuseWhileOff, type Clock } from '../clock.ts'
 import type { Issuer } from '../issuer.ts'
-import { NEGOTIATING, TOKEN_ANSWER, type Answer } from './answers.ts'
+import { NEGOTIATING, TOKEN_ANSWER, type TokenReply } from './answers.ts'
 import type { TokenCaller } from './client-credentials.ts'
 import type { TicketRequest } from './negotiation.ts'
 import { TOKEN_REQUEST, type TokenRequest } from './token-request.ts'
@@ -17,8 +17,8 @@ import { TOKEN_REQUEST, type TokenRequest } from './token-request.ts'
 export interface TokenEndpoint {
   clock: Pick<Clock, 'fault'>
   issuer: Pick<Issuer, 'issuer'>
-  negotiate(request: TicketRequest): Promise<Answer>
-  issuePat(form: TokenRequest, caller: TokenCaller): Promise<Answer>
+  negotiate(request: TicketRequest): Promise<TokenReply>
+  issuePat(form: TokenRequest, caller: TokenCaller): Promise<TokenReply>
 }
 
 const headers = { 'cache-control': 'no-store', pragma: 'no-cache' }
@@ -61,7 +61,7 @@ function callerOf(request: FastifyRequest, base: SignatureBase): TokenCaller {
   }
 }
 
-function answerTo(of: TokenEndpoint, form: TokenRequest, caller: TokenCaller): Promise<Answer> {
+function answerTo(of: TokenEndpoint, form: TokenRequest, caller: TokenCaller): Promise<TokenReply> {
   switch (form.grant_type) {
     case GRANT_TYPE_UMA_TICKET:
       if (form.ticket === undefined)

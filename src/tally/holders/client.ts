@@ -24,7 +24,7 @@ export interface QuoteQuestion {
   resource_id: string
 }
 
-export type Question = QuoteQuestion &
+export type VerdictQuestion = QuoteQuestion &
   Pick<VerdictRequest, 'negotiation' | 'contract' | 'agreement' | 'final' | 'closed'>
 
 /** `silent`: there was no readable answer, so she is asked again; `refused`: her server will not answer. */
@@ -32,7 +32,7 @@ export type HolderReply<T> = T | { refused: number } | { silent: string }
 
 export interface HolderClient {
   quote(subject: QuoteQuestion, timeoutMs: number): Promise<HolderReply<Quote>>
-  ask(question: Question): Promise<HolderReply<VerdictAnswer>>
+  ask(question: VerdictQuestion): Promise<HolderReply<VerdictAnswer>>
 }
 
 export interface HolderClientOptions {
@@ -69,7 +69,7 @@ export function createHolderClient(options: HolderClientOptions): HolderClient {
   }
   /** The answer to a signed request, or why there is none. */
   const send = async <T>(
-    subject: QuoteQuestion | Question,
+    subject: QuoteQuestion | VerdictQuestion,
     endpoint: 'joint_quote_endpoint' | 'joint_verdict_endpoint',
     { timeoutMs, read }: { timeoutMs: number; read: (json: unknown) => T },
   ): Promise<HolderReply<T>> => {

@@ -12,13 +12,13 @@ import type { VerificationKeys } from '../../wire/negotiation/tokens.ts'
 import type { Tally } from '../context.ts'
 
 /** What looking up a holder's keys needs. */
-export interface Proving extends Pick<Tally, 'database' | 'issuer' | 'aliases' | 'now'> {
+export interface HolderProofContext extends Pick<Tally, 'database' | 'issuer' | 'aliases' | 'now'> {
   /** The documents of holders' authorization servers. */
   holderKeys: JwksCache
 }
 
 /** The holder that a document names, not verified. */
-export interface Signer {
+export interface ProofSigner {
   issuer: string
   holder: Owner
   account: Owner
@@ -30,7 +30,11 @@ export interface Signer {
  * The keys with which a holder's server may have signed it. Refuses 404 an unknown account, 401 a caller that
  * is no holder of it, whose server is not asked, and 503 if the keys cannot be fetched.
  */
-export async function keysOfHolder(of: Proving, signer: Signer, what: string): Promise<VerificationKeys> {
+export async function keysOfHolder(
+  of: HolderProofContext,
+  signer: ProofSigner,
+  what: string,
+): Promise<VerificationKeys> {
   const { issuer, holder, account, kid } = signer
   const row = await readAccount(of.database.db, account)
   if (row === undefined) refuse('not_found', 'No such account is counted for here.')

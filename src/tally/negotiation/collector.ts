@@ -12,7 +12,7 @@ import {
   denyWaiting,
   letRest,
   readAnswers,
-  type Answered,
+  type QuestionResult,
   type AnswerRow,
   type HolderQuestion,
 } from '../../storage/tally/answers.ts'
@@ -22,7 +22,7 @@ import { mandateDigest } from '../../wire/joint/mandate.ts'
 import { aliasIn, AUTHORITY_PATH, TALLY_ALIAS } from '../../wire/names.ts'
 import { verdictSigner, verifyVerdict } from '../../wire/joint/verdict.ts'
 import type { Tally } from '../context.ts'
-import { ASK_MS, type HolderClient, type Question } from '../holders/client.ts'
+import { ASK_MS, type HolderClient, type VerdictQuestion } from '../holders/client.ts'
 
 export interface Collector {
   /** Continues a waiting negotiation in the background, if it is not running here already. */
@@ -76,7 +76,7 @@ async function collect(of: Collecting, negotiation: NegotiationRow): Promise<voi
 async function goOn(
   of: Collecting,
   negotiation: NegotiationRow,
-  { mandate, answered }: { mandate: CountedMandate; answered?: Answered },
+  { mandate, answered }: { mandate: CountedMandate; answered?: QuestionResult },
 ): Promise<void> {
   const { threshold } = mandate.rule
   const next = await advance(of.database.db, negotiation, { threshold, answered })
@@ -98,7 +98,7 @@ async function goOn(
 function questionOf(
   { account, family, held }: NegotiationRow,
   { holder, issuer }: Pick<AnswerRow, 'holder' | 'issuer'>,
-): Question {
+): VerdictQuestion {
   const { content } = held!
   return {
     owner: holder,
@@ -116,7 +116,7 @@ async function ask(
   of: Collecting,
   negotiation: NegotiationRow,
   context: { mandate: CountedMandate; question: HolderQuestion },
-): Promise<Answered | undefined> {
+): Promise<QuestionResult | undefined> {
   const { question } = context
   const { holder, issuer, final } = question
   const deadline = performance.now() + ASK_MS
@@ -137,7 +137,7 @@ async function judged(
   of: Collecting,
   negotiation: NegotiationRow,
   submission: { mandate: CountedMandate; question: AnswerRow; compact: string; deadline: number },
-): Promise<Answered | undefined> {
+): Promise<QuestionResult | undefined> {
   const { mandate, question, compact, deadline } = submission
   const { holder, issuer } = question
   const { content, named } = negotiation.held!

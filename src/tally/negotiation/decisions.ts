@@ -19,9 +19,12 @@ import { totalWeight, type Mandate } from '../../wire/joint/mandate.ts'
 import type { Tally } from '../context.ts'
 import type { Wakes } from '../wakes.ts'
 import type { Collector } from './collector.ts'
-import type { Governed, Row } from './negotiations.ts'
+import type { GovernedAccount, TallyNegotiation } from './negotiations.ts'
 
-export interface Deciding extends Pick<Tally, 'database' | 'log' | 'limits' | 'issuer' | 'keys' | 'now'> {
+export interface TallyDecisionContext extends Pick<
+  Tally,
+  'database' | 'log' | 'limits' | 'issuer' | 'keys' | 'now'
+> {
   collector: Collector
   wakes: Wakes
 }
@@ -30,7 +33,7 @@ const DENIED = 'The holders of this resource did not allow this request.'
 const TAKEN_BACK = 'The approval of the holders was taken back, or has expired: make the call again.'
 
 /** Holders decide, at their own authorization servers. */
-export function decisionsOf(of: Deciding): Decisions<Row, Governed> {
+export function decisionsOf(of: TallyDecisionContext): Decisions<TallyNegotiation, GovernedAccount> {
   const { db } = of.database
   return {
     decide: agreed => hold(of, agreed),
@@ -51,7 +54,10 @@ export function decisionsOf(of: Deciding): Decisions<Row, Governed> {
 }
 
 /** It waits for the holders, who are asked at once. */
-async function hold(of: Deciding, agreed: Agreed<Row, Governed>): Promise<Decision> {
+async function hold(
+  of: TallyDecisionContext,
+  agreed: Agreed<TallyNegotiation, GovernedAccount>,
+): Promise<Decision> {
   const { family: row, governed, template, agreement, agent, nextHash } = agreed
   const { db } = of.database
   const { terms, mandate, version, server, resource } = governed
@@ -108,7 +114,7 @@ async function hold(of: Deciding, agreed: Agreed<Row, Governed>): Promise<Decisi
 }
 
 /** Makes the grant from the existing verdicts, once. */
-async function collect(of: Deciding, row: Row): Promise<Collected> {
+async function collect(of: TallyDecisionContext, row: TallyNegotiation): Promise<Collected> {
   const { db } = of.database
   const [account, answers] = await Promise.all([readAccount(db, row.account), readAnswers(db, row)])
   const now = of.now()
@@ -135,14 +141,14 @@ async function collect(of: Deciding, row: Row): Promise<Collected> {
   return current?.state === 'denied' ? { kind: 'refused', sentence: TAKEN_BACK } : { kind: 'gone' }
 }
 
-async function refused(of: Deciding, row: Row): Promise<Collected> {
+async function refused(of: TallyDecisionContext, row: TallyNegotiation): Promise<Collected> {
   await endNegotiation(of.database.db, row, 'denied')
   return { kind: 'refused', sentence: TAKEN_BACK }
 }
 
 /** The grant on the strength of the verdicts. */
 function contentOf(
-  { held }: Row,
+  { held }: TallyNegotiation,
   of: { mandate: Mandate; counted: readonly AnswerRow[]; end: number; now: number },
 ): GrantContent {
   const { mandate, counted, end, now } = of

@@ -8,7 +8,7 @@ import {
   readAccount,
   readResource,
   readResourceServer,
-  type ResourceRow,
+  type AccountResourceRow,
 } from '../../storage/tally/accounts.ts'
 import {
   continueNegotiation,
@@ -27,14 +27,14 @@ import type { Quotes } from './quotes.ts'
 import type { ClientId } from '../../wire/identifiers.ts'
 
 /** The further facts, besides the terms, by which it judges. */
-export interface Governed {
+export interface GovernedAccount {
   mandate: CountedMandate
   version: number
   server: { client_id: ClientId; resource_uri: string }
-  resource: ResourceRow
+  resource: AccountResourceRow
 }
 
-export type Row = NegotiationRow & Negotiation
+export type TallyNegotiation = NegotiationRow & Negotiation
 
 /** The tier name in the template ids of an account. */
 export const JOINT_TIER = 'joint'
@@ -45,7 +45,7 @@ export interface Negotiating extends Pick<Tally, 'database' | 'log' | 'limits'> 
 }
 
 /** The negotiations of the accounts of one store. */
-export function negotiationsOf(of: Negotiating): Negotiations<Row, Governed> {
+export function negotiationsOf(of: Negotiating): Negotiations<TallyNegotiation, GovernedAccount> {
   const { db } = of.database
   const { ticketSeconds, awaitingSeconds, negotiationSeconds, pollSeconds } = of.limits
   const tell = (why: { account: string; family: string; reason: string }): void =>
@@ -91,7 +91,7 @@ export function negotiationsOf(of: Negotiating): Negotiations<Row, Governed> {
   }
 }
 
-function rowOf(row: NegotiationRow): Row {
+function rowOf(row: NegotiationRow): TallyNegotiation {
   return { ...row, owner: row.account, kind: row.state === 'awaiting_holders' ? 'operation' : null }
 }
 
@@ -101,7 +101,7 @@ const UNGOVERNED = {
 }
 
 /** The folded terms over a resource, and the mandate in force. */
-async function govern(of: Negotiating, request: Requested): Promise<Governing<Governed>> {
+async function govern(of: Negotiating, request: Requested): Promise<Governing<GovernedAccount>> {
   const { db } = of.database
   const { owner: account, resource_id, client_id } = request
   const [row, server, resource] = await Promise.all([

@@ -266,9 +266,11 @@ export function verifyTallyRequest(
 /** An agreement of the largest size, in base64url, and the claims around it. */
 const REQUEST_BYTES_MAX = 48 * 1_024
 
-type Sent = 'iss' | 'aud' | 'iat' | 'exp'
+type RequestClaim = 'iss' | 'aud' | 'iat' | 'exp'
 
-function readRequest(payload: JsonObject): Omit<QuoteRequest, Sent> | Omit<VerdictRequest, Sent> {
+function readRequest(
+  payload: JsonObject,
+): Omit<QuoteRequest, RequestClaim> | Omit<VerdictRequest, RequestClaim> {
   const quote = {
     owner: asOwner(idMember(payload, 'owner')),
     account: asOwner(idMember(payload, 'account')),

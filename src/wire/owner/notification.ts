@@ -7,7 +7,7 @@
 import type { Family, Handle } from '../identifiers.ts'
 
 /** A waiting request, reduced to what the message says. */
-export interface Asking {
+export interface RequestSummary {
   family: Family
   kind: 'connection' | 'operation'
   handle: Handle
@@ -30,7 +30,7 @@ export interface NotificationBody {
   timestamp: string
   data: {
     family?: string
-    kind?: Asking['kind']
+    kind?: RequestSummary['kind']
     agent?: string | null
     operator?: string | null
     resource?: string | null
@@ -53,7 +53,7 @@ export function linkTo(base: string, family?: Family): string {
 
 /** The body for a webhook; `about` nothing it is a test. `at` in seconds since the epoch. */
 export function notificationBody(
-  about: Asking | Several | undefined,
+  about: RequestSummary | Several | undefined,
   base: string,
   at: number,
 ): NotificationBody {

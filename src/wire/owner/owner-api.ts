@@ -9,7 +9,7 @@ import type { ClientId, Family, Handle } from '../identifiers.ts'
 export type { ApprovedBefore, PendingItem, WholePendingItem } from '../documents/pending-item.ts'
 
 /** The owner's answer to one pending item. */
-export interface Decided {
+export interface DecisionRecord {
   family: Family
   decision: 'approved' | 'denied'
   by: string
@@ -118,7 +118,7 @@ export interface Tier {
 }
 
 /** How a request is answered, in one word: let in at once, shown to the owner, or refused. */
-export type Effect = 'grant' | 'ask' | 'refuse'
+export type AnswerEffect = 'grant' | 'ask' | 'refuse'
 
 /** A request of the ledger, as it was answered and as a changed tier would have answered it. */
 export interface TriedRequest {
@@ -127,8 +127,8 @@ export interface TriedRequest {
   family: Family | null
   handle: Handle | null
   resource_id: string
-  was: Effect
-  would: Effect
+  was: AnswerEffect
+  would: AnswerEffect
   because: string[]
 }
 
@@ -169,7 +169,7 @@ export interface Resource {
  * A resource server with protection access, or one that asks for it. `registry` is null if nothing is
  * pulled from it.
  */
-export interface ResourceServer {
+export interface ResourceServerEntry {
   client_id: ClientId
   name: string
   resource_uri: string
@@ -187,7 +187,7 @@ export interface ResourceServer {
 }
 
 /** One that she has just decided about; `leases` if it was withdrawn and sidecars held any. */
-export interface DecidedServer extends ResourceServer, Pick<StillWaiting, 'leases'> {}
+export interface DecidedServer extends ResourceServerEntry, Pick<StillWaiting, 'leases'> {}
 
 /** An origin whose resource servers may not register with her. */
 export interface BannedOrigin {

@@ -9,7 +9,8 @@ export interface RelyingParty {
   readonly origins: readonly string[]
 }
 
-interface PasskeySettings {
+/** How an authority is set up for passkeys; undefined if a setting is left out. */
+export interface PasskeySettings {
   readonly passkeyRpId: string | undefined
   readonly passkeyOrigins: readonly string[] | undefined
 }

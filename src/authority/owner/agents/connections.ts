@@ -14,7 +14,7 @@ import {
   listOperators,
   revokeConnection,
   unblockOperator,
-  type Ended,
+  type ConnectionEnd,
   type ListedConnection,
 } from '../../../storage/authority/connections/connections.ts'
 import { claimOperator, disclaimOperator } from '../../../storage/authority/connections/operators.ts'
@@ -355,7 +355,7 @@ function disclaim(
 export async function recordEnded(
   tx: Tx,
   owner: Owner,
-  ended: Ended,
+  ended: ConnectionEnd,
   how: { endedBy: 'revocation' | 'block'; operator?: string; actor: Actor },
 ): Promise<void> {
   const { actor } = how
@@ -387,7 +387,7 @@ export async function recordEnded(
 }
 
 /** How many grants ended, as answers say it. */
-export function deactivated(ended: Ended): Deactivated {
+export function deactivated(ended: ConnectionEnd): Deactivated {
   return {
     rpts_deactivated: ended.rptsDeactivated,
     ...(ended.more ? { rpts_deactivated_more: true } : {}),

@@ -14,7 +14,7 @@ import {
   insertLogin,
   listLogins,
   loginKey,
-  type Login as NamedLogin,
+  type LoginSubject,
 } from '../../../storage/authority/credentials/logins.ts'
 import {
   type DeviceKeyRow,
@@ -228,7 +228,7 @@ export async function enrolKey(
 export async function bindLogin(
   tx: Tx,
   owner: Owner,
-  { name, login, by, cell }: { name: string; login: NamedLogin; by: ChangedBy; cell: CellView | undefined },
+  { name, login, by, cell }: { name: string; login: LoginSubject; by: ChangedBy; cell: CellView | undefined },
 ): Promise<Login> {
   const isFree = (await cell?.claim({ kind: 'login', key: loginKey(login), owner })) ?? true
   const row = isFree
@@ -300,7 +300,7 @@ async function onlyKeyNamed(tx: Tx, owner: Owner, name: string): Promise<string>
   return kid
 }
 
-async function removeLogin(tx: Tx, caller: OwnerCredential, id: string): Promise<NamedLogin> {
+async function removeLogin(tx: Tx, caller: OwnerCredential, id: string): Promise<LoginSubject> {
   const { owner } = caller
   const row = await deleteLogin(tx, owner, id)
   if (row === undefined) unknownLogin()

@@ -4,7 +4,11 @@
  * once).
  */
 import type { FastifyRequest } from 'fastify'
-import { namedKeyids, verifyDeviceSignature, type Judged } from '../../../credentials/device-signature.ts'
+import {
+  namedKeyids,
+  verifyDeviceSignature,
+  type SignatureContext,
+} from '../../../credentials/device-signature.ts'
 import type { ProvenLogin, Realm } from '../../../credentials/oidc.ts'
 import { presentedBy, proveLogin, refusedSignature, refusedToken } from '../../../credentials/presentation.ts'
 import type { Credential } from '../../../http/servers/endpoint.ts'
@@ -75,7 +79,7 @@ async function bySignature(api: Guarding, request: FastifyRequest): Promise<Owne
   const message = signedMessage(request, api.base)
   const judged = { now: api.now(), space: SPACE } as const
   const { db } = api.database
-  const enrolled = new Map<string, EnrolledKey>()
+  const enrolled = new Map<string, OwnerKey>()
   const ended = new Map<string, DeviceKeyRow>()
   for (const keyid of namedKeyids(message, judged)) {
     const row = await readDeviceKey(db, keyid)
@@ -93,7 +97,11 @@ async function bySignature(api: Guarding, request: FastifyRequest): Promise<Owne
 }
 
 /** Throws if a key that is no longer in force signed it; whoever cannot sign with that key learns nothing. */
-function refuseEnded(message: SignedMessage, judged: Judged, ended: ReadonlyMap<string, DeviceKeyRow>): void {
+function refuseEnded(
+  message: SignedMessage,
+  judged: SignatureContext,
+  ended: ReadonlyMap<string, DeviceKeyRow>,
+): void {
   let row: DeviceKeyRow | undefined
   try {
     const find = (id: string) => ended.get(id) && importPublicJwk(ended.get(id)!.jwk)
@@ -111,13 +119,13 @@ function refuseEnded(message: SignedMessage, judged: Judged, ended: ReadonlyMap<
 }
 
 /** `expiresAt` is in seconds since the epoch; undefined if the key was enrolled for good. */
-interface EnrolledKey {
+interface OwnerKey {
   owner: Owner
   key: PublicKey
   expiresAt: number | undefined
 }
 
-function deviceCredential({ owner, key, expiresAt }: EnrolledKey, signature: Buffer): OwnerCredential {
+function deviceCredential({ owner, key, expiresAt }: OwnerKey, signature: Buffer): OwnerCredential {
   const stands = async (db: Db): Promise<boolean> => {
     const row = await readDeviceKey(db, key.thumbprint)
     return row?.in_force === true && row.owner === owner

@@ -58,7 +58,7 @@ export interface EventFeeds {
   end(): void
 }
 
-interface Feed {
+interface OwnerFeed {
   owner: Owner
   readers: Set<Reader>
   /** Readers that have not yet taken what they were sent. They get nothing more until they have. */
@@ -70,27 +70,27 @@ interface Feed {
   leave: () => void
 }
 
-type Needed = Pick<Authority, 'database' | 'announcements' | 'log' | 'clock' | 'quotas' | 'cell'> & {
+type FeedOptions = Pick<Authority, 'database' | 'announcements' | 'log' | 'clock' | 'quotas' | 'cell'> & {
   heartbeatSeconds: number
   caps: StreamCaps
 }
 
 /** There is no feed until somebody reads. */
-export function createEventFeeds(options: Needed): EventFeeds {
+export function createEventFeeds(options: FeedOptions): EventFeeds {
   const { announcements, caps } = options
-  const feeds = new Map<Owner, Feed>()
+  const feeds = new Map<Owner, OwnerFeed>()
   const open = new Map<Owner, number>()
   let inAll = 0
   const takeTurns = createTurns(LOOKS_AT_ONCE)
 
-  const start = (owner: Owner): Feed => {
+  const start = (owner: Owner): OwnerFeed => {
     const unwatch = announcements.watch(owner, () => happened(feed))
     const leave = (): void => {
       unwatch()
       feeds.delete(owner)
     }
     const wake = (): void => undefined
-    const feed: Feed = { owner, readers: new Set(), full: new Set(), due: true, wake, leave }
+    const feed: OwnerFeed = { owner, readers: new Set(), full: new Set(), due: true, wake, leave }
     feeds.set(owner, feed)
     void keepLooking(options, feed, () => takeTurns(() => onBehalfOf(owner, () => look(options, feed))))
     return feed
@@ -146,7 +146,7 @@ function tooMany(): Refusal {
   )
 }
 
-function happened(feed: Feed): void {
+function happened(feed: OwnerFeed): void {
   feed.due = true
   feed.wake()
 }
@@ -155,7 +155,11 @@ function happened(feed: Feed): void {
  * Reads whenever something happened, and at each heartbeat. An announcement only says that a read is
  * worthwhile, so a lost one loses nothing.
  */
-async function keepLooking(options: Needed, feed: Feed, looking: () => Promise<boolean>): Promise<void> {
+async function keepLooking(
+  options: FeedOptions,
+  feed: OwnerFeed,
+  looking: () => Promise<boolean>,
+): Promise<void> {
   let outageMs = OUTAGE_MS_MIN
   while (feed.readers.size > 0 || feed.due) {
     // Set before reading, so that what happens meanwhile causes another read.
@@ -180,7 +184,7 @@ async function keepLooking(options: Needed, feed: Feed, looking: () => Promise<b
 }
 
 /** Waits until something happened, a heartbeat has passed, or a credential has ended by itself. */
-async function nextTime({ heartbeatSeconds, clock }: Needed, feed: Feed): Promise<void> {
+async function nextTime({ heartbeatSeconds, clock }: FeedOptions, feed: OwnerFeed): Promise<void> {
   if (feed.due || feed.readers.size === 0) return
   const ends = [...feed.readers].map(
     ({ credential: { expiresAt = Infinity } }) => expiresAt * 1_000 - clock.now(),
@@ -199,7 +203,7 @@ async function nextTime({ heartbeatSeconds, clock }: Needed, feed: Feed): Promis
  * Reads the store once for all readers that are ready for more. @returns whether there is more for one of
  * them at once.
  */
-async function look({ database: { db }, clock, cell }: Needed, feed: Feed): Promise<boolean> {
+async function look({ database: { db }, clock, cell }: FeedOptions, feed: OwnerFeed): Promise<boolean> {
   // This includes readers that take nothing; otherwise each round would find that one had ended, and would
   // begin the next at once.
   for (const { credential, stream } of feed.readers) if (hasEnded(credential, clock)) stream.end()
@@ -240,12 +244,12 @@ async function look({ database: { db }, clock, cell }: Needed, feed: Feed): Prom
   return more
 }
 
-function hasEnded({ expiresAt = Infinity }: OwnerCredential, clock: Needed['clock']): boolean {
+function hasEnded({ expiresAt = Infinity }: OwnerCredential, clock: FeedOptions['clock']): boolean {
   return clock.now() >= expiresAt * 1_000
 }
 
 /** Sends until the reader takes no more. What it did not get is read again when it is ready. */
-function send(feed: Feed, reader: Reader, page: readonly { id: number; frame: string }[]): void {
+function send(feed: OwnerFeed, reader: Reader, page: readonly { id: number; frame: string }[]): void {
   const { stream } = reader
   for (const { id, frame } of page) {
     reader.after = id

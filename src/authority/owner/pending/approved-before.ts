@@ -4,7 +4,7 @@
  */
 import { operationOf } from '../../../rules/agreement.ts'
 import type { Db } from '../../../storage/authority/database.ts'
-import { readLedger, type LedgerEntry } from '../../../storage/authority/ledger/ledger.ts'
+import { readLedger, type LedgerEntryRow } from '../../../storage/authority/ledger/ledger.ts'
 import { receiptsOfFamilies } from '../../../storage/authority/ledger/receipts.ts'
 import type { DecisionItem } from '../../../wire/owner/decision-item.ts'
 import { decodeBase64url } from '../../../wire/encoding.ts'
@@ -43,7 +43,7 @@ export async function approvedBefore(db: Db, item: DecisionItem): Promise<Approv
   }
 }
 
-function isHersAt({ family, data }: LedgerEntry, resource_id: string): boolean {
+function isHersAt({ family, data }: LedgerEntryRow, resource_id: string): boolean {
   const { by, resource_id: at } = data as { by?: string; resource_id?: string }
   return family !== null && by === 'owner' && at === resource_id
 }

@@ -22,7 +22,7 @@ import { s256Json } from '../../../wire/encoding.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
 import type { Json, JsonObject } from '../../../wire/json.ts'
 import { importPublicJwk } from '../../../wire/signatures/keys.ts'
-import type { Decided } from '../../../wire/owner/owner-api.ts'
+import type { DecisionRecord } from '../../../wire/owner/owner-api.ts'
 import { refuse, refusingAs } from '../../../wire/refusal.ts'
 import type { RelyingParty } from '../../../wire/passkeys/relying-party.ts'
 import type { OwnerApi } from '../api.ts'
@@ -115,10 +115,10 @@ const UNKNOWN_STANDING = {
 }
 const UNKNOWN_REQUEST = { expiresInSeconds: undefined, reasonAbsent: undefined, missionAbsent: undefined }
 
-type Deciding = Pick<OwnerApi, 'issuer' | 'now' | 'relyingParty'>
+type SubmissionContext = Pick<OwnerApi, 'issuer' | 'now' | 'relyingParty'>
 
 /** What she sends with her decision. */
-export interface DecisionSubmission extends Pick<Decided, 'decision'> {
+export interface DecisionSubmission extends Pick<DecisionRecord, 'decision'> {
   item_s256?: string | undefined
   reason?: string | undefined
   statement?: SignedStatement | undefined
@@ -127,7 +127,7 @@ export interface DecisionSubmission extends Pick<Decided, 'decision'> {
 }
 
 /** How a decision is bound, for the ledger; `signed` is kept with it. */
-export interface Bound {
+export interface DecisionBinding {
   binding: 'signed' | 'digest' | 'unbound'
   reason?: string | undefined
   signed?: OwnerDecision | undefined
@@ -140,11 +140,11 @@ export interface Bound {
  * another version; the item then goes on waiting.
  */
 export async function boundTo(
-  api: Deciding,
+  api: SubmissionContext,
   tx: Db,
   row: PendingRow,
   submission: DecisionSubmission,
-): Promise<Bound> {
+): Promise<DecisionBinding> {
   const { statement, decision } = submission
   const reason = decision === 'denied' ? submission.reason : undefined
   if (statement === undefined && submission.item_s256 === undefined) return { binding: 'unbound', reason }
@@ -185,7 +185,7 @@ export function refuseReplayed(
 }
 
 async function verifiedStatement(
-  { issuer, now, relyingParty }: Deciding,
+  { issuer, now, relyingParty }: SubmissionContext,
   tx: Db,
   owner: Owner,
   statement: SignedStatement,

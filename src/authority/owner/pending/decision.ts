@@ -25,16 +25,16 @@ import { REMOTE_MS_MAX } from '../../../surface/agents/identity.ts'
 import type { Actor, DecidedBy } from '../../../wire/owner/actor.ts'
 import type { Family, Owner } from '../../../wire/identifiers.ts'
 import type { Admits } from '../../../wire/owner/decision-statement.ts'
-import type { Decided } from '../../../wire/owner/owner-api.ts'
+import type { DecisionRecord } from '../../../wire/owner/owner-api.ts'
 import { Refusal, refuse } from '../../../wire/refusal.ts'
 import type { OwnerApi } from '../api.ts'
-import { boundTo, refuseReplayed, type Bound, type DecisionSubmission } from './decision-item.ts'
+import { boundTo, refuseReplayed, type DecisionBinding, type DecisionSubmission } from './decision-item.ts'
 import { changeAs, type OwnerCredential } from '../credentials/guard.ts'
 
 export const NO_SUCH_ITEM = 'Nothing of yours waits under this family.'
 
 /** The decision, its item, and her note to it. */
-type Deciding = DecisionSubmission & { family: Family }
+type FamilySubmission = DecisionSubmission & { family: Family }
 
 /**
  * Decides a waiting item of the owner's, once: under the queue lock it still waits, its operator is not
@@ -45,8 +45,8 @@ type Deciding = DecisionSubmission & { family: Family }
 export async function decide(
   api: OwnerApi,
   credential: OwnerCredential,
-  deciding: Deciding,
-): Promise<Decided> {
+  deciding: FamilySubmission,
+): Promise<DecisionRecord> {
   const isListed = await wouldBeListed(api, credential.owner, deciding)
   return changeAs(api, credential, tx => decideIn(api, tx, credential, { ...deciding, isListed }))
 }
@@ -58,12 +58,12 @@ export async function decide(
 export async function decideAll(
   api: OwnerApi,
   credential: OwnerCredential,
-  all: readonly Deciding[],
-): Promise<Decided[]> {
-  const prepared: (Deciding & { isListed: boolean })[] = []
+  all: readonly FamilySubmission[],
+): Promise<DecisionRecord[]> {
+  const prepared: (FamilySubmission & { isListed: boolean })[] = []
   for (const one of all) prepared.push({ ...one, isListed: await wouldBeListed(api, credential.owner, one) })
   return changeAs(api, credential, async tx => {
-    const decided: Decided[] = []
+    const decided: DecisionRecord[] = []
     for (const one of prepared)
       decided.push(await decideIn(api, tx, credential, one).catch(error => refuseFor(one.family, error)))
     return decided
@@ -77,7 +77,11 @@ function refuseFor(family: Family, error: unknown): never {
 }
 
 /** For an approval, this is read before the transaction, because it may need a request to another server. */
-async function wouldBeListed(api: OwnerApi, owner: Owner, { decision, family }: Deciding): Promise<boolean> {
+async function wouldBeListed(
+  api: OwnerApi,
+  owner: Owner,
+  { decision, family }: FamilySubmission,
+): Promise<boolean> {
   return decision === 'approved' && (await isListedByHers(api, owner, family))
 }
 
@@ -86,8 +90,8 @@ async function decideIn(
   api: OwnerApi,
   tx: Tx,
   { owner, actor }: OwnerCredential,
-  { family, isListed, ...submission }: Deciding & { isListed: boolean },
-): Promise<Decided> {
+  { family, isListed, ...submission }: FamilySubmission & { isListed: boolean },
+): Promise<DecisionRecord> {
   const { decision } = submission
   const item = await undecided(tx, owner, family, outcome => noLongerWaits(outcome, submission))
   const blocked = decision === 'approved' && (await isAnyBlockedNow(tx, owner, item))
@@ -113,7 +117,7 @@ export async function refuseUnsigned(
     )
 }
 
-const UNBOUND: Bound = { binding: 'unbound' }
+const UNBOUND: DecisionBinding = { binding: 'unbound' }
 
 /** Who decides, and the answer to the one who decides second. */
 export interface Decider {
@@ -121,7 +125,7 @@ export interface Decider {
   owner: Owner
   by: DecidedBy
   /** How her decision is bound to what she was shown; if left out, it is bound to nothing. */
-  bound?: Bound | undefined
+  bound?: DecisionBinding | undefined
   noLongerWaits: (outcome?: FormerItem) => Refusal
 }
 
@@ -155,9 +159,9 @@ interface Admitting {
 export async function decideItem(
   decider: Decider,
   item: UndecidedItem,
-  decision: Decided['decision'],
+  decision: DecisionRecord['decision'],
   admitting: Admitting,
-): Promise<Decided & { actor: Actor }> {
+): Promise<DecisionRecord & { actor: Actor }> {
   const { tx, owner, by: decidedBy, bound = UNBOUND } = decider
   const { by, actor } = decidedBy
   const generation = decision === 'approved' ? await admit(decider, item, admitting) : null

@@ -8,7 +8,7 @@ import { plainText } from '../../../http/servers/pages.ts'
 import { FAMILY } from '../../../wire/documents/names.ts'
 import { PENDING_ITEM, WHOLE_PENDING_ITEM } from '../../../wire/documents/pending-item.ts'
 import { asFamily } from '../../../wire/identifiers.ts'
-import type { Decided } from '../../../wire/owner/owner-api.ts'
+import type { DecisionRecord } from '../../../wire/owner/owner-api.ts'
 import type { OwnerApi } from '../api.ts'
 import { decide, decideAll, NO_SUCH_ITEM } from './decision.ts'
 import { OWNER } from '../credentials/guard.ts'
@@ -22,7 +22,7 @@ const ACTOR = z.union([
   z.object({ kind: z.literal('owner'), credential: z.literal('login'), id: text }),
   z.object({ kind: z.literal('organization'), org: text, name: text, admin: text }),
 ])
-const DECIDED: z.ZodType<Decided> = z
+const DECIDED: z.ZodType<DecisionRecord> = z
   .object({
     family: FAMILY,
     decision: z.enum(['approved', 'denied']),

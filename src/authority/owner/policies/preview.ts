@@ -13,10 +13,10 @@ import { grantLifetimeSeconds, grantScope } from '../../../rules/permission.ts'
 import { underRuling, type Ruling } from '../../../rules/organization/ruling.ts'
 import { evaluateTier } from '../../../rules/tier.ts'
 import type { Db } from '../../../storage/authority/database.ts'
-import { readLedger, type LedgerEntry } from '../../../storage/authority/ledger/ledger.ts'
+import { readLedger, type LedgerEntryRow } from '../../../storage/authority/ledger/ledger.ts'
 import type { NewTier } from '../../../storage/authority/policies/tiers.ts'
 import { attestedFacts } from '../../../wire/organization/clearance.ts'
-import type { Effect, TierPreview, TriedRequest } from '../../../wire/owner/owner-api.ts'
+import type { AnswerEffect, TierPreview, TriedRequest } from '../../../wire/owner/owner-api.ts'
 import type { OwnerApi } from '../api.ts'
 import { OWNER } from '../credentials/guard.ts'
 import { FAMILY, HANDLE } from '../../../wire/documents/names.ts'
@@ -81,16 +81,16 @@ async function preview(
 }
 
 /** The entry judged by the tier; undefined if it is no request for a resource that the tier would govern. */
-function tryOn(tier: NewTier, { seq, ts, family, handle, kind, data }: LedgerEntry): TriedRequest[] {
-  const { resource_id, effect, ...recorded } = data as Partial<Recorded> & { effect?: 'grant' | 'ask' }
+function tryOn(tier: NewTier, { seq, ts, family, handle, kind, data }: LedgerEntryRow): TriedRequest[] {
+  const { resource_id, effect, ...recorded } = data as Partial<RecordedRequest> & { effect?: 'grant' | 'ask' }
   const { facts } = recorded
   if (resource_id === undefined || facts === undefined || !tier.resources.includes(resource_id)) return []
-  const was: Effect = kind === 'refused' ? 'refuse' : (effect ?? 'ask')
+  const was: AnswerEffect = kind === 'refused' ? 'refuse' : (effect ?? 'ask')
   return [{ seq, ts, family, handle, resource_id, was, ...wouldAnswer(tier, { ...recorded, facts }) }]
 }
 
 /** What the ledger has about a request: the facts by which it was judged. */
-interface Recorded {
+interface RecordedRequest {
   resource_id: string
   facts: RequestFacts
   scopes?: string[]
@@ -102,8 +102,8 @@ interface Recorded {
 
 function wouldAnswer(
   tier: NewTier,
-  { facts, scopes, organization, clearance }: Omit<Recorded, 'resource_id'>,
-): { would: Effect; because: string[] } {
+  { facts, scopes, organization, clearance }: Omit<RecordedRequest, 'resource_id'>,
+): { would: AnswerEffect; because: string[] } {
   const attested = clearance === undefined ? {} : attestedFacts(clearance)
   if (unmetFact(tier.clearance, attested) !== undefined)
     return { would: 'refuse', because: ['clearance_unmet'] }

@@ -90,7 +90,7 @@ const EDITED_TIER = z
   })
   .partial()
 type TierContent = z.infer<typeof TIER_CONTENT>
-type TierChange = Omit<z.infer<typeof EDITED_TIER>, 'id'>
+type TierFields = Omit<z.infer<typeof EDITED_TIER>, 'id'>
 
 const NO_SUCH_TIER = 'You have no tier of this id.'
 const TIER_ID = {
@@ -187,7 +187,7 @@ function addTier(api: OwnerApi, credential: OwnerCredential, edit: TierEdit): Pr
 function editTier(
   api: OwnerApi,
   credential: OwnerCredential,
-  { id, change, ifMatch }: { id: string; change: TierChange; ifMatch: string | undefined },
+  { id, change, ifMatch }: { id: string; change: TierFields; ifMatch: string | undefined },
 ): Promise<Saved> {
   const { owner } = credential
   return changeAs(api, credential, async tx => {
@@ -248,7 +248,7 @@ function removeTier(
  * Members that the change does not name stay as they are. The exception is that each use is asked about if,
  * and only if, `ask_me` is set.
  */
-function contentAfter(before: TierRow, { terms = {}, ...change }: TierChange): TierContent {
+function contentAfter(before: TierRow, { terms = {}, ...change }: TierFields): TierContent {
   const stays = change.ask_me === undefined ? before.terms.per_operation : undefined
   return {
     name: change.name ?? before.name,

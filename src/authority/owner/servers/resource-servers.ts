@@ -20,14 +20,14 @@ import {
 import { readResourceServer, type ResourceServerRow } from '../../../storage/authority/registry/resources.ts'
 import { withdrawLapsed } from '../../registry/lapsed-registrations.ts'
 import { refuse } from '../../../wire/refusal.ts'
-import type { DecidedServer, ResourceServer } from '../../../wire/owner/owner-api.ts'
+import type { DecidedServer, ResourceServerEntry } from '../../../wire/owner/owner-api.ts'
 import { LEASES_AWAITED, runAndAwaitLeases } from '../../joint/withdrawals.ts'
 import type { OwnerApi } from '../api.ts'
 import { changeAs, OWNER, type OwnerCredential } from '../credentials/guard.ts'
 import { ownerList } from '../lists.ts'
 import { CLIENT_ID } from '../../../wire/documents/names.ts'
 
-type Decision = 'approved' | 'revoked'
+type ServerDecision = 'approved' | 'revoked'
 
 const noSuchServer = (which: string): string =>
   `You have no resource server with ${which}. One that waited for a week has to register again.`
@@ -50,7 +50,7 @@ const MEMBERS = {
     .object({ landed_at: maybe, failed_at: maybe, fault: maybe, conflicts: z.int().min(0) })
     .nullable(),
 }
-const RESOURCE_SERVER: z.ZodType<ResourceServer> = z.object(MEMBERS).meta({ id: 'ResourceServer' })
+const RESOURCE_SERVER: z.ZodType<ResourceServerEntry> = z.object(MEMBERS).meta({ id: 'ResourceServer' })
 const DECIDED_SERVER: z.ZodType<DecidedServer> = z
   .object({ ...MEMBERS, ...LEASES_AWAITED })
   .meta({ id: 'DecidedResourceServer' })
@@ -126,7 +126,7 @@ export const RESOURCE_SERVERS: readonly Endpoint<OwnerApi>[] = [
 ]
 
 /** A record as the owner API writes it; `registry` is null if nothing is pulled from this server. */
-function serverAnswer(row: ListedResourceServer): ResourceServer {
+function serverAnswer(row: ListedResourceServer): ResourceServerEntry {
   const { client_id, name, resource_uri, status, auth, registered_at, decided_at, last_pat_issued } = row
   const { landed_at, failed_at, fault, conflicts } = row
   return {
@@ -145,7 +145,7 @@ function serverAnswer(row: ListedResourceServer): ResourceServer {
 function decideOne(
   api: OwnerApi,
   credential: OwnerCredential,
-  { client_id, decision: decided }: { client_id: ClientId; decision: Decision },
+  { client_id, decision: decided }: { client_id: ClientId; decision: ServerDecision },
 ): Promise<DecidedServer> {
   return runAndAwaitLeases(async () => {
     const [record] = await decide(api, credential, [client_id], decided)
@@ -162,8 +162,8 @@ async function decide(
   api: OwnerApi,
   credential: OwnerCredential,
   clientIds: readonly ClientId[],
-  decided: Decision,
-): Promise<ResourceServer[]> {
+  decided: ServerDecision,
+): Promise<ResourceServerEntry[]> {
   const { owner } = credential
   const to = decided === 'approved' ? 'active' : 'revoked'
   const { changed, records } = await changeAs(api, credential, async tx => {
@@ -198,7 +198,7 @@ function originOf({ resource_uri }: ResourceServerRow): string {
 async function change(
   tx: Tx,
   before: ResourceServerRow,
-  decided: Decision,
+  decided: ServerDecision,
   credential: OwnerCredential,
 ): Promise<void> {
   const to = stateAfter(before, decided)
@@ -223,7 +223,7 @@ export async function writeDecision(
 }
 
 /** One with a secret cannot register again by itself, so the owner alone lets it back in. */
-function stateAfter(before: ResourceServerRow, decided: Decision): 'active' | 'revoked' | undefined {
+function stateAfter(before: ResourceServerRow, decided: ServerDecision): 'active' | 'revoked' | undefined {
   const readmits = before.auth === 'secret' && before.status === 'revoked' && decided === 'approved'
   if (readmits) return 'active'
   const trigger = decided === 'approved' ? 'owner_approves' : 'owner_withdraws'

@@ -42,7 +42,7 @@ export interface Caller {
  * What goes on to the handler: the bytes that were judged, their value if they are JSON, and the changes to
  * header fields.
  */
-export interface Admitted {
+export interface AdmittedCall {
   kind: 'admitted'
   body: Buffer
   value: Json | undefined
@@ -52,7 +52,7 @@ export interface Admitted {
 }
 
 /** `gone`: the sender went away before the request was whole. Nobody is left to answer. */
-export type Admission = Admitted | Denied | { kind: 'gone' }
+export type CallAdmission = AdmittedCall | Denied | { kind: 'gone' }
 
 export interface AdmissionOptions {
   core: Pick<Core, 'decide' | 'unjudged' | 'browsers'>
@@ -72,7 +72,7 @@ export type Admit = (
   request: IncomingMessage,
   response: ServerResponse,
   stream?: Readable,
-) => Promise<Admission>
+) => Promise<CallAdmission>
 
 export function createAdmission(options: AdmissionOptions): Admit {
   return async (request, response, stream = request) => {
@@ -90,7 +90,7 @@ export function createAdmission(options: AdmissionOptions): Admit {
 async function admit(
   received: { request: ReceivedRequest; response: ServerResponse; stream: Readable },
   { core, bodyBytesMax }: AdmissionOptions,
-): Promise<Admission> {
+): Promise<CallAdmission> {
   const { request, response, stream } = received
   if (request.httpVersionMajor !== 1) throw new Error('only HTTP/1.1 is judged inside a resource')
   const target = splitTarget(receivedTarget(request))

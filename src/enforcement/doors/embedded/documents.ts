@@ -8,7 +8,7 @@ import { ANY_ORIGIN, anyOriginMay, isPreflight, type ReadHeader } from '../../..
 import { WELL_KNOWN } from '../../../wire/names.ts'
 import { Refusal } from '../../../wire/refusal.ts'
 import { denialMessage, denialOf } from '../../denial.ts'
-import { readHeaderLines } from '../../request/header-lines.ts'
+import { readHeaderLines, type HeaderFields } from '../../request/header-lines.ts'
 import { DOCUMENT_CACHE_SECONDS, listedAt, type PublicDocuments } from '../../documents/public-documents.ts'
 import { splitTarget } from '../../request/request-target.ts'
 
@@ -18,12 +18,10 @@ import { splitTarget } from '../../request/request-target.ts'
  */
 export type AnswerDocument = (request: IncomingMessage, response: ServerResponse) => Promise<boolean>
 
-type Fields = [name: string, value: string][]
-
 /** The answer: a document or a refusal. */
 export interface DocumentAnswer {
   status: number
-  headers: Fields
+  headers: HeaderFields
   body: string
 }
 
@@ -31,11 +29,11 @@ export interface DocumentAnswer {
 export type FindDocument = (request: IncomingMessage) => Promise<DocumentAnswer | undefined>
 
 /** The header fields of documents that everybody may read, and any page too. */
-const PUBLIC: Fields = [
+const PUBLIC: HeaderFields = [
   ['cache-control', `public, max-age=${DOCUMENT_CACHE_SECONDS}`],
   ...Object.entries(ANY_ORIGIN),
 ]
-const OF_ONE: Fields = [['cache-control', 'no-store']]
+const OF_ONE: HeaderFields = [['cache-control', 'no-store']]
 const LISTING = '/owner-resources'
 
 export function createDocuments(documents: PublicDocuments, report: (fault: unknown) => void): FindDocument {
@@ -115,7 +113,7 @@ async function answer(
   return json(await documents.listing(question, of), OF_ONE)
 }
 
-function json(value: object, fields: Fields): DocumentAnswer {
+function json(value: object, fields: HeaderFields): DocumentAnswer {
   return {
     status: 200,
     headers: [['content-type', 'application/json'], ...fields, ['x-content-type-options', 'nosniff']],

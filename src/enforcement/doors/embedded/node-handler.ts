@@ -7,7 +7,7 @@ import type { Logger } from '../../../http/telemetry/log.ts'
 import { changeFields, replayRequest } from '../../../http/servers/node-request.ts'
 import type { Denied } from '../../call.ts'
 import { denialMessage } from '../../denial.ts'
-import type { Admission, Admit, Caller } from './admission.ts'
+import type { CallAdmission, Admit, Caller } from './admission.ts'
 import type { AnswerDocument } from './documents.ts'
 
 /** A handler of `node:http`; `body` is the JSON value of the bytes that were judged, if they are JSON. */
@@ -84,7 +84,7 @@ export function documentsMiddleware({ answerDocument }: Pick<NodeDoorOptions, 'a
 }
 
 function answerDenied(
-  denied: Exclude<Admission, { kind: 'admitted' }>,
+  denied: Exclude<CallAdmission, { kind: 'admitted' }>,
   request: IncomingMessage,
   response: ServerResponse,
 ): void {

@@ -16,7 +16,7 @@ import { splitTarget } from '../../request/request-target.ts'
 export type CheckTransport = Pick<Call, 'deadline' | 'isCancelled'>
 
 type HeaderMap = NonNullable<HttpRequest['header_map']>
-type Source = NonNullable<CheckRequest['attributes']>['source']
+type PeerSource = NonNullable<CheckRequest['attributes']>['source']
 
 /**
  * The call that a CheckRequest describes. Refuses 400 `invalid_request` for bytes that are no CheckRequest,
@@ -94,7 +94,7 @@ function readBody(http: HttpRequest, headers: HeaderLines, bytesMax: number): Ca
   return readCallBody({ bytes: isText ? text : raw, isText, ...size }, headers, bytesMax)
 }
 
-function readPeer(source: Source): string {
+function readPeer(source: PeerSource): string {
   const { socket_address, pipe } = source?.address ?? {}
   if (socket_address?.address) return socket_address.address
   return pipe?.path ? `unix:${pipe.path}` : 'unknown'

@@ -10,8 +10,8 @@
  */
 import type { CheckResponse, HeaderValueOption } from './check-messages.ts'
 
-type Denial = NonNullable<CheckResponse['denied_response']>
-type Permission = NonNullable<CheckResponse['ok_response']>
+type DeniedResponse = NonNullable<CheckResponse['denied_response']>
+type OkResponse = NonNullable<CheckResponse['ok_response']>
 type Metadata = NonNullable<CheckResponse['dynamic_metadata']>
 
 /**
@@ -34,12 +34,12 @@ function rpcStatus({ code, message }: CheckResponse['status']): string {
 }
 
 /** envoy.service.auth.v3.DeniedHttpResponse */
-function deniedResponse({ status, headers, body }: Denial): string {
+function deniedResponse({ status, headers, body }: DeniedResponse): string {
   return field(1, integer(1, status.code)) + headerOptions(headers) + text(3, body)
 }
 
 /** envoy.service.auth.v3.OkHttpResponse */
-function okResponse({ headers, headers_to_remove: names }: Permission): string {
+function okResponse({ headers, headers_to_remove: names }: OkResponse): string {
   let bytes = headerOptions(headers)
   for (const name of names) bytes += text(5, name)
   return bytes

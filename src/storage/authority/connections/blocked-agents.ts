@@ -7,7 +7,7 @@ import type { Actor } from '../../../wire/owner/actor.ts'
 import { thumbprintIn } from '../../../wire/agents/handles.ts'
 import type { Handle, Owner } from '../../../wire/identifiers.ts'
 import { endsLeases } from '../../core/after-commit.ts'
-import { endConnections, type Ended } from './connections.ts'
+import { endConnections, type ConnectionEnd } from './connections.ts'
 import type { Db, Tx } from '../database.ts'
 import { takeBack } from '../joint/joint-withdrawals.ts'
 import { lockQueue } from '../owners/owners.ts'
@@ -41,7 +41,7 @@ export async function blockAgent(
   owner: Owner,
   handle: Handle,
   actor: Actor,
-): Promise<(Ended & { newly: boolean }) | undefined> {
+): Promise<(ConnectionEnd & { newly: boolean }) | undefined> {
   await lockQueue(tx, owner)
   endsLeases(tx, owner)
   const own = (await lockOwn(tx, owner, handle)) ?? (await recordWaiting(tx, owner, handle))

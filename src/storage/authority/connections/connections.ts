@@ -92,7 +92,7 @@ export async function isBlocked(db: Db, owner: Owner, origin: string): Promise<b
   return row !== undefined && row.blocked_at !== null
 }
 
-export interface Admission {
+export interface NewConnection {
   owner: Owner
   handle: Handle
   identity: 'pseudonymous' | 'identified'
@@ -119,7 +119,7 @@ export interface Admission {
  * lock (and has seen that it is not blocked).
  * @returns the generation now in force.
  */
-export async function admitConnection(tx: Tx, admission: Admission): Promise<number> {
+export async function admitConnection(tx: Tx, admission: NewConnection): Promise<number> {
   const { owner, handle, identity, label, operator, introduced_by, first_party = false } = admission
   const { reach = null, widens = false, admits = null } = admission
   // An administrator's approval changes nothing about a connection that is active.
@@ -181,7 +181,7 @@ export async function labelConnection(
   return rows[0]?.changed
 }
 
-export interface Ended {
+export interface ConnectionEnd {
   /** Handles whose connection this call ended, the named one first. */
   handles: Handle[]
   /** Live grants that ended with them, counted to at most 1,000. */
@@ -202,7 +202,7 @@ export async function revokeConnection(
   owner: Owner,
   handle: Handle,
   actor: Actor,
-): Promise<Ended | undefined> {
+): Promise<ConnectionEnd | undefined> {
   await lockQueue(tx, owner)
   endsLeases(tx, owner)
   const { rows: own } = await sql<{ status: string }>`
@@ -246,7 +246,7 @@ export async function blockOperator(
   owner: Owner,
   origin: string,
   actor: Actor,
-): Promise<Ended & { newly: boolean }> {
+): Promise<ConnectionEnd & { newly: boolean }> {
   await lockQueue(tx, owner)
   endsLeases(tx, owner)
   const { blocked } = await lockOperator(tx, owner, origin)
@@ -329,7 +329,7 @@ export async function endConnections(
   tx: Tx,
   owner: Owner,
   handles: Handle[],
-): Promise<Omit<Ended, 'families'>> {
+): Promise<Omit<ConnectionEnd, 'families'>> {
   if (handles.length === 0) return { handles, rptsDeactivated: 0, more: false }
   endsLeases(tx, owner)
   const { live, more } = await countLiveGrants(tx, owner, handles)

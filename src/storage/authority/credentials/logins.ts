@@ -10,7 +10,7 @@ import type { Owner } from '../../../wire/identifiers.ts'
 import type { LoginsTable } from '../tables.ts'
 
 /** A subject means something only at its issuer, so only the two together identify a person. */
-export interface Login {
+export interface LoginSubject {
   issuer: string
   subject: string
 }
@@ -28,12 +28,12 @@ export type LoginRow = Selectable<LoginsTable>
  * The name of a login in the directory: JSON of the pair, so that no two logins are written alike, whatever
  * characters they contain.
  */
-export function loginKey({ issuer, subject }: Login): string {
+export function loginKey({ issuer, subject }: LoginSubject): string {
   return JSON.stringify([issuer, subject])
 }
 
 /** A name for a login that fits in a path: the same everywhere, and revealing nothing. */
-export function loginId(login: Login): string {
+export function loginId(login: LoginSubject): string {
   return encodeBase64url(sha256(loginKey(login)))
 }
 
@@ -43,7 +43,7 @@ export function loginId(login: Login): string {
  */
 export async function insertLogin(
   tx: Tx,
-  { owner, name, issuer, subject }: Login & { owner: Owner; name: string },
+  { owner, name, issuer, subject }: LoginSubject & { owner: Owner; name: string },
 ): Promise<LoginRow | undefined> {
   const login = { issuer, subject }
   const claimed = await tx
@@ -60,7 +60,7 @@ export async function insertLogin(
 }
 
 /** The owner of a login; undefined if it is bound to nobody. */
-export function ownerOfLogin(db: Db, login: Login): Promise<Owner | undefined> {
+export function ownerOfLogin(db: Db, login: LoginSubject): Promise<Owner | undefined> {
   return ownerOf(db, 'login', loginKey(login))
 }
 

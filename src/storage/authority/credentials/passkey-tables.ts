@@ -3,9 +3,9 @@
  * "Authentication".
  */
 import type { ColumnType } from 'kysely'
+import type { NullableTimestamp, Timestamp } from '../../core/columns.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
 import type { PasskeyJwk } from '../../../wire/passkeys/passkey-registration.ts'
-import type { NullableTimestamp, Timestamp } from '../registry/registry-tables.ts'
 
 export interface PasskeysTable {
   owner: Owner

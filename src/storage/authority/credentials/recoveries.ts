@@ -2,12 +2,10 @@
  * Recoveries: a code for an owner who has credentials but can use none. It is valid after a delay during
  * which any of her credentials can cancel it. Contract: "Authentication" (owner at the owner API).
  */
-import { sql, type Selectable } from 'kysely'
+import { sql } from 'kysely'
 import type { Owner } from '../../../wire/identifiers.ts'
+import type { Recovery } from '../../../wire/owner/owner-api.ts'
 import type { Db, Tx } from '../database.ts'
-import type { RecoveriesTable } from '../tables.ts'
-
-export type Recovery = Pick<Selectable<RecoveriesTable>, 'started_at' | 'in_force_at' | 'expires_at'>
 
 /** Starts a recovery, in place of an earlier one. The caller holds the queue's lock. */
 export async function startRecovery(

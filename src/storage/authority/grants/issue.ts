@@ -39,7 +39,7 @@ export interface NewGrant
 }
 
 /** The rows that `recordGrant` writes, for grants of one owner. */
-interface Recorded {
+interface GrantRecording {
   grant: NewGrant
   /** The limit; undefined means no limit. */
   most: number | undefined
@@ -175,7 +175,7 @@ const RECORD = prepared<{ jti: string } | { jti: null; enough: boolean; live: nu
 export async function recordGrant(
   db: Db,
   grant: NewGrant,
-  entries: Recorded['entries'],
+  entries: GrantRecording['entries'],
   most?: number,
 ): Promise<boolean> {
   const recorded = await RECORD_GRANT(db, { grant, entries, most })
@@ -200,7 +200,7 @@ export class GrantsFull extends Error {
 export const NEAR = 4_000
 
 /** Writes one grant, while nobody else writes a counted grant of hers. */
-async function recordCounted(tx: Tx, record: Recorded): Promise<boolean | 'near'> {
+async function recordCounted(tx: Tx, record: GrantRecording): Promise<boolean | 'near'> {
   // Rows that refer to her can still be written, because only her key is locked.
   await sql`SELECT FROM owners WHERE owner = ${record.grant.owner} FOR NO KEY UPDATE`.execute(tx)
   const [recorded] = await recordGrants(tx, [record], 0)
@@ -208,7 +208,7 @@ async function recordCounted(tx: Tx, record: Recorded): Promise<boolean | 'near'
 }
 
 /** How many grants of an owner may live: those that were counted, and what this process issued since. */
-interface Counted {
+interface LiveCount {
   live: number
   /** When it was counted, by `performance.now()`. */
   at: number
@@ -222,23 +222,23 @@ export const COUNTED_MS = 250
 /** Owners whose counts are remembered. */
 const COUNTED_MAX = 10_000
 /** The counts of each database. An owner who is forgotten is counted again. */
-const COUNTED = new WeakMap<Db, Map<Owner, Counted>>()
+const COUNTED = new WeakMap<Db, Map<Owner, LiveCount>>()
 
-function countsOf(db: Db): Map<Owner, Counted> {
-  const counts = COUNTED.get(db) ?? new Map<Owner, Counted>()
+function countsOf(db: Db): Map<Owner, LiveCount> {
+  const counts = COUNTED.get(db) ?? new Map<Owner, LiveCount>()
   COUNTED.set(db, counts)
   return counts
 }
 
 /** What was counted a moment ago, if it leaves room for so many more. */
-function countedFor(db: Db, owner: Owner, room: number): Counted | undefined {
+function countedFor(db: Db, owner: Owner, room: number): LiveCount | undefined {
   if (db.isTransaction) return undefined
   const counted = countsOf(db).get(owner)
   if (counted === undefined || performance.now() - counted.at >= COUNTED_MS) return undefined
   return counted.live <= room ? counted : undefined
 }
 
-function remember(db: Db, owner: Owner, counted: Counted): void {
+function remember(db: Db, owner: Owner, counted: LiveCount): void {
   if (db.isTransaction) return
   const counts = countsOf(db)
   counts.delete(owner)
@@ -247,7 +247,7 @@ function remember(db: Db, owner: Owner, counted: Counted): void {
   if (counts.size > COUNTED_MAX) counts.delete(oldest!)
 }
 
-async function recordGrants(db: Db, records: Recorded[], margin = NEAR): Promise<(boolean | 'near')[]> {
+async function recordGrants(db: Db, records: GrantRecording[], margin = NEAR): Promise<(boolean | 'near')[]> {
   // Rows are written in one order, so that no two callers deadlock.
   const sorted = records.toSorted((a, b) => compare(a.grant.handle, b.grant.handle))
   const { grant, most } = sorted[0]!
@@ -274,8 +274,8 @@ async function recordGrants(db: Db, records: Recorded[], margin = NEAR): Promise
   return records.map(({ grant }) => made.has(grant.jti))
 }
 
-const RECORD_GRANT = gatheringOf((db: Db, records: Recorded[]) => recordGrants(db, records), {
-  owner: ({ grant }: Recorded) => grant.owner,
+const RECORD_GRANT = gatheringOf((db: Db, records: GrantRecording[]) => recordGrants(db, records), {
+  owner: ({ grant }: GrantRecording) => grant.owner,
   together: TOGETHER_MAX,
   atOnce: WRITES_AT_ONCE,
 })

@@ -7,22 +7,22 @@
 import type { ClientId, Owner } from '../../../wire/identifiers.ts'
 
 /** A sidecar, by the resource server that it stands for. */
-export interface Holder {
+export interface LeaseHolderId {
   owner: Owner
   client_id: ClientId
   id: string
 }
 
 /** A sidecar that was asked to let go, and how often it has been asked by now. */
-export interface DropRequest extends Omit<Holder, 'owner'> {
+export interface DropRequest extends Omit<LeaseHolderId, 'owner'> {
   asked: number
 }
 
-type Listener = (acknowledged: number) => void
-const listeners = new Map<string, Set<Listener>>()
+type AcknowledgementListener = (acknowledged: number) => void
+const listeners = new Map<string, Set<AcknowledgementListener>>()
 
 /** The id alone would do, but then another resource server that learnt it could speak for its holder. */
-const keyOf = ({ owner, client_id, id }: Holder): string => JSON.stringify([owner, client_id, id])
+const keyOf = ({ owner, client_id, id }: LeaseHolderId): string => JSON.stringify([owner, client_id, id])
 
 /** The acknowledgements of the sidecars that one act asked. */
 export interface Acknowledgements {
@@ -37,7 +37,7 @@ export interface Acknowledgements {
  * A sidecar says that it dropped what it had when it was asked for the given time; `Infinity`: all, for good.
  * To be called only for an authenticated request of that resource server.
  */
-export function acknowledge(holder: Holder, acknowledged: number): void {
+export function acknowledge(holder: LeaseHolderId, acknowledged: number): void {
   for (const listener of listeners.get(keyOf(holder)) ?? []) listener(acknowledged)
 }
 
@@ -54,7 +54,7 @@ export function acknowledgementsOf(owner: Owner, requests: readonly DropRequest[
   return { all, isMissing: id => missing.has(id), end: () => ends.forEach(end => end()) }
 }
 
-function listen(key: string, listener: Listener): () => void {
+function listen(key: string, listener: AcknowledgementListener): () => void {
   const those = listeners.get(key) ?? new Set()
   listeners.set(key, those.add(listener))
   return () => {

@@ -18,13 +18,13 @@ import {
   acknowledgementsOf,
   type Acknowledgements,
   type DropRequest,
-  type Holder,
+  type LeaseHolderId,
 } from './lease-acknowledgements.ts'
-import type { Tables } from '../tables.ts'
+import type { AuthorityTables } from '../tables.ts'
 
 // Not those of ./database.ts, whose transactions wait by this.
-type Db = AnyDb<Tables>
-type Tx = AnyTx<Tables>
+type PlainDb = AnyDb<AuthorityTables>
+type PlainTx = AnyTx<AuthorityTables>
 
 /** The channel on which replicas hear whose holders were asked to let go. */
 export const LEASES_CHANNEL = 'usher_leases'
@@ -38,8 +38,8 @@ const ID_BYTES = 16
  * stands in the given generation. @returns its id, or why not.
  */
 export async function insertHolder(
-  tx: Tx,
-  of: Omit<Holder, 'id'> & { generation: number; replaces?: string | undefined },
+  tx: PlainTx,
+  of: Omit<LeaseHolderId, 'id'> & { generation: number; replaces?: string | undefined },
 ): Promise<{ id: string } | 'withdrawn' | 'too many'> {
   const { owner, client_id, generation, replaces } = of
   if (replaces !== undefined) await endHolder(tx, { owner, client_id, id: replaces })
@@ -73,7 +73,7 @@ const RENEW = prepared<{ asked: number; stands: boolean }>(
  */
 export async function renewHolder(
   calls: Runner,
-  { owner, client_id, id, generation }: Holder & { generation: number },
+  { owner, client_id, id, generation }: LeaseHolderId & { generation: number },
   acknowledged: number,
 ): Promise<number | undefined> {
   acknowledge({ owner, client_id, id }, acknowledged)
@@ -82,7 +82,10 @@ export async function renewHolder(
 }
 
 /** The sidecar has dropped all that it had, and asks nothing more as this one. @returns as `renewHolder`. */
-export async function endHolder(db: Db, { owner, client_id, id }: Holder): Promise<number | undefined> {
+export async function endHolder(
+  db: PlainDb,
+  { owner, client_id, id }: LeaseHolderId,
+): Promise<number | undefined> {
   acknowledge({ owner, client_id, id }, Infinity)
   const { rows } = await sql<{ asked: number }>`
     DELETE FROM lease_holders WHERE owner = ${owner} AND id = ${id} AND client_id = ${client_id} RETURNING asked`.execute(
@@ -93,7 +96,7 @@ export async function endHolder(db: Db, { owner, client_id, id }: Holder): Promi
 
 /** How often each of these was asked; one that holds no lease any more is missing. */
 export async function readDropCounts(
-  db: Db,
+  db: PlainDb,
   owner: Owner,
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, number>> {
@@ -103,10 +106,10 @@ export async function readDropCounts(
 }
 
 /** A holder as it stood when somebody looked. */
-export type LeaseHolderReading = Pick<Holder, 'owner' | 'id'> & { renewals: number }
+export type LeaseHolderReading = Pick<LeaseHolderId, 'owner' | 'id'> & { renewals: number }
 
 /** All of them, to be looked at again. */
-export async function listHolders(db: Db): Promise<LeaseHolderReading[]> {
+export async function listHolders(db: PlainDb): Promise<LeaseHolderReading[]> {
   const { rows } = await sql<LeaseHolderReading>`SELECT owner, id, renewals FROM lease_holders`.execute(db)
   return rows
 }
@@ -116,11 +119,11 @@ export async function listHolders(db: Db): Promise<LeaseHolderReading[]> {
  * Locks them in the order in which holders are asked. @returns which went.
  */
 export async function deleteSilent(
-  db: Db,
+  db: PlainDb,
   readings: readonly LeaseHolderReading[],
-): Promise<Omit<Holder, 'client_id'>[]> {
+): Promise<Omit<LeaseHolderId, 'client_id'>[]> {
   if (readings.length === 0) return []
-  const { rows } = await sql<Pick<Holder, 'owner' | 'id'>>`
+  const { rows } = await sql<Pick<LeaseHolderId, 'owner' | 'id'>>`
     WITH silent AS MATERIALIZED (
       SELECT h.owner, h.id FROM lease_holders h
       JOIN unnest(${readings.map(({ owner }) => owner)}::text[], ${readings.map(({ id }) => id)}::text[],
@@ -145,7 +148,7 @@ type LetGoListener = (done: LetGo) => void
 const listeners = new WeakMap<object, LetGoListener>()
 
 /** Has `listener` told of each time that somebody was waited for through `db`. One listener per database. */
-export function onLetGo(db: Db, listener: LetGoListener): void {
+export function onLetGo(db: PlainDb, listener: LetGoListener): void {
   listeners.set(db, listener)
 }
 
@@ -172,7 +175,7 @@ const BLIND_MS = 500
  * @param committedAt by `performance.now()`.
  * @returns undefined if there was nobody to ask.
  */
-export async function letGo(db: Db, owner: Owner, committedAt: number): Promise<LetGo | undefined> {
+export async function letGo(db: PlainDb, owner: Owner, committedAt: number): Promise<LetGo | undefined> {
   const until = committedAt + LEASE_SETTLEMENT_MS
   const report = (done: Pick<LetGo, 'holders' | 'acknowledged' | 'silent' | 'blind'>): LetGo => {
     const waited_ms = Math.round(performance.now() - committedAt)
@@ -202,7 +205,7 @@ export async function letGo(db: Db, owner: Owner, committedAt: number): Promise<
 
 /** @returns who did not let go in time; `LATE` if Postgres did not say. */
 async function waitFor(
-  db: Db,
+  db: PlainDb,
   owner: Owner,
   { requests, until, here }: { requests: readonly DropRequest[]; until: number; here: Acknowledgements },
 ): Promise<readonly DropRequest[] | typeof LATE> {
@@ -245,7 +248,7 @@ async function passed(until: number): Promise<void> {
   }
 }
 
-async function query<Row>(db: Db, text: string, values: readonly unknown[]): Promise<Row[]> {
+async function query<Row>(db: PlainDb, text: string, values: readonly unknown[]): Promise<Row[]> {
   const { rows } = await db.executeQuery<Row>(CompiledQuery.raw(text, [...values]))
   return rows
 }

@@ -20,7 +20,7 @@ import type { ResourceServerRow } from '../registry/resources.ts'
 import { CONNECTED, CURRENT, HELD, membershipStands, REACH_STANDS, TIER_STANDS } from './facts.sql.ts'
 
 /** What introspection reads. */
-export interface GrantReading extends Pick<GrantRecords<ResourceServerRow['status']>, 'server'> {
+export interface AuthorityGrantReading extends Pick<GrantRecords<ResourceServerRow['status']>, 'server'> {
   /** Whoever ends the grant asks the sidecar, which holds the lease that it named. */
   leased: boolean
   grant?: GrantRecord & {
@@ -36,7 +36,7 @@ export interface GrantReading extends Pick<GrantRecords<ResourceServerRow['statu
   }
 }
 
-interface ReadRow extends GrantRow<ResourceServerRow['status']> {
+interface GrantReadRow extends GrantRow<ResourceServerRow['status']> {
   family: Family
   connected: boolean | null
   current: boolean | null
@@ -63,7 +63,7 @@ const OF_EACH_ASKED = `
     LEFT JOIN LATERAL (SELECT * FROM tier_resources WHERE ${ownedBy('owner', 't.owner')} AND tier_id = t.tier_id
       AND resource_id = g.resource_id OFFSET 0) tr ON true`
 
-const READ = prepared<ReadRow>(
+const READ = prepared<GrantReadRow>(
   'read-grants',
   `
     SELECT ${COLUMNS}
@@ -75,7 +75,7 @@ const READ = prepared<ReadRow>(
  * Whoever ends the grant looks for holders after he has committed; in this snapshot the grant and the
  * holder's row stand together, so he finds it.
  */
-const READ_LEASED = prepared<ReadRow>(
+const READ_LEASED = prepared<GrantReadRow>(
   'read-leased-grants',
   `
     SELECT ${COLUMNS},
@@ -96,7 +96,7 @@ export async function readGrant(
   owner: Owner,
   clientId: ClientId,
   rptSha256: Buffer,
-): Promise<GrantReading | undefined> {
+): Promise<AuthorityGrantReading | undefined> {
   return READ_GRANT(calls, { owner, clientId, rptSha256 })
 }
 
@@ -104,14 +104,14 @@ export async function readGrant(
 export async function readLeasedGrant(
   calls: Runner,
   question: GrantLookup & { lease: string },
-): Promise<GrantReading | undefined> {
+): Promise<AuthorityGrantReading | undefined> {
   return READ_LEASED_GRANT(calls, question)
 }
 
 const READ_GRANT = grantReads(READ, readingOf)
 const READ_LEASED_GRANT = grantReads(READ_LEASED, readingOf, { leases: true })
 
-function readingOf(row: ReadRow): GrantReading | undefined {
+function readingOf(row: GrantReadRow): AuthorityGrantReading | undefined {
   const read = recordsOf(row)
   if (read === undefined) return undefined
   const { server, grant } = read

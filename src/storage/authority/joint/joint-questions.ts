@@ -13,7 +13,7 @@ import type { GrantBasis } from '../../../rules/grant.ts'
 import type { ShownItem } from '../negotiations/shown-item.ts'
 import type { JointQuestionsTable } from './joint-tables.ts'
 import { lockQueue } from '../owners/owners.ts'
-import type { PendingKind } from '../tables.ts'
+import type { PendingKind } from '../../../rules/connection.ts'
 
 export type JointQuestion = Selectable<JointQuestionsTable> & {
   /** There is an answer, and it may still be collected. */
@@ -22,7 +22,7 @@ export type JointQuestion = Selectable<JointQuestionsTable> & {
 
 const NO_LONGER_GIVEN = sql`(collect_until <= clock_timestamp() OR (effect = 'allow' AND withdrawn_at IS NOT NULL))`
 
-type Named = Pick<JointQuestion, 'owner' | 'tally' | 'account' | 'negotiation'>
+type QuestionKey = Pick<JointQuestion, 'owner' | 'tally' | 'account' | 'negotiation'>
 
 /**
  * How many questions of one tally about one owner are open. Concurrent questions may exceed it a little: it
@@ -46,7 +46,7 @@ const IS_OPEN = sql`q.effect IS NULL AND coalesce(
  */
 export async function fixQuestion(
   db: Db,
-  question: Named & Pick<JointQuestion, 'family' | 'resource_id' | 'contract'>,
+  question: QuestionKey & Pick<JointQuestion, 'family' | 'resource_id' | 'contract'>,
 ): Promise<JointQuestion | undefined> {
   const { owner, tally, account, negotiation, family, resource_id, contract } = question
   const known = await readQuestion(db, question)
@@ -74,7 +74,7 @@ const CAME_TO_NOTHING = sql`q.effect IS NULL AND NOT EXISTS (SELECT FROM familie
  */
 export async function forgetQuestion(
   tx: Tx,
-  { owner, tally, account, negotiation, family }: Named & Pick<JointQuestion, 'family'>,
+  { owner, tally, account, negotiation, family }: QuestionKey & Pick<JointQuestion, 'family'>,
 ): Promise<void> {
   await sql`
     DELETE FROM joint_questions q
@@ -95,7 +95,7 @@ export function forgetExpired(db: Db, owner: Owner, families: readonly Family[])
 /** One question, or undefined. */
 export async function readQuestion(
   db: Db,
-  { owner, tally, account, negotiation }: Named,
+  { owner, tally, account, negotiation }: QuestionKey,
 ): Promise<JointQuestion | undefined> {
   const { rows } = await sql<JointQuestion>`
     SELECT *, coalesce(collect_until > clock_timestamp(), false) AS "isCollectable" FROM joint_questions
@@ -106,7 +106,7 @@ export async function readQuestion(
 }
 
 /** A final answer: what was signed, for whom, and how long it is valid. */
-export interface Answered {
+export interface FinalAnswer {
   effect: 'allow' | 'deny'
   verdict: string
   handle: Handle | null
@@ -124,8 +124,8 @@ export interface Answered {
  */
 export async function answerQuestion(
   db: Db,
-  { owner, tally, account, negotiation }: Named,
-  answered: Answered,
+  { owner, tally, account, negotiation }: QuestionKey,
+  answered: FinalAnswer,
   overdue = false,
 ): Promise<boolean> {
   const { effect, verdict, handle, operator, tier_id, collectSeconds, reliedSeconds } = answered

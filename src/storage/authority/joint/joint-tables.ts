@@ -3,9 +3,9 @@
  * resource".
  */
 import type { ColumnType, Generated } from 'kysely'
+import type { NullableTimestamp, Timestamp } from '../../core/columns.ts'
 import type { Mandate } from '../../../wire/joint/mandate.ts'
 import type { Family, Handle, Owner } from '../../../wire/identifiers.ts'
-import type { NullableTimestamp, Timestamp } from '../registry/registry-tables.ts'
 
 /** An account that she holds with others, as she agreed to it. */
 export interface JointAccountsTable {

@@ -61,7 +61,7 @@ interface ReadEntry {
   /** Of the first with this handle among those that were read: the position of the one before it, if any. */
   before: number | null
 }
-type Placed = ReadEntry & { seq: number }
+type TreeEntry = ReadEntry & { seq: number }
 
 /** For an entry from before there were salts; as the column's default is. */
 const NEW_SALT = 'substring(sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())) FOR 16)'
@@ -81,7 +81,7 @@ const READ_UNNUMBERED = prepared<ReadEntry>(
   readEntries(`seq IS NULL ORDER BY id LIMIT ${ENTRIES_MAX}`, 'id'),
 )
 // It waits for a sweep that is deleting some of them, and lets none begin.
-const READ_LEAFLESS = prepared<Placed>(
+const READ_LEAFLESS = prepared<TreeEntry>(
   'entries-without-leaf',
   readEntries(`seq > $2::bigint AND seq <= $2::bigint + ${ENTRIES_MAX} ORDER BY seq FOR UPDATE`, 'seq'),
 )
@@ -163,7 +163,7 @@ const WRITE_LEAVES = prepared(
 async function grow(
   tx: Tx,
   owner: Owner,
-  { head, to, entries }: { head: Head; to: number; entries: readonly Placed[] },
+  { head, to, entries }: { head: Head; to: number; entries: readonly TreeEntry[] },
 ): Promise<{ entries: EntryValues; tree: TreeValues }> {
   const { tree_size: size } = head
   const values = valuesOf(entries)
@@ -189,7 +189,7 @@ async function grow(
   return { entries: values, tree }
 }
 
-const valuesOf = (entries: readonly Placed[]): EntryValues => ({
+const valuesOf = (entries: readonly TreeEntry[]): EntryValues => ({
   ids: entries.map(({ id }) => id),
   seqs: entries.map(({ seq }) => seq),
   salts: entries.map(({ salt, lacks_salt }) => (lacks_salt ? salt : null)),
@@ -198,7 +198,7 @@ const valuesOf = (entries: readonly Placed[]): EntryValues => ({
 })
 
 /** With a handle: the position of the entry before it with the same one, or 0. */
-function previousOf(entries: readonly Placed[]): (number | null)[] {
+function previousOf(entries: readonly TreeEntry[]): (number | null)[] {
   const last = new Map<string, number>()
   return entries.map(({ handle, before, seq }) => {
     if (handle === null) return null

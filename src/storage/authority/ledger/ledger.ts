@@ -70,7 +70,7 @@ export interface NewLedgerEntry {
 }
 
 /** `seq` is its position: from 1, without gaps. */
-export type LedgerEntry = { seq: number } & Omit<
+export type LedgerEntryRow = { seq: number } & Omit<
   Selectable<LedgerTable>,
   'owner' | 'id' | 'seq' | 'once_key' | 'resource_id' | 'salt' | 'leaf' | 'prev'
 >
@@ -198,7 +198,7 @@ export async function readLedger(
   db: Db,
   owner: Owner,
   page: LedgerPage,
-): Promise<(LedgerEntry & Partial<EntryBody>)[]> {
+): Promise<(LedgerEntryRow & Partial<EntryBody>)[]> {
   await number(db, owner)
   const order = page.first === 'newest' ? sql`ORDER BY seq DESC` : sql`ORDER BY seq`
   const before = page.before === undefined ? sql`` : sql` AND seq < ${page.before}`
@@ -210,7 +210,7 @@ export async function readLedger(
     WHERE owner = ${owner} AND seq > ${page.after}${before} AND ${filter(page.handle, kind)}
     ${order} LIMIT ${page.limit})`
   const kinds = page.kind === undefined ? [undefined] : [page.kind].flat()
-  const { rows } = await sql<LedgerEntry & Partial<EntryBody>>`
+  const { rows } = await sql<LedgerEntryRow & Partial<EntryBody>>`
     SELECT * FROM (${sql.join(kinds.map(ofKind), sql` UNION ALL `)}) page
     ${order} LIMIT ${page.limit}`.execute(db)
   return rows

@@ -2,12 +2,9 @@
  * The rows that record what happened: ledger, receipts, events, and how far each is numbered, as Postgres
  * holds them. Contract: "States and transitions", "Events".
  */
-import type { ColumnType, Generated } from 'kysely'
+import type { Generated } from 'kysely'
+import type { JsonColumn, NullableTimestamp, Timestamp } from '../../core/columns.ts'
 import type { ClientId, Family, Handle, Owner } from '../../../wire/identifiers.ts'
-import type { NullableTimestamp, Timestamp } from '../registry/registry-tables.ts'
-
-/** Stored as `json`, as in tables.ts. */
-type Json<T> = ColumnType<T, string, string>
 
 export interface HeadsTable {
   owner: Owner
@@ -70,7 +67,7 @@ export interface LedgerTable {
   kind: string
   family: Family | null
   handle: Handle | null
-  data: Json<Record<string, unknown>>
+  data: JsonColumn<Record<string, unknown>>
   count: Generated<number>
   once_key: string | null
   /** Set if an organization governed it then. */
@@ -110,5 +107,5 @@ export interface EventsTable {
   seq: number | null
   at: Timestamp
   event: string
-  data: Json<Record<string, unknown>>
+  data: JsonColumn<Record<string, unknown>>
 }

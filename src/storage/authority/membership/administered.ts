@@ -6,7 +6,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { Family, Handle, Owner } from '../../../wire/identifiers.ts'
 import type { Db } from '../database.ts'
-import type { LedgerEntry } from '../ledger/ledger.ts'
+import type { LedgerEntryRow } from '../ledger/ledger.ts'
 import { WAITS, type PendingRow } from '../negotiations/pending.ts'
 import { number } from '../ledger/positions.ts'
 
@@ -129,7 +129,10 @@ export async function listGovernedOperators(
 const SHOWN_KINDS = ['promised', 'approved', 'denied', 'touched', 'refused', 'org_acted'] as const
 
 /** An entry that an organization may see, with the resource that it is about. */
-export type AdministeredEntry = Pick<LedgerEntry, 'seq' | 'ts' | 'family' | 'handle' | 'data' | 'count'> & {
+export type AdministeredEntry = Pick<
+  LedgerEntryRow,
+  'seq' | 'ts' | 'family' | 'handle' | 'data' | 'count'
+> & {
   kind: (typeof SHOWN_KINDS)[number]
   resource_id: string | null
 }

@@ -13,10 +13,10 @@ import { ANOTHER_HOLD } from '../policies/tiers.ts'
 import type { Db, Tx } from '../database.ts'
 import type { MembershipsTable, ResourcesTable } from '../tables.ts'
 
-type Row = Selectable<MembershipsTable>
+type MembershipRow = Selectable<MembershipsTable>
 
 /** A membership that is in force. */
-export type Membership = { [M in keyof Row]: NonNullable<Row[M]> } & {
+export type Membership = { [M in keyof MembershipRow]: NonNullable<MembershipRow[M]> } & {
   /** Seconds since the organization last said that `view` is hers. */
   read_ago: number
 }

@@ -7,7 +7,7 @@ import type { Db } from '../database.ts'
 import { ASKED_FEW, gatheringOf, READS_AT_ONCE, TOGETHER_MAX } from '../../core/batch.ts'
 import type { Handle, Owner } from '../../../wire/identifiers.ts'
 
-export interface StandingFacts {
+export interface StandingReading {
   status: 'none' | 'active' | 'revoked'
   generation: number | null
   first_party: boolean
@@ -57,7 +57,7 @@ export function readStanding(
   db: Db,
   owner: Owner,
   of: Omit<StandingQuestion, 'owner'>,
-): Promise<StandingFacts> {
+): Promise<StandingReading> {
   return READ_STANDING(db, { owner, ...of })
 }
 
@@ -79,7 +79,7 @@ interface StandingQuestion {
   joint?: Owner | undefined
 }
 
-async function readStandings(db: Db, questions: StandingQuestion[]): Promise<StandingFacts[]> {
+async function readStandings(db: Db, questions: StandingQuestion[]): Promise<StandingReading[]> {
   const { owner, countTo, windowSeconds } = questions[0]!
   const values = [
     owner,
@@ -95,7 +95,7 @@ async function readStandings(db: Db, questions: StandingQuestion[]): Promise<Sta
     countTo === undefined
       ? await STANDING.withoutTrajectory(db, values)
       : await STANDING.withTrajectory(db, [...values, windowSeconds, questions.map(one => one.countTo)])
-  const facts: StandingFacts[] = []
+  const facts: StandingReading[] = []
   for (const { place, ...found } of rows) facts[place - 1] = found
   return facts
 }
@@ -130,7 +130,7 @@ const STANDING = {
 function standingStatement(
   name: string,
   { countTo, counted }: { countTo: string; counted: (rows: string) => string },
-): Prepared<StandingFacts & { place: number }> {
+): Prepared<StandingReading & { place: number }> {
   const since = `now() - $9::float8 * interval '1 second'`
   // Reads one kind at a time, the latest first. Only then does the planner, which cannot know the limit,
   // always use the index `ledger_recent`.

@@ -5,9 +5,9 @@
 import { sql } from 'kysely'
 import type { Db } from '../database.ts'
 import { FREE } from './notifications.ts'
-import type { Subscription } from './subscriptions.ts'
+import type { SubscriptionTarget } from './subscriptions.ts'
 
-type Of = Pick<Subscription, 'owner' | 'id'>
+type SubscriptionKey = Pick<SubscriptionTarget, 'owner' | 'id'>
 
 /**
  * When the oldest of the messages that may wait was written, and what time it is, in seconds since the epoch.
@@ -15,7 +15,7 @@ type Of = Pick<Subscription, 'owner' | 'id'>
  */
 export async function oldestWaiting(
   db: Db,
-  { owner, id }: Of,
+  { owner, id }: SubscriptionKey,
 ): Promise<{ oldest: number; now: number } | undefined> {
   const { rows } = await sql<{ oldest: number; now: number }>`
     SELECT extract(epoch FROM min(since))::float8 AS oldest, extract(epoch FROM clock_timestamp())::float8 AS now
@@ -28,7 +28,7 @@ export async function oldestWaiting(
  * Holds all of them back until then, in seconds since the epoch; this may be sooner than they were held back
  * for.
  */
-export async function holdBack(db: Db, { owner, id }: Of, until: number): Promise<void> {
+export async function holdBack(db: Db, { owner, id }: SubscriptionKey, until: number): Promise<void> {
   await sql`
     WITH next AS (SELECT to_timestamp(${until}::float8) AS turn)
     UPDATE notifications SET at = turn, held_until = turn, held_seconds = held_seconds

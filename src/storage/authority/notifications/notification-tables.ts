@@ -3,9 +3,9 @@
  * API".
  */
 import type { ColumnType, Generated } from 'kysely'
+import type { NullableTimestamp, Timestamp } from '../../core/columns.ts'
 import type { QuietHours } from '../../../wire/owner/owner-api.ts'
 import type { Family, Owner } from '../../../wire/identifiers.ts'
-import type { NullableTimestamp, Timestamp } from '../registry/registry-tables.ts'
 
 /** An address for her messages; `p256dh` and `auth` are a browser's. */
 export interface SubscriptionsTable {

@@ -4,12 +4,12 @@
  * text is read when it is sent. Contract: "Events" (row 1), "Permission ticket" (awaiting-owner).
  */
 import { sql, type RawBuilder, type Selectable } from 'kysely'
-import type { Asking } from '../../../wire/owner/notification.ts'
+import type { RequestSummary } from '../../../wire/owner/notification.ts'
 import type { Family, Owner } from '../../../wire/identifiers.ts'
 import type { Db, Tx } from '../database.ts'
 import { dueAgain, dueNoMore, wakeFor, type DueClaim } from '../due.ts'
 import { WAITS } from '../negotiations/pending.ts'
-import type { Subscription } from './subscriptions.ts'
+import type { SubscriptionTarget } from './subscriptions.ts'
 import type { FamiliesTable } from '../tables.ts'
 
 /**
@@ -24,7 +24,7 @@ export interface DueNotification {
   /** The message is too old to be sent. */
   overdue: boolean
   /** Undefined if the item no longer waits. */
-  asking: Asking | undefined
+  asking: RequestSummary | undefined
 }
 
 /** When a message is given up; time for which it was held back does not count. */
@@ -68,7 +68,7 @@ export async function notify(
 /** Takes the oldest messages to one of her subscriptions that nobody else is sending, in no order. */
 export async function takeNotifications(
   db: Db,
-  { owner, id: subscription }: Pick<Subscription, 'owner' | 'id'>,
+  { owner, id: subscription }: Pick<SubscriptionTarget, 'owner' | 'id'>,
   { which, limit, seconds }: { which: Which; limit: number; seconds: number },
 ): Promise<DueNotification[]> {
   const { rows } = await sql<DueRow>`

@@ -8,16 +8,16 @@ import type { MessageTiming, QuietHours } from '../../../wire/owner/owner-api.ts
 import type { Db, Tx } from '../database.ts'
 import type { SubscriptionsTable } from './notification-tables.ts'
 
-type Row = Selectable<SubscriptionsTable>
+type SubscriptionRow = Selectable<SubscriptionsTable>
 /** The subscription as it is listed, without anything that would let a reader send there. */
-export type ListedSubscription = Pick<Row, (typeof LISTED)[number]>
+export type ListedSubscription = Pick<SubscriptionRow, (typeof LISTED)[number]>
 /** What a message is sent to. */
-export type Subscription = Pick<
-  Row,
+export type SubscriptionTarget = Pick<
+  SubscriptionRow,
   'owner' | 'id' | 'kind' | 'endpoint' | 'p256dh' | 'auth' | 'quiet_hours' | 'digest_minutes'
 >
 /** The whole subscription, when it is added. */
-export type NewSubscription = Subscription & Pick<Row, 'name' | 'origin'>
+export type NewSubscription = SubscriptionTarget & Pick<SubscriptionRow, 'name' | 'origin'>
 
 /** How many one owner may have. */
 const SUBSCRIPTIONS_MAX = 20
@@ -51,7 +51,7 @@ export function listSubscriptions(
 }
 
 /** What a message would be sent to. */
-export function readSubscription(db: Db, owner: Owner, id: string): Promise<Subscription | undefined> {
+export function readSubscription(db: Db, owner: Owner, id: string): Promise<SubscriptionTarget | undefined> {
   return db
     .selectFrom('subscriptions')
     .select(['owner', 'id', 'kind', 'endpoint', 'p256dh', 'auth', 'quiet_hours', 'digest_minutes'])

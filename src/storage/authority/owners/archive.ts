@@ -16,7 +16,7 @@ import { number } from '../ledger/positions.ts'
  */
 const PAGE_CHARACTERS = 1_000_000
 
-interface Part {
+interface ArchivePart {
   name: string
   columns: string
   /** `seq` is read as a number, every other column as text. */
@@ -24,7 +24,7 @@ interface Part {
   from?: string
 }
 
-const PARTS: readonly Part[] = [
+const PARTS: readonly ArchivePart[] = [
   { name: 'owner', columns: 'owner, created_at', key: ['owner'], from: '(TABLE only_owner) p' },
   { name: 'namespaces', columns: 'namespace', key: ['namespace'] },
   { name: 'device_keys', columns: 'kid, jwk, name, enrolled_at, revoked_at', key: ['kid'] },
@@ -139,7 +139,7 @@ function cursorOf(text: string): { at: number; key: string[] } | undefined {
 async function readPart(
   db: Db,
   owner: Owner,
-  { name, columns, key, from = `${name} p` }: Part,
+  { name, columns, key, from = `${name} p` }: ArchivePart,
   page: { key: string[] | undefined; limit: number },
 ): Promise<{ row: Record<string, unknown>; key: string[] }[]> {
   const typed = (column: string): string => (column === 'seq' || column === 'version' ? '::bigint' : '')

@@ -11,12 +11,12 @@ import type { Db } from '../database.ts'
 import type { DirectoryTable } from '../tables.ts'
 
 /** An owner and her cell; null means the directory's own cell. */
-export interface Placed {
+export interface OwnerPlace {
   owner: Owner
   cell: string | null
 }
 
-const PLACED = prepared<Placed>(
+const PLACED = prepared<OwnerPlace>(
   'placed',
   `SELECT d.owner, n.cell FROM directory d JOIN directory n ON n.kind = 'name' AND n.key = d.owner
     WHERE d.kind = $1 AND d.key = $2 AND d.owner <> ''`,
@@ -30,7 +30,7 @@ export async function placedBy(
   directory: Db,
   kind: DirectoryTable['kind'],
   key: string,
-): Promise<Placed | undefined> {
+): Promise<OwnerPlace | undefined> {
   return (await PLACED(directory, [kind, key])).rows[0]
 }
 
@@ -71,13 +71,13 @@ export async function listHere(db: Db, page: { after: string; limit: number }): 
   return rows.map(({ owner }) => owner)
 }
 
-type Claimed = Pick<DirectoryTable, 'kind' | 'key' | 'owner'>
+type DirectoryEntry = Pick<DirectoryTable, 'kind' | 'key' | 'owner'>
 
 /**
  * Claims a device key, a passkey, a login or a namespace for an owner of another cell, before it is written
  * there, because each belongs to one owner in all cells. @returns the owner it belongs to.
  */
-export async function claimIn(directory: Db, { kind, key, owner }: Claimed): Promise<Owner> {
+export async function claimIn(directory: Db, { kind, key, owner }: DirectoryEntry): Promise<Owner> {
   const { rows } = await sql<{ owner: Owner }>`
     INSERT INTO directory (kind, key, owner) VALUES (${kind}, ${key}, ${owner})
     -- Changes nothing, and so answers whose it is where somebody else was first.
@@ -86,7 +86,7 @@ export async function claimIn(directory: Db, { kind, key, owner }: Claimed): Pro
 }
 
 /** Gives one back when it is no longer in her cell. */
-export async function releaseIn(directory: Db, { kind, key, owner }: Claimed): Promise<void> {
+export async function releaseIn(directory: Db, { kind, key, owner }: DirectoryEntry): Promise<void> {
   await sql`DELETE FROM directory WHERE kind = ${kind} AND key = ${key} AND owner = ${owner}`.execute(
     directory,
   )
@@ -95,7 +95,7 @@ export async function releaseIn(directory: Db, { kind, key, owner }: Claimed): P
 /** Gives one to another owner. @returns false if it no longer belongs to its holder. */
 export async function takeOverIn(
   directory: Db,
-  { kind, key, owner }: Claimed,
+  { kind, key, owner }: DirectoryEntry,
   holder: Owner,
 ): Promise<boolean> {
   const { numAffectedRows } = await sql`

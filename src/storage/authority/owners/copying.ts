@@ -27,7 +27,7 @@ export interface Copying {
 }
 
 /** A device key, a passkey, a login, a tag or a name of hers. */
-export interface Credential {
+export interface CredentialKey {
   kind: string
   key: string
 }
@@ -36,7 +36,7 @@ export interface Credential {
  * Copies, and counts again at the target. @returns how many rows were copied, and by what she is found at the
  * source. @throws Error if the tables of the two differ, or if the target lacks something that was copied.
  */
-export async function copyOwner(copying: Copying): Promise<{ rows: number; credentials: Credential[] }> {
+export async function copyOwner(copying: Copying): Promise<{ rows: number; credentials: CredentialKey[] }> {
   const { source, target, owner, credentials: withCredentials, batch } = copying
   await source.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')
   try {
@@ -51,7 +51,7 @@ export async function copyOwner(copying: Copying): Promise<{ rows: number; crede
         throw new Error(`${name} has ${rows[0]!.count} rows of ${owner} and should have ${copied}.`)
       all += copied
     }
-    const { rows: credentials } = await source.query<Credential>(
+    const { rows: credentials } = await source.query<CredentialKey>(
       'SELECT kind, key FROM directory WHERE owner = $1',
       [owner],
     )

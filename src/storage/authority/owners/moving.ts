@@ -8,7 +8,7 @@ import type { Client } from 'pg'
 import { openConnection, type DedicatedConnection } from '../../core/connection.ts'
 import { tryLock } from '../../core/lock.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
-import { copyOwner, NOT_COPIED, type Credential } from './copying.ts'
+import { copyOwner, NOT_COPIED, type CredentialKey } from './copying.ts'
 import { openDatabase, type Database } from '../database.ts'
 import { letGo } from '../grants/leases.ts'
 import { deleteOf, ownedTables } from './owned-tables.ts'
@@ -215,7 +215,7 @@ async function clear(
 async function place(
   { directory, owner, to, home }: Moving,
   move: string,
-  credentials: readonly Credential[],
+  credentials: readonly CredentialKey[],
 ): Promise<boolean> {
   await directory.query('BEGIN')
   try {
@@ -248,7 +248,7 @@ async function open(client: Client, { owner, move }: { owner: Owner; move: strin
 /**
  * Deletes in passes, until one finds nothing, so that rows that a request was still writing are deleted, too.
  */
-async function empty(of: Standing & { client: Client; isHome: boolean }): Promise<void> {
+async function empty(of: MoveStanding & { client: Client; isHome: boolean }): Promise<void> {
   const { client, owner, isHome } = of
   const guarded = guard(client, of)
   const tables = await ownedTables(client, NOT_COPIED)
@@ -260,7 +260,7 @@ async function empty(of: Standing & { client: Client; isHome: boolean }): Promis
 }
 
 /** The state that she must have in a cell for a write there. */
-interface Standing {
+interface MoveStanding {
   owner: Owner
   move: string
   state: MovesTable['state']
@@ -269,7 +269,10 @@ interface Standing {
 /**
  * Runs each write in a transaction that locks this state, so that a delayed mover writes nothing afterwards.
  */
-function guard(client: Client, { owner, move, state }: Standing): <T>(run: () => Promise<T>) => Promise<T> {
+function guard(
+  client: Client,
+  { owner, move, state }: MoveStanding,
+): <T>(run: () => Promise<T>) => Promise<T> {
   return async run => {
     await client.query('BEGIN')
     try {

@@ -3,8 +3,8 @@
  * what was used already. Contract: "Resources and their fields", "Authentication".
  */
 import type { ColumnType, Generated } from 'kysely'
+import type { NullableTimestamp, Timestamp } from '../../core/columns.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
-import type { NullableTimestamp, Timestamp } from '../registry/registry-tables.ts'
 
 export interface DirectoryTable {
   kind: 'tag' | 'device_key' | 'login' | 'name' | 'passkey'

@@ -26,13 +26,13 @@ const STATEMENT_MS_MAX = 60_000
  * Whether it began now, or had begun before; `removed`: nothing is left of her; undefined: she was never
  * served here.
  */
-export type Begun = 'begun' | 'removed' | undefined
+export type RemovalState = 'begun' | 'removed' | undefined
 
 /**
  * Ends her access, for good: grants, resource servers, her own credentials and codes. Organizations and
  * tallies are told as if she left. When it has committed nothing of hers is granted or consumed.
  */
-export async function beginRemoval(tx: Tx, owner: Owner, actor: Actor): Promise<Begun> {
+export async function beginRemoval(tx: Tx, owner: Owner, actor: Actor): Promise<RemovalState> {
   endsLeases(tx, owner)
   if ((await suspendOwner(tx, owner)) === undefined) return readBegun(tx, owner)
   const by = { by: 'authority', actor }
@@ -73,7 +73,7 @@ export async function beginRemoval(tx: Tx, owner: Owner, actor: Actor): Promise<
   return 'begun'
 }
 
-async function readBegun(db: Db, owner: Owner): Promise<Begun> {
+async function readBegun(db: Db, owner: Owner): Promise<RemovalState> {
   const { rows } = await sql<{ ended: boolean }>`
     SELECT ended_at IS NOT NULL AS ended FROM removals WHERE owner = ${owner}`.execute(db)
   return rows[0] && (rows[0].ended ? 'removed' : 'begun')

@@ -3,12 +3,9 @@
  * materialization", "Resource server establishment".
  */
 import type { ColumnType, Generated } from 'kysely'
+import type { NullableTimestamp, Timestamp } from '../../core/columns.ts'
 import type { Reach } from '../../../rules/organization/membership.ts'
 import type { ClientId, Owner } from '../../../wire/identifiers.ts'
-
-/** Timestamps leave Postgres as ISO 8601 strings in UTC, and are compared only by its clock. */
-export type Timestamp = ColumnType<string, string | undefined, string>
-export type NullableTimestamp = ColumnType<string | null, string | null | undefined, string | null>
 
 export type ResourceServerStatus = 'pending' | 'active' | 'revoked'
 

@@ -15,13 +15,13 @@ import { takeOut } from '../policies/tiers.ts'
 import type { ClientId, Owner } from '../../../wire/identifiers.ts'
 
 /** One resource server of one owner. */
-export interface Source {
+export interface ServerSource {
   owner: Owner
   client_id: ClientId
 }
 
 /** The right to pull from a source once; an earlier attempt can no longer write anything. */
-export interface Attempt extends Source {
+export interface PullAttempt extends ServerSource {
   resource_uri: string
   /** The namespaces that, besides her name, her resource ids may begin with. */
   namespaces: string[]
@@ -32,16 +32,16 @@ export interface Attempt extends Source {
  * `running`: another caller pulls right now; `recent`: another caller just did, or the source should not be
  * pulled.
  */
-export type Claim = { claimed: Attempt } | { claimed?: undefined; because: 'running' | 'recent' }
+export type Claim = { claimed: PullAttempt } | { claimed?: undefined; because: 'running' | 'recent' }
 
 /**
  * Claims a pull: only one replica gets it, and none within `pauseSeconds` of the last. Only active resource
  * servers that publish are pulled.
  */
-export async function claimPull(db: Db, source: Source, pauseSeconds: number): Promise<Claim> {
+export async function claimPull(db: Db, source: ServerSource, pauseSeconds: number): Promise<Claim> {
   const { owner, client_id } = source
   const pause = sql`${pauseSeconds} * interval '1 second'`
-  const { rows } = await sql<Pick<Attempt, 'attempt' | 'resource_uri' | 'namespaces'>>`
+  const { rows } = await sql<Pick<PullAttempt, 'attempt' | 'resource_uri' | 'namespaces'>>`
     WITH server AS (
       SELECT owner, client_id, resource_uri FROM resource_servers
       WHERE owner = ${owner} AND client_id = ${client_id} AND status = 'active' AND publishes
@@ -68,7 +68,7 @@ export async function claimPull(db: Db, source: Source, pauseSeconds: number): P
  */
 export async function isPulling(
   db: Db,
-  { owner, client_id }: Source,
+  { owner, client_id }: ServerSource,
   withinSeconds: number,
 ): Promise<boolean> {
   const { rows } = await sql<{ running: boolean }>`
@@ -100,7 +100,7 @@ export type Landing = { landed: number; conflicts: string[] } | 'superseded'
  */
 export function landListing(
   db: Db,
-  attempt: Attempt,
+  attempt: PullAttempt,
   listed: readonly ListedResource[],
   settled: (tx: Tx) => Promise<unknown> = async () => undefined,
 ): Promise<Landing> {
@@ -135,7 +135,7 @@ export function landListing(
   })
 }
 
-async function holdsAttempt(tx: Tx, { owner, client_id, attempt }: Attempt): Promise<boolean> {
+async function holdsAttempt(tx: Tx, { owner, client_id, attempt }: PullAttempt): Promise<boolean> {
   const { rows } = await sql`
     SELECT 1 FROM registry_pulls p
     JOIN resource_servers rs ON rs.owner = p.owner AND rs.client_id = p.client_id
@@ -147,7 +147,7 @@ async function holdsAttempt(tx: Tx, { owner, client_id, attempt }: Attempt): Pro
 
 async function otherServersOf(
   tx: Tx,
-  { owner, client_id }: Source,
+  { owner, client_id }: ServerSource,
   ids: string[],
 ): Promise<Map<string, 'conflict' | 'withdrawn'>> {
   const { rows } = await sql<{ resource_id: string; how: 'conflict' | 'withdrawn' }>`
@@ -161,7 +161,7 @@ async function otherServersOf(
   return new Map(rows.map(({ resource_id, how }) => [resource_id, how]))
 }
 
-async function removeUnlisted(tx: Tx, { owner, client_id }: Source, ids: string[]): Promise<void> {
+async function removeUnlisted(tx: Tx, { owner, client_id }: ServerSource, ids: string[]): Promise<void> {
   await sql`
     DELETE FROM resources r
     WHERE r.owner = ${owner} AND r.client_id = ${client_id} AND r.source = 'pulled'
@@ -177,7 +177,11 @@ async function removeUnlisted(tx: Tx, { owner, client_id }: Source, ids: string[
 const ROWS_PER_INSERT = 1_000
 
 /** Writes only differences, because most pulls find nothing new. */
-async function upsertListed(tx: Tx, { owner, client_id }: Source, ours: ListedResource[]): Promise<void> {
+async function upsertListed(
+  tx: Tx,
+  { owner, client_id }: ServerSource,
+  ours: ListedResource[],
+): Promise<void> {
   for (let at = 0; at < ours.length; at += ROWS_PER_INSERT)
     await sql`
       INSERT INTO resources AS r (owner, resource_id, client_id, name, type, resource_scopes, consequence, tools,
@@ -199,7 +203,7 @@ async function upsertListed(tx: Tx, { owner, client_id }: Source, ours: ListedRe
 /**
  * Records why a pull brought nothing; what landed before stays. @returns whether this was the latest attempt.
  */
-export async function failPull(db: Db, attempt: Attempt, fault: string): Promise<boolean> {
+export async function failPull(db: Db, attempt: PullAttempt, fault: string): Promise<boolean> {
   const noted = await sql`
     UPDATE registry_pulls SET failed_at = clock_timestamp(), fault = ${fault}
     WHERE owner = ${attempt.owner} AND client_id = ${attempt.client_id} AND attempt = ${attempt.attempt}`.execute(
