@@ -8,7 +8,7 @@ import { isOutage } from '../storage/core/database.ts'
 import { takeDue, type DueClaim } from '../storage/authority/due.ts'
 import { completeTree } from '../storage/authority/ledger/ledger-tree.ts'
 import { number } from '../storage/authority/ledger/positions.ts'
-import { SILENT_SECONDS, tellSilent } from '../storage/authority/ledger/report-instances.ts'
+import { REPORT_SILENCE_SECONDS, tellSilent } from '../storage/authority/ledger/report-instances.ts'
 import { sweepAgain, sweepOwner, type Retention } from '../storage/authority/sweep.ts'
 import type { LedgerLog, Store } from './context.ts'
 import { listeningFor, type Listening } from './listening-time.ts'
@@ -21,7 +21,7 @@ import { sweepLapsed } from './registry/lapsed-registrations.ts'
  * another one.
  */
 const OWNERS_PER_TURN = 10
-const TAKEN_SECONDS = 120
+const CLAIM_SECONDS = 120
 const ROWS_PER_BATCH = 2_000
 /** How many rows of one owner are handled before the others have their turn. */
 const BATCHES_PER_TURN = 5
@@ -35,7 +35,7 @@ const IDLE_PAUSES = 60
  * If more than this passes between two turns, besides the pause, this process may have been stopped as long
  * as the enforcement points it listens to.
  */
-const LATE_MS = 60_000
+const TURN_DELAY_MS_MAX = 60_000
 
 interface Sweeping extends Store, Partial<Pick<LedgerLog, 'checkpoints'>> {
   /** For how long this process has listened without a break. */
@@ -59,7 +59,7 @@ export function startSweeper(
   { database, log, checkpoints }: Store & LedgerLog,
   { pauseSeconds, localClock, retention }: SweeperOptions,
 ): Repetition {
-  const listening = listeningFor({ clock: localClock, apartMsMax: pauseSeconds * 1_000 + LATE_MS })
+  const listening = listeningFor({ clock: localClock, apartMsMax: pauseSeconds * 1_000 + TURN_DELAY_MS_MAX })
   const sweeping = { database, log, checkpoints, listening, retention }
   const onError = (error: unknown): void => say(sweeping, 'a sweep was broken off', { error })
   return startRepeating(stopped => sweepDue(sweeping, pauseSeconds, stopped), { pauseSeconds, onError })
@@ -78,7 +78,7 @@ export async function sweepDue(
     authority.listening.ms()
     const due = await takeDue(authority.database.db, 'sweep', {
       limit: OWNERS_PER_TURN,
-      seconds: TAKEN_SECONDS,
+      seconds: CLAIM_SECONDS,
     })
     if (due.length === 0) return
     for (const claim of due) {
@@ -107,7 +107,7 @@ async function sweepOne(
       say(authority, what, { owner, error })
     })
   }
-  if (authority.listening.ms() >= SILENT_SECONDS * 1_000)
+  if (authority.listening.ms() >= REPORT_SILENCE_SECONDS * 1_000)
     await attempt('instances that fell silent were not told', () => tellSilent(db, owner))
   // Numbers what a replica committed but did not number before it ended, and closes the counts of past
   // minutes.

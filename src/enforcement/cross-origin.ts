@@ -10,7 +10,7 @@ import type { HeaderFields, HeaderLines } from './request/header-lines.ts'
 const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE'
 /** What a page reads of our answers and of an MCP server's, beside what every page may read. */
 const EXPOSED = 'WWW-Authenticate, Retry-After, Mcp-Session-Id, MCP-Protocol-Version'
-const KEPT_SECONDS = '600'
+const PREFLIGHT_CACHE_SECONDS = '600'
 
 /** What concerns browsers of origins that may call. */
 export interface CrossOrigin {
@@ -43,7 +43,7 @@ export function crossOrigin(allowed: ReadonlySet<string>): CrossOrigin {
     const answer: HeaderFields = [
       ['access-control-allow-methods', METHODS],
       ...Object.entries(allowedFields(headerList)),
-      ['access-control-max-age', KEPT_SECONDS],
+      ['access-control-max-age', PREFLIGHT_CACHE_SECONDS],
     ]
     // Nothing is let through: the call itself is judged when it comes.
     return {

@@ -7,7 +7,7 @@ import type { SidecarConfig, SidecarOwner } from '../config.ts'
 import type { Logger } from '../http/telemetry/log.ts'
 import { startRepeating, type Repetition } from '../limits/repetition.ts'
 
-const LOOK_SECONDS = 5
+const LOOK_INTERVAL_SECONDS = 5
 
 export interface OwnersFile {
   /** The configuration as it was at the start. */
@@ -28,7 +28,7 @@ export interface OwnersFile {
  * and only when two checks in a row find it the same, because the file may be seen while it is being written.
  */
 export function watchOwners(options: OwnersFile): Repetition | undefined {
-  const { config, logger, reread, lookSeconds: pauseSeconds = LOOK_SECONDS } = options
+  const { config, logger, reread, lookSeconds: pauseSeconds = LOOK_INTERVAL_SECONDS } = options
   if (reread === undefined) return undefined
   let lastBytes: Buffer | undefined
   let judged: Buffer | undefined

@@ -3,7 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { inTransaction, STATEMENTS_CHANNEL, type SentStatement } from '../../src/storage/core/database.ts'
 import { openDatabase, type Database } from '../../src/storage/authority/database.ts'
-import { COUNTED_MS, GrantsFull, NEAR, recordGrant } from '../../src/storage/authority/grants/issue.ts'
+import { LIVE_COUNT_AGE_MS, GrantsFull, NEAR, recordGrant } from '../../src/storage/authority/grants/issue.ts'
 import type { Handle, Owner } from '../../src/wire/identifiers.ts'
 import { freshDatabase, PATIENT } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
@@ -81,7 +81,7 @@ describe('Live grants of one owner', () => {
     }
     // Each knows of its own, and of the other's what it counted: the fifth place may be given twice.
     for (const replica of [one, other, one, other, one]) expect(await issue(replica)).toBe(false)
-    vi.advanceTimersByTime(COUNTED_MS)
+    vi.advanceTimersByTime(LIVE_COUNT_AGE_MS)
     for (const replica of [one, other]) expect(await issue(replica)).toBe(true)
     await database.pool.query(`UPDATE grants SET expires_at = now() - interval '1 second' WHERE owner = $1`, [
       hers.owner,

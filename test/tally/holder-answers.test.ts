@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createOutbound, type Outbound } from '../../src/http/outbound/outbound.ts'
 import { LEASE_SECONDS } from '../../src/storage/tally/answers.ts'
 import {
-  ASK_MS,
+  HOLDER_TIMEOUT_MS,
   createHolderClient,
   type HolderClient,
   type VerdictQuestion,
@@ -107,12 +107,12 @@ describe('an answer to the question for a verdict', () => {
     const elapsed = () => performance.now() - before
     holder.server.script('/joint/verdict', { write: () => new Promise(() => undefined) })
     holder.server.script('/.well-known/agents-configuration', async () => {
-      await until(() => elapsed() > ASK_MS * 0.75)
+      await until(() => elapsed() > HOLDER_TIMEOUT_MS * 0.75)
       return undefined
     })
     expect(await client.ask(question())).toEqual({ silent: expect.any(String) as string })
-    expect(elapsed()).toBeLessThan(ASK_MS * 1.5)
-    expect(ASK_MS).toBeLessThan(LEASE_SECONDS * 1_000)
+    expect(elapsed()).toBeLessThan(HOLDER_TIMEOUT_MS * 1.5)
+    expect(HOLDER_TIMEOUT_MS).toBeLessThan(LEASE_SECONDS * 1_000)
   })
 
   test('from a server whose endpoints are at another origin is asked for nowhere', async () => {

@@ -42,7 +42,7 @@ const SPACE = 'admin'
  * The mark is kept beyond both ends of the window, and for one more window because the clocks of replicas
  * differ.
  */
-const KEPT_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
+const MARK_RETENTION_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
 
 export const ADMINISTRATOR: Credential<OwnerAdministration, AuthorityAdminCredential> = {
   names: ['admin', 'bearer'],
@@ -55,7 +55,7 @@ export const ADMINISTRATOR: Credential<OwnerAdministration, AuthorityAdminCreden
           if (api.now() < proven.expiresAt) return
           throw refusedToken(SPACE, 'Get a fresh token: this one has expired.')
         }
-        if (!(await spendAdministratorSignature(tx, proven.digest, KEPT_SECONDS)))
+        if (!(await spendAdministratorSignature(tx, proven.digest, MARK_RETENTION_SECONDS)))
           throw refusedSignature(
             SPACE,
             'Sign again, with a fresh nonce: this signature was presented before.',

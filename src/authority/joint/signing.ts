@@ -28,7 +28,7 @@ import type { Assessment } from '../negotiation/presentation.ts'
 import { tellWithdrawn } from '../negotiation/withdrawals.ts'
 
 /** How long a verdict may be collected. */
-const COLLECT_SECONDS = 300
+const COLLECTION_SECONDS = 300
 
 /**
  * Her refusal. If an answer was signed before, that one counts. An answer that may no longer be collected is
@@ -50,7 +50,7 @@ export async function signRefusal(
     handle: handle ?? null,
     operator: null,
     tier_id: null,
-    collectSeconds: COLLECT_SECONDS,
+    collectSeconds: COLLECTION_SECONDS,
     reliedSeconds: 0,
   }
   const done = await inTransaction(db, async tx => {
@@ -119,7 +119,7 @@ export async function signAllow(
     const signed = { ...binding, effect: 'allow' as const, ...allowance, ...bound }
     const verdict = signVerdict(signed, authority.keys[0])
     const by = { handle, operator: agent.operator ?? null, tier_id }
-    const lives = { collectSeconds: COLLECT_SECONDS, reliedSeconds: expires_in }
+    const lives = { collectSeconds: COLLECTION_SECONDS, reliedSeconds: expires_in }
     await answerQuestion(tx, question, { effect: 'allow', verdict, ...by, ...lives })
     await endItem(tx, question)
     const data = { account, tally, negotiation, resource_id, tier: tier_id, because: tierAnswer.because }
@@ -132,7 +132,7 @@ export async function signAllow(
 function bindingOf({ issuer, now }: Signer & Store, question: JointQuestion): VerdictBinding {
   const { owner: holder, tally: aud, account, negotiation, resource_id, contract } = question
   const iat = now()
-  const times = { iat, exp: iat + COLLECT_SECONDS }
+  const times = { iat, exp: iat + COLLECTION_SECONDS }
   return { iss: issuer, aud, ...times, holder, account, negotiation, resource_id, contract }
 }
 

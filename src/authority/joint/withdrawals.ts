@@ -45,11 +45,11 @@ export const LEASES_AWAITED = {
 export const STILL_WAITING = { joint_withdrawals_waiting: z.int().min(1).optional(), ...LEASES_AWAITED }
 
 /** How long one replica keeps its turn: longer than telling one tally takes. */
-const TAKEN_SECONDS = 60
+const CLAIM_SECONDS = 60
 /** The pause between two attempts, which gets longer each time. */
 const RETRY_SECONDS = { first: 2, max: 300 }
 /** How long her own call waits for the tallies. */
-const HER_CALL_MS = 2_000
+const WITHDRAWAL_WAIT_MS = 2_000
 /** How many are sent in one turn, so that the turn ends within its lease. */
 const TOLD_AT_ONCE_MAX = 100
 
@@ -57,7 +57,7 @@ const TOLD_AT_ONCE_MAX = 100
 export function startWithdrawals(authority: WithdrawalContext): Repetition | undefined {
   if (authority.tallies.issuers.length === 0) return undefined
   const lines = { round: 'telling tallies was broken off', one: 'a tally was not told' }
-  return startDueRounds(authority, { kind: 'withdraw', claimSeconds: TAKEN_SECONDS, lines }, claim =>
+  return startDueRounds(authority, { kind: 'withdraw', claimSeconds: CLAIM_SECONDS, lines }, claim =>
     tellOne(authority, claim),
   )
 }
@@ -130,7 +130,7 @@ export async function runAndTellTallies<T extends object>(
   const each = [...Map.groupBy(waiting, ({ tally }) => tally).values()].map(of =>
     tell(authority, owner, of).catch((err: unknown) => log.error({ err, owner }, 'a tally was not told')),
   )
-  await waitAtMost(HER_CALL_MS, Promise.all(each))
+  await waitAtMost(WITHDRAWAL_WAIT_MS, Promise.all(each))
   const left = (await listWithdrawals(database.db, owner)).length
   return left === 0 ? done : { ...done, joint_withdrawals_waiting: left }
 }

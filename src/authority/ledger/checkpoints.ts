@@ -8,7 +8,7 @@ import { planRoot, proofOf, type TreeHead } from '../../rules/ledger/merkle.ts'
 import {
   keepCheckpoint,
   readSignableTree,
-  SIGNS_SECONDS,
+  SIGNING_INTERVAL_SECONDS,
 } from '../../storage/authority/ledger/ledger-checkpoints.ts'
 import { mendGaps } from '../../storage/authority/ledger/ledger-gaps.ts'
 import { readTiles } from '../../storage/authority/ledger/ledger-tiles.ts'
@@ -91,18 +91,18 @@ export interface Checkpoints {
 }
 
 /** Owners who are due are looked at after this. */
-const GATHERED_MS = 100
+const DUE_DELAY_MS = 100
 /** So long an owner rests whose tree contradicts what was signed, by `performance.now()`. */
-const FAULTY_RESTS_MS = 60_000
+const CONTRADICTION_PAUSE_MS = 60_000
 const REMEMBERED_MAX = 10_000
 /** How many owners are signed for at once. */
 const AT_ONCE = 4
 
-const RESTS_MS: Partial<Record<Signing, number>> = {
-  signed: SIGNS_SECONDS * 1_000,
-  resting: SIGNS_SECONDS * 1_000,
-  mended: SIGNS_SECONDS * 1_000,
-  contradicted: FAULTY_RESTS_MS,
+const OWNER_PAUSE_MS: Partial<Record<Signing, number>> = {
+  signed: SIGNING_INTERVAL_SECONDS * 1_000,
+  resting: SIGNING_INTERVAL_SECONDS * 1_000,
+  mended: SIGNING_INTERVAL_SECONDS * 1_000,
+  contradicted: CONTRADICTION_PAUSE_MS,
 }
 
 /** Begins to sign what becomes due. */
@@ -124,7 +124,7 @@ export function startCheckpoints(
     })
     if (outcome === 'contradicted')
       log.error({ owner }, 'a tree is not what was signed of it, and is not signed: see docs/operating.md')
-    const rests = RESTS_MS[outcome]
+    const rests = OWNER_PAUSE_MS[outcome]
     if (rests !== undefined) restsUntil.set(owner, performance.now() + rests)
     for (const tell of listeners) tell(outcome)
     return outcome
@@ -133,7 +133,7 @@ export function startCheckpoints(
     if (stopped || timer !== undefined) return
     timer = setTimeout(() => {
       running = run()
-    }, GATHERED_MS).unref()
+    }, DUE_DELAY_MS).unref()
   }
   const ready = (): Owner[] => {
     if (stopped) return []

@@ -12,7 +12,7 @@ import { intersectClearances } from '../../rules/organization/tier-ceiling.ts'
 import type { ClearanceRequirement } from '../../rules/organization/clearance.ts'
 import { SUSPENDED_OWNER } from '../../rules/grant.ts'
 import { jointAccountOf } from '../../rules/joint/joint.ts'
-import { governedFault, STALE_SECONDS, vouchingOf } from '../../rules/organization/membership.ts'
+import { governedFault, VIEW_AGE_SECONDS_MAX, vouchingOf } from '../../rules/organization/membership.ts'
 import { readMembership, type Membership } from '../../storage/authority/membership/membership.ts'
 import type { Governing } from '../../surface/token/negotiation.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
@@ -44,7 +44,7 @@ export function isSameTier({ tier: a }: Governed, { tier: b }: Governed): boolea
  */
 export async function freshMembership(db: Db, owner: Owner): Promise<Membership | undefined> {
   const membership = await readMembership(db, owner)
-  if (membership !== undefined && membership.read_ago > STALE_SECONDS) throw unaskable()
+  if (membership !== undefined && membership.read_ago > VIEW_AGE_SECONDS_MAX) throw unaskable()
   return membership
 }
 

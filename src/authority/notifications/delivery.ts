@@ -52,7 +52,7 @@ const AT_ONCE_MAX = 64
  * alone.
  */
 const MESSAGES_PER_TURN = 8
-const TAKEN_SECONDS = 60
+const CLAIM_SECONDS = 60
 /** How many requests one message counts at most; the next counts the others. */
 const TOGETHER_MAX = 500
 
@@ -73,7 +73,7 @@ export function startDelivery(delivering: Delivering): Repetition {
     async stopped => {
       while (!stopped() && underWay.size < AT_ONCE_MAX) {
         const limit = AT_ONCE_MAX - underWay.size
-        const due = await takeDue(database.db, 'notify', { limit, seconds: TAKEN_SECONDS })
+        const due = await takeDue(database.db, 'notify', { limit, seconds: CLAIM_SECONDS })
         if (due.length === 0) return
         due.forEach(begin)
       }
@@ -104,7 +104,7 @@ async function deliverDue(delivering: Delivering, claim: DueClaim, stopped: () =
   if (to === undefined) return notifyAgain(db, claim)
   const { each, together } = await sendableNow(db, to)
   const take = (which: Which, limit: number): Promise<DueNotification[]> =>
-    takeNotifications(db, to, { which, limit, seconds: TAKEN_SECONDS })
+    takeNotifications(db, to, { which, limit, seconds: CLAIM_SECONDS })
   for (let count = 0; count < MESSAGES_PER_TURN && !stopped(); count++) {
     const next = await take(each, 1)
     if (next.length === 0) break

@@ -26,7 +26,7 @@ import type { Documents, Limits, Store } from '../context.ts'
 import { asRefused } from './membership.ts'
 
 /** How long a token is remembered after its end, because the clocks of replicas differ. */
-const KEPT_SECONDS = 3 * ORGANIZATION_ADMIN_SECONDS
+const TOKEN_RETENTION_SECONDS = 3 * ORGANIZATION_ADMIN_SECONDS
 
 const CHALLENGE = { headers: { 'www-authenticate': 'Bearer realm="organization", error="invalid_token"' } }
 
@@ -111,7 +111,7 @@ export function actAs<T>(
     await lockQueue(tx, owner)
     const membership = await standingMembership(tx, claims)
     const digest = sha256(JSON.stringify(['org_admin', claims.iss, claims.jti]))
-    if (!(await spendSignature(tx, owner, digest, KEPT_SECONDS)))
+    if (!(await spendSignature(tx, owner, digest, TOKEN_RETENTION_SECONDS)))
       refuse('conflict', 'Get a new token: this one was presented before.')
     const { org, name } = membership.view
     const actor = { kind: 'organization', org, name, admin: claims.admin } as const

@@ -20,7 +20,7 @@ import { startDueRounds } from './due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 
 /** How long one replica has an owner's calls to itself: longer than sending them takes. */
-const TAKEN_SECONDS = 60
+const CLAIM_SECONDS = 60
 /** The pause between two attempts, which gets longer each time. */
 const RETRY_SECONDS = { first: 2, max: 300 }
 
@@ -28,7 +28,7 @@ const RETRY_SECONDS = { first: 2, max: 300 }
 export function startCalls(authority: RoundContext): Repetition | undefined {
   if (authority.organizations.issuers.length === 0) return undefined
   const lines = { round: 'telling organizations was broken off', one: 'an organization was not told' }
-  return startDueRounds(authority, { kind: 'tell', claimSeconds: TAKEN_SECONDS, lines }, claim =>
+  return startDueRounds(authority, { kind: 'tell', claimSeconds: CLAIM_SECONDS, lines }, claim =>
     tellOne(authority, claim),
   )
 }

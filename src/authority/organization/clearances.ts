@@ -50,7 +50,7 @@ interface ClearanceCacheEntry {
 
 const OWNERS_MAX = 10_000
 /** How long before its end an attestation is asked for again. */
-const SPARE_SECONDS = 30
+const RENEWAL_MARGIN_SECONDS = 30
 
 /**
  * Keeps them in memory. A kept attestation holds for one state of the membership in the database: a replica
@@ -69,7 +69,7 @@ export function createClearances({ organizations, audience, typAlias, now }: Cle
       const expected = { issuer, audience, owner, now: now(), typAlias }
       const { exp, clearance } = verifyClearance(compact, keys, expected)
       const attested = { compact, clearance }
-      cache.set(owner, { under: stateOf(membership), attested, until: exp - SPARE_SECONDS })
+      cache.set(owner, { under: stateOf(membership), attested, until: exp - RENEWAL_MARGIN_SECONDS })
       return attested
     } catch (error) {
       if (error instanceof Refusal) return undefined

@@ -110,7 +110,7 @@ export interface OrganizationClientOptions {
 
 const DISCOVERY_MS_MAX = 3_000
 /** A third of the time for which what it publishes is used, so that it may be away for the rest. */
-const AGAIN_MS = 100_000
+const DISCOVERY_REFRESH_MS = 100_000
 /** A view, and the members beside it; another writer may escape or indent what we would not. */
 const ANSWER_BYTES_MAX = 2 * VIEW_BYTES_MAX
 /** The time limit for what is shown beside something else, finding out where to ask included. */
@@ -191,7 +191,7 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
     },
     readAhead: async issuer => {
       const at = performance.now()
-      if (at - (readAt.get(issuer) ?? -Infinity) < AGAIN_MS) return
+      if (at - (readAt.get(issuer) ?? -Infinity) < DISCOVERY_REFRESH_MS) return
       const { jwks_uri } = await discovered(issuer, { anew: true })
       await published.refresh(jwks_uri).catch(noKeys)
       readAt.set(issuer, at)
@@ -239,7 +239,7 @@ function discovery({ issuers, discoveryAlias, outbound }: OrganizationClientOpti
       if (!anew) found.delete(issuer)
       throw new OrganizationOutage(`its discovery ${document.missing}`)
     }
-    if (!isKnown) found.set(issuer, { path, until: Date.now() + 3 * AGAIN_MS })
+    if (!isKnown) found.set(issuer, { path, until: Date.now() + 3 * DISCOVERY_REFRESH_MS })
     const { json } = document
     return readable(() => readDiscovery(json, issuer))
   }

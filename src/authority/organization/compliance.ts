@@ -15,7 +15,7 @@ import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 import { previewCuts, tiersOf } from './settlement.ts'
 
 /** How long one replica has a member to itself: longer than reporting takes. */
-const TAKEN_SECONDS = 30
+const CLAIM_SECONDS = 30
 const RETRY_SECONDS = 60
 const DAY_SECONDS = 86_400
 
@@ -26,7 +26,7 @@ export function startCompliance(authority: RoundContext): Repetition | undefined
     round: 'reporting compliance was broken off',
     one: 'compliance of a member was not reported',
   }
-  return startDueRounds(authority, { kind: 'compliance', claimSeconds: TAKEN_SECONDS, lines }, claim =>
+  return startDueRounds(authority, { kind: 'compliance', claimSeconds: CLAIM_SECONDS, lines }, claim =>
     reportOne(authority, claim),
   )
 }

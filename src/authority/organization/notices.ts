@@ -42,7 +42,7 @@ import { admitNotice, decideEmergency, tellEmergency, type EmergencyAnswer } fro
 import { asRefused, endMembershipAndReach, named } from './membership.ts'
 
 /** How long a notice is remembered: longer than an organization repeats it. */
-const KEPT_SECONDS = 8 * 86_400
+const NOTICE_RETENTION_SECONDS = 8 * 86_400
 
 type Noticed = Pick<
   Authority,
@@ -115,7 +115,7 @@ async function take(
     if (membership?.issuer !== iss) refuse('request_denied', 'She is no member of your organization.')
     if (membership.join_id !== join_id) refuse('conflict', 'That membership has ended; she joined again.')
     const digest = sha256(JSON.stringify(['notice', iss, jti]))
-    if (!(await spendSignature(tx, owner, digest, KEPT_SECONDS)))
+    if (!(await spendSignature(tx, owner, digest, NOTICE_RETENTION_SECONDS)))
       refuse('conflict', 'This notice was received before.')
     const { claims, notice } = received
     if (notice === undefined || notice.kind === 'charter_changed') await admitWord(tx, owner)
@@ -125,7 +125,7 @@ async function take(
       return decideEmergency(
         tx,
         { claims, notice, membership },
-        { now: now(), retentionSeconds: KEPT_SECONDS },
+        { now: now(), retentionSeconds: NOTICE_RETENTION_SECONDS },
       )
     await takeEffect(tx, received, membership)
     return undefined
@@ -138,7 +138,10 @@ async function take(
  */
 async function admitWord(tx: Tx, owner: Owner): Promise<void> {
   const countTo = NOTICES_PER_HOUR + 1
-  if ((await countSpentWithinHour(tx, owner, { retentionSeconds: KEPT_SECONDS, countTo })) < countTo) return
+  if (
+    (await countSpentWithinHour(tx, owner, { retentionSeconds: NOTICE_RETENTION_SECONDS, countTo })) < countTo
+  )
+    return
   refuse('temporarily_unavailable', `Send it again later: ${NOTICES_PER_HOUR} notices came within an hour.`, {
     status: 429,
     headers: { 'retry-after': '600' },

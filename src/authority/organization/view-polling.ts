@@ -28,7 +28,7 @@ import { named, VIEW_SECONDS, waitingFor } from './membership.ts'
 import { warmReach, applyMembership } from './settlement.ts'
 
 /** How long one replica has a member to itself: longer than asking takes. */
-const TAKEN_SECONDS = 30
+const CLAIM_SECONDS = 30
 const RETRY_SECONDS = 10
 /**
  * How long nobody asks about a member after the last answer, however many notices come: each makes her due at
@@ -44,7 +44,7 @@ export function startViews(authority: RoundContext): Repetition | undefined {
     one: 'an organization was not asked about its member',
   }
   const failed: Failed = new Map()
-  return startDueRounds(authority, { kind: 'view', claimSeconds: TAKEN_SECONDS, lines }, claim =>
+  return startDueRounds(authority, { kind: 'view', claimSeconds: CLAIM_SECONDS, lines }, claim =>
     askOne(authority, claim, failed),
   )
 }

@@ -7,7 +7,7 @@ import { refuseGuessing } from '../../credentials/attempt-limit.ts'
 import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
 import { plainText } from '../../http/servers/pages.ts'
 import { shownView } from '../../rules/organization/member-view.ts'
-import { reachOf, STALE_SECONDS } from '../../rules/organization/membership.ts'
+import { reachOf, VIEW_AGE_SECONDS_MAX } from '../../rules/organization/membership.ts'
 import { needsApproval } from '../../rules/organization/tier-ceiling.ts'
 import { readMembership, type Membership } from '../../storage/authority/membership/membership.ts'
 import { listTiers, type TierRow } from '../../storage/authority/policies/tiers.ts'
@@ -257,7 +257,7 @@ async function standing(api: OwnerApi, owner: Owner): Promise<OrganizationStandi
     joined: joined_at,
     agreed_version: agreed.charter_version,
     waiting: waitingFor(membership),
-    stale: read_ago > STALE_SECONDS,
+    stale: read_ago > VIEW_AGE_SECONDS_MAX,
     last_read: read_at,
     tiers: Object.fromEntries(
       tiers.flatMap(tier => {
@@ -293,7 +293,7 @@ function ceilingOver(
   ]
 }
 
-const INVITATIONS_KEPT_MS = 60_000
+const INVITATIONS_AGE_MS = 60_000
 
 /**
  * The organizations that are listed, and whether one has invited her; each is asked once a minute at most.
@@ -330,7 +330,7 @@ function keepInvitation(
   of: { issuer: string; owner: Owner },
   answer: KnownInvitation['answer'],
 ): KnownInvitation {
-  const known = { issuer: of.issuer, answer, until: Date.now() + INVITATIONS_KEPT_MS }
+  const known = { issuer: of.issuer, answer, until: Date.now() + INVITATIONS_AGE_MS }
   invitations.set(invitationKey(of), known)
   return known
 }

@@ -170,7 +170,7 @@ function statusAfter(answer: RegistrationAnswer): 'active' | 'pending' {
         'access_denied',
         'The owner has banned the origin of this resource: it may register when she has lifted that.',
         // Bans are seldom lifted: who asks each minute asks in vain.
-        { extra: { reason: 'origin_banned' }, headers: { 'retry-after': String(BANNED_SECONDS) } },
+        { extra: { reason: 'origin_banned' }, headers: { 'retry-after': String(BAN_RETRY_SECONDS) } },
       )
     case 'paused':
       throw tooSoon('The owner has withdrawn this resource server: it may register again 24 hours later.', {
@@ -180,20 +180,20 @@ function statusAfter(answer: RegistrationAnswer): 'active' | 'pending' {
     case 'origin_full':
       throw tooSoon(
         'Two resource servers of this origin, unknown to the owner, wait for her: ask again when she has decided.',
-        { reason: 'origin_waits', seconds: FULL_SECONDS },
+        { reason: 'origin_waits', seconds: NO_ROOM_RETRY_SECONDS },
       )
     case 'full':
       throw tooSoon('Too many resource servers wait for this owner: ask again later.', {
         reason: 'too_many_wait',
-        seconds: FULL_SECONDS,
+        seconds: NO_ROOM_RETRY_SECONDS,
       })
   }
 }
 
 /** After how long a server may see whether there is room for it. */
-const FULL_SECONDS = 60
+const NO_ROOM_RETRY_SECONDS = 60
 /** After how long one whose origin is banned may see whether that was lifted. */
-const BANNED_SECONDS = 3_600
+const BAN_RETRY_SECONDS = 3_600
 
 function tooSoon(detail: string, { reason, seconds }: { reason: string; seconds: number }): Refusal {
   const headers = { 'retry-after': String(seconds) }

@@ -41,8 +41,8 @@ export interface Publishers {
   /**
    * Does `work` with what a resource publishes. For a host on the internet, it throws what `work` throws. For
    * any other host, every `PublicationFault` and `Refusal` becomes the same `PublicationFault`, thrown
-   * `INSIDE_MS` after the start whatever happened before; the log has the reason. A source that fails too
-   * often there is refused, 429.
+   * `INSIDE_FAILURE_DELAY_MS` after the start whatever happened before; the log has the reason. A source that
+   * fails too often there is refused, 429.
    */
   at<T>(
     resourceUri: string,
@@ -63,7 +63,7 @@ export interface Inside extends Publisher {
 }
 
 /** How long after the start a failure inside is reported. */
-export const INSIDE_MS = 3_000
+export const INSIDE_FAILURE_DELAY_MS = 3_000
 /** Fetches there end earlier, because the refusal must not wait for them. */
 const FETCHING_MS_MAX = 2_500
 
@@ -117,8 +117,11 @@ export function createPublishers(outside: Publisher, inside?: Inside): Publisher
   return {
     close,
     at: async (resource, asking, work) => {
-      const insideUntil = Date.now() + INSIDE_MS
-      const patience = { deadline: insideUntil - (INSIDE_MS - FETCHING_MS_MAX), favoured: asking.favoured }
+      const insideUntil = Date.now() + INSIDE_FAILURE_DELAY_MS
+      const patience = {
+        deadline: insideUntil - (INSIDE_FAILURE_DELAY_MS - FETCHING_MS_MAX),
+        favoured: asking.favoured,
+      }
       const looked = inside.isPublic(URL.parse(resource)?.hostname ?? '')
       if ((await waitAtMost(FETCHING_MS_MAX, looked)) === true) return work(outside, asking)
       const giveBack = takeShare(inside.shares, asking.source)

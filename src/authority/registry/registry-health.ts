@@ -8,7 +8,7 @@ import type { Db } from '../../storage/authority/database.ts'
 import { countSources, type SourceCount } from '../../storage/authority/registry/registry.ts'
 
 /** How long an answer is valid after it arrived. */
-const KEPT_MS = 2_000
+const ANSWER_AGE_MS = 2_000
 /**
  * And this many times as long as the count took. So counting takes at most a tenth of one connection's time,
  * even if it is asked for often and there are many owners.
@@ -50,7 +50,7 @@ export function createCountedRegistry(...cells: readonly Db[]): CountedRegistry 
     try {
       const answer = await countRegistry(cells)
       const now = performance.now()
-      counted = { until: now + Math.max(KEPT_MS, KEPT_TIMES * (now - since)), answer }
+      counted = { until: now + Math.max(ANSWER_AGE_MS, KEPT_TIMES * (now - since)), answer }
       return answer
     } finally {
       counting = undefined

@@ -50,7 +50,7 @@ const FAILED_PAUSE_SECONDS = 30
 /** The time limit for everything that one pull fetches: it ends before another may begin. */
 const PULL_MS_MAX = 9_000
 /** How long one replica has a due source to itself: longer than a pull may take. */
-const TAKEN_SECONDS = 15
+const CLAIM_SECONDS = 15
 const LOOK_MS_MAX = 1_000
 const LOOK_STEP_MS = 200
 const PULLS_AT_ONCE = 4
@@ -130,7 +130,7 @@ async function pullDue(
   const pauses = { landedSeconds: options.keepSeconds, failedSeconds: FAILED_PAUSE_SECONDS }
   const work = async (): Promise<void> => {
     while (!stopped()) {
-      const [claim] = await takeDue(db, 'pull', { limit: 1, seconds: TAKEN_SECONDS })
+      const [claim] = await takeDue(db, 'pull', { limit: 1, seconds: CLAIM_SECONDS })
       if (claim === undefined) return
       await pull(claim)
       if (!stopped()) await pullAgain(db, claim, pauses)

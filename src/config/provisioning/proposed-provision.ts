@@ -54,8 +54,8 @@ export function provisionedFrom(
 }
 
 /** Lifetimes that are proposed: of a grant that reads, and of one that she was asked for. */
-const READING_SECONDS = Math.min(3_600, TERMS_SECONDS_MAX)
-const ASKED_SECONDS = 300
+const READ_GRANT_SECONDS = Math.min(3_600, TERMS_SECONDS_MAX)
+const SINGLE_USE_GRANT_SECONDS = 300
 
 const HEAD = [
   'A proposal for the provisioning file (UMA_AS_PROVISION), for you to edit:',
@@ -126,13 +126,13 @@ function tiersOf(resources: readonly ProposedResource[], further: ProvisionedFro
   const readTerms = {
     purpose: 'Read what I ask you about',
     scope: scopesOf(reads),
-    expires_in: READING_SECONDS,
+    expires_in: READ_GRANT_SECONDS,
     prohibited: ['training models on it'],
   }
   const promptTerms = {
     purpose: 'Do the one thing that was asked for',
     scope: scopesOf(prompts),
-    expires_in: ASKED_SECONDS,
+    expires_in: SINGLE_USE_GRANT_SECONDS,
   }
   return [
     { id: id('reading'), name: name('Reading'), resources: reads.map(one => one.id), terms: readTerms },

@@ -9,9 +9,9 @@ import { LISTING_BOUNDS } from '../../wire/resources/owner-resources.ts'
 import type { SidecarFile } from './sidecar-file.ts'
 
 /** What else the metadata contains: addresses, algorithms, header and signature of its signed form. */
-const AROUND_BYTES = 2_048
+const METADATA_REST_BYTES = 2_048
 /** What else a challenge carries: the ticket above all. */
-const CHALLENGE_AROUND_BYTES = 3_072
+const CHALLENGE_REST_BYTES = 3_072
 
 type PublishingOwner = Pick<SidecarFile['owners'][number], 'at' | 'tools' | 'api'>
 
@@ -32,7 +32,7 @@ export function publishedFaults({ at, tools, api = [] }: PublishingOwner, resour
   }
   for (const { tool, scopes: own } of tools) {
     const { length } = own.join(' ')
-    const bytes = length + base64Bytes(length) + CHALLENGE_AROUND_BYTES
+    const bytes = length + base64Bytes(length) + CHALLENGE_REST_BYTES
     const fewer = 'let it need fewer, or shorter ones'
     beyond(
       `with the scopes of ${tool}, bytes of a challenge are`,
@@ -59,7 +59,7 @@ function metadataBytes(
     return { tool, resource_scopes, consequence, ...(http.length > 0 && { http }) }
   })
   const members = Buffer.byteLength(JSON.stringify({ resource, scopes_supported, tool_surfaces }))
-  return members + base64Bytes(members) + AROUND_BYTES
+  return members + base64Bytes(members) + METADATA_REST_BYTES
 }
 
 const base64Bytes = (bytes: number): number => Math.ceil((bytes * 4) / 3)

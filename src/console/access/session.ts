@@ -123,7 +123,7 @@ export function useDeed(): {
 }
 
 /** How far clocks and answers may be apart. */
-const ENDING_MS = 2_000
+const SESSION_END_MARGIN_MS = 2_000
 
 /**
  * Why a credential is no longer valid: for a login, as the authority says; for a key, that it was removed or
@@ -131,11 +131,11 @@ const ENDING_MS = 2_000
  */
 export function endOf({ proof }: Access, fault: ApiFault): string | undefined {
   if (proof.by === 'key' && proof.key.endsAt !== undefined)
-    return Date.now() >= proof.key.endsAt - ENDING_MS ? WORDS.passkeys.signInEnded : undefined
+    return Date.now() >= proof.key.endsAt - SESSION_END_MARGIN_MS ? WORDS.passkeys.signInEnded : undefined
   if (proof.by !== 'login') return undefined
   const { expiresAt } = proof.login
   // The authority may notice first that the key has ended.
-  const isOver = expiresAt !== undefined && Date.now() >= expiresAt - ENDING_MS
+  const isOver = expiresAt !== undefined && Date.now() >= expiresAt - SESSION_END_MARGIN_MS
   return isOver ? WORDS.signIn.loginEnded : fault.message
 }
 

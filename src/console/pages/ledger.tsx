@@ -28,7 +28,7 @@ import { WORDS } from '../words.ts'
 const W = WORDS.ledger
 const PAGE = 50
 /** A search begins once she has not typed for so long. */
-const TYPING_MS = 250
+const SEARCH_DELAY_MS = 250
 const FORMATS = ['json', 'csv'] as const
 
 const readBy =
@@ -123,7 +123,7 @@ function useEntries(filter: Filter) {
 function useSettled<T>(value: T): T {
   const [settled, setSettled] = useState(value)
   useEffect(() => {
-    const timer = setTimeout(() => setSettled(() => value), TYPING_MS)
+    const timer = setTimeout(() => setSettled(() => value), SEARCH_DELAY_MS)
     return () => clearTimeout(timer)
   }, [value])
   return settled

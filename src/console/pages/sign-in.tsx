@@ -28,7 +28,7 @@ interface Props {
 
 const W = WORDS.signIn
 /** How often a browser that waits asks whether it was let in. */
-const ASK_MS = 1_500
+const POLL_INTERVAL_MS = 1_500
 
 export function SignInPage(props: Props) {
   const { settings, stored, why } = props
@@ -130,7 +130,7 @@ function AwaitAnother({ base, settings, stored, onKey }: Props & { stored: Brows
       } catch (error) {
         setFault(error instanceof ApiFault && error.status !== 401 ? error.message : undefined)
       }
-      if (!hasLeft) timer = setTimeout(() => void look(), ASK_MS)
+      if (!hasLeft) timer = setTimeout(() => void look(), POLL_INTERVAL_MS)
     }
     void look()
     return () => {

@@ -4,7 +4,7 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { WORDS } from '../words.ts'
 
-const HELD_MS = 1_200
+const PRESS_MS = 1_200
 
 export function HoldButton({
   label,
@@ -29,7 +29,7 @@ export function HoldButton({
     timer.current = setTimeout(() => {
       release()
       onConfirm()
-    }, HELD_MS)
+    }, PRESS_MS)
   }
   const isHoldKey = ({ key }: KeyboardEvent): boolean => key === ' ' || key === 'Enter'
   return (

@@ -30,7 +30,7 @@ export interface Marks {
  * A mark is removed only long after what it marks has ended, so that a clock that is set back does not make
  * that valid again.
  */
-const KEPT_SECONDS = 7 * 24 * 3600
+const MARK_RETENTION_SECONDS = 7 * 24 * 3600
 const SWEEP_SECONDS = 3600
 
 /**
@@ -44,7 +44,7 @@ export function openMarks(directory: string, { clock }: { clock: () => number })
     sweptAt = seconds()
     for (const name of await readdir(directory)) {
       const exp = MARK.exec(name)?.groups?.['exp']
-      if (exp !== undefined && Number(exp) + KEPT_SECONDS < sweptAt)
+      if (exp !== undefined && Number(exp) + MARK_RETENTION_SECONDS < sweptAt)
         await rm(join(directory, name), { force: true })
     }
   }

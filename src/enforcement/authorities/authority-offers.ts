@@ -30,9 +30,9 @@ interface AuthorityOffer {
   readAgainAt: number
 }
 
-const KEPT_MS = 300_000
+const OFFER_AGE_MS = 300_000
 /** This is longer than its answer takes, so that it is read once at a time. */
-const FAILED_MS = 30_000
+const OFFER_RETRY_MS = 30_000
 const AUTHORITIES_MAX = 1_000
 const ONE_BY_ONE = { introspect: 1, consume: 1 }
 
@@ -54,7 +54,7 @@ export function createAuthorityOffers({
       consume: Math.max(1, wholeOf(json, 'consume_tokens_max') ?? 1),
     }
     const leaseMs = Math.max(0, wholeOf(json, LEASE_OFFER) ?? 0)
-    offers.set(authority, { tokensMax, leaseMs, readAgainAt: clock() + KEPT_MS })
+    offers.set(authority, { tokensMax, leaseMs, readAgainAt: clock() + OFFER_AGE_MS })
   }
   /** The offer as it is known now. Reads it again, beside the call, if it was read long ago. */
   const current = (authority: string): AuthorityOffer => {
@@ -62,7 +62,7 @@ export function createAuthorityOffers({
     const now = clock()
     if (known !== undefined && now < known.readAgainAt) return known
     const { tokensMax = ONE_BY_ONE, leaseMs } = known ?? {}
-    const old = { tokensMax, leaseMs, readAgainAt: now + FAILED_MS }
+    const old = { tokensMax, leaseMs, readAgainAt: now + OFFER_RETRY_MS }
     offers.set(authority, old)
     read(authority).catch(() => undefined)
     return old
@@ -73,7 +73,7 @@ export function createAuthorityOffers({
     introspectionLeaseMs: authority => current(authority).leaseMs,
     disappointed: authority => {
       const leaseMs = offers.get(authority)?.leaseMs
-      offers.set(authority, { tokensMax: ONE_BY_ONE, leaseMs, readAgainAt: clock() + FAILED_MS })
+      offers.set(authority, { tokensMax: ONE_BY_ONE, leaseMs, readAgainAt: clock() + OFFER_RETRY_MS })
     },
   }
 }

@@ -37,9 +37,9 @@ export interface LeaseDoorOptions {
 }
 
 /** The time until the head of the stream is there. */
-const OPEN_MS = 5_000
+const STREAM_TIMEOUT_MS = 5_000
 /** This is short, so that there is time for another attempt while the lease runs. */
-const SAY_MS = 1_000
+const ACKNOWLEDGEMENT_TIMEOUT_MS = 1_000
 /** After a few missing heartbeats (one each second) the line counts as dead. */
 const SILENCE_MS = 5_000
 
@@ -61,24 +61,24 @@ export function createLeaseDoor(options: LeaseDoorOptions): LeaseDoor {
         accept: 'text/event-stream',
       },
       body: JSON.stringify(request),
-      timeoutMs: OPEN_MS,
+      timeoutMs: STREAM_TIMEOUT_MS,
       silenceMs: SILENCE_MS,
       onData,
     })
   return {
     open: async (request, onData) => {
-      const pat = await pats.get(within(OPEN_MS))
+      const pat = await pats.get(within(STREAM_TIMEOUT_MS))
       const opened = await openWith(pat, request, onData)
       if (opened.status !== 401) return opened
       pats.reject(pat)
-      return openWith(await pats.get(within(OPEN_MS)), request, onData)
+      return openWith(await pats.get(within(STREAM_TIMEOUT_MS)), request, onData)
     },
     say: async (id, word) => {
       const call = {
         path: `${LEASES_PATH}/${encodeURIComponent(id)}`,
         body: word,
         pool: grants,
-        deadline: within(SAY_MS),
+        deadline: within(ACKNOWLEDGEMENT_TIMEOUT_MS),
         repeatable: true,
       }
       try {

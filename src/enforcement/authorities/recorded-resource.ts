@@ -67,7 +67,7 @@ interface RecordingClient {
   proveAnew: (deadline: Deadline) => Promise<void>
 }
 
-const EVERY_MS = 10_000
+const PROOF_INTERVAL_MS = 10_000
 const ANSWER_MS_MAX = 5_000
 
 /**
@@ -76,7 +76,7 @@ const ANSWER_MS_MAX = 5_000
  */
 export function watchRecords(
   clients: () => readonly RecordingClient[],
-  everyMs = EVERY_MS,
+  everyMs = PROOF_INTERVAL_MS,
 ): { stop(): void } {
   const clock = (): number => performance.now()
   const timer = setInterval(() => {

@@ -44,7 +44,7 @@ const RETRY_AFTER_MS_MAX = 3_600_000
  * A waiting registration lapses if the owner leaves it unanswered (7 days at our authority), so the sidecar
  * asks again; nothing else would tell it.
  */
-const WAITING_MS = 3_600_000
+const PENDING_RETRY_MS = 3_600_000
 /**
  * The owner herself has refused; the sidecar does not ask again until this process is restarted.
  */
@@ -63,7 +63,7 @@ const answerSchema = z.object({
  * is not final: documents may not be reachable yet, an owner not yet known.
  */
 export function startRegistration(options: RegistrationOptions): RegistrationLoop {
-  const { owner, authority, resource, logger, waitingMs = WAITING_MS } = options
+  const { owner, authority, resource, logger, waitingMs = PENDING_RETRY_MS } = options
   const about = { owner, authority, resource }
   let timer: NodeJS.Timeout | undefined
   let stopped = false

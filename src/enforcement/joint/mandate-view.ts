@@ -24,11 +24,11 @@ export interface MandateView {
   current(deadline: Deadline): Promise<MandateAnswer>
 }
 
-const FRESH_MS = 30_000
-const REFRESHED_MS = 15_000
-const USED_MS = 300_000
-const FAILED_MS = 1_000
-const READ_MS = 4_000
+const MANDATE_FRESH_AGE_MS = 30_000
+const MANDATE_REFRESH_AGE_MS = 15_000
+const MANDATE_AGE_MS = 300_000
+const MANDATE_RETRY_MS = 1_000
+const MANDATE_TIMEOUT_MS = 4_000
 /** How long a call waits for a newer mandate than the one that is known and may still be used. */
 const PATIENCE_MS = 500
 
@@ -43,7 +43,7 @@ export function createMandateView({ read, clock }: MandateViewOptions): MandateV
     // Its age counts from the request, because the answer may have taken long to arrive.
     const at = clock()
     try {
-      const mandate = await read(deadlineAt(at + READ_MS, clock))
+      const mandate = await read(deadlineAt(at + MANDATE_TIMEOUT_MS, clock))
       known = { mandate, at }
       return mandate
     } catch (error) {
@@ -61,7 +61,7 @@ export function createMandateView({ read, clock }: MandateViewOptions): MandateV
     return reading
   }
   const failedNow = (): boolean =>
-    reading === undefined && failed !== undefined && clock() - failed.at < FAILED_MS
+    reading === undefined && failed !== undefined && clock() - failed.at < MANDATE_RETRY_MS
   /** A newer one if it comes soon, else the known one. */
   const renewed = async (deadline: Deadline, old: MandateAnswer): Promise<MandateAnswer> => {
     const { mandate, since } = refresh()
@@ -75,9 +75,9 @@ export function createMandateView({ read, clock }: MandateViewOptions): MandateV
 
   return {
     async current(deadline) {
-      const isUsable = known !== undefined && age() < USED_MS
-      if (isUsable && (age() < REFRESHED_MS || failedNow())) return known!.mandate
-      if (isUsable && age() < FRESH_MS) {
+      const isUsable = known !== undefined && age() < MANDATE_AGE_MS
+      if (isUsable && (age() < MANDATE_REFRESH_AGE_MS || failedNow())) return known!.mandate
+      if (isUsable && age() < MANDATE_FRESH_AGE_MS) {
         refresh()
         return known!.mandate
       }

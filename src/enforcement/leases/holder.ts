@@ -46,12 +46,12 @@ export interface LeaseObserver {
   failed(why: string): void
 }
 
-const UNUSED_MS = 60_000
+const LEASE_IDLE_MS = 60_000
 /** The time to tell the authority. If it is not told, acts wait for us as for a sidecar that was killed. */
-const STOP_MS = 1_500
+const STOP_TIMEOUT_MS = 1_500
 const RETRY_MS = { first: 200, most: 30_000 }
 /** A lease that was held for so long does not count as a failure, whatever ended it. */
-const STEADY_MS = 5_000
+const STEADY_LEASE_MS = 5_000
 
 /** Asks for nothing until the first answer about a standing grant. */
 export function createLeaseHolder(options: HolderOptions): LeaseHolder {
@@ -64,7 +64,7 @@ export function createLeaseHolder(options: HolderOptions): LeaseHolder {
   let id: string | undefined
   let session: Promise<void> | undefined
 
-  const isInUse = (): boolean => !stopping.signal.aborted && clocks.forward() - usedAt < UNUSED_MS
+  const isInUse = (): boolean => !stopping.signal.aborted && clocks.forward() - usedAt < LEASE_IDLE_MS
   const hold = async (givePlace: () => void): Promise<void> => {
     let replaces: string | undefined
     let failures = 0
@@ -87,7 +87,7 @@ export function createLeaseHolder(options: HolderOptions): LeaseHolder {
       if (ended.id === undefined) observer.failed(ended.why)
       else observer.ended()
       replaces = ended.id ?? replaces
-      failures = ended.id !== undefined && clocks.forward() - began > STEADY_MS ? 0 : failures + 1
+      failures = ended.id !== undefined && clocks.forward() - began > STEADY_LEASE_MS ? 0 : failures + 1
       if (isInUse()) await pause(failures, stopping.signal)
     }
     session = undefined
@@ -114,7 +114,7 @@ export function createLeaseHolder(options: HolderOptions): LeaseHolder {
     },
     stop: async () => {
       stopping.abort()
-      if (session !== undefined) await waitAtMost(STOP_MS, session)
+      if (session !== undefined) await waitAtMost(STOP_TIMEOUT_MS, session)
     },
   }
 }

@@ -34,7 +34,7 @@ export interface LeaseEnd {
 }
 
 /** The time for the first event, once the stream is open. */
-const NAMED_MS = 5_000
+const FIRST_EVENT_TIMEOUT_MS = 5_000
 /** We renew no more often than this, whatever an authority asks for. */
 const RENEW_MS_MIN = 10
 /** No event of an authority has more characters. */
@@ -70,7 +70,7 @@ async function untilEnded(
 ): Promise<string> {
   const unnamed = setTimeout(() => {
     if (!hasLease()) end('the authority gave no lease')
-  }, NAMED_MS)
+  }, FIRST_EVENT_TIMEOUT_MS)
   const onAbort = (): void => end(STOPPED)
   if (signal.aborted) onAbort()
   signal.addEventListener('abort', onAbort, { once: true })

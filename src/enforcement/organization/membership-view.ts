@@ -25,11 +25,11 @@ export interface MembershipView {
   stop(): void
 }
 
-const USED_MS = 10_000
-const REFRESHED_MS = 5_000
-const RETRIED_MS = 2_000
-const FAILED_MS = 1_000
-const READ_MS = 4_000
+const VIEW_AGE_MS = 10_000
+const VIEW_REFRESH_AGE_MS = 5_000
+const VIEW_RETRY_AGE_MS = 2_000
+const VIEW_FAILURE_PAUSE_MS = 1_000
+const VIEW_TIMEOUT_MS = 4_000
 /** After this long without a call, nothing is refreshed. */
 const IDLE_MS = 60_000
 
@@ -47,7 +47,7 @@ export function createMembershipView({ read, clock }: MembershipViewOptions): Me
   const ask = async (): Promise<EnforcedMembership> => {
     // Its age counts from the request, because the answer may have taken long to arrive.
     const at = clock()
-    const membership = await read(deadlineAt(at + READ_MS, clock))
+    const membership = await read(deadlineAt(at + VIEW_TIMEOUT_MS, clock))
     if (newest !== undefined && isEarlier(membership, newest))
       throw outage('The organization described an earlier state of this membership.')
     newest = orderOf(membership) ?? newest
@@ -62,7 +62,7 @@ export function createMembershipView({ read, clock }: MembershipViewOptions): Me
       })
       .finally(() => {
         reading = undefined
-        later(age() < REFRESHED_MS ? REFRESHED_MS - age() : RETRIED_MS)
+        later(age() < VIEW_REFRESH_AGE_MS ? VIEW_REFRESH_AGE_MS - age() : VIEW_RETRY_AGE_MS)
       })
     return reading
   }
@@ -83,13 +83,14 @@ export function createMembershipView({ read, clock }: MembershipViewOptions): Me
   return {
     current(deadline) {
       lastCallAt = clock()
-      const isKnown = known !== undefined && age() < USED_MS
+      const isKnown = known !== undefined && age() < VIEW_AGE_MS
       if (isKnown) {
-        if (age() >= REFRESHED_MS) behind()
+        if (age() >= VIEW_REFRESH_AGE_MS) behind()
         return known!.membership
       }
       // A caller that comes just after a failure gets the same failure, without another request.
-      if (reading === undefined && failed !== undefined && clock() - failed.at < FAILED_MS) throw failed.error
+      if (reading === undefined && failed !== undefined && clock() - failed.at < VIEW_FAILURE_PAUSE_MS)
+        throw failed.error
       return within(deadline, 'the organization', refresh())
     },
     stop() {

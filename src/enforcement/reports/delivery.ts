@@ -57,7 +57,7 @@ export interface Delivery {
   close(withinMs: number): Promise<void>
 }
 
-const SEND_MS = 5_000
+const SEND_TIMEOUT_MS = 5_000
 const RETRY_MS = { first: 250, most: 10_000 }
 const QUIET_MS = 180_000
 /** The pause between attempts when little time is left. */
@@ -93,7 +93,7 @@ function createAsk({ clock, retryMs = RETRY_MS }: DeliveryOptions, { closing }: 
   ): Promise<SendAttempt<T>> => {
     for (let attempt = 0; clock() < until(); attempt++) {
       try {
-        return { answer: await what(deadlineAt(Math.min(clock() + SEND_MS, until()), clock)) }
+        return { answer: await what(deadlineAt(Math.min(clock() + SEND_TIMEOUT_MS, until()), clock)) }
       } catch (error) {
         if (isRefusal(error)) return 'refused'
         const pauseMs = Math.min(retryMs.most, retryMs.first * 2 ** Math.min(attempt, 16))

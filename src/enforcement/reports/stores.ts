@@ -89,7 +89,7 @@ export interface FileStoreOptions {
 }
 
 /** The time between two counts of the waiting bytes of all owners. */
-const LOOK_MS = 100
+const COUNT_INTERVAL_MS = 100
 const UNKEPT = "The owner's record of this call cannot be kept now: try again."
 
 /** The waiting reports of one owner, and how they are sent. */
@@ -200,7 +200,7 @@ function roomOf(
   let used = 0
   let usedAt = -Infinity
   return mine => {
-    if (Math.abs(clock() - usedAt) >= LOOK_MS) [used, usedAt] = [bytes(), clock()]
+    if (Math.abs(clock() - usedAt) >= COUNT_INTERVAL_MS) [used, usedAt] = [bytes(), clock()]
     if (used < bytesMax) return
     let owners = 1
     for (const { journal } of journals.values()) if (journal.waiting() > 0) owners++

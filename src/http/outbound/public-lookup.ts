@@ -17,7 +17,7 @@ export type LookupCallback = (
 ) => void
 export type Lookup = (hostname: string, options: LookupOptions, callback: LookupCallback) => void
 
-const TRY_MS = 1_000
+const LOOKUP_TIMEOUT_MS = 1_000
 const TRIES = 2
 
 /**
@@ -68,7 +68,7 @@ export function createPublicHosts(nameServers?: readonly string[]): (hostname: s
 }
 
 function resolverAsking(nameServers: readonly string[] | undefined): Resolver {
-  const resolver = new Resolver({ timeout: TRY_MS, tries: TRIES })
+  const resolver = new Resolver({ timeout: LOOKUP_TIMEOUT_MS, tries: TRIES })
   if (nameServers !== undefined) resolver.setServers(nameServers)
   return resolver
 }

@@ -9,7 +9,7 @@ export const ANY_ORIGIN = { 'access-control-allow-origin': '*' } as const
 
 /** What a page may send to a document that is everybody's; a HEAD is answered where a GET is. */
 const METHODS = 'GET, HEAD'
-const KEPT_SECONDS = '600'
+const PREFLIGHT_CACHE_SECONDS = '600'
 const FIELD_NAMES = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:[ \t]*,[ \t]*[!#$%&'*+\-.^_`|~0-9A-Za-z]+)*$/
 const FIELD_NAMES_LENGTH_MAX = 2_000
 
@@ -37,6 +37,6 @@ export function anyOriginMay(read: ReadHeader): Record<string, string> {
     ...ANY_ORIGIN,
     'access-control-allow-methods': METHODS,
     ...allowedFields(read('access-control-request-headers')),
-    'access-control-max-age': KEPT_SECONDS,
+    'access-control-max-age': PREFLIGHT_CACHE_SECONDS,
   }
 }

@@ -56,7 +56,7 @@ export interface Certificates<T extends TlsMaterial = TlsMaterial> {
   stop(): void
 }
 
-const EVERY_MS = 2_000
+const FILE_LOOK_INTERVAL_MS = 2_000
 
 /**
  * Watches the files until `stop`. A pair that does not fit together, cannot be read, has expired or whose key
@@ -66,7 +66,7 @@ const EVERY_MS = 2_000
 export function watchCertificates<T extends TlsMaterial>(
   options: CertificateOptions & { initial: T },
 ): Certificates<T> {
-  const { use, files, logger, observer, everyMs = EVERY_MS } = options
+  const { use, files, logger, observer, everyMs = FILE_LOOK_INTERVAL_MS } = options
   const listeners: ((material: T) => void)[] = []
   let current = options.initial
   let suspect: string | undefined

@@ -35,7 +35,7 @@ export const CONNECTION_BOUNDS: ConnectionBounds = {
 }
 
 /** How often Node checks for connections past their limits; it cannot enforce a limit sooner. */
-const LOOK_MS = 1_000
+const BOUNDS_CHECK_INTERVAL_MS = 1_000
 
 /**
  * The limits that Node itself enforces. `maxConnections` is a property of the server, and must be set on it.
@@ -46,7 +46,7 @@ export function nodeLimits({ headersMs, requestMs, idleMs }: ConnectionBounds): 
     requestTimeout: requestMs,
     keepAliveTimeout: idleMs,
     handshakeTimeout: headersMs,
-    connectionsCheckingInterval: LOOK_MS,
+    connectionsCheckingInterval: BOUNDS_CHECK_INTERVAL_MS,
   }
 }
 

@@ -18,7 +18,7 @@ const SPACE = 'admin'
  * The mark is kept beyond both ends of the window, and for one more window because the clocks of replicas
  * differ.
  */
-const KEPT_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
+const MARK_RETENTION_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
 
 /** The administrator that a request's credential proved. */
 export interface OrganizationAdminCredential {
@@ -42,7 +42,7 @@ export const ADMINISTRATOR: Credential<Administration, OrganizationAdminCredenti
           if (api.now() < proven.expiresAt) return
           throw refusedToken(SPACE, 'Get a fresh token: this one has expired.')
         }
-        if (!(await spendSignature(tx, proven.digest, KEPT_SECONDS)))
+        if (!(await spendSignature(tx, proven.digest, MARK_RETENTION_SECONDS)))
           throw refusedSignature(
             SPACE,
             'Sign again, with a fresh nonce: this signature was presented before.',

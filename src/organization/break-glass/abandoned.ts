@@ -10,14 +10,14 @@ import type { Organization } from '../context.ts'
 import { makeVoid } from './redemption.ts'
 
 /** No redemption takes so long. */
-const HELD_SECONDS = 30
+const REDEMPTION_SECONDS_MAX = 30
 
 /** One bounded pass. @returns how many grants were made void. */
 export async function voidAbandoned(
   { database: { db } }: Pick<Organization, 'database'>,
   limit: number,
 ): Promise<number> {
-  const abandoned = await abandonedGrants(db, { seconds: HELD_SECONDS, limit })
+  const abandoned = await abandonedGrants(db, { seconds: REDEMPTION_SECONDS_MAX, limit })
   for (const { jti, owner, membership } of abandoned)
     await inTransaction(db, async tx => {
       await lockHead(tx)

@@ -42,8 +42,8 @@ import {
   type BreakGlassRequest,
 } from './request.ts'
 
-const ACCEPTED_WITHIN_MS = 5_000
-const VOUCHER_HELD_SECONDS = 10
+const ACCEPTANCE_TIMEOUT_MS = 5_000
+const VOUCHER_RESERVATION_SECONDS = 10
 
 /** Her authority certainly said no: to this grant, or because it cannot take it now. */
 const REFUSED = Symbol('refused')
@@ -88,7 +88,7 @@ export async function redeem(organization: Organization, redemption: Redemption)
 }
 
 /** How long an emergency waits at most for her server to be told that its window was opened. */
-const OPENING_TOLD_WITHIN_MS = 2_000
+const OPENING_NOTICE_TIMEOUT_MS = 2_000
 const OPENING_PAUSE_MS = 20
 
 /**
@@ -100,7 +100,7 @@ async function awaitOpeningNotice(
   { member, voucher_sha256 }: Pick<Redemption, 'member' | 'voucher_sha256'>,
 ): Promise<void> {
   if (voucher_sha256 === undefined) return
-  const until = performance.now() + OPENING_TOLD_WITHIN_MS
+  const until = performance.now() + OPENING_NOTICE_TIMEOUT_MS
   while ((await isOpeningUntold(database.db, member)) && performance.now() < until)
     await delay(OPENING_PAUSE_MS)
 }
@@ -136,7 +136,7 @@ async function holdOrRefuse(
   tx: Tx,
   voucher: { voucher_sha256: Buffer; owner: Owner; jti: string },
 ): Promise<void> {
-  if (await holdVoucher(tx, voucher, VOUCHER_HELD_SECONDS)) return
+  if (await holdVoucher(tx, voucher, VOUCHER_RESERVATION_SECONDS)) return
   if ((await readVoucher(tx, voucher.voucher_sha256, voucher.owner)) === undefined) throw wrongVoucher()
   throw beingUsed()
 }
@@ -159,7 +159,7 @@ async function askAuthority(
     notice,
   }
   const asking = async (): Promise<AuthorityReply> => {
-    const { status, body } = await organization.notices.send(message, { timeoutMs: ACCEPTED_WITHIN_MS })
+    const { status, body } = await organization.notices.send(message, { timeoutMs: ACCEPTANCE_TIMEOUT_MS })
     if (status === 403) return REFUSED
     // It says so itself: nothing was decided, so there is nothing to take back.
     if (status === 429) return NOT_TAKEN
@@ -169,7 +169,7 @@ async function askAuthority(
     await verifyAccepted(organization, accepted, { member, grant })
     return accepted
   }
-  const reply = await waitAtMost(ACCEPTED_WITHIN_MS, asking())
+  const reply = await waitAtMost(ACCEPTANCE_TIMEOUT_MS, asking())
   if (reply === LATE) throw new Error('the authority gave no answer in time')
   return reply
 }
@@ -287,6 +287,6 @@ function unanswered(): Refusal {
   return new Refusal(
     'temporarily_unavailable',
     'Try again in a while: the member’s authorization server gave no answer in time, and nothing was granted.',
-    { headers: { 'retry-after': String(VOUCHER_HELD_SECONDS) } },
+    { headers: { 'retry-after': String(VOUCHER_RESERVATION_SECONDS) } },
   )
 }

@@ -27,7 +27,7 @@ export const PERSON = {
   as_uri: plainText(512),
 }
 
-const KEPT_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
+const MARK_RETENTION_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
 
 /**
  * The signature of an authority on this request. Refuses 403 if its owners may not join (nothing is then
@@ -73,6 +73,6 @@ export async function spendOnce(
   code: 'invalid_token' | 'conflict' = 'invalid_token',
 ): Promise<void> {
   const digest = sha256(Buffer.concat([Buffer.from(key.thumbprint), signature]))
-  if (!(await spendSignature(tx, digest, KEPT_SECONDS)))
+  if (!(await spendSignature(tx, digest, MARK_RETENTION_SECONDS)))
     refuse(code, 'Sign again, with a fresh nonce: this signature was presented before.')
 }

@@ -44,7 +44,7 @@ interface EndpointEntry {
   until: number
 }
 
-const KEPT_SECONDS = 300
+const ENDPOINT_AGE_SECONDS = 300
 /** How long a failed look-up is not repeated, because many queues may wait for the same server. */
 const FAILURE_SECONDS = 5
 const AUTHORITIES_MAX = 1_000
@@ -60,7 +60,7 @@ export function createNoticeSender(options: NoticeSenderOptions): NoticeSender {
     const known = found.get(as_uri)
     if (known !== undefined && now() < known.until) return known.endpoint
     const endpoint = findEndpoint(options, as_uri)
-    found.set(as_uri, { endpoint, until: now() + KEPT_SECONDS })
+    found.set(as_uri, { endpoint, until: now() + ENDPOINT_AGE_SECONDS })
     endpoint.catch(() => fails(as_uri, endpoint))
     return endpoint
   }

@@ -30,7 +30,7 @@ interface LedgerOptions {
 }
 
 /** How often `--follow` asks for what is new, if `--every` does not say. */
-const FOLLOW_SECONDS = 2
+const FOLLOW_INTERVAL_SECONDS = 2
 /** How seldom it asks while the authority is unavailable. */
 const FOLLOW_MS_MAX = 30_000
 
@@ -58,7 +58,11 @@ export function addLedger(
     .option('--until <time>', 'entries before then, written in the same ways', momentOf)
     .option('--search <words>', 'entries that have all these words in their texts')
     .option('--follow', 'continue with new entries as they come; ends with Ctrl-C')
-    .option('--every <seconds>', `how often --follow asks for them; ${FOLLOW_SECONDS} if left out`, pauseOf)
+    .option(
+      '--every <seconds>',
+      `how often --follow asks for them; ${FOLLOW_INTERVAL_SECONDS} if left out`,
+      pauseOf,
+    )
     .description('what was promised, decided, done and refused, oldest first')
     .action(action((session, options: LedgerOptions) => ledger(session, options)))
 }
@@ -88,7 +92,7 @@ async function ledger(session: OwnerSession, options: LedgerOptions): Promise<vo
   if (follow !== true) return tell(session, entries, (all, columns) => ledgerTable(all, columns, labels))
   for (const entry of entries) printEntry(session, entry, labels)
   const from = entries.at(-1)?.seq ?? after ?? (await lastSeq(session))
-  await followOn(session, { handle, kind, q: search, after: from }, labels, every ?? FOLLOW_SECONDS)
+  await followOn(session, { handle, kind, q: search, after: from }, labels, every ?? FOLLOW_INTERVAL_SECONDS)
 }
 
 /** A pause in seconds: a tenth of one at least, so that nobody asks without end. */

@@ -132,7 +132,7 @@ export type OrganizationEpochs = { readonly membership: number } & (
 )
 
 /** A view that nobody has confirmed for this many seconds is not relied on. */
-export const STALE_SECONDS = 600
+export const VIEW_AGE_SECONDS_MAX = 600
 
 /**
  * Why the first presentation is refused at a governed resource, as a code and a sentence; undefined if the

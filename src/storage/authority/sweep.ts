@@ -6,8 +6,8 @@ import { sql, type RawBuilder } from 'kysely'
 import { deletions, sweepEach, type Swept } from '../core/sweep.ts'
 import type { Db } from './database.ts'
 import { dueAgain, type DueClaim } from './due.ts'
-import { COMPARED_SECONDS } from './membership/emergencies.ts'
-import { SILENT_SECONDS } from './ledger/report-instances.ts'
+import { COMPARISON_SECONDS } from './membership/emergencies.ts'
+import { REPORT_SILENCE_SECONDS } from './ledger/report-instances.ts'
 import { LAPSES_AT } from './registry/resources.ts'
 import { HASH_BYTES, TILE_HASHES } from '../../rules/ledger/merkle.ts'
 import type { Owner } from '../../wire/identifiers.ts'
@@ -16,7 +16,7 @@ import type { Owner } from '../../wire/identifiers.ts'
  * How long negotiations are kept after their end, so that the owner and the agent still get a specific answer
  * (409, `expired`).
  */
-const KEPT_SECONDS = {
+const RETENTION_SECONDS = {
   families: 86_400,
   grants: 86_400,
   events: 7 * 86_400,
@@ -30,7 +30,7 @@ const KEPT_SECONDS = {
  * How long answers to a tally are kept: longer than an agreement is accepted after it was signed (7 days, and
  * the difference of clocks), so that no agreement is allowed twice, and longer than a grant may rest on them.
  */
-const ANSWERED_SECONDS = 8 * 86_400
+const TALLY_ANSWER_RETENTION_SECONDS = 8 * 86_400
 
 /**
  * The retention of the ledger, and of events in place of the above; if undefined, the ledger is kept for
@@ -59,11 +59,11 @@ const SWEPT: Record<
     batch: (owner, limit) => sql`
       DELETE FROM families WHERE owner = ${owner} AND family = ANY(ARRAY(
         SELECT family FROM families WHERE owner = ${owner}
-          AND ticket_expires_at < now() - ${seconds(KEPT_SECONDS.families)}
+          AND ticket_expires_at < now() - ${seconds(RETENTION_SECONDS.families)}
           AND sealed_expires_at < now() - interval '1 minute'
         ORDER BY ticket_expires_at LIMIT ${limit} FOR UPDATE SKIP LOCKED))`,
     next: owner => sql`
-      SELECT ticket_expires_at + ${seconds(KEPT_SECONDS.families)} FROM families WHERE owner = ${owner}
+      SELECT ticket_expires_at + ${seconds(RETENTION_SECONDS.families)} FROM families WHERE owner = ${owner}
       ORDER BY ticket_expires_at LIMIT 1`,
   },
   spent_signatures: {
@@ -86,10 +86,10 @@ const SWEPT: Record<
     batch: (owner, limit) => sql`
       DELETE FROM grants WHERE owner = ${owner} AND rpt_sha256 = ANY(ARRAY(
         SELECT rpt_sha256 FROM grants WHERE owner = ${owner}
-          AND expires_at < now() - ${seconds(KEPT_SECONDS.grants)}
+          AND expires_at < now() - ${seconds(RETENTION_SECONDS.grants)}
         ORDER BY expires_at LIMIT ${limit} FOR UPDATE SKIP LOCKED))`,
     next: owner => sql`
-      SELECT expires_at + ${seconds(KEPT_SECONDS.grants)} FROM grants WHERE owner = ${owner}
+      SELECT expires_at + ${seconds(RETENTION_SECONDS.grants)} FROM grants WHERE owner = ${owner}
       ORDER BY expires_at LIMIT 1`,
   },
   // A later report of the same call is still found to be one of an accepted emergency.
@@ -97,20 +97,20 @@ const SWEPT: Record<
     batch: (owner, limit) => sql`
       DELETE FROM accepted_emergencies WHERE owner = ${owner} AND jti = ANY(ARRAY(
         SELECT jti FROM accepted_emergencies WHERE owner = ${owner}
-          AND expires_at < now() - ${seconds(KEPT_SECONDS.emergencies)}
+          AND expires_at < now() - ${seconds(RETENTION_SECONDS.emergencies)}
         ORDER BY expires_at LIMIT ${limit} FOR UPDATE SKIP LOCKED))`,
     next: owner => sql`
-      SELECT min(expires_at + CASE WHEN compared_at IS NULL THEN ${seconds(COMPARED_SECONDS)}
-        ELSE ${seconds(KEPT_SECONDS.emergencies)} END) FROM accepted_emergencies WHERE owner = ${owner}`,
+      SELECT min(expires_at + CASE WHEN compared_at IS NULL THEN ${seconds(COMPARISON_SECONDS)}
+        ELSE ${seconds(RETENTION_SECONDS.emergencies)} END) FROM accepted_emergencies WHERE owner = ${owner}`,
   },
   joint_questions: {
     batch: (owner, limit) => sql`
       DELETE FROM joint_questions WHERE (owner, tally, account, negotiation) IN (
         SELECT owner, tally, account, negotiation FROM joint_questions WHERE owner = ${owner}
-          AND ${LAST_RELIED} < now() - ${seconds(ANSWERED_SECONDS)}
+          AND ${LAST_RELIED} < now() - ${seconds(TALLY_ANSWER_RETENTION_SECONDS)}
         ORDER BY ${LAST_RELIED} LIMIT ${limit} FOR UPDATE SKIP LOCKED)`,
     next: owner => sql`
-      SELECT ${LAST_RELIED} + ${seconds(ANSWERED_SECONDS)} FROM joint_questions WHERE owner = ${owner}
+      SELECT ${LAST_RELIED} + ${seconds(TALLY_ANSWER_RETENTION_SECONDS)} FROM joint_questions WHERE owner = ${owner}
       ORDER BY ${LAST_RELIED} LIMIT 1`,
   },
   // The ledger is used to judge a late report of a run whose row was removed. A run that continues is checked
@@ -119,11 +119,11 @@ const SWEPT: Record<
     batch: (owner, limit) => sql`
       DELETE FROM report_instances WHERE (owner, client_id, instance) IN (
         SELECT owner, client_id, instance FROM report_instances WHERE owner = ${owner}
-          AND heard_at < now() - ${seconds(KEPT_SECONDS.instances)} AND (ended OR unknown_at IS NOT NULL)
+          AND heard_at < now() - ${seconds(RETENTION_SECONDS.instances)} AND (ended OR unknown_at IS NOT NULL)
         ORDER BY heard_at LIMIT ${limit} FOR UPDATE SKIP LOCKED)`,
     next: owner => sql`
-      SELECT min(heard_at + CASE WHEN ended OR unknown_at IS NOT NULL THEN ${seconds(KEPT_SECONDS.instances)}
-        ELSE ${seconds(SILENT_SECONDS)} END) FROM report_instances WHERE owner = ${owner}`,
+      SELECT min(heard_at + CASE WHEN ended OR unknown_at IS NOT NULL THEN ${seconds(RETENTION_SECONDS.instances)}
+        ELSE ${seconds(REPORT_SILENCE_SECONDS)} END) FROM report_instances WHERE owner = ${owner}`,
   },
   // Messages that no replica sent, for example because notifications were switched off, must not be sent
   // years later.
@@ -131,22 +131,22 @@ const SWEPT: Record<
     batch: (owner, limit) => sql`
       DELETE FROM notifications WHERE owner = ${owner} AND id = ANY(ARRAY(
         SELECT id FROM notifications WHERE owner = ${owner}
-          AND since < now() - ${seconds(KEPT_SECONDS.notifications)}
+          AND since < now() - ${seconds(RETENTION_SECONDS.notifications)}
         ORDER BY since LIMIT ${limit} FOR UPDATE SKIP LOCKED))`,
     next: owner => sql`
-      SELECT since + ${seconds(KEPT_SECONDS.notifications)} FROM notifications WHERE owner = ${owner}
+      SELECT since + ${seconds(RETENTION_SECONDS.notifications)} FROM notifications WHERE owner = ${owner}
       ORDER BY since LIMIT 1`,
   },
   // From the oldest position on, up to the first that must be kept: readers detect by the gap whether they
   // missed something, so no entry in between is removed.
   events: {
-    batch: (owner, limit, retention = KEPT_SECONDS.events) => sql`
+    batch: (owner, limit, retention = RETENTION_SECONDS.events) => sql`
       DELETE FROM events WHERE owner = ${owner} AND seq = ANY(ARRAY(
         SELECT seq FROM events WHERE owner = ${owner} AND seq < coalesce(
           (SELECT seq FROM events WHERE owner = ${owner} AND seq IS NOT NULL
             AND at >= now() - ${seconds(retention)} ORDER BY seq LIMIT 1), ${Number.MAX_SAFE_INTEGER})
         ORDER BY seq LIMIT ${limit}))`,
-    next: (owner, retention = KEPT_SECONDS.events) => sql`
+    next: (owner, retention = RETENTION_SECONDS.events) => sql`
       SELECT at + ${seconds(retention)} FROM events WHERE owner = ${owner} AND seq IS NOT NULL
       ORDER BY seq LIMIT 1`,
   },

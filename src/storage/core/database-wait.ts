@@ -18,8 +18,8 @@ export interface WaitOptions {
 }
 
 /** Whoever starts it by hand wonders sooner than whoever reads a log. */
-const FIRST_TELL_MS = 1_000
-const TELL_MS = 5_000
+const FIRST_NOTICE_DELAY_MS = 1_000
+const NOTICE_DELAY_MS = 5_000
 const PAUSE_MS = 500
 /** How long one look waits for an answer: at first a second, and twice as long each time, up to 5. */
 const ANSWER_MS = { first: 1_000, most: 5_000 }
@@ -95,8 +95,8 @@ export async function withProgress<T>(
 ): Promise<T> {
   let timer = setTimeout(function again() {
     tell(line())
-    timer = setTimeout(again, TELL_MS)
-  }, FIRST_TELL_MS)
+    timer = setTimeout(again, NOTICE_DELAY_MS)
+  }, FIRST_NOTICE_DELAY_MS)
   try {
     return await work()
   } finally {

@@ -23,7 +23,7 @@ const READ = `SELECT m.applied_at, (SELECT string_agg(relname, ', ' ORDER BY rel
 const TIME = /^\d{4}-\d{2}-\d{2}T[\d:.]+Z$/
 const ANSWER_MS_MAX = 1_000
 /** Several probers ask each listener. */
-const KEPT_MS = 1_000
+const ANSWER_AGE_MS = 1_000
 
 /**
  * Answers with why the product's reads fail, as a sentence without details; undefined if they do not, or if
@@ -47,7 +47,7 @@ export function watchReads(
       : 'reads from the database fail, for a reason that its log tells'
   }
   return () => {
-    if (last === undefined || performance.now() - last.at > KEPT_MS)
+    if (last === undefined || performance.now() - last.at > ANSWER_AGE_MS)
       last = { at: performance.now(), fault: read() }
     // An answer that takes longer is an outage, if any.
     return waitAtMost(ANSWER_MS_MAX, last.fault).then(fault =>

@@ -47,7 +47,7 @@ export interface HolderClientOptions {
 const METADATA_SECONDS = 300
 const HOLDERS_MAX = 1_000
 /** For one answer of a holder: her server's address, and what is asked there. Less than her lease. */
-export const ASK_MS = 4_000
+export const HOLDER_TIMEOUT_MS = 4_000
 /** This answer may be asked for again: it says nothing about the holder. */
 const PASSING: ReadonlySet<number> = new Set([401, 408, 425, 429])
 
@@ -98,7 +98,7 @@ export function createHolderClient(options: HolderClientOptions): HolderClient {
         read: json => parseQuote(json, { owner, resource_id }),
       }),
     ask: question =>
-      send(question, 'joint_verdict_endpoint', { timeoutMs: ASK_MS, read: parseVerdictAnswer }),
+      send(question, 'joint_verdict_endpoint', { timeoutMs: HOLDER_TIMEOUT_MS, read: parseVerdictAnswer }),
   }
 }
 

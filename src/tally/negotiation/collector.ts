@@ -22,7 +22,7 @@ import { mandateDigest } from '../../wire/joint/mandate.ts'
 import { aliasIn, AUTHORITY_PATH, TALLY_ALIAS } from '../../wire/names.ts'
 import { verdictSigner, verifyVerdict } from '../../wire/joint/verdict.ts'
 import type { Tally } from '../context.ts'
-import { ASK_MS, type HolderClient, type VerdictQuestion } from '../holders/client.ts'
+import { HOLDER_TIMEOUT_MS, type HolderClient, type VerdictQuestion } from '../holders/client.ts'
 
 export interface Collector {
   /** Continues a waiting negotiation in the background, if it is not running here already. */
@@ -119,7 +119,7 @@ async function ask(
 ): Promise<QuestionResult | undefined> {
   const { question } = context
   const { holder, issuer, final } = question
-  const deadline = performance.now() + ASK_MS
+  const deadline = performance.now() + HOLDER_TIMEOUT_MS
   const reply = await of.holders.ask({ ...questionOf(negotiation, question), final })
   if ('silent' in reply) {
     of.log.info({ issuer, why: reply.silent }, 'a holder could not be asked; she is asked again')

@@ -22,7 +22,7 @@ export interface Quotes {
   folded(mandate: CountedMandate, resource_id: string): Promise<Folded>
 }
 
-const KEPT_MS = 30_000
+const QUOTE_AGE_MS = 30_000
 const KEPT_MAX = 10_000
 /** The time limit for the quotes of all holders. */
 const QUOTES_MS = 3_000
@@ -36,7 +36,7 @@ export function createQuotes(holders: HolderClient, clock: () => number): Quotes
       const known = cache.get(name)
       if (known !== undefined && clock() < known.until) return known.folded
       const folded = ask(holders, mandate, resource_id)
-      const made = { folded, until: clock() + KEPT_MS }
+      const made = { folded, until: clock() + QUOTE_AGE_MS }
       cache.set(name, made)
       // A failure is an answer only for the callers that waited for it; a late one leaves what is newer.
       folded.catch(() => {

@@ -22,13 +22,13 @@ import { readAssertion, verifyAssertion, type Assertion } from '../passkeys/pass
 import type { PinnedPasskey } from '../signatures/pinned-keys.ts'
 import { refuse } from '../refusal.ts'
 import {
-  DECIDED_WITHIN_SECONDS,
+  DECISION_SECONDS,
   statementClaims,
   statementIssuer,
   type StatementClaims,
 } from './statement-claims.ts'
 
-export { DECIDED_WITHIN_SECONDS, type Admits, type StatementClaims } from './statement-claims.ts'
+export { DECISION_SECONDS, type Admits, type StatementClaims } from './statement-claims.ts'
 
 /** How far `iat` may be ahead, for clocks that differ. */
 const SKEW_SECONDS = 60
@@ -171,7 +171,7 @@ function readClaims(payload: JsonObject): StatementClaims {
 function checkTimes({ iat, exp, expires_in }: StatementClaims, now: number): void {
   if (iat > now + SKEW_SECONDS)
     refuse('invalid_request', 'Set the clock: the decision was signed ahead of time.')
-  if (exp !== iat + DECIDED_WITHIN_SECONDS + expires_in)
-    refuse('invalid_request', `Give exp as iat + ${DECIDED_WITHIN_SECONDS} + expires_in.`)
+  if (exp !== iat + DECISION_SECONDS + expires_in)
+    refuse('invalid_request', `Give exp as iat + ${DECISION_SECONDS} + expires_in.`)
   if (now >= exp) refuse('invalid_request', 'Decide again: this statement has expired.')
 }

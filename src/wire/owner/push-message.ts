@@ -14,7 +14,7 @@ const PLAINTEXT_BYTES_MAX = 3_000
 /** Shorter than the 24 hours that the RFC allows, because clocks differ. */
 const PROOF_SECONDS = 12 * 3600
 /** How long a push service keeps a message for a browser that is offline. */
-const KEPT_SECONDS = 86_400
+const PUSH_TTL_SECONDS = 86_400
 
 /** The keys of a browser's subscription (`PushSubscription.toJSON().keys`), as bytes. */
 export interface BrowserKeys {
@@ -93,7 +93,7 @@ export function pushHeaders(key: NotificationKey, of: PushHeaders): Record<strin
     authorization: `vapid t=${proof}, k=${key.publicBytes.toString('base64url')}`,
     'content-encoding': 'aes128gcm',
     'content-type': 'application/octet-stream',
-    ttl: String(KEPT_SECONDS),
+    ttl: String(PUSH_TTL_SECONDS),
     topic: sha256(topic).toString('base64url').slice(0, 32),
     urgency: 'high',
   }

@@ -7,7 +7,7 @@ import { thumbprintHandle } from '../agents/handles.ts'
 import type { Family, Owner } from '../identifiers.ts'
 
 /** How long something waits for an owner, in seconds: the life of an awaiting-owner ticket. */
-export const DECIDED_WITHIN_SECONDS = 3600
+export const DECISION_SECONDS = 3600
 
 /** How far an approved first contact is let in: to everything, or to the tier at which it asked. */
 export type Admits = 'all' | 'tier'
@@ -36,7 +36,7 @@ export function statementClaims(
   thumbprint: string,
 ): StatementClaims {
   const { iat, expires_in } = content
-  return { iss: statementIssuer(thumbprint), ...content, exp: iat + DECIDED_WITHIN_SECONDS + expires_in }
+  return { iss: statementIssuer(thumbprint), ...content, exp: iat + DECISION_SECONDS + expires_in }
 }
 
 /** How a statement names the key that made it. */

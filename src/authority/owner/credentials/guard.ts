@@ -33,7 +33,7 @@ export type { OwnerCredential } from './credential.ts'
  * The mark is kept beyond both ends of the window, and for one more window because the clocks of replicas
  * differ.
  */
-const KEPT_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
+const MARK_RETENTION_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
 
 const SPACE = 'owner'
 
@@ -139,7 +139,7 @@ function deviceCredential({ owner, key, expiresAt }: OwnerKey, signature: Buffer
       if (!(await stands(tx)))
         throw refusedSignature(SPACE, 'Sign with a registered key, and name it by its keyid.')
       const digest = sha256(Buffer.concat([Buffer.from(key.thumbprint), signature]))
-      if (!(await spendSignature(tx, owner, digest, KEPT_SECONDS)))
+      if (!(await spendSignature(tx, owner, digest, MARK_RETENTION_SECONDS)))
         throw refusedSignature(SPACE, 'Sign again, with a fresh nonce: this signature was presented before.')
     },
   }

@@ -33,9 +33,9 @@ import { pinnedPasskey } from './own-passkeys.ts'
 /** How long she may take to answer the prompt of her device. */
 export const NONCE_SECONDS = 300
 /** A nonce is remembered beyond its end, because the clocks of replicas differ. */
-const KEPT_SECONDS = 2 * NONCE_SECONDS
+const NONCE_RETENTION_SECONDS = 2 * NONCE_SECONDS
 /** How long a passkey lets a device key in. */
-const LET_IN_SECONDS = 12 * 3600
+const SESSION_KEY_SECONDS = 12 * 3600
 /** How many keys of one owner may be let in and in force at a time. */
 const LET_IN_MAX = 50
 
@@ -79,7 +79,7 @@ export function nonceFault(
 
 /** Marks a nonce as used. @returns whether it was unused: true for one caller only. */
 export function spendNonce(tx: Tx, owner: Owner, nonce: string): Promise<boolean> {
-  return spendSignature(tx, owner, sha256(`passkey nonce ${nonce}`), KEPT_SECONDS)
+  return spendSignature(tx, owner, sha256(`passkey nonce ${nonce}`), NONCE_RETENTION_SECONDS)
 }
 
 /**
@@ -128,7 +128,7 @@ async function enrolLetIn(
   { owner, passkey: id, name, key }: { owner: Owner; passkey: string; name: string; key: PublicKey },
 ): Promise<LetInKey> {
   const kid = key.thumbprint
-  const made = { owner, kid, jwk: publicJwk(key), name, passkey: id, lifetimeSeconds: LET_IN_SECONDS }
+  const made = { owner, kid, jwk: publicJwk(key), name, passkey: id, lifetimeSeconds: SESSION_KEY_SECONDS }
   // The key is claimed under her queue's lock, so that an owner who is removed meanwhile leaves no claim
   // behind.
   const isFree = (await cell?.claim({ kind: 'device_key', key: kid, owner })) ?? true

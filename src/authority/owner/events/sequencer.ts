@@ -14,12 +14,12 @@ import { number } from '../../../storage/authority/ledger/positions.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
 
 /** Commits of an owner within this time share one numbering, by `performance.now()` as all times here. */
-const GATHERED_MS = 50
+const NUMBERING_DELAY_MS = 50
 /**
  * So long an owner rests who was numbered, so that under steady calls a numbering is for many of them: it
  * costs Postgres as much again as writing a hundred entries.
  */
-const RESTS_MS = 250
+const OWNER_PAUSE_MS = 250
 
 /** How many owners are remembered as due soon, or as numbered a moment ago. */
 const REMEMBERED_MAX = 10_000
@@ -58,14 +58,14 @@ export function startSequencer(
     if (stopped || timer !== undefined) return
     timer = setTimeout(() => {
       running = run()
-    }, GATHERED_MS).unref()
+    }, NUMBERING_DELAY_MS).unref()
   }
   const run = async (): Promise<void> => {
     const began = performance.now()
     const owners = [...due].filter(owner => began >= (restsUntil.get(owner) ?? 0))
     for (const owner of owners) {
       due.delete(owner)
-      restsUntil.set(owner, began + RESTS_MS)
+      restsUntil.set(owner, began + OWNER_PAUSE_MS)
     }
     const done = await Promise.allSettled(owners.map(follow))
     for (const { reason } of done.filter(one => one.status === 'rejected'))

@@ -218,7 +218,7 @@ interface LiveCount {
  * For how long a count serves, in milliseconds. What other processes issue meanwhile is not in it, as what is
  * being written is in no count: `NEAR` leaves room for both.
  */
-export const COUNTED_MS = 250
+export const LIVE_COUNT_AGE_MS = 250
 /** Owners whose counts are remembered. */
 const COUNTED_MAX = 10_000
 /** The counts of each database. An owner who is forgotten is counted again. */
@@ -234,7 +234,7 @@ function countsOf(db: Db): Map<Owner, LiveCount> {
 function countedFor(db: Db, owner: Owner, room: number): LiveCount | undefined {
   if (db.isTransaction) return undefined
   const counted = countsOf(db).get(owner)
-  if (counted === undefined || performance.now() - counted.at >= COUNTED_MS) return undefined
+  if (counted === undefined || performance.now() - counted.at >= LIVE_COUNT_AGE_MS) return undefined
   return counted.live <= room ? counted : undefined
 }
 

@@ -164,9 +164,9 @@ const STILL_HOLDING = `
   WHERE h.owner = $1 AND h.acknowledged < a.asked`
 
 /** Acknowledgements at other replicas are looked for. Most sidecars answer within the first few pauses. */
-const LOOKS_MS = [8, 4, 4, 8, 16, 25]
+const LOOK_PAUSES_MS = [8, 4, 4, 8, 16, 25]
 /** If Postgres did not say for so long who let go, nobody knows who did. */
-const BLIND_MS = 500
+const LOOK_OUTAGE_MS = 500
 
 /**
  * Asks the sidecars that may use an answer about an owner's grants to drop it, and waits until each said so,
@@ -212,8 +212,8 @@ async function waitFor(
   let left: readonly DropRequest[] = requests
   let contactAt = -Infinity
   for (let look = 0; ; look++) {
-    const pauseMs = LOOKS_MS[Math.min(look, LOOKS_MS.length - 1)]!
-    if (performance.now() + pauseMs >= until) return until - contactAt < BLIND_MS ? left : LATE
+    const pauseMs = LOOK_PAUSES_MS[Math.min(look, LOOK_PAUSES_MS.length - 1)]!
+    if (performance.now() + pauseMs >= until) return until - contactAt < LOOK_OUTAGE_MS ? left : LATE
     if ((await waitAtMost(pauseMs, here.all)) !== LATE) return []
     const beganAt = performance.now()
     const rows = await inTime(until, () =>

@@ -41,7 +41,7 @@ export async function writeJointAccount(tx: Tx, owner: Owner, mandate: CountedMa
 }
 
 /** Even a tally that alternates between two mandates cannot notify her more often. */
-const TOLD_AGAIN_AFTER_SECONDS = 3_600
+const NOTICE_INTERVAL_SECONDS = 3_600
 
 /**
  * Records which mandate its tally serves instead; null means the one that she agreed to. @returns `isFirst`:
@@ -59,7 +59,7 @@ export async function noteChangedMandate(
     UPDATE joint_accounts a SET changed_s256 = ${changed_s256},
       changed_told_at = CASE WHEN ${isNews} THEN clock_timestamp() ELSE a.changed_told_at END
     FROM (SELECT changed_s256 AS before, coalesce(changed_told_at, '-infinity')
-        < clock_timestamp() - ${TOLD_AGAIN_AFTER_SECONDS} * interval '1 second' AS was_due
+        < clock_timestamp() - ${NOTICE_INTERVAL_SECONDS} * interval '1 second' AS was_due
       FROM joint_accounts WHERE owner = ${owner} AND account = ${account} FOR UPDATE) was
     WHERE a.owner = ${owner} AND a.account = ${account} AND a.mandate_s256 = ${mandate_s256}
       AND a.changed_s256 IS DISTINCT FROM ${changed_s256}

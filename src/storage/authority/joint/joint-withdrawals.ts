@@ -32,7 +32,7 @@ export type StandingAllowance = Pick<
 /** How many negotiations one withdrawal names at most. */
 const NEGOTIATIONS_MAX = 100
 /** Before this time the replica that wrote it sends it, so that only one replica sends it. */
-const TOLD_BY_WRITER_SECONDS = 3
+const WRITER_LEAD_SECONDS = 3
 /** Because clocks differ, another server may consider a grant live for this much longer. */
 const GRACE = sql`interval '60 seconds'`
 /** Negotiations that run when she leaves end by themselves at their next question. */
@@ -93,7 +93,7 @@ async function write(
     SELECT ${owner}, ${randomUUID()}, ${tally}, ${account}, ${negotiations}::text[], ${until} FROM joint_questions
     WHERE owner = ${owner} AND tally = ${tally} AND account = ${account}
       AND (${negotiations}::text[] IS NULL OR negotiation = ANY(${negotiations}::text[]))`.execute(tx)
-  await dueWithin(tx, owner, { kind: 'withdraw', client_id: asClientId(tally) }, TOLD_BY_WRITER_SECONDS)
+  await dueWithin(tx, owner, { kind: 'withdraw', client_id: asClientId(tally) }, WRITER_LEAD_SECONDS)
 }
 
 /** The allowances under a tier that a grant may still rest on. */

@@ -8,7 +8,7 @@ import { prepared } from '../../core/database.ts'
 import type { Db } from '../database.ts'
 
 /** A replica signs for an owner at most once in so many seconds, and so do all together. */
-export const SIGNS_SECONDS = 1
+export const SIGNING_INTERVAL_SECONDS = 1
 
 /** A checkpoint as it is kept: the signed note, and what is in it. */
 export interface SignedCheckpoint {
@@ -29,7 +29,7 @@ export interface SignableTree {
   tree_root: Buffer | null
   signed_size: number | null
   signed_root: Buffer | null
-  /** Whether that was less than SIGNS_SECONDS ago. */
+  /** Whether that was less than SIGNING_INTERVAL_SECONDS ago. */
   rests: boolean
   /** Whether anything was ever signed of her ledger, at any origin. */
   was_signed: boolean
@@ -48,7 +48,7 @@ const READ_SIGNABLE = prepared<SignableTree>(
   'read-signable-tree',
   `SELECT $2::text || o.tag AS origin, coalesce(h.ledger, 0) AS ledger, h.tree_size, h.tree_root,
       c.size AS signed_size, c.root AS signed_root,
-      coalesce(c.signed_at > clock_timestamp() - interval '${SIGNS_SECONDS} second', false) AS rests,
+      coalesce(c.signed_at > clock_timestamp() - interval '${SIGNING_INTERVAL_SECONDS} second', false) AS rests,
       EXISTS (SELECT 1 FROM ledger_checkpoints e WHERE e.owner = $1) AS was_signed
     FROM owners o LEFT JOIN heads h ON h.owner = o.owner
       LEFT JOIN ledger_checkpoints c ON c.owner = o.owner AND c.origin = $2::text || o.tag
@@ -58,7 +58,7 @@ const READ_SIGNABLE = prepared<SignableTree>(
 /**
  * Keeps a checkpoint in place of `before`, the one at this origin from which it was verified to continue
  * (undefined: none). @returns whether it was kept. It was not if another one came first, if that was less
- * than SIGNS_SECONDS ago, or, for a first one, if the tree is another by now.
+ * than SIGNING_INTERVAL_SECONDS ago, or, for a first one, if the tree is another by now.
  */
 export async function keepCheckpoint(
   db: Db,
@@ -86,7 +86,7 @@ const KEEP_NEXT = prepared(
   'keep-next-checkpoint',
   `UPDATE ledger_checkpoints SET size = $3, root = $4, kid = $5, note = $6, signed_at = clock_timestamp()
     WHERE owner = $1 AND origin = $2 AND size = $7 AND root = $8 AND size < $3
-      AND signed_at <= clock_timestamp() - interval '${SIGNS_SECONDS} second'`,
+      AND signed_at <= clock_timestamp() - interval '${SIGNING_INTERVAL_SECONDS} second'`,
 )
 
 /** Her last checkpoint at her present origin. */

@@ -22,7 +22,7 @@ export interface InstanceWord {
  * If a run did not report its end and has been silent for this long, nobody knows whether it let more calls
  * through.
  */
-export const SILENT_SECONDS = 600
+export const REPORT_SILENCE_SECONDS = 600
 
 /**
  * Takes note of each run's word and holds its row until the transaction ends, so that words of one run are
@@ -82,7 +82,7 @@ export async function tellSilent(db: Db, owner: Owner): Promise<number> {
     WITH silent AS (
       UPDATE report_instances SET unknown_at = now()
       WHERE owner = ${owner} AND NOT ended AND unknown_at IS NULL
-        AND heard_at < now() - ${SILENT_SECONDS} * interval '1 second'
+        AND heard_at < now() - ${REPORT_SILENCE_SECONDS} * interval '1 second'
       RETURNING client_id, instance, n)
     INSERT INTO ledger (owner, kind, data)
     SELECT ${owner}, 'reports_unknown', json_build_object('client_id', client_id, 'instance', instance, 'after', n)

@@ -11,7 +11,7 @@ import type { Db, Tx } from '../database.ts'
 import { sweepWithin } from '../due.ts'
 
 /** How long after the end of an emergency what was told of it is compared. */
-export const COMPARED_SECONDS = 900
+export const COMPARISON_SECONDS = 900
 
 /** The agent that an emergency is for: `cnf_jkt` is the thumbprint of its key. */
 export interface EmergencySubject {
@@ -59,7 +59,7 @@ export async function insertAccepted(tx: Tx, owner: Owner, accepted: Acceptance)
     SELECT ${owner}, ${jti}, ${issuer}, resource_id, client_id, ${handle}, to_timestamp(${exp})
     FROM resources WHERE owner = ${owner} AND resource_id = ${resource_id}
     ON CONFLICT DO NOTHING RETURNING 1`.execute(tx)
-  await sweepWithin(tx, owner, COMPARED_SECONDS)
+  await sweepWithin(tx, owner, COMPARISON_SECONDS)
   return rows.length === 1
 }
 
@@ -143,7 +143,7 @@ export interface Unmet extends Pick<Acceptance, 'jti' | 'issuer' | 'resource_id'
 /** Those that ended so long ago that what was told of them is compared. */
 function toCompare(owner: Owner): RawBuilder<unknown> {
   return sql`SELECT jti FROM accepted_emergencies WHERE owner = ${owner} AND compared_at IS NULL
-    AND expires_at < clock_timestamp() - ${COMPARED_SECONDS} * interval '1 second'`
+    AND expires_at < clock_timestamp() - ${COMPARISON_SECONDS} * interval '1 second'`
 }
 
 /** Whether there are any. */

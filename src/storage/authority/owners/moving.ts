@@ -20,7 +20,7 @@ const STATEMENT_MS_MAX = 60_000
  * This is longer than any transaction of a request lasts, so that no transaction from before she left still
  * runs when she comes back.
  */
-const REST_SECONDS = 60
+const RETURN_PAUSE_SECONDS = 60
 
 /** The step that was committed last. `reached` is called at each step, and awaited. */
 export type MoveStep =
@@ -100,7 +100,7 @@ const DISAGREE =
 type MoveRow = Pick<MovesTable, 'move' | 'state' | 'cell'>
 
 async function begin(moving: Moving): Promise<MoveOutcome> {
-  const { owner, from, to, home, cells, directory, at, restSeconds = REST_SECONDS } = moving
+  const { owner, from, to, home, cells, directory, at, restSeconds = RETURN_PAUSE_SECONDS } = moving
   const tell = async (step: MoveStep): Promise<void> => moving.onStep?.(step)
   const [source, target, move] = [await at(from), await at(to), randomUUID()]
   const { rowCount: rests } = await target.query(
