@@ -17,21 +17,34 @@ import type { MemberServers } from './admin/member-servers.ts'
 import type { NoticeSender } from './notices/sender.ts'
 import type { PrivateKey } from '../wire/signatures/keys.ts'
 
-export interface Organization {
+/** Where state is, and the log of what fails there. */
+export interface OrganizationStore {
+  readonly database: Database
+  readonly log: FastifyBaseLogger
+}
+
+/** Who it is to its members. */
+export interface OrganizationIdentity {
   readonly issuer: string
   readonly id: string
   /** What members see. */
   readonly name: string
-  /** Names that are accepted beside the contract's. */
-  readonly aliases: readonly OrganizationAlias[]
+}
+
+/** With what it signs, and the time by which it signs. */
+export interface OrganizationSigner extends OrganizationIdentity {
   /** The keys in order: the first signs, all are published and verify. */
   readonly keys: readonly [PrivateKey, ...PrivateKey[]]
-  readonly database: Database
-  readonly log: FastifyBaseLogger
-  readonly security: SecurityLog
   readonly clock: Clock
   /** Whole seconds since the epoch, for signatures and tokens; rows are judged by the database's clock. */
-  now(): number
+  readonly now: () => number
+}
+
+/** All of it; what needs less takes one of the capabilities above. */
+export interface Organization extends OrganizationStore, OrganizationSigner {
+  /** Names that are accepted beside the contract's. */
+  readonly aliases: readonly OrganizationAlias[]
+  readonly security: SecurityLog
   /** The authority that every caller's signature covers. */
   readonly base: SignatureBase
   readonly invitationSeconds: number

@@ -115,9 +115,9 @@ function openSecurityLog(
 }
 
 /** The rows that are swept, with abandoned grants: those are made void before they are removed. */
-function sweep({ database }: Organization, limit: number): Promise<Swept> {
-  const abandoned = (most: number): Promise<number> => voidAbandoned({ database }, most)
-  return sweepEach({ abandoned, ...organizationBatches(database.db) }, limit)
+function sweep({ database: { db } }: Organization, limit: number): Promise<Swept> {
+  const abandoned = (most: number): Promise<number> => voidAbandoned(db, most)
+  return sweepEach({ abandoned, ...organizationBatches(db) }, limit)
 }
 
 function publicRoutes(app: HttpServer, organization: Organization): void {

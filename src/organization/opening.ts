@@ -20,7 +20,7 @@ import { NOTICES_CHANNEL } from '../storage/organization/notices.ts'
 import { createClock, logClockChanges } from '../surface/clock.ts'
 import { charterDigest, type Charter } from '../wire/organization/charter.ts'
 import { signingKeys } from '../wire/signatures/keys.ts'
-import type { Organization } from './context.ts'
+import type { Organization, OrganizationStore } from './context.ts'
 import { createNoticeSender } from './notices/sender.ts'
 
 const WRONG_CODES_PER_MINUTE = 10
@@ -109,7 +109,7 @@ function openIdentityKeys(
  * does.
  */
 export async function publishFirst(
-  { database, log }: Pick<Organization, 'database' | 'log'>,
+  { database, log }: OrganizationStore,
   charter: Charter | undefined,
 ): Promise<void> {
   if (charter === undefined) return

@@ -54,7 +54,7 @@ interface RefusedAttempt {
  * a malformed request are none.
  */
 export async function reportingRefusal<T>(
-  { security }: Pick<Organization, 'security'>,
+  { security }: Organization,
   { event, source, ids }: RefusedAttempt,
   prove: () => Promise<T>,
 ): Promise<T> {

@@ -17,9 +17,14 @@ export interface TallyLimits {
   reasonBytesMax: number
 }
 
-export interface Tally extends Issuer {
-  readonly limits: TallyLimits
+/** Where state is, and the log of what fails there. */
+export interface TallyStore {
   readonly database: Database
   readonly log: FastifyBaseLogger
+}
+
+/** All of it; what needs less takes `TallyStore`, `Issuer` or `Signer`. */
+export interface Tally extends Issuer, TallyStore {
+  readonly limits: TallyLimits
   readonly clock: Clock
 }

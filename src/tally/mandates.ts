@@ -12,7 +12,7 @@ import { s256Json } from '../wire/encoding.ts'
 import { asOwner } from '../wire/identifiers.ts'
 import { NAME_PATTERN, TALLY_PATH } from '../wire/names.ts'
 import { refuse } from '../wire/refusal.ts'
-import type { Tally } from './context.ts'
+import type { TallyStore } from './context.ts'
 
 const UNKNOWN = 'No such account is counted for here.'
 const texts = z.array(z.string())
@@ -39,7 +39,7 @@ const DOCUMENT = z.strictObject({
 
 const headers = { 'cache-control': 'public, max-age=30', ...ANY_ORIGIN }
 
-export const MANDATE: Endpoint<Pick<Tally, 'database'>> = endpoint({
+export const MANDATE: Endpoint<TallyStore> = endpoint({
   method: 'get',
   path: `${TALLY_PATH.mandate}/{account}`,
   rows: ['tally-mandate'],
@@ -53,7 +53,7 @@ export const MANDATE: Endpoint<Pick<Tally, 'database'>> = endpoint({
     304: { says: 'The caller has it already (If-None-Match).' },
   },
   refuses: { 404: ['not_found'] },
-  handle: async ({ database: { db } }: Pick<Tally, 'database'>, { parameters, request, answer }) => {
+  handle: async ({ database: { db } }: TallyStore, { parameters, request, answer }) => {
     const [row, resources] = await Promise.all([
       readAccount(db, parameters.account),
       listResources(db, parameters.account),

@@ -81,22 +81,22 @@ function openHolders(
   const reading = createOutbound({ devLoopback })
   const { issuer, keys: own } = core
   const holders = createHolderClient({ issuer, key: own[0], outbound: asking, now: () => core.now() })
-  const keys = createJwksCache({ outbound: reading, clock: Date.now })
-  const collector = createCollector({ ...core, holders, keys })
+  const holderKeys = createJwksCache({ outbound: reading, clock: Date.now })
+  const collector = createCollector({ ...core, holders, holderKeys })
   closers.push(async () => {
     const stopped = collector.stop()
     // Running questions are aborted, so that stopping does not wait for another server.
     await Promise.all([asking.close(), reading.close()])
     await stopped
   })
-  return { quotes: createQuotes(holders, () => performance.now()), collector, holderKeys: keys }
+  return { quotes: createQuotes(holders, () => performance.now()), collector, holderKeys }
 }
 
 function openIssuers(
   { devLoopback, agentIssuers }: TallyConfig,
-  core: Pick<Tally, 'now'>,
+  core: Tally,
   closers: (() => Promise<void>)[],
-): Pick<WholeTally, 'agentIssuers'> {
+): { agentIssuers: AgentIssuers } {
   const outbound = openOutbound({ devLoopback, publicOnly: true }, closers)
   const documents = createRemoteDocuments({
     outbound,

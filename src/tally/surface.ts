@@ -5,12 +5,14 @@
 import type { GrantEnd } from '../rules/liveness.ts'
 import { readAccount, readResource, readResourceServer, listAccounts } from '../storage/tally/accounts.ts'
 import { recordAccesses } from '../storage/tally/accesses.ts'
+import type { Database } from '../storage/tally/database.ts'
 import { consumeGrant, readGrant, type TallyGrantReading } from '../storage/tally/grants.ts'
 import { readLatestTerms, readTerms } from '../storage/tally/terms.ts'
 import { onBehalfOf } from '../storage/core/shares.ts'
 import type { AccessRecord, AccessReportEntry } from '../surface/access-reports.ts'
 import type { AgentIssuers } from '../surface/agents/agent-issuers.ts'
 import type { Grants } from '../surface/introspection.ts'
+import type { Signer } from '../surface/issuer.ts'
 import { createPatGuard } from '../surface/pat-guard.ts'
 import type { RegisteredResources } from '../surface/permission.ts'
 import type { ResourceServers, ResourceServersByOrigin } from '../surface/resource-servers.ts'
@@ -68,9 +70,7 @@ export function surfaceOf(
   }
 }
 
-type Stored = Pick<Tally['database'], 'db'>
-
-function resourceServersOf({ db }: Stored): ResourceServers & ResourceServersByOrigin {
+function resourceServersOf({ db }: Database): ResourceServers & ResourceServersByOrigin {
   return {
     read: async (owner, client_id) => {
       const row = await readResourceServer(db, owner, client_id)
@@ -80,7 +80,7 @@ function resourceServersOf({ db }: Stored): ResourceServers & ResourceServersByO
   }
 }
 
-function resourcesOf({ db }: Stored): RegisteredResources {
+function resourcesOf({ db }: Database): RegisteredResources {
   return {
     read: async ({ owner, client_id, resource_id }) => {
       const [account, server, resource] = await Promise.all([
@@ -95,7 +95,7 @@ function resourcesOf({ db }: Stored): RegisteredResources {
   }
 }
 
-function termsSource({ db }: Stored): TermsSource {
+function termsSource({ db }: Database): TermsSource {
   return {
     owners: limit => listAccounts(db, limit),
     standing: async (owner, { after }) => {
@@ -108,7 +108,7 @@ function termsSource({ db }: Stored): TermsSource {
   }
 }
 
-function grantsOf({ calls }: Pick<Tally['database'], 'calls'>): Grants {
+function grantsOf({ calls }: Database): Grants {
   return {
     read: async ({ owner, client_id: clientId }, rptSha256) => {
       const reading = await readGrant(calls, { owner, clientId, rptSha256 })
@@ -126,7 +126,7 @@ function endOf({ withdrawn, current }: NonNullable<TallyGrantReading['grant']>):
 }
 
 /** Nobody here needs to know about missing reports, so only the calls themselves are stored. */
-function accessesOf({ db }: Stored, { now }: Pick<Tally, 'now'>): AccessRecord {
+function accessesOf({ db }: Database, { now }: Signer): AccessRecord {
   return {
     record: async ({ owner: account, client_id }, reports) => {
       const accesses = reports.map(report => {

@@ -10,7 +10,6 @@ import { createOutbound } from '../../src/http/outbound/outbound.ts'
 import { inTransaction, isOutage } from '../../src/storage/core/database.ts'
 import { voidAbandoned } from '../../src/organization/break-glass/abandoned.ts'
 import { holdVoucher, insertPendingGrant, insertVoucher } from '../../src/storage/organization/break-glass.ts'
-import type { Database } from '../../src/storage/organization/database.ts'
 import { readMember } from '../../src/storage/organization/members.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { parseJws } from '../../src/wire/signatures/jws.ts'
@@ -155,11 +154,11 @@ describe('A grant of an emergency window at the organization', () => {
         expires_at: Math.floor(Date.now() / 1000) + 300,
       }
       await inTransaction(db, tx => insertPendingGrant(tx, grant))
-      expect(await voidAbandoned({ database: { db } as Database }, 10)).toBe(0)
+      expect(await voidAbandoned(db, 10)).toBe(0)
       const held_at = new Date(Date.now() - 31_000).toISOString()
       await db.updateTable('break_glass_grants').set({ held_at }).where('jti', '=', jti).execute()
-      expect(await voidAbandoned({ database: { db } as Database }, 10)).toBe(1)
-      expect(await voidAbandoned({ database: { db } as Database }, 10)).toBe(0)
+      expect(await voidAbandoned(db, 10)).toBe(1)
+      expect(await voidAbandoned(db, 10)).toBe(0)
     })
     await until(() =>
       stand.first.notices.some(notice => JSON.stringify(parseJws(notice).payload).includes(jti)),

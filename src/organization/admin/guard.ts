@@ -11,7 +11,7 @@ import { spendSignature } from '../../storage/organization/activity.ts'
 import { lockHead } from '../../storage/organization/charters.ts'
 import type { Tx } from '../../storage/organization/database.ts'
 import { SIGNATURE_WINDOW_SECONDS } from '../../wire/signatures/http-signature.ts'
-import type { Administration } from '../context.ts'
+import type { Administration, OrganizationStore } from '../context.ts'
 
 const SPACE = 'admin'
 /**
@@ -58,7 +58,7 @@ export const ADMINISTRATOR: Credential<Administration, OrganizationAdminCredenti
  * in force, or 0 if there is none.
  */
 export function changeAs<T>(
-  { database }: Pick<Administration, 'database'>,
+  { database }: OrganizationStore,
   credential: OrganizationAdminCredential,
   work: (tx: Tx, version: number) => Promise<T>,
 ): Promise<T> {

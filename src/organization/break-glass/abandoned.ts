@@ -5,18 +5,15 @@
 import { inTransaction } from '../../storage/core/database.ts'
 import { abandonedGrants } from '../../storage/organization/break-glass.ts'
 import { lockHead } from '../../storage/organization/charters.ts'
+import type { Db } from '../../storage/organization/database.ts'
 import { readMember } from '../../storage/organization/members.ts'
-import type { Organization } from '../context.ts'
 import { makeVoid } from './redemption.ts'
 
 /** No redemption takes so long. */
 const REDEMPTION_SECONDS_MAX = 30
 
 /** One bounded pass. @returns how many grants were made void. */
-export async function voidAbandoned(
-  { database: { db } }: Pick<Organization, 'database'>,
-  limit: number,
-): Promise<number> {
+export async function voidAbandoned(db: Db, limit: number): Promise<number> {
   const abandoned = await abandonedGrants(db, { seconds: REDEMPTION_SECONDS_MAX, limit })
   for (const { jti, owner, membership } of abandoned)
     await inTransaction(db, async tx => {

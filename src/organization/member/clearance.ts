@@ -12,7 +12,7 @@ import { CLEARANCE_SECONDS, signClearance } from '../../wire/organization/cleara
 import { ORGANIZATION_PATH } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { newJti } from '../../wire/negotiation/ticket.ts'
-import type { Organization } from '../context.ts'
+import type { Organization, OrganizationSigner } from '../context.ts'
 import { MEMBER } from './credential.ts'
 
 const ATTESTED = z.strictObject({ clearance: z.string(), expires_in: z.int() })
@@ -44,7 +44,7 @@ export const CLEARANCE: readonly Endpoint<Organization>[] = [
  * off.
  */
 export function clearanceOf(
-  organization: Pick<Organization, 'issuer' | 'id' | 'keys' | 'clock' | 'now'>,
+  organization: OrganizationSigner,
   { owner, as_uri, clearance }: MemberRow,
 ): string | undefined {
   if (Object.keys(clearance).length === 0) return undefined

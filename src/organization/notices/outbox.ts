@@ -16,7 +16,9 @@ import {
   type FirstNotice,
   type NoticeQueueClaim,
 } from '../../storage/organization/notices.ts'
-import type { Organization } from '../context.ts'
+import type { Clock } from '../../surface/clock.ts'
+import type { OrganizationStore } from '../context.ts'
+import type { NoticeSender } from './sender.ts'
 
 const LINES_AT_ONCE = 20
 /**
@@ -26,7 +28,9 @@ const LINES_AT_ONCE = 20
 const LEASE_SECONDS = 30
 const PAUSE_SECONDS = 1
 
-interface Teller extends Pick<Organization, 'database' | 'notices' | 'log' | 'clock'> {
+interface Teller extends OrganizationStore {
+  readonly clock: Clock
+  readonly notices: NoticeSender
   /** Called with the result of each attempt. */
   readonly observe: (outcome: NoticeOutcome) => void
 }
@@ -80,7 +84,7 @@ async function tellFirst(teller: Teller, line: NoticeQueueClaim): Promise<void> 
 
 /** @returns the status of the answer; undefined if there was none. */
 async function tell(
-  { notices, log }: Pick<Teller, 'notices' | 'log'>,
+  { notices, log }: Teller,
   { owner, membership, as_uri }: NoticeQueueClaim,
   { jti, notice }: FirstNotice,
 ): Promise<number | undefined> {

@@ -47,10 +47,7 @@ function byCredential({ enforcementPoints }: Organization, credential: string): 
  * A key that two of them publish counts for the resources of both, so neither can displace the other by
  * publishing it.
  */
-async function bySignature(
-  organization: Pick<Organization, 'base' | 'now' | 'enforcementKeys' | 'enforcementPoints'>,
-  request: FastifyRequest,
-): Promise<Enforcing> {
+async function bySignature(organization: Organization, request: FastifyRequest): Promise<Enforcing> {
   const message = signedMessage(request, organization.base)
   const now = organization.now()
   const { enforcementKeys: keys } = organization

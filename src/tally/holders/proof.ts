@@ -9,10 +9,11 @@ import type { Owner } from '../../wire/identifiers.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { VerificationKeys } from '../../wire/negotiation/tokens.ts'
-import type { Tally } from '../context.ts'
+import type { Issuer } from '../../surface/issuer.ts'
+import type { TallyStore } from '../context.ts'
 
 /** What looking up a holder's keys needs. */
-export interface HolderProofContext extends Pick<Tally, 'database' | 'issuer' | 'aliases' | 'now'> {
+export interface HolderProofContext extends Issuer, TallyStore {
   /** The documents of holders' authorization servers. */
   holderKeys: JwksCache
 }

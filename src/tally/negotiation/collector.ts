@@ -4,7 +4,6 @@
  * Contract: "Tally for a jointly held resource". The stored state is enough to continue from at the next
  * poll, wherever a process ended.
  */
-import type { JwksCache } from '../../http/outbound/jwks-cache.ts'
 import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { countVerdicts, type CountedMandate } from '../../rules/joint/mandate.ts'
 import {
@@ -21,7 +20,7 @@ import type { NegotiationRow } from '../../storage/tally/negotiations.ts'
 import { mandateDigest } from '../../wire/joint/mandate.ts'
 import { aliasIn, AUTHORITY_PATH, TALLY_ALIAS } from '../../wire/names.ts'
 import { verdictSigner, verifyVerdict } from '../../wire/joint/verdict.ts'
-import type { Tally } from '../context.ts'
+import type { HolderProofContext } from '../holders/proof.ts'
 import { HOLDER_TIMEOUT_MS, type HolderClient, type VerdictQuestion } from '../holders/client.ts'
 
 export interface Collector {
@@ -33,10 +32,8 @@ export interface Collector {
   stop(): Promise<void>
 }
 
-export interface Collecting extends Pick<Tally, 'database' | 'log' | 'issuer' | 'aliases' | 'now'> {
+export interface Collecting extends HolderProofContext {
   holders: HolderClient
-  /** The documents of holders' authorization servers. */
-  keys: JwksCache
 }
 
 /** Nothing is under way yet. */
@@ -178,14 +175,14 @@ async function judged(
 }
 
 async function verified(
-  { keys, issuer: audience, aliases }: Collecting,
+  { holderKeys, issuer: audience, aliases }: Collecting,
   { issuer, compact }: { compact: string; issuer: string },
 ) {
   const url = issuer + AUTHORITY_PATH.jwks
   const typAlias = aliasIn(aliases, TALLY_ALIAS.verdictTyp)
   const { kid } = verdictSigner(compact, typAlias)
-  const named = kid === undefined ? undefined : await keys.find(url, kid)
-  const published = named === undefined ? await keys.keys(url) : [named]
+  const named = kid === undefined ? undefined : await holderKeys.find(url, kid)
+  const published = named === undefined ? await holderKeys.keys(url) : [named]
   return verifyVerdict(compact, published, { issuer, audience, typAlias })
 }
 

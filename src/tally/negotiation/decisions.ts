@@ -16,15 +16,14 @@ import type { Agreed, Collected, Decision, Decisions } from '../../surface/token
 import { s256Json } from '../../wire/encoding.ts'
 import { parseJws } from '../../wire/signatures/jws.ts'
 import { totalWeight, type Mandate } from '../../wire/joint/mandate.ts'
-import type { Tally } from '../context.ts'
+import type { Signer } from '../../surface/issuer.ts'
+import type { TallyLimits, TallyStore } from '../context.ts'
 import type { Wakes } from '../wakes.ts'
 import type { Collector } from './collector.ts'
 import type { GovernedAccount, TallyNegotiation } from './negotiations.ts'
 
-export interface TallyDecisionContext extends Pick<
-  Tally,
-  'database' | 'log' | 'limits' | 'issuer' | 'keys' | 'now'
-> {
+export interface TallyDecisionContext extends Signer, TallyStore {
+  limits: TallyLimits
   collector: Collector
   wakes: Wakes
 }

@@ -21,7 +21,7 @@ import {
 import { publishTerms } from '../../storage/tally/terms.ts'
 import type { Governing, Negotiation, Negotiations, Requested } from '../../surface/token/negotiation.ts'
 import { jointPurpose } from '../../wire/joint/mandate.ts'
-import type { Tally } from '../context.ts'
+import type { TallyLimits, TallyStore } from '../context.ts'
 import type { Collector } from './collector.ts'
 import type { Quotes } from './quotes.ts'
 import type { ClientId } from '../../wire/identifiers.ts'
@@ -39,7 +39,8 @@ export type TallyNegotiation = NegotiationRow & Negotiation
 /** The tier name in the template ids of an account. */
 export const JOINT_TIER = 'joint'
 
-export interface Negotiating extends Pick<Tally, 'database' | 'log' | 'limits'> {
+export interface Negotiating extends TallyStore {
+  limits: TallyLimits
   quotes: Quotes
   collector: Collector
 }
