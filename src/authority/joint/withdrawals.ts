@@ -14,32 +14,17 @@ import {
   listWithdrawals,
   type WaitingWithdrawal,
 } from '../../storage/authority/joint/joint-withdrawals.ts'
-import { withLeaseWait, type LeaseWait } from '../../storage/core/after-commit.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { StillWaiting } from '../../wire/owner/owner-api.ts'
 import { signWithdrawal, WITHDRAWAL_SECONDS } from '../../wire/joint/verdict.ts'
 import type { Signer } from '../../surface/issuer.ts'
 import type { Documents, Wakeups } from '../context.ts'
 import { startDueRounds } from '../organization/due-rounds.ts'
-import { CLIENT_ID } from '../../wire/documents/names.ts'
+import { LEASES_AWAITED, runAndAwaitLeases } from '../protection/lease-wait.ts'
 import { TallyFault, TallyOutage } from './tallies.ts'
 
 /** What telling takes. */
 export type WithdrawalContext = Signer & Wakeups & Documents
-
-const count = z.int().min(0)
-
-/** The member of answers of the owner API; left out if nobody was waited for. */
-export const LEASES_AWAITED = {
-  leases: z
-    .object({
-      holders: count,
-      acknowledged: count,
-      waited_ms: count,
-      silent: z.array(CLIENT_ID).optional(),
-    })
-    .optional(),
-}
 
 /** The members of an answer about leases, and about withdrawals that no tally has accepted yet. */
 export const STILL_WAITING = { joint_withdrawals_waiting: z.int().min(1).optional(), ...LEASES_AWAITED }
@@ -133,21 +118,4 @@ export async function runAndTellTallies<T extends object>(
   await waitAtMost(WITHDRAWAL_WAIT_MS, Promise.all(each))
   const left = (await listWithdrawals(database.db, owner)).length
   return left === 0 ? done : { ...done, joint_withdrawals_waiting: left }
-}
-
-/**
- * Her act, once no sidecar lets a call through by what it ended; the answer says who was waited for and how
- * long, if anybody was.
- */
-export async function runAndAwaitLeases<T extends object>(
-  act: () => Promise<T>,
-): Promise<T & Pick<StillWaiting, 'leases'>> {
-  const [did, settled] = await withLeaseWait(act)
-  return settled === undefined ? did : { ...did, leases: leasesOf(settled) }
-}
-
-function leasesOf({ silent, ...settled }: LeaseWait): NonNullable<StillWaiting['leases']> {
-  const { holders, acknowledged, waited_ms } = settled
-  const counts = { holders, acknowledged, waited_ms }
-  return silent.length === 0 ? counts : { ...counts, silent: [...new Set(silent)] }
 }

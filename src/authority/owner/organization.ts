@@ -27,7 +27,7 @@ import {
   waitingFor,
 } from '../organization/membership.ts'
 import { previewCuts } from '../organization/settlement.ts'
-import { LEASES_AWAITED, runAndAwaitLeases } from '../joint/withdrawals.ts'
+import { LEASES_AWAITED, runAndAwaitLeases } from '../protection/lease-wait.ts'
 import type { KnownInvitation, OwnerApi } from './api.ts'
 import { OWNER } from './credentials/guard.ts'
 import { CUT } from './policies/tier-queries.ts'

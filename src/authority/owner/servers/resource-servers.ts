@@ -21,7 +21,7 @@ import { readResourceServer, type ResourceServerRow } from '../../../storage/aut
 import { withdrawLapsed } from '../../registry/lapsed-registrations.ts'
 import { refuse } from '../../../wire/refusal.ts'
 import type { DecidedServer, ResourceServerEntry } from '../../../wire/owner/owner-api.ts'
-import { LEASES_AWAITED, runAndAwaitLeases } from '../../joint/withdrawals.ts'
+import { LEASES_AWAITED, runAndAwaitLeases } from '../../protection/lease-wait.ts'
 import type { OwnerApi } from '../api.ts'
 import { changeAs, OWNER, type OwnerCredential } from '../credentials/guard.ts'
 import { ownerList } from '../lists.ts'
