@@ -42,8 +42,8 @@ const KEEPERS = ['authority', 'organization', 'tally']
 
 /** Every file that is planted is called so, where the rule itself names none. */
 const PLANTS: Plant[] = [
-  plant('wire-is-the-floor', 'wire/planted.ts', '../rules/pending.ts', 'src/rules/'),
-  plant('documents-are-schemas', 'wire/documents/planted.ts', '../../rules/pending.ts', 'src/rules/'),
+  plant('wire-is-the-floor', 'wire/planted.ts', '../rules/pending-queue.ts', 'src/rules/'),
+  plant('documents-are-schemas', 'wire/documents/planted.ts', '../../rules/pending-queue.ts', 'src/rules/'),
   plant('wire-core-is-crypto-only', 'wire/planted.ts', 'node:fs', 'fs'),
   plant('rules-are-pure', 'rules/planted.ts', '../http/telemetry/log.ts', 'src/http/'),
   plant('rules-touch-no-core-module', 'rules/planted.ts', 'node:crypto', 'crypto'),
@@ -116,7 +116,7 @@ const PLANTS: Plant[] = [
   plant('parties-meet-on-the-wire', 'owner/planted.ts', '../agent/planted.ts', 'src/agent/'),
   plant('nobody-imports-cli', 'terminal/planted.ts', '../cli.ts', 'src/cli.ts'),
   plant('config-only-in-main', 'authority/planted.ts', '../config/settings.ts', 'src/config/'),
-  plant('no-circular', 'rules/pending.ts', './planted-circle.ts', 'src/rules/planted-circle.ts'),
+  plant('no-circular', 'rules/pending-queue.ts', './planted-circle.ts', 'src/rules/planted-circle.ts'),
   {
     rule: 'no-unreachable',
     file: 'src/wire/planted-alone.ts',
@@ -128,7 +128,7 @@ const PLANTS: Plant[] = [
 
 /** What plants import, and what breaks no rule by itself. */
 const SOIL = {
-  'src/rules/planted-circle.ts': "import './pending.ts'\n",
+  'src/rules/planted-circle.ts': "import './pending-queue.ts'\n",
   'src/storage/tally/planted.ts': 'export {}\n',
   'test/planted.ts': 'export {}\n',
 }

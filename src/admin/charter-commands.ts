@@ -4,7 +4,7 @@
  */
 import { Option, type Command } from 'commander'
 import { readAll } from '../client/exchange.ts'
-import { readObjectFile } from '../client/given-file.ts'
+import { readObjectFile } from '../client/object-file.ts'
 import { wholeNumber } from '../client/program.ts'
 import { UsageError } from '../terminal/command.ts'
 import { printable, printableJson, printableTime, record, table } from '../terminal/printable.ts'

@@ -13,7 +13,7 @@ import {
 import { canonicalize } from '../wire/json.ts'
 import { refuse } from '../wire/refusal.ts'
 import { readRptClaims } from '../wire/negotiation/tokens.ts'
-import type { Mark } from './approval/marks.ts'
+import type { Mark } from './approval/use-marks.ts'
 import { takeApproval } from './approval/owner-approval.ts'
 import type { AccessReports } from './authorities/access-reports.ts'
 import type { Allowed, Call } from './call.ts'

@@ -2,7 +2,7 @@
  * Owns tiers as an owner writes them in a file. Contract: "Owner API" (`/owner/policies`): what she is shown
  * can be sent back.
  */
-import { readObjectFile } from '../client/given-file.ts'
+import { readObjectFile } from '../client/object-file.ts'
 import { UsageError } from '../terminal/command.ts'
 import { isJsonObject, type JsonObject } from '../wire/json.ts'
 

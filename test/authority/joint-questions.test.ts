@@ -5,7 +5,7 @@
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
 import { withdrawExpired } from '../../src/authority/negotiation/withdrawals.ts'
-import { QUEUE_CAPS } from '../../src/rules/pending.ts'
+import { QUEUE_CAPS } from '../../src/rules/pending-queue.ts'
 import { QUESTIONS_PER_TALLY_MAX } from '../../src/storage/authority/joint/joint-questions.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { ACCOUNT, SAVINGS, startJointStand } from '../support/joint-holder.ts'

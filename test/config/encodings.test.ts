@@ -5,7 +5,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { readObjectFile } from '../../src/client/given-file.ts'
+import { readObjectFile } from '../../src/client/object-file.ts'
 import { readSecretFile, readYamlFile } from '../../src/config/files.ts'
 import { configFolder, faultsOf } from '../support/config-files.ts'
 

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
-import { openMarks } from '../../src/enforcement/approval/marks.ts'
+import { openMarks } from '../../src/enforcement/approval/use-marks.ts'
 import { openPinnedKeys } from '../../src/enforcement/approval/pinned-keys.ts'
 import {
   signBreakGlassAcceptance,

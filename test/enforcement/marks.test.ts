@@ -7,7 +7,7 @@ import { mkdtemp, open, readdir, rm, type FileHandle } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { openMarks } from '../../src/enforcement/approval/marks.ts'
+import { openMarks } from '../../src/enforcement/approval/use-marks.ts'
 import { s256 } from '../../src/wire/encoding.ts'
 
 const EXP = 2_000_000_000

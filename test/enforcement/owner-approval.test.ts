@@ -6,7 +6,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
-import { openMarks } from '../../src/enforcement/approval/marks.ts'
+import { openMarks } from '../../src/enforcement/approval/use-marks.ts'
 import { openPinnedKeys } from '../../src/enforcement/approval/pinned-keys.ts'
 import { ownerListing } from '../../src/enforcement/documents/resource-documents.ts'
 import { statementPayload, type SignedStatement } from '../../src/wire/owner/decision-statement.ts'

@@ -1,6 +1,11 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { QUEUE_CAPS, queueAnswer, type QueueCounts, type QueueRequest } from '../../src/rules/pending.ts'
+import {
+  QUEUE_CAPS,
+  queueAnswer,
+  type QueueCounts,
+  type QueueRequest,
+} from '../../src/rules/pending-queue.ts'
 
 const EMPTY: QueueCounts = { unattested: 0, attested: 0, ofOperator: 0, operationsOfHandle: 0 }
 const STRANGER: QueueRequest = { kind: 'connection', attested: false, repeats: false }

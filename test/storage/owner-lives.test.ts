@@ -6,7 +6,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { addOwner, removeOwner, setSuspended } from '../../src/authority/administration/lives.ts'
+import { addOwner, removeOwner, setSuspended } from '../../src/authority/administration/owner-accounts.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { readArchive } from '../../src/storage/authority/owners/archive.ts'
 import { recordApproval } from '../../src/storage/authority/connections/connections.ts'

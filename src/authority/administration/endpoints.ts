@@ -15,8 +15,8 @@ import { asOwner } from '../../wire/identifiers.ts'
 import { NAME_PATTERN } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { ADMINISTRATOR, type AuthorityAdminCredential, type OwnerAdministration } from './guard.ts'
-import { finishBehind } from './finishing.ts'
-import { addOwner, removeOwner, setSuspended, showOwner } from './lives.ts'
+import { finishBehind } from './removal-completion.ts'
+import { addOwner, removeOwner, setSuspended, showOwner } from './owner-accounts.ts'
 import { issueCode, type IssuedCode } from './recovery.ts'
 
 const rows = { addedUnder: 'Owner API' } as const

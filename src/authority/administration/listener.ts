@@ -9,7 +9,7 @@ import { OPENAPI_ENDPOINT, openApiDocument } from '../../http/openapi/openapi.ts
 import type { HttpServer } from '../../http/servers/server.ts'
 import { signatureBase } from '../../http/servers/signed-request.ts'
 import type { Authority } from '../context.ts'
-import { resumeRemovals } from './finishing.ts'
+import { resumeRemovals } from './removal-completion.ts'
 import { aboutAdministration, ADMIN_LISTENER, OWNER_ADMINISTRATION } from './endpoints.ts'
 
 /** Its routes. It adds to `closers` what must end with the process. */

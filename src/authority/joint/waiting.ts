@@ -2,7 +2,7 @@
  * Makes a question wait for her: an item in the lanes of her queue, which says what she holds with whom.
  * Contract: "Tally for a jointly held resource" (pending while she is asked), "Limits" (pending queue).
  */
-import { queueAnswer } from '../../rules/pending.ts'
+import { queueAnswer } from '../../rules/pending-queue.ts'
 import { mayWait } from '../../rules/quiet-hours.ts'
 import { appendEvent } from '../../storage/authority/ledger/events.ts'
 import { readJointAccount } from '../../storage/authority/joint/joint-accounts.ts'

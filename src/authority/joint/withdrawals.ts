@@ -19,7 +19,7 @@ import type { StillWaiting } from '../../wire/owner/owner-api.ts'
 import { signWithdrawal, WITHDRAWAL_SECONDS } from '../../wire/joint/verdict.ts'
 import type { Signer } from '../../surface/issuer.ts'
 import type { Documents, Wakeups } from '../context.ts'
-import { startDueRounds } from '../organization/due-rounds.ts'
+import { startDueRounds } from '../due-rounds.ts'
 import { LEASES_AWAITED, runAndAwaitLeases } from '../protection/lease-wait.ts'
 import { TallyFault, TallyOutage } from './tallies.ts'
 

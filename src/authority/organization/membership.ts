@@ -36,7 +36,7 @@ import type { OwnerApi } from '../owner/api.ts'
 import type { OwnerCredential } from '../owner/credentials/credential.ts'
 import { changeAs } from '../owner/credentials/guard.ts'
 import { OrganizationOutage, OrganizationRefusal, type JoinEntry } from './client.ts'
-import { warmReach, previewCuts, ungovernAll, applyMembership, type TierChange } from './settlement.ts'
+import { warmReach, previewCuts, ungovernAll, applyMembership, type TierChange } from './membership-effect.ts'
 
 const JOIN_ID_BYTES = 24
 /**

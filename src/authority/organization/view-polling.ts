@@ -22,10 +22,10 @@ import { inTransaction } from '../../storage/core/database.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { RoundContext } from '../context.ts'
-import { startDueRounds } from './due-rounds.ts'
+import { startDueRounds } from '../due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 import { named, VIEW_SECONDS, waitingFor } from './membership.ts'
-import { warmReach, applyMembership } from './settlement.ts'
+import { warmReach, applyMembership } from './membership-effect.ts'
 
 /** How long one replica has a member to itself: longer than asking takes. */
 const CLAIM_SECONDS = 30

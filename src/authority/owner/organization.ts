@@ -26,7 +26,7 @@ import {
   restrictAdministrators,
   waitingFor,
 } from '../organization/membership.ts'
-import { previewCuts } from '../organization/settlement.ts'
+import { previewCuts } from '../organization/membership-effect.ts'
 import { LEASES_AWAITED, runAndAwaitLeases } from '../protection/lease-wait.ts'
 import type { KnownInvitation, OwnerApi } from './api.ts'
 import { OWNER } from './credentials/guard.ts'

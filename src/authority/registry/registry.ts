@@ -17,7 +17,7 @@ import {
   type PullAttempt,
   type ServerSource,
 } from '../../storage/authority/registry/registry.ts'
-import { warmReachWith, applyMembership } from '../organization/settlement.ts'
+import { warmReachWith, applyMembership } from '../organization/membership-effect.ts'
 import type { Announcements } from '../owner/events/announcements.ts'
 import { PublicationFault } from './published-resources.ts'
 import { fetchListing, type PullTools } from './registry-pull.ts'

@@ -12,7 +12,7 @@ import { Refusal } from '../../wire/refusal.ts'
 import { within, type Deadline } from '../deadline.ts'
 import type { LiveGrant } from '../introspection.ts'
 import type { ToolRequest } from '../request/call-request.ts'
-import { takeInTime, type Mark, type Marks } from './marks.ts'
+import { takeInTime, type Mark, type Marks } from './use-marks.ts'
 import type { PinnedKeysFile } from './pinned-keys.ts'
 
 /** Whose decisions a tool accepts, and where used ones are marked. */

@@ -6,9 +6,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
 import { waitAtMost } from '../../limits/patience.ts'
-import type { LeaseDoor } from '../authorities/lease-door.ts'
+import type { LeaseDoor } from '../authorities/lease-calls.ts'
 import type { LiveGrant } from '../introspection.ts'
-import { createLeasedAnswers, type LeaseClocks, type CacheQuestion } from './kept-answers.ts'
+import { createLeasedAnswers, type LeaseClocks, type CacheQuestion } from './leased-answers.ts'
 import { holdLease, type LeaseEnd } from './lease.ts'
 
 export interface LeaseHolder {

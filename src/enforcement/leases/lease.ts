@@ -10,8 +10,8 @@ import {
   type Lease,
   type LeaseMessage,
 } from '../../wire/resources/leases.ts'
-import type { LeaseDoor } from '../authorities/lease-door.ts'
-import type { LeasedAnswers, Moment } from './kept-answers.ts'
+import type { LeaseDoor } from '../authorities/lease-calls.ts'
+import type { LeasedAnswers, Moment } from './leased-answers.ts'
 
 export interface LeaseOptions {
   door: LeaseDoor

@@ -5,9 +5,9 @@
 import type { Logger } from '../../http/telemetry/log.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { AuthorityOffers } from '../authorities/authority-offers.ts'
-import type { LeaseDoor } from '../authorities/lease-door.ts'
+import type { LeaseDoor } from '../authorities/lease-calls.ts'
 import { createLeaseHolder, type LeaseHolder, type LeaseObserver } from './holder.ts'
-import type { LeaseClocks } from './kept-answers.ts'
+import type { LeaseClocks } from './leased-answers.ts'
 
 export interface Leases {
   /** A holder for one owner at her authority. */

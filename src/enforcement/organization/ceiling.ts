@@ -9,7 +9,7 @@ import {
 } from '../../rules/organization/grant-ceiling.ts'
 import type { Permission } from '../../rules/permission.ts'
 import { Refusal } from '../../wire/refusal.ts'
-import type { Marks } from '../approval/marks.ts'
+import type { Marks } from '../approval/use-marks.ts'
 import type { AuthorityKeys } from '../authorities/presented-rpt.ts'
 import { outage, type Deadline } from '../deadline.ts'
 import type { LiveGrant } from '../introspection.ts'

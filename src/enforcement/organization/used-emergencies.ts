@@ -7,7 +7,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { s256Json } from '../../wire/encoding.ts'
 import { refuse } from '../../wire/refusal.ts'
-import { openMarks, takeInTime, type Mark, type Marks } from '../approval/marks.ts'
+import { openMarks, takeInTime, type Mark, type Marks } from '../approval/use-marks.ts'
 import type { Deadline } from '../deadline.ts'
 
 /** The authority's yes to a grant: to which one, and until when (seconds since the epoch). */

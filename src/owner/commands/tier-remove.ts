@@ -3,7 +3,7 @@
  * what would bring the tier back. Contract: "Owner API" (`/owner/policies*`).
  */
 import { ApiError } from '../../client/api-error.ts'
-import { yamlText } from '../../client/given-file.ts'
+import { yamlText } from '../../client/object-file.ts'
 import { nameOf } from '../../client/names.ts'
 import { EXIT, Exit, UsageError } from '../../terminal/command.ts'
 import { printable } from '../../terminal/printable.ts'

@@ -2,7 +2,7 @@
  * Owns `usher owner tier show`: one complete tier, in words. Contract: "Owner API" (`/owner/policies`).
  */
 import { ApiError } from '../../client/api-error.ts'
-import { yamlText } from '../../client/given-file.ts'
+import { yamlText } from '../../client/object-file.ts'
 import { nameOf } from '../../client/names.ts'
 import { printable, record } from '../../terminal/printable.ts'
 import type { JsonObject } from '../../wire/json.ts'

@@ -4,7 +4,7 @@
  */
 import { sql, type Selectable } from 'kysely'
 import type { OwnerDecision } from '../../../rules/grant-content.ts'
-import type { QueueCounts } from '../../../rules/pending.ts'
+import type { QueueCounts } from '../../../rules/pending-queue.ts'
 import type { DecidedBy } from '../../../wire/owner/actor.ts'
 import type { Db, Tx } from '../database.ts'
 import type { FamiliesTable } from '../tables.ts'

@@ -3,10 +3,10 @@
  * and each second; each owner is taken by one replica, and a failure for one stops no others. Contract: "The
  * organization's authority", "Events" (notices and reports).
  */
-import { startRepeating, type Repetition } from '../../limits/repetition.ts'
-import { takeDue, type DueClaim } from '../../storage/authority/due.ts'
-import { isOutage } from '../../storage/core/database.ts'
-import type { Wakeups } from '../context.ts'
+import { startRepeating, type Repetition } from '../limits/repetition.ts'
+import { takeDue, type DueClaim } from '../storage/authority/due.ts'
+import { isOutage } from '../storage/core/database.ts'
+import type { Wakeups } from './context.ts'
 
 const PAUSE_SECONDS = 1
 const OWNERS_PER_TURN = 8

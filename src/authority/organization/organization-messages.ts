@@ -16,7 +16,7 @@ import { lockQueue } from '../../storage/authority/owners/owners.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { RoundContext } from '../context.ts'
-import { startDueRounds } from './due-rounds.ts'
+import { startDueRounds } from '../due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 
 /** How long one replica has an owner's calls to itself: longer than sending them takes. */

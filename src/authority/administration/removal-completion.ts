@@ -4,7 +4,7 @@
  */
 import { unfinishedRemovals } from '../../storage/authority/owners/removals.ts'
 import type { OwnerAdministration } from './guard.ts'
-import { removeOwner, type Removal } from './lives.ts'
+import { removeOwner, type Removal } from './owner-accounts.ts'
 
 /**
  * Runs after the answer. A failure is logged, and tried again at the next start or when the removal is

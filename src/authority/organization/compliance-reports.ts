@@ -10,9 +10,9 @@ import type { Db } from '../../storage/authority/database.ts'
 import { dueAgainIn, dueNoMore, type DueClaim } from '../../storage/authority/due.ts'
 import { readMembership, type Membership } from '../../storage/authority/membership/membership.ts'
 import type { RoundContext } from '../context.ts'
-import { startDueRounds } from './due-rounds.ts'
+import { startDueRounds } from '../due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'
-import { previewCuts, tiersOf } from './settlement.ts'
+import { previewCuts, tiersOf } from './membership-effect.ts'
 
 /** How long one replica has a member to itself: longer than reporting takes. */
 const CLAIM_SECONDS = 30
