@@ -4,12 +4,7 @@
  * it is kept.
  */
 import { agreementHash, openClaimToken, signAgreement } from '../../wire/negotiation/agreement.ts'
-import {
-  offeredTerms,
-  type Challenge,
-  type NeedInfo,
-  type RequestSubmitted,
-} from '../../wire/negotiation/negotiation.ts'
+import type { Challenge, RequestSubmitted } from '../../wire/negotiation/negotiation.ts'
 import type { JsonObject } from '../../wire/json.ts'
 import { ID_JAG } from '../../wire/names.ts'
 import type { TermsTemplate } from '../../wire/negotiation/terms.ts'
@@ -17,10 +12,10 @@ import { AgentError, fail, reading } from '../agent-error.ts'
 import { identityToken } from './identity.ts'
 import { namedBy, operationOf, toolOf, type ToolCall } from '../transports/mcp.ts'
 import type { AuthorityMetadata, Directory } from './metadata.ts'
+import { readOffer } from './offered-terms.ts'
 import type { Profile } from '../profile.ts'
 import { acceptGrant, type Accepted, type SignedAgreement } from './receipt.ts'
 import { pause, presentTicket, type TokenAnswer, type TokenEndpointContext } from './token.ts'
-import { checkAddress } from '../transports/transport.ts'
 
 /** One negotiation: the call it is for, and the challenge that began it. */
 export interface NegotiationRequest {
@@ -45,11 +40,14 @@ export interface NegotiationRequest {
   confirm?: ((template: TermsTemplate) => Promise<boolean>) | undefined
   /** Called with each ticket that waits for the owner before it is presented, so that it can be kept. */
   onWaiting?: ((waiting: WaitingRequest) => Promise<void>) | undefined
-  /**
-   * Waits between two polls, at most this many seconds. The authority holds an earlier poll, which has no
-   * other effect.
-   */
+  /** Waits between two polls, at most this many seconds. */
   pause?: ((seconds: number) => Promise<void>) | undefined
+  /**
+   * Sends a poll before the interval is over, which the authority holds for at most this many seconds;
+   * undefined, with nothing sent, if the pause is to come first. Left out: each such poll is sent.
+   */
+  pollEarly?:
+    ((send: () => Promise<TokenAnswer>, seconds: number) => Promise<TokenAnswer> | undefined) | undefined
 }
 
 /**
@@ -127,8 +125,7 @@ async function conclude(
   let answer = first
   let signed = before
   let deadline: number | undefined
-  // Who leads the pauses polls when somebody waits; otherwise her decision is to arrive at once.
-  let pollsEarly = negotiation.request.pause === undefined
+  let pollsEarly = true
   for (let offers = 0; ;) {
     switch (answer.kind) {
       case 'need_info':
@@ -277,47 +274,6 @@ async function agree(
   return fail('terms_declined', 'The terms were declined, so nothing was signed.')
 }
 
-/**
- * The offered terms, once it is certain that they are this authority's own and name their document on its
- * origin: the agent signs what the owner offers, not what somebody else claims that she offers.
- */
-function readOffer(negotiation: AgentNegotiation, needed: NeedInfo): TermsTemplate {
-  const { profile, authority, request } = negotiation
-  const template = offeredTerms(needed, profile.specNs)
-  if (!template) {
-    const formats = needed.required_claims.flatMap(claim => claim.claim_token_format)
-    fail(
-      'unsupported_claim',
-      `The authority asks for claims that this agent cannot bring: ${formats.join(', ') || 'unnamed'}.`,
-    )
-  }
-  if (template.proffered_by !== authority.issuer) {
-    fail(
-      'terms_untrusted',
-      `The terms are proffered by ${template.proffered_by}, not by ${authority.issuer}.`,
-    )
-  }
-  const document = checkAddress(template.terms_uri, profile.allowLoopback, 'terms document')
-  if (document.origin !== new URL(authority.issuer).origin) {
-    fail('terms_untrusted', `The terms document is at ${document.origin}, and not at ${authority.issuer}.`)
-  }
-  if (request.owner !== undefined) checkOwner(template, request.owner)
-  return template
-}
-
-/**
- * The resource writes the challenge, and its authority knows whose the terms are: a resource must not choose
- * the key, for one key at two owners' would link them. A resource's id may begin with a namespace of hers.
- */
-function checkOwner({ template_id, resource_id }: TermsTemplate, owner: string): void {
-  const named = [template_id, resource_id].filter(id => id.includes('/')).map(id => id.split('/')[0]!)
-  if (named.length === 0 || named.includes(owner)) return
-  fail(
-    'terms_untrusted',
-    `The resource says that it is ${owner}'s, but the terms are those of ${named[0]!}, so nothing was signed.`,
-  )
-}
-
 async function sign(negotiation: AgentNegotiation, template: TermsTemplate): Promise<SignedAgreement> {
   const { profile, authority, request } = negotiation
   const operation = template.per_operation ? approvedOperation(request.call) : undefined
@@ -389,9 +345,17 @@ async function poll(
   }
   const isEarly = waiting.pollsEarly && intervalSeconds <= Math.min(left, HELD_SECONDS_MAX)
   const seconds = Math.min(intervalSeconds, left)
-  if (!isEarly) await (request.pause?.(seconds) ?? pause(seconds, request.signal))
+  const send = (): Promise<TokenAnswer> => present(negotiation, { ticket })
   const began = performance.now()
-  const answer = await present(negotiation, { ticket })
-  const holdsPolls = performance.now() - began >= (intervalSeconds * 1000) / 2
-  return { answer, pollsEarly: waiting.pollsEarly && (!isEarly || holdsPolls) }
+  const early = isEarly ? (request.pollEarly ?? sendNow)(send, intervalSeconds) : undefined
+  if (early !== undefined) {
+    const answer = await early
+    return { answer, pollsEarly: performance.now() - began >= (intervalSeconds * 1000) / 2 }
+  }
+  await (request.pause?.(seconds) ?? pause(seconds, request.signal))
+  return { answer: await send(), pollsEarly: waiting.pollsEarly }
+}
+
+function sendNow(send: () => Promise<TokenAnswer>): Promise<TokenAnswer> {
+  return send()
 }

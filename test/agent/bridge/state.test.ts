@@ -162,6 +162,12 @@ describe('What the owner approves while nobody waits', () => {
     const path = await recordOf(name)
     leaving.abort()
     await expect(left).rejects.toThrow()
+    // The poll that was held for this caller is over, and another window may go on with the request.
+    const isOffered = async (): Promise<boolean> =>
+      (await filesIn(stand.folder)).some(
+        file => file.path.includes(`/${name}-`) && file.path.endsWith('.offered'),
+      )
+    await expect.poll(isOffered, BUSY).toBe(true)
     await stand.owner.decide(family, 'approved')
     // Meanwhile another call is asked about, collected and made, which takes as many polls.
     const other = { symbol: 'BND', qty: unique() }

@@ -9,7 +9,6 @@ import type { TermsTemplate } from '../../../wire/negotiation/terms.ts'
 import { AgentError } from '../../agent-error.ts'
 import type { CallAnswer } from '../../answer.ts'
 import { namedBy, type ToolCall } from '../../transports/mcp.ts'
-import type { Directory } from '../../negotiation/metadata.ts'
 import {
   negotiate,
   resumeNegotiation,
@@ -19,51 +18,13 @@ import {
 import type { Profile } from '../../profile.ts'
 import type { Accepted } from '../../negotiation/receipt.ts'
 import type { Grant } from '../../store.ts'
+import type { TokenAnswer } from '../../negotiation/token.ts'
 import { familyId, familyName, isOfOneCall, outcomeUnknown, ownerIn, thrown, type Family } from './family.ts'
-import type { Listeners } from '../notices/logs.ts'
+import { EarlyPoll } from './early-poll.ts'
+import type { CallListeners, NegotiationAbout, NegotiationParts } from './negotiation-parts.ts'
 import type { StoredFamily } from './stored-family.ts'
-import type { Ask } from '../questions/questions.ts'
 import type { Settled, Stages } from './stage.ts'
-import type { BridgeState, Owner } from './state.ts'
-import type { Offer } from './terms.ts'
-
-/** What running a negotiation needs. */
-export interface NegotiationParts {
-  state: BridgeState
-  directory: Directory
-  now: () => number
-  profileOf(owner: Owner): Promise<Profile>
-  /** A challenge to the record's call, or its answer if no grant is needed any more. */
-  challenge(record: Family, signal: AbortSignal): Promise<CallAnswer>
-  /** The terms as a person is asked about them; undefined if she agreed already. */
-  offer(template: TermsTemplate, record: Family): Promise<Offer | undefined>
-  /** A person agreed to this offer, with the tool as it was when she was asked. */
-  onAgreed(offer: Offer, record: Family): Promise<void>
-  /** Sends the call under a grant for this one use. */
-  sendOnce(
-    record: Family,
-    access: { grant: Grant; profile: Profile },
-    listeners: CallListeners,
-  ): Promise<Json>
-}
-
-/** Messages about a call that come before its answer. */
-export interface CallListeners extends Listeners {
-  ask: Ask
-}
-
-/** What it is about, and its surroundings. */
-export interface NegotiationAbout {
-  storedFamily: StoredFamily
-  at: Stages
-  /** Somebody waits for it. */
-  isAwaited: () => boolean
-  /** A call that somebody waits for. */
-  awaitedCall: () => ToolCall | undefined
-  /** Called if the request turns out to be for one operation, and so has another id. */
-  onOperation: () => Promise<string>
-  listeners: Listeners
-}
+import type { Owner } from './state.ts'
 
 /** A grant that ends while the call is on its way is useless. */
 const SECONDS_LEFT_MIN = 2
@@ -80,6 +41,7 @@ export class Negotiation {
   readonly #parts: NegotiationParts
   readonly #about: NegotiationAbout
   readonly #ending = new AbortController()
+  readonly #earlyPoll = new EarlyPoll()
   #withdrawing = false
   /** It is about this exact call. */
   #perOperation = false
@@ -136,7 +98,13 @@ export class Negotiation {
     this.decide(false)
   }
 
-  /** Ends this process's part in it; what is on disk stays. */
+  /** Ends this process's part in it once the ticket of a poll that is held is on disk again, or is lost. */
+  async close(): Promise<void> {
+    await this.#earlyPoll.close()
+    this.end()
+  }
+
+  /** Ends this process's part in it at once; what is on disk stays. */
   end(): void {
     this.#ending.abort()
     this.decide(ended())
@@ -144,8 +112,12 @@ export class Negotiation {
 
   /** Leads it to its end. Fails with `AgentError` if it fails. */
   async lead(challenge: Challenge | undefined): Promise<Settled> {
-    await this.#takeHold()
-    return this.#outlasting(() => this.#settle(challenge))
+    try {
+      await this.#takeHold()
+      return await this.#outlasting(() => this.#settle(challenge))
+    } finally {
+      this.#earlyPoll.end()
+    }
   }
 
   /** A task waits until an outage ends, because nobody is there to call again. */
@@ -269,12 +241,16 @@ export class Negotiation {
       signal: this.#ending.signal,
       confirm: (template: TermsTemplate) => this.#confirm(template),
       pause: (seconds: number) => this.#pause(seconds),
+      pollEarly: (send: () => Promise<TokenAnswer>, seconds: number) =>
+        this.#mayPollEarly ? this.#earlyPoll.begin(send, seconds) : undefined,
       onWaiting: async (request: WaitingRequest) => {
         if (this.record.joined?.template_id !== request.signed.template.template_id)
           this.record.joined = undefined
         this.record.phase = { name: 'waiting', request }
         // The owner was asked already: the callers keep waiting, even if only this process knows of it.
         await this.#storedFamily.keep().catch(() => undefined)
+        this.#earlyPoll.end()
+        if (this.#earlyPoll.isClosed) throw ended()
         this.#tellWaiting(request, owner)
         if (!this.#withdrawing) return
         await withdrawRequest(profile, this.#parts.directory, { resource, call, waiting: request })
@@ -301,12 +277,21 @@ export class Negotiation {
     if (signal.aborted) throw ended()
   }
 
+  /**
+   * A caller waits, so a poll may be held for it. A poll spends the ticket: for a task, which outlives this
+   * process, and for nobody, the ticket stays on disk between polls.
+   */
+  get #mayPollEarly(): boolean {
+    return this.#about.isAwaited() && this.record.tasks === undefined && !this.#withdrawing
+  }
+
   /** Somebody waits for it, or it is to be withdrawn. */
   get #isNeeded(): boolean {
     return this.#about.isAwaited() || this.record.tasks !== undefined || this.#withdrawing
   }
 
   async #confirm(template: TermsTemplate): Promise<boolean> {
+    this.#earlyPoll.end()
     if (this.#withdrawing) return false
     if (template.per_operation === true) {
       await this.#storedFamily.release()
@@ -335,6 +320,8 @@ export class Negotiation {
     // If this is not written to disk, it is only lost with this process: nothing is sent under it before it
     // is written.
     await this.#storedFamily.enterPhase({ name: 'granted', grant })
+    this.#earlyPoll.end()
+    if (this.#earlyPoll.isClosed) throw ended()
     return this.#use(grant, owner)
   }
 

@@ -21,7 +21,8 @@ import {
 import { NoAnswer } from '../answers/foreign-answer.ts'
 import type { Listeners } from '../notices/logs.ts'
 import { StoredFamily } from './stored-family.ts'
-import { Negotiation, type NegotiationAbout, type NegotiationParts } from './negotiation.ts'
+import { Negotiation } from './negotiation.ts'
+import type { NegotiationAbout, NegotiationParts } from './negotiation-parts.ts'
 import { Stages, type Settled, type Stage } from './stage.ts'
 import { unusable } from './state.ts'
 
@@ -200,7 +201,7 @@ export class PendingRequest {
   /** Ends this process's part in it; what is on disk stays. */
   async close(): Promise<void> {
     clearTimeout(this.#linger)
-    this.#negotiation.end()
+    await this.#negotiation.close()
     await this.#storedFamily.leave()
   }
 
