@@ -147,8 +147,9 @@ const RUNS: Record<string, Run> = {
   json_schema_2020_12_tool: answer(text('Done.')),
   // Not of the suite: names a resource to be read, and does not send it.
   linked_report: answer({ type: 'resource_link', uri: 'test://template/7/data', name: 'Report' }),
-  // Not of the suite either: says what belongs to no call.
+  // Not of the suite either: say what belongs to no call.
   update_watched: answer(text('Updated.')),
+  change_lists: answer(text('Changed.')),
 }
 
 /** The names of its tools. */
@@ -221,7 +222,7 @@ export function conformanceServer(onCall: (tool: string, args: unknown) => void 
       capabilities: {
         tools: { listChanged: true },
         resources: { subscribe: true, listChanged: true },
-        prompts: {},
+        prompts: { listChanged: true },
         logging: {},
         completions: {},
       },
@@ -243,6 +244,10 @@ export function conformanceServer(onCall: (tool: string, args: unknown) => void 
       for (const uri of watched) await server.sendResourceUpdated({ uri })
       await server.sendLoggingMessage({ level: 'debug', data: 'a detail' })
       await server.sendLoggingMessage({ level: 'error', logger: 'store', data: { of: '<b>everything</b>' } })
+    }
+    if (params.name === 'change_lists') {
+      await server.sendPromptListChanged()
+      await server.sendResourceListChanged()
     }
     return run(params.arguments ?? {}, extra)
   })

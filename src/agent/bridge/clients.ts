@@ -6,6 +6,7 @@
 import { ProtocolError, ProtocolErrorCode, type ClientCapabilities } from '@modelcontextprotocol/server'
 import { createConversations, type Conversations } from './questions/conversations.ts'
 import { openBridge, type Bridge, type BridgeOptions } from './core.ts'
+import type { ListName } from './notices/logs.ts'
 import { createTasks, type Tasks } from './questions/tasks.ts'
 
 /** The bridge as one client has it. */
@@ -23,8 +24,8 @@ export interface Clients {
   open(name: string | undefined, capabilities: ClientCapabilities, greets?: boolean): OpenedClient
   /** If a name is given, requests of earlier processes are taken care of before the client says anything. */
   prepare(): void
-  /** Called when the list of tools of any of them changed. */
-  onChanged(listener: () => void): void
+  /** Called with the list of any of them that changed. */
+  onChanged(listener: (list: ListName) => void): void
   close(): Promise<void>
 }
 
@@ -40,7 +41,7 @@ const CLIENTS_MAX = 32
 
 export function openClients(options: BridgeOptions): Clients {
   const opened: Known[] = []
-  const listeners: (() => void)[] = []
+  const listeners: ((list: ListName) => void)[] = []
   const add = (name: string, capabilities: ClientCapabilities | undefined): Known => {
     if (opened.length >= CLIENTS_MAX)
       throw new ProtocolError(
@@ -52,8 +53,8 @@ export function openClients(options: BridgeOptions): Clients {
     const conversations = createConversations()
     const known: Known = { name, capabilities, bridge, tasks, conversations, isSwept: false }
     opened.push(known)
-    bridge.onChanged(() => {
-      for (const listener of listeners) listener()
+    bridge.onChanged(list => {
+      for (const listener of listeners) listener(list)
     })
     return known
   }

@@ -13,6 +13,7 @@ import { createCalls, type Calls } from './calls.ts'
 import { openCatalogue, type CatalogueOptions } from './listing/catalogue.ts'
 import type { Introduction } from './greeting.ts'
 import { openIntroductions } from './listing/introductions.ts'
+import type { ListName } from './notices/logs.ts'
 import { createNotices, type Notices } from './notices/notices.ts'
 import { methodDefinition, openObjects, type Objects } from './listing/objects.ts'
 import { openPrefixes } from './listing/prefixes.ts'
@@ -46,7 +47,8 @@ export interface Bridge {
   notices: Notices
   /** What each server says of itself. */
   introductions(): Promise<Introduction[]>
-  onChanged(listener: () => void): () => void
+  /** Called with the list that changed, until the returned function is called. */
+  onChanged(listener: (list: ListName) => void): () => void
   close(): Promise<void>
 }
 
@@ -62,10 +64,11 @@ export function openBridge(
   const { allowLoopback, specNs, clientId, resources, say } = options
   const state = bridgeState(options.stateRoot, client)
   const now = (): number => Math.floor(Date.now() / 1000)
-  const listeners = new Set<() => void>()
-  const changed = (): void => {
-    for (const listener of listeners) listener()
+  const listeners = new Set<(list: ListName) => void>()
+  const listChanged = (list: ListName): void => {
+    for (const listener of listeners) listener(list)
   }
+  const changed = (): void => listChanged('tools')
   let secret: Promise<Buffer> | undefined
   const common = { client_id: clientId, client_name: nameToOwner(client), allowLoopback, specNs }
   const directory = createDirectory({ allowLoopback, now })
@@ -76,7 +79,7 @@ export function openBridge(
   const standingProof = standingProofs(state, profileOf)
   const onListed = (resource: string): void => void introductions.note(resource)
   const upstreamOf = (resource: string): Upstream => catalogue.upstreamOf(resource)
-  const notices = createNotices({ resources, upstreamOf, standingProof })
+  const notices = createNotices({ resources, upstreamOf, standingProof, changed: listChanged })
   const needs = { capabilities, prefixes, standingProof, noticesOf: notices.from, now, changed, onListed }
   const catalogue = openCatalogue(options, needs)
   const introductions = openIntroductions({ resources, folder, upstreamOf })
@@ -115,7 +118,7 @@ export function openBridge(
       return () => void listeners.delete(listener)
     },
     close: async () => {
-      notices.subscriptions.close()
+      notices.close()
       await calls.close()
       await catalogue.close()
     },

@@ -72,7 +72,7 @@ export async function serveOnLoopback(options: BridgeOptions, listen: ListenOpti
     listening: true,
   }
   const modern = createMcpHandler(context => serverFor(shared, context), { legacy: 'reject' })
-  clients.onChanged(() => modern.notify.toolsChanged())
+  clients.onChanged(list => modern.notify[`${list}Changed`]())
   const sessions = createSessions(shared, exchanges)
   const serve = toNodeHandler({
     fetch: async (original, extra) => {

@@ -71,7 +71,7 @@ export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
         tools: { listChanged: true },
         ...METHOD_CAPABILITIES,
         ...NOTICE_CAPABILITIES,
-        resources: modern ? {} : { subscribe: true },
+        resources: { listChanged: true, ...(modern ? {} : { subscribe: true }) },
         ...(modern ? { extensions: { [TASKS_EXTENSION]: {} } } : {}),
       },
       instructions: BRIDGE_INSTRUCTIONS,
@@ -95,7 +95,12 @@ export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
     const found = open(context)
     if (!(modern && shared.listening === true) && !sources.has(found.bridge)) {
       sources.add(found.bridge)
-      listening.add(found.bridge.onChanged(() => void server.sendToolListChanged().catch(() => undefined)))
+      listening.add(
+        found.bridge.onChanged(list => {
+          const sent = server.notification({ method: `notifications/${list}/list_changed` })
+          sent.catch(() => undefined)
+        }),
+      )
       listening.add(notices.hear(found.bridge))
     }
     return found

@@ -10,7 +10,7 @@ import type { Proof } from '../upstream/exchange.ts'
 import { foreignLine } from '../answers/foreign-text.ts'
 import { openLentNames } from './lent-names.ts'
 import type { SpoiltTool } from '../answers/readable-tool.ts'
-import { spaced } from './spaced.ts'
+import { CHANGED_MILLISECONDS, spaced } from './spaced.ts'
 import type { Prefixes } from './prefixes.ts'
 import { listedTools, TASK_ONLY_WHY, withChange, type ListedTool } from './tools.ts'
 import type { UpstreamNotices } from '../notices/logs.ts'
@@ -87,8 +87,6 @@ const LISTING_MILLISECONDS_MIN = 1000
  * is at most a day old.
  */
 const LISTING_MILLISECONDS_MAX = 86_400_000
-/** However often a resource says that its list changed, its client is notified at most once in this time. */
-const CHANGED_MILLISECONDS = 5000
 /** If there are several, one that takes longer than this is listed when it has answered. */
 const SLOW_MILLISECONDS = 5000
 /** A resource that is down is tried again after this time, and then more and more rarely. */

@@ -33,7 +33,7 @@ export interface MethodParts {
 }
 
 /** The capabilities of a server that has such methods; what its resources lack is empty. */
-export const METHOD_CAPABILITIES = { prompts: {}, completions: {} } as const
+export const METHOD_CAPABILITIES = { prompts: { listChanged: true }, completions: {} } as const
 
 const LISTS: Record<ListMethod, string> = {
   'resources/list': 'resources',

@@ -4,6 +4,9 @@
  * 3)" (what strangers write is shown, never obeyed): a resource cannot fill the client's channel with it.
  */
 
+/** However often a server says that a list changed, its client is notified at most once in this time. */
+export const CHANGED_MILLISECONDS = 5000
+
 /** A throttled notification. */
 export interface Spaced {
   act: () => void

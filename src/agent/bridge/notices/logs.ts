@@ -21,9 +21,14 @@ export interface Listeners {
   onLog?: ((log: Log) => void) | undefined
 }
 
+/** The lists of a server that may change, as MCP names them. */
+export type ListName = 'tools' | 'prompts' | 'resources'
+
 /** What a server says that belongs to no call. */
 export interface UpstreamNotices {
   log: (log: Log) => void
+  /** A list of the server is another one by now. */
+  listChanged: (list: Exclude<ListName, 'tools'>) => void
   /** A resource of MCP that is followed changed. */
   updated: (uri: string) => void
   /** The connection was made again, and the session before it is lost. */

@@ -6,7 +6,8 @@
 import type { ToolCall } from '../../transports/mcp.ts'
 import type { Proof } from '../upstream/exchange.ts'
 import type { Upstream } from '../upstream/upstream.ts'
-import { limitLogs, leastOf, type Log, type LogLevel, type UpstreamNotices } from './logs.ts'
+import { CHANGED_MILLISECONDS, spaced } from '../listing/spaced.ts'
+import { limitLogs, leastOf, type ListName, type Log, type LogLevel, type UpstreamNotices } from './logs.ts'
 import { createSubscriptions, type Subscriptions } from './subscriptions.ts'
 
 export interface Notices {
@@ -21,15 +22,22 @@ export interface Notices {
   leave: (session: object) => void
   /** Takes what the server of a resource says. */
   from: (resource: string) => UpstreamNotices
+  close: () => void
 }
 
 interface NoticesParts {
   resources: readonly string[]
   upstreamOf: (resource: string) => Upstream
   standingProof: (resource: string) => Promise<Proof | undefined>
+  /** Notifies the client that a list is another one. */
+  changed: (list: ListName) => void
 }
 
-export function createNotices({ resources, upstreamOf, standingProof }: NoticesParts): Notices {
+export function createNotices({ resources, upstreamOf, standingProof, changed }: NoticesParts): Notices {
+  const seldom = {
+    prompts: spaced(() => changed('prompts'), CHANGED_MILLISECONDS),
+    resources: spaced(() => changed('resources'), CHANGED_MILLISECONDS),
+  }
   const levels = new Map<object, LogLevel>()
   const listeners = new Set<(log: Log) => void>()
   const subscriptions = createSubscriptions()
@@ -64,6 +72,7 @@ export function createNotices({ resources, upstreamOf, standingProof }: NoticesP
     leave: session => void levels.delete(session),
     from: resource => ({
       log: limitLogs(tell),
+      listChanged: list => seldom[list].act(),
       updated: uri => subscriptions.updated(resource, uri),
       again: () => {
         void sendLevel(resource)
@@ -74,6 +83,10 @@ export function createNotices({ resources, upstreamOf, standingProof }: NoticesP
         }
       },
     }),
+    close: () => {
+      for (const { close } of Object.values(seldom)) close()
+      subscriptions.close()
+    },
   }
 }
 

@@ -24,6 +24,14 @@ interface Signing {
 /** A call is not kept waiting for a stream any longer. */
 const OPENING_MILLISECONDS_MAX = 5000
 
+/** A stream on which a server tells of changes is opened again for as long as the connection is used. */
+export const RECONNECTION = {
+  initialReconnectionDelay: 1000,
+  maxReconnectionDelay: 300_000,
+  reconnectionDelayGrowFactor: 2,
+  maxRetries: Infinity,
+}
+
 /** By this status the SDK hears that there is no stream to go on with, and asks no more. */
 export function noStream(): Response {
   return new Response(null, { status: 405 })
@@ -57,4 +65,19 @@ export async function openOwnStream(
   stream.accessToken = proof.accessToken
   const opening = transport.resumeStream('').catch(() => undefined)
   await waitAtMost(OPENING_MILLISECONDS_MAX, opening)
+}
+
+/**
+ * The delay that a server names counts for the first attempt. If that fails, the server is asked more and
+ * more rarely, whatever it named.
+ */
+export function reconnectLater(reconnect: () => void, milliseconds: number, attempts: number): () => void {
+  const {
+    initialReconnectionDelay: least,
+    maxReconnectionDelay: most,
+    reconnectionDelayGrowFactor,
+  } = RECONNECTION
+  const seldom = attempts === 0 ? 0 : least * reconnectionDelayGrowFactor ** (attempts - 1)
+  const timer = setTimeout(reconnect, Math.min(Math.max(milliseconds, seldom), most)).unref()
+  return () => clearTimeout(timer)
 }

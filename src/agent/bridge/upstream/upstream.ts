@@ -19,7 +19,7 @@ import { guardedFetch } from './guarded-fetch.ts'
 import { ANY_OBJECT, entriesOf, type ListMethod } from '../listing/entries.ts'
 import { keepConnected, type Connection, type Connections } from './connections.ts'
 import type { SpoiltTool } from '../answers/readable-tool.ts'
-import { openOwnStream } from './own-stream.ts'
+import { openOwnStream, reconnectLater, RECONNECTION } from './own-stream.ts'
 import { openQuestions, type Ask } from '../questions/questions.ts'
 import { limitLogs, readLog, type Listeners, type UpstreamNotices } from '../notices/logs.ts'
 import { boundedProgress } from '../questions/progress.ts'
@@ -97,14 +97,9 @@ const CAPABILITY_OF: Record<QuestionMethod, 'elicitation' | 'sampling' | 'roots'
 const SILENCE_MILLISECONDS_MAX = 600_000
 const CALL_MILLISECONDS_MAX = 3_600_000
 const TTL_MILLISECONDS = 60_000
-/** A stream on which a server tells of changes is opened again for as long as the connection is used. */
-const RECONNECTION = {
-  initialReconnectionDelay: 1000,
-  maxReconnectionDelay: 300_000,
-  reconnectionDelayGrowFactor: 2,
-  maxRetries: Infinity,
-}
 const TOOLS_MAX = 2000
+/** The SDK says at once that a list changed, and does not read it. */
+const AT_ONCE = { autoRefresh: false, debounceMs: 0 }
 
 /**
  * A resource. The bridge connects when it is first asked, and again after a connection was lost or a server
@@ -188,8 +183,13 @@ function connectionsTo(options: UpstreamOptions, underway: AsyncLocalStorage<Exc
     if (isConnectedAgain) options.notices?.again()
     isConnectedAgain = true
     // Nobody tells of changes any more, so there may have been some, and the next list subscribes again.
-    void connection.client.autoOpenedSubscription?.closed.then(by => {
-      if (by === 'remote' && connections.lose(connection)) options.onToolsChanged()
+    const subscription = connection.client.autoOpenedSubscription
+    void subscription?.closed.then(by => {
+      if (by !== 'remote' || !connections.lose(connection)) return
+      const { promptsListChanged, resourcesListChanged } = subscription.honoredFilter
+      options.onToolsChanged()
+      if (promptsListChanged === true) options.notices?.listChanged('prompts')
+      if (resourcesListChanged === true) options.notices?.listChanged('resources')
     })
     return connection
   })
@@ -208,7 +208,11 @@ async function connect(options: UpstreamOptions, underway: AsyncLocalStorage<Exc
       capabilities,
       versionNegotiation: { mode: 'auto' },
       inputRequired: { autoFulfill: false },
-      listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: onToolsChanged } },
+      listChanged: {
+        tools: { ...AT_ONCE, onChanged: onToolsChanged },
+        prompts: { ...AT_ONCE, onChanged: () => options.notices?.listChanged('prompts') },
+        resources: { ...AT_ONCE, onChanged: () => options.notices?.listChanged('resources') },
+      },
     },
   )
   const questions = openQuestions(resource)
@@ -246,21 +250,6 @@ async function connect(options: UpstreamOptions, underway: AsyncLocalStorage<Exc
   transport.onmessage = message => heedMessage(message as unknown as Json, underway.getStore(), url)
   await overseen(underway, signal => client.connect(transport, { signal }))
   return { client, transport, questions, stream }
-}
-
-/**
- * The delay that a server names counts for the first attempt. If that fails, the server is asked more and
- * more rarely, whatever it named.
- */
-function reconnectLater(reconnect: () => void, milliseconds: number, attempts: number): () => void {
-  const {
-    initialReconnectionDelay: least,
-    maxReconnectionDelay: most,
-    reconnectionDelayGrowFactor,
-  } = RECONNECTION
-  const seldom = attempts === 0 ? 0 : least * reconnectionDelayGrowFactor ** (attempts - 1)
-  const timer = setTimeout(reconnect, Math.min(Math.max(milliseconds, seldom), most)).unref()
-  return () => clearTimeout(timer)
 }
 
 async function listAll(client: Client, exchange: Exchange): Promise<ListToolsResult> {
