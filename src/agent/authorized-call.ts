@@ -4,8 +4,9 @@
  * and "Single-use grant".
  */
 import { AgentError, fail } from './agent-error.ts'
+import type { Challenge } from '../wire/negotiation/negotiation.ts'
 import type { CallAnswer } from './answer.ts'
-import { namedBy, needName, type ToolCall } from './transports/mcp.ts'
+import { namedBy, needName, toolOf, type ToolCall } from './transports/mcp.ts'
 import type { Directory } from './negotiation/metadata.ts'
 import { negotiate } from './negotiation/negotiate.ts'
 import type { Profile } from './profile.ts'
@@ -55,20 +56,39 @@ export async function performCall<T>(
     return answered(profile, request, { outcome: first.result, grant: storedGrant })
   const { challenge } = first
   await request.beforeGrant?.()
-  const part = namedBy(call, challenge)
-  if (needName(part) !== needName(call)) {
-    // The resource splits this tool, and the kept grant is of another part: it lives on.
-    const ofPart = await findGrant(profile, { resource, call: part })
-    const again = ofPart && (await attempt(profile, request, { grant: ofPart, name: 'kept' }))
-    if (again?.kind === 'result') return answered(profile, request, { outcome: again.result, grant: ofPart })
-    if (ofPart) await profile.store.dropGrant(ofPart)
-  } else if (storedGrant) await profile.store.dropGrant(storedGrant)
+  const again = await callAsNamed(profile, request, { challenge, storedGrant })
+  if (again !== undefined) return answered(profile, request, again)
   await request.beforeAsking?.()
   const { grant, receipt } = await negotiate(profile, directory, { resource, call, challenge, signal })
   const second = await attempt(profile, request, { grant, name: 'fresh' })
   if (second.kind === 'result') return answered(profile, request, { outcome: second.result, grant, receipt })
   await profile.store.dropGrant(grant)
   return fail('challenged_again', 'The resource challenges the very grant that was negotiated for this call.')
+}
+
+/**
+ * Sends a challenged call again under the kept grant of the tool that its challenge names: of the part of
+ * this tool that it is about, or of the tool to which the resource maps this method, such as the tool that
+ * gave the link to what is read. Undefined if there is none, or it is not enough; then the grants that the
+ * challenge shows to be over are dropped.
+ */
+async function callAsNamed<T>(
+  profile: Profile,
+  request: CallRequest<T>,
+  { challenge, storedGrant }: { challenge: Challenge; storedGrant: Grant | undefined },
+): Promise<Performed<T> | undefined> {
+  const { resource, call } = request
+  const tool = toolOf(namedBy(call, challenge))
+  const isMethod = call.method !== undefined
+  const named = tool === needName(call) ? undefined : await findGrant(profile, { resource, call: { tool } })
+  const grant = named?.jti === storedGrant?.jti ? undefined : named
+  const again = grant && (await attempt(profile, request, { grant, name: 'kept' }))
+  if (again?.kind === 'result') return { outcome: again.result, grant }
+  // The grant of a tool may be good for its calls all the same, and that of another part lives on.
+  if (grant && !isMethod) await profile.store.dropGrant(grant)
+  const isOver = isMethod || tool === needName(call) || named?.jti === storedGrant?.jti
+  if (storedGrant && isOver) await profile.store.dropGrant(storedGrant)
+  return undefined
 }
 
 /**

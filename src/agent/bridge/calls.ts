@@ -3,59 +3,19 @@
  * joins the negotiation about it. Contract: "What the service does", beats 1 to 4; "Grant (RPT) liveness" (a
  * grant is dropped when it ends).
  */
-import type { Json, JsonObject } from '../../wire/json.ts'
+import type { Json } from '../../wire/json.ts'
 import { AgentError, fail } from '../agent-error.ts'
-import { attempt, standingGrants, covers } from '../authorized-call.ts'
-import type { CallAnswer } from '../answer.ts'
-import { namedBy, needName, type ToolCall } from '../transports/mcp.ts'
-import type { Directory } from '../negotiation/metadata.ts'
-import type { Profile } from '../profile.ts'
 import type { Challenge } from '../../wire/negotiation/negotiation.ts'
 import type { TermsTemplate } from '../../wire/negotiation/terms.ts'
+import type { CallParts, ClientCall } from './call-parts.ts'
+import { callDirectly, findGrant, sendUnder, type Note } from './direct-call.ts'
 import { familyId, isClosed, type Family } from './negotiation/family.ts'
-import { createRenewals, type AgentGrant, type Renewals } from './negotiation/renewal.ts'
-import type { Listeners } from './notices/logs.ts'
-import type { Ask } from './questions/questions.ts'
+import { createRenewals } from './negotiation/renewal.ts'
 import { PendingRequest, type RequestParts, type Waiter } from './negotiation/request.ts'
-import type { BridgeState, KnownTool, Owner } from './negotiation/state.ts'
+import type { KnownTool } from './negotiation/state.ts'
 import { createSweeper, type Sweeper } from './negotiation/sweep.ts'
-import { isAgreed, readOffer, type AcceptedBeforehand, type Offer } from './negotiation/terms.ts'
+import { isAgreed, readOffer, type Offer } from './negotiation/terms.ts'
 import { withChange } from './listing/tools.ts'
-import type { Upstream } from './upstream/upstream.ts'
-
-/** What calls are made with. */
-export interface CallParts {
-  state: BridgeState
-  directory: Directory
-  beforehand: AcceptedBeforehand
-  lingerSeconds: number
-  now: () => number
-  profileOf(owner: Owner): Promise<Profile>
-  /** Signs nothing: for calls without a grant. */
-  bare: Profile
-  upstreamOf(resource: string): Upstream
-  /** Hash of the tool as it is listed now, and as the client was shown it; undefined if it is not listed. */
-  definitionOf(resource: string, tool: string): string | undefined
-  /** Reads the resource's list of tools, if that was not read yet. */
-  listed(resource: string): Promise<unknown>
-  /** Called if the mark of a tool changed. */
-  onKnown(): void
-  /** Called if a grant for tools of the resource was received. */
-  onGranted(resource: string): void
-}
-
-/** One call of a client. */
-export interface ClientCall extends Listeners {
-  resource: string
-  call: ToolCall
-  /** Hash of the tool as it is when the call comes, and as the client was shown it. */
-  definition?: string | undefined
-  signal: AbortSignal
-  /** What the client says about the sending alone; neither approved nor kept. */
-  meta?: JsonObject | undefined
-  /** Puts the question of the tool's server to the person at the client; left out if she cannot be asked. */
-  ask?: Ask | undefined
-}
 
 /** The call is answered, or there is a negotiation to wait for; call `leave` when waiting is over. */
 export type Entered =
@@ -75,9 +35,6 @@ export interface Calls {
   sweep(): Promise<void>
   close(): Promise<void>
 }
-
-/** A grant that ends sooner than this is renewed by the call that would use it. */
-const RENEW_SECONDS = 30
 
 export function createCalls(parts: CallParts): Calls {
   const { state } = parts
@@ -195,13 +152,6 @@ function newFamily(id: string, { resource, call, definition }: ClientCall, since
   return { id, resource, call, definition, since, phase: { name: 'new' } }
 }
 
-type Note = (
-  resource: string,
-  tool: string,
-  access: KnownTool['access'],
-  definition?: string,
-) => Promise<void>
-
 /** What a negotiation needs from the calls around it. */
 function partsOfRequests(
   parts: CallParts,
@@ -279,116 +229,4 @@ async function offerOf(
   // It may be changed and changed back between the call and the question about it.
   const definition = withChange(before, now)
   return readOffer({ resource, tool: call.tool, definition, template }, undefined)
-}
-
-interface DirectParts extends CallParts {
-  renewals: Renewals
-}
-
-/** Sends it under a held grant, or without one; returns the challenge if there was one. */
-async function callDirectly(parts: DirectParts, clientCall: ClientCall, note: Note): Promise<CallAnswer> {
-  const { resource, call } = clientCall
-  const access = await findGrant(parts, resource, call, 0)
-  const isNew = access !== undefined && access.grant.exp - parts.now() > RENEW_SECONDS
-  if (access !== undefined && (isNew || parts.renewals.isInVain(access, clientCall))) {
-    const lost = async (): Promise<void> => {
-      const left = await findGrant(parts, resource, call, 0).catch(() => undefined)
-      if (left === undefined) parts.onKnown()
-    }
-    const answer = await sendUnder(parts, clientCall, access).catch(async (error: unknown) => {
-      await lost()
-      throw error
-    })
-    if (answer.kind === 'challenge') {
-      const part = await sendAsPart(parts, clientCall, answer.challenge)
-      if (part !== undefined) return part
-      await access.profile.store.dropGrant(access.grant)
-      await lost()
-    }
-    return answer
-  }
-  const answer = await sendUnder(parts, clientCall, undefined)
-  if (answer.kind === 'challenge') {
-    const part = await sendAsPart(parts, clientCall, answer.challenge)
-    if (part !== undefined) return part
-  }
-  if (answer.kind === 'result') {
-    // The call was made, so the client gets the answer even if nothing can be written to disk.
-    if (call.method === undefined) await note(resource, call.tool, 'free').catch(() => undefined)
-    return answer
-  }
-  if (access === undefined) return answer
-  const newest = await findGrant(parts, resource, call, 0)
-  const next =
-    newest !== undefined && newest.grant.jti !== access.grant.jti
-      ? newest
-      : await parts.renewals.after(access, { resource, call }, answer.challenge)
-  return sendUnder(parts, clientCall, next ?? access)
-}
-
-/**
- * Sends a call again that its challenge names as a part of its tool, under the grant of that part if one is
- * held. Undefined if it is none of a part; the grant of another part lives on.
- */
-async function sendAsPart(
-  parts: CallParts,
-  clientCall: ClientCall,
-  challenge: Challenge,
-): Promise<CallAnswer | undefined> {
-  const { resource, call } = clientCall
-  const name = needName(namedBy(call, challenge))
-  if (name === needName(call)) return undefined
-  const access = await findGrant(parts, resource, { tool: call.tool, part: name }, 0)
-  if (access === undefined) return { kind: 'challenge', challenge }
-  const answer = await sendUnder(parts, clientCall, access)
-  if (answer.kind === 'challenge') await access.profile.store.dropGrant(access.grant)
-  return answer
-}
-
-/**
- * A live standing grant for the tool, or for the part of it that is named; none if the tool is not, or not
- * listed as, what was agreed to.
- */
-async function findGrant(
-  parts: CallParts,
-  resource: string,
-  { tool, part = tool }: { tool: string; part?: string },
-  secondsLeft: number,
-): Promise<AgentGrant | undefined> {
-  const { state } = parts
-  const [owner, known] = await Promise.all([state.ownerOf(resource), state.tool(resource, tool)])
-  const definition = parts.definitionOf(resource, tool)
-  if (owner === undefined || definition === undefined || known?.definition !== definition) return undefined
-  const profile = await parts.profileOf(owner)
-  const need = await profile.store.need(resource, part)
-  if (need === undefined) return undefined
-  const grants = await standingGrants(profile, resource)
-  const [grant] = grants
-    .filter(one => covers(one, need) && one.exp - parts.now() >= secondsLeft)
-    .toSorted((a, b) => b.exp - a.exp)
-  return grant && { grant, profile }
-}
-
-/** Sends the call, under a grant if there is one. Retries only if it was refused temporarily. */
-async function sendUnder(
-  parts: CallParts,
-  sending: Omit<ClientCall, 'signal'> & { signal: AbortSignal | undefined },
-  access: AgentGrant | undefined,
-): Promise<CallAnswer> {
-  const { resource, call, meta, signal, onProgress, onLog, ask } = sending
-  const upstream = parts.upstreamOf(resource)
-  const { grant, profile } = access ?? { grant: undefined, profile: parts.bare }
-  const send = (accessToken: string | undefined): Promise<CallAnswer> =>
-    upstream.send({
-      call,
-      meta,
-      signal,
-      onProgress,
-      onLog,
-      ask,
-      once: grant?.single_use,
-      proof: accessToken === undefined ? undefined : { accessToken, key: profile.key },
-    })
-  const name = grant === undefined ? 'none' : 'kept'
-  return attempt(profile, { resource, call, signal, send }, { grant, name })
 }
