@@ -9,8 +9,8 @@ import { standingGrants } from '../authorized-call.ts'
 import { createDirectory } from '../negotiation/metadata.ts'
 import { readProfile, type AgentOptions, type Profile } from '../profile.ts'
 import type { Proof } from './upstream/exchange.ts'
-import { createCalls, type Calls } from './calls.ts'
-import { openCatalogue, type CatalogueOptions } from './listing/catalogue.ts'
+import { Calls } from './calls.ts'
+import { Catalogue, type CatalogueOptions } from './listing/catalogue.ts'
 import type { Introduction } from './greeting.ts'
 import { openIntroductions } from './listing/introductions.ts'
 import type { ListName } from './notices/logs.ts'
@@ -81,9 +81,9 @@ export function openBridge(
   const upstreamOf = (resource: string): Upstream => catalogue.upstreamOf(resource)
   const notices = createNotices({ resources, upstreamOf, standingProof, changed: listChanged })
   const needs = { capabilities, prefixes, standingProof, noticesOf: notices.from, now, changed, onListed }
-  const catalogue = openCatalogue(options, needs)
+  const catalogue = new Catalogue(options, needs)
   const introductions = openIntroductions({ resources, folder, upstreamOf })
-  const calls = createCalls({
+  const calls = new Calls({
     state,
     directory,
     beforehand: options.accepted,
@@ -93,9 +93,9 @@ export function openBridge(
     bare: readProfile({ ...common, key: generatePrivateJwk() }),
     upstreamOf,
     definitionOf: (resource, tool) => methodDefinition(tool) ?? catalogue.definitionOf(resource, tool),
-    listed: catalogue.listed,
+    listed: resource => catalogue.listed(resource),
     onKnown: changed,
-    onGranted: catalogue.renew,
+    onGranted: resource => catalogue.renew(resource),
   })
   return {
     calls,
@@ -108,7 +108,7 @@ export function openBridge(
       const { tools, ttlMs } = await catalogue.all()
       return { tools: await Promise.all(tools.map(tool => described(tool, calls))), ttlMs }
     },
-    find: catalogue.find,
+    find: name => catalogue.find(name),
     objects: openObjects({ resources, upstreamOf, prefixOf: prefixes.of, say }),
     upstreamOf,
     notices,

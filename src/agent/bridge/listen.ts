@@ -73,7 +73,7 @@ export async function serveOnLoopback(options: BridgeOptions, listen: ListenOpti
   }
   const modern = createMcpHandler(context => serverFor(shared, context), { legacy: 'reject' })
   clients.onChanged(list => modern.notify[`${list}Changed`]())
-  const sessions = createSessions(shared, exchanges)
+  const sessions = new Sessions(shared, exchanges)
   const serve = toNodeHandler({
     fetch: async (original, extra) => {
       const request = await markedRequest(original)
@@ -201,63 +201,67 @@ function exchangeOf(response: ServerResponse, caller: Caller): Exchange {
   return { caller, whenSent, disconnect: ending.signal, over }
 }
 
-interface Sessions {
-  serve(request: Request): Promise<Response>
-  close(): Promise<void>
-}
-
-/** Each is the connection of one client, which said at its beginning who it is and what it can do. */
-function createSessions(shared: Shared, exchanges: AsyncLocalStorage<Exchange>): Sessions {
+/** The connections of clients of 2025-11-25: each says at its beginning who it is and what it can do. */
+class Sessions {
+  readonly #shared: Shared
+  readonly #exchanges: AsyncLocalStorage<Exchange>
   /** The session that was used last comes last. */
-  const sessions = new Map<string, Session>()
-  const use = (id: string, session: Session): void => {
-    sessions.delete(id)
-    sessions.set(id, session)
-    session.busy++
-    void exchanges.getStore()?.over.then(() => session.busy--)
+  readonly #sessions = new Map<string, Session>()
+
+  constructor(shared: Shared, exchanges: AsyncLocalStorage<Exchange>) {
+    this.#shared = shared
+    this.#exchanges = exchanges
   }
-  const begin = async (request: Request, caller: Caller): Promise<Response> => {
-    const room = roomFor(caller, sessions)
+
+  async serve(request: Request): Promise<Response> {
+    const id = request.headers.get('mcp-session-id')
+    const { caller } = this.#exchanges.getStore()!
+    if (id === null)
+      return (await isInitialize(request))
+        ? this.#begin(request, caller)
+        : refused(
+            400,
+            'This request names no client: begin with initialize, and send the Mcp-Session-Id that it is answered with.',
+          )
+    const session = this.#sessions.get(id)
+    if (session === undefined || session.caller.name !== caller.name)
+      return refused(404, 'This session is over: begin a new one with initialize.')
+    this.#use(id, session)
+    return session.transport.handleRequest(request)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#sessions.values()].map(({ server }) => server.close()))
+  }
+
+  async #begin(request: Request, caller: Caller): Promise<Response> {
+    const room = roomFor(caller, this.#sessions)
     if ('refusal' in room) return refused(503, room.refusal)
-    const server = serverFor(shared, { era: 'legacy' })
+    const server = serverFor(this.#shared, { era: 'legacy' })
     const id = crypto.randomUUID()
     let isInitialized = false
     const transport: WebStandardStreamableHTTPServerTransport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: () => id,
       onsessioninitialized: () => void (isInitialized = true),
-      onsessionclosed: () => void sessions.delete(id),
+      onsessionclosed: () => void this.#sessions.delete(id),
     })
     // It counts from here on, without a pause after the room was found: many may begin at the same moment.
-    if (room.leaving !== undefined) sessions.delete(room.leaving)
-    use(id, { caller, server, transport, busy: 0 })
+    if (room.leaving !== undefined) this.#sessions.delete(room.leaving)
+    this.#use(id, { caller, server, transport, busy: 0 })
     try {
       await room.left?.server.close()
       await server.connect(transport)
       return await transport.handleRequest(request)
     } finally {
-      if (!isInitialized) sessions.delete(id)
+      if (!isInitialized) this.#sessions.delete(id)
     }
   }
-  return {
-    serve: async request => {
-      const id = request.headers.get('mcp-session-id')
-      const { caller } = exchanges.getStore()!
-      if (id === null)
-        return (await isInitialize(request))
-          ? begin(request, caller)
-          : refused(
-              400,
-              'This request names no client: begin with initialize, and send the Mcp-Session-Id that it is answered with.',
-            )
-      const session = sessions.get(id)
-      if (session === undefined || session.caller.name !== caller.name)
-        return refused(404, 'This session is over: begin a new one with initialize.')
-      use(id, session)
-      return session.transport.handleRequest(request)
-    },
-    close: async () => {
-      await Promise.all([...sessions.values()].map(({ server }) => server.close()))
-    },
+
+  #use(id: string, session: Session): void {
+    this.#sessions.delete(id)
+    this.#sessions.set(id, session)
+    session.busy++
+    void this.#exchanges.getStore()?.over.then(() => session.busy--)
   }
 }
 

@@ -5,7 +5,7 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeEach, expect, it } from 'vitest'
-import { createCalls, type Calls } from '../../../src/agent/bridge/calls.ts'
+import { Calls } from '../../../src/agent/bridge/calls.ts'
 import {
   answerCall,
   type CallToAnswer,
@@ -39,7 +39,7 @@ function openCalls(name: string): { calls: Calls; state: BridgeState } {
     capabilities: () => ({}),
     onToolsChanged: () => undefined,
   })
-  const calls = createCalls({
+  const calls = new Calls({
     state,
     directory: createDirectory({ allowLoopback: true, now }),
     beforehand: new Set(),

@@ -3,7 +3,7 @@
  * that does not ask for it that long no longer waits for it, and nothing of it stays in memory.
  */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { createCalls, type Calls } from '../../../src/agent/bridge/calls.ts'
+import { Calls } from '../../../src/agent/bridge/calls.ts'
 import { familyId, type Family } from '../../../src/agent/bridge/negotiation/family.ts'
 import type { PendingRequest } from '../../../src/agent/bridge/negotiation/request.ts'
 import { bridgeState, type BridgeState } from '../../../src/agent/bridge/negotiation/state.ts'
@@ -66,7 +66,7 @@ afterEach(async () => {
 
 /** A process that leads it. */
 function open(): void {
-  calls = createCalls({
+  calls = new Calls({
     state,
     directory: createDirectory({ allowLoopback: false, now }),
     beforehand: { has: () => false } as never,

@@ -8,9 +8,9 @@ import { AgentError } from '../../agent-error.ts'
 import { checkAddress } from '../../transports/transport.ts'
 import type { Proof } from '../upstream/exchange.ts'
 import { foreignLine } from '../answers/foreign-text.ts'
-import { openLentNames } from './lent-names.ts'
+import { openLentNames, type LentNames } from './lent-names.ts'
 import type { SpoiltTool } from '../answers/readable-tool.ts'
-import { CHANGED_MILLISECONDS, spaced } from './spaced.ts'
+import { CHANGED_MILLISECONDS, spaced, type Spaced } from './spaced.ts'
 import type { Prefixes } from './prefixes.ts'
 import { listedTools, TASK_ONLY_WHY, withChange, type ListedTool } from './tools.ts'
 import type { UpstreamNotices } from '../notices/logs.ts'
@@ -41,35 +41,6 @@ interface CatalogueParts {
   changed: () => void
 }
 
-/** The resources, and what they listed last. */
-export interface Catalogue {
-  upstreamOf: (resource: string) => Upstream
-  /**
-   * The tools of all that answer, and how long the list may be kept, milliseconds. Fails if none answers. One
-   * that does not answer is tried again, and the client is notified when it does.
-   */
-  all: () => Promise<Listing>
-  /**
-   * Reads the list of a resource, if none was read yet. Fails with `AgentError` if it does not answer.
-   */
-  listed: (resource: string) => Promise<unknown>
-  /**
-   * Hash of the tool as it was listed last; of both definitions if the client was shown another one, which is
-   * what a person who is asked now knows of. Undefined for a tool that is not listed.
-   */
-  definitionOf: (resource: string, tool: string) => string | undefined
-  /**
-   * The tool of that name, as a client calls it. Fails with `AgentError` if its resource does not answer.
-   */
-  find: (name: string) => Promise<ListedTool | undefined>
-  /**
-   * The list of the resource is no longer valid: it is read again when somebody asks, and the client is
-   * notified.
-   */
-  renew: (resource: string) => void
-  close: () => Promise<void>
-}
-
 export interface Listing {
   tools: ListedTool[]
   ttlMs: number
@@ -93,119 +64,168 @@ const SLOW_MILLISECONDS = 5000
 const RETRY_MILLISECONDS = 5000
 const RETRY_MILLISECONDS_MAX = 300_000
 
-export function openCatalogue(
-  { resources, allowLoopback, specNs, say }: CatalogueOptions,
-  { capabilities, prefixes, standingProof, noticesOf, now, changed, onListed }: CatalogueParts,
-): Catalogue {
-  const listings = new Map<string, Promise<CacheEntry>>()
-  const lists = openLists()
-  const renew = (resource: string): void => {
-    listings.delete(resource)
-    changed()
+/** The resources, and what they listed last. */
+export class Catalogue {
+  readonly #options: CatalogueOptions
+  readonly #parts: CatalogueParts
+  readonly #upstreams: ReadonlyMap<string, Upstream>
+  readonly #listings = new Map<string, Promise<CacheEntry>>()
+  readonly #lists = new Lists()
+  readonly #names: LentNames
+  readonly #absent: Absent
+  /** Notifies the client that the list of a resource is another one. */
+  readonly #seldom: ReadonlyMap<string, Spaced>
+
+  constructor(options: CatalogueOptions, parts: CatalogueParts) {
+    const { resources, say } = options
+    const { prefixes, changed } = parts
+    this.#options = options
+    this.#parts = parts
+    this.#names = openLentNames(prefixes, resource => this.renew(resource))
+    this.#seldom = new Map(resources.map(resource => [resource, spaced(changed, CHANGED_MILLISECONDS)]))
+    this.#upstreams = new Map(resources.map(resource => [resource, this.#upstreamFor(resource)]))
+    this.#absent = new Absent({ listing: resource => this.#listing(resource), changed, say })
   }
-  const names = openLentNames(prefixes, renew)
-  const seldom = new Map(resources.map(resource => [resource, spaced(changed, CHANGED_MILLISECONDS)]))
-  const upstreamFor = (resource: string): Upstream => {
+
+  upstreamOf(resource: string): Upstream {
+    return this.#upstreams.get(resource)!
+  }
+
+  /**
+   * The tools of all that answer, and how long the list may be kept, milliseconds. Fails if none answers. One
+   * that does not answer is tried again, and the client is notified when it does.
+   */
+  async all(): Promise<Listing> {
+    const listing = await listAll(this.#options.resources, {
+      listing: resource => this.#listing(resource),
+      absent: this.#absent,
+      lists: this.#lists,
+    })
+    this.#lists.deliver(listing)
+    return listing
+  }
+
+  /** Reads the list of a resource, if none was read yet. Fails with `AgentError` if it does not answer. */
+  async listed(resource: string): Promise<void> {
+    if (!this.#lists.has(resource)) await this.#absent.orMissed(resource, this.#listing(resource))
+  }
+
+  /**
+   * Hash of the tool as it was listed last; of both definitions if the client was shown another one, which is
+   * what a person who is asked now knows of. Undefined for a tool that is not listed.
+   */
+  definitionOf(resource: string, tool: string): string | undefined {
+    return this.#lists.definitionOf(resource, tool)
+  }
+
+  /** The tool of that name, as a client calls it. Fails with `AgentError` if its resource does not answer. */
+  async find(name: string): Promise<ListedTool | undefined> {
+    const lent = this.#names.placeOf(name)
+    const places = lent === undefined ? await this.#candidates(name) : [lent.resource]
+    for (const resource of places) {
+      const { tools } = await this.#absent.orMissed(resource, this.#listing(resource))
+      const found = tools.find(one => (lent === undefined ? one.name === name : one.tool === lent.tool))
+      if (found === undefined) continue
+      const definition = this.definitionOf(resource, found.tool)!
+      // The client learns of it, as it would where the resource says that its list changed.
+      if (definition !== found.definition) this.#seldom.get(resource)!.act()
+      return { ...found, definition }
+    }
+    return undefined
+  }
+
+  /**
+   * The list of the resource is no longer valid: it is read again when somebody asks, and the client is
+   * notified.
+   */
+  renew(resource: string): void {
+    this.#listings.delete(resource)
+    this.#parts.changed()
+  }
+
+  async close(): Promise<void> {
+    this.#absent.close()
+    this.#names.close()
+    for (const gate of this.#seldom.values()) gate.close()
+    await Promise.all([...this.#upstreams.values()].map(upstream => upstream.close()))
+  }
+
+  #upstreamFor(resource: string): Upstream {
+    const { allowLoopback, specNs } = this.#options
+    const { now, capabilities, noticesOf, standingProof } = this.#parts
     const onToolsChanged = (): void => {
-      listings.delete(resource)
-      seldom.get(resource)!.act()
+      this.#listings.delete(resource)
+      this.#seldom.get(resource)!.act()
     }
     const url = checkAddress(resource, allowLoopback, 'resource')
     const of = { resource, url, specNs, now, capabilities, onToolsChanged, notices: noticesOf(resource) }
     return openUpstream({ ...of, standingProof: () => standingProof(resource) })
   }
-  const upstreams = new Map(resources.map(resource => [resource, upstreamFor(resource)]))
-  const read = async (resource: string): Promise<CacheEntry> => {
-    const { tools, spoilt, ttlMs } = await upstreams.get(resource)!.listTools()
-    onListed(resource)
-    const hidden = [...spoilt]
-    const prefix = await prefixes.of(resource)
-    const shown = listedTools(resource, prefix, tools, tool => void hidden.push(tool))
-    await names.note(resource, prefix, shown)
-    sayUnusable(resource, { hidden, shown }, say)
-    lists.read(resource, shown)
-    return { tools: shown, until: expiryOf(ttlMs) }
-  }
-  const listing = async (resource: string): Promise<CacheEntry> => {
-    const entry = listings.get(resource)
+
+  async #listing(resource: string): Promise<CacheEntry> {
+    const entry = this.#listings.get(resource)
     if (entry !== undefined && (await entry).until > Date.now()) return entry
-    const fresh = read(resource)
-    listings.set(resource, fresh)
-    fresh.catch(() => listings.get(resource) === fresh && listings.delete(resource))
+    const fresh = this.#read(resource)
+    this.#listings.set(resource, fresh)
+    fresh.catch(() => this.#listings.get(resource) === fresh && this.#listings.delete(resource))
     return fresh
   }
-  const absent = openAbsent({ listing, changed, say })
-  return {
-    upstreamOf: resource => upstreams.get(resource)!,
-    all: async () =>
-      lists.deliver(await listAll(resources, { listing, orMissed: absent.orMissed, before: lists.last })),
-    listed: async resource => lists.has(resource) || absent.orMissed(resource, listing(resource)),
-    definitionOf: lists.definitionOf,
-    find: async name => {
-      const lent = names.placeOf(name)
-      const places = lent === undefined ? await candidates(name, resources, prefixes) : [lent.resource]
-      for (const resource of places) {
-        const { tools } = await absent.orMissed(resource, listing(resource))
-        const found = tools.find(one => (lent === undefined ? one.name === name : one.tool === lent.tool))
-        if (found === undefined) continue
-        const definition = lists.definitionOf(resource, found.tool)!
-        // The client learns of it, as it would where the resource says that its list changed.
-        if (definition !== found.definition) seldom.get(resource)!.act()
-        return { ...found, definition }
-      }
-      return undefined
-    },
-    renew,
-    close: async () => {
-      absent.close()
-      names.close()
-      for (const gate of seldom.values()) gate.close()
-      await Promise.all([...upstreams.values()].map(upstream => upstream.close()))
-    },
+
+  async #read(resource: string): Promise<CacheEntry> {
+    const { tools, spoilt, ttlMs } = await this.upstreamOf(resource).listTools()
+    this.#parts.onListed(resource)
+    const hidden = [...spoilt]
+    const prefix = await this.#parts.prefixes.of(resource)
+    const shown = listedTools(resource, prefix, tools, tool => void hidden.push(tool))
+    await this.#names.note(resource, prefix, shown)
+    sayUnusable(resource, { hidden, shown }, this.#options.say)
+    this.#lists.read(resource, shown)
+    return { tools: shown, until: expiryOf(ttlMs) }
+  }
+
+  /**
+   * The resources that may have a tool of that name: first those whose prefix it has, then those that have
+   * none yet, because they may be down.
+   */
+  async #candidates(name: string): Promise<string[]> {
+    const { resources } = this.#options
+    const stored = await Promise.all(resources.map(this.#parts.prefixes.storedPrefix))
+    const known = resources.filter((_, at) => stored[at] !== undefined && name.startsWith(stored[at]))
+    return [...known, ...resources.filter((_, at) => stored[at] === undefined)]
   }
 }
 
 /** Lists as they were read last, and as the client was given them: what is read for a call reaches nobody. */
-interface Lists {
-  read: (resource: string, tools: ListedTool[]) => void
-  deliver: (listing: Listing) => Listing
-  has: (resource: string) => boolean
-  last: (resource: string) => ListedTool[]
-  definitionOf: Catalogue['definitionOf']
-}
+class Lists {
+  readonly #latest = new Map<string, ListedTool[]>()
+  #clientDefinitions: ReadonlyMap<string, string> = new Map()
 
-function openLists(): Lists {
-  const latest = new Map<string, ListedTool[]>()
-  let clientDefinitions: ReadonlyMap<string, string> = new Map()
-  const nameOf = (resource: string, tool: string): string => JSON.stringify([resource, tool])
-  return {
-    read: (resource, tools) => void latest.set(resource, tools),
-    deliver: listing => {
-      const { tools } = listing
-      clientDefinitions = new Map(
-        tools.map(({ resource, tool, definition }) => [nameOf(resource, tool), definition]),
-      )
-      return listing
-    },
-    has: resource => latest.has(resource),
-    last: resource => latest.get(resource) ?? [],
-    definitionOf: (resource, tool) => {
-      const now = latest.get(resource)?.find(one => one.tool === tool)?.definition
-      return now && withChange(clientDefinitions.get(nameOf(resource, tool)), now)
-    },
+  read(resource: string, tools: ListedTool[]): void {
+    this.#latest.set(resource, tools)
+  }
+
+  deliver({ tools }: Listing): void {
+    this.#clientDefinitions = new Map(
+      tools.map(({ resource, tool, definition }) => [definitionName(resource, tool), definition]),
+    )
+  }
+
+  has(resource: string): boolean {
+    return this.#latest.has(resource)
+  }
+
+  last(resource: string): ListedTool[] {
+    return this.#latest.get(resource) ?? []
+  }
+
+  definitionOf(resource: string, tool: string): string | undefined {
+    const now = this.last(resource).find(one => one.tool === tool)?.definition
+    return now && withChange(this.#clientDefinitions.get(definitionName(resource, tool)), now)
   }
 }
 
-/**
- * The resources that may have a tool of that name: first those whose prefix it has, then those that have none
- * yet, because they may be down.
- */
-async function candidates(name: string, resources: readonly string[], prefixes: Prefixes): Promise<string[]> {
-  const storedPrefixes = await Promise.all(resources.map(prefixes.storedPrefix))
-  const known = resources.filter(
-    (_, at) => storedPrefixes[at] !== undefined && name.startsWith(storedPrefixes[at]),
-  )
-  return [...known, ...resources.filter((_, at) => storedPrefixes[at] === undefined)]
+function definitionName(resource: string, tool: string): string {
+  return JSON.stringify([resource, tool])
 }
 
 /** The lists of all resources, in which those that do not answer have their tools of before. */
@@ -213,24 +233,20 @@ async function listAll(
   resources: readonly string[],
   {
     listing,
-    orMissed,
-    before,
-  }: {
-    listing: (resource: string) => Promise<CacheEntry>
-    orMissed: Absent['orMissed']
-    before: (resource: string) => ListedTool[]
-  },
+    absent,
+    lists,
+  }: { listing: (resource: string) => Promise<CacheEntry>; absent: Absent; lists: Lists },
 ): Promise<Listing> {
   const [only, ...others] = resources
-  if (others.length === 0) return listingOf([await orMissed(only!, listing(only!))])
+  if (others.length === 0) return listingOf([await absent.orMissed(only!, listing(only!))])
   const answers = await Promise.allSettled(
-    resources.map(resource => orMissed(resource, soon(listing(resource)))),
+    resources.map(resource => absent.orMissed(resource, soon(listing(resource)))),
   )
   const there = answers.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []))
   const failed = answers.flatMap((one, at) => (one.status === 'rejected' ? [resources[at]!] : []))
   if (there.length === 0) throw answers.find(one => one.status === 'rejected')!.reason
   // Its last list stays in place, because a call will say what is wrong.
-  const last = failed.map(resource => ({ tools: before(resource), until: 0 }))
+  const last = failed.map(resource => ({ tools: lists.last(resource), until: 0 }))
   const { tools, ttlMs } = listingOf([...there, ...last])
   return { tools, ttlMs: failed.length === 0 ? ttlMs : LISTING_MILLISECONDS_MIN }
 }
@@ -269,56 +285,60 @@ async function soon<T>(answer: Promise<T>): Promise<T> {
   throw new AgentError('unreachable', { detail: 'It is slow.', local: true, terminal: false })
 }
 
+interface AbsentParts {
+  listing: (resource: string) => Promise<unknown>
+  changed: () => void
+  say: (line: string) => void
+}
+
 /** The resources that did not answer: they are tried again until they do, and then the client is notified. */
-interface Absent {
+class Absent {
+  readonly #parts: AbsentParts
+  readonly #timers = new Map<string, NodeJS.Timeout>()
+  #isClosed = false
+
+  constructor(parts: AbsentParts) {
+    this.#parts = parts
+  }
+
   /**
    * The answer of a resource; if it fails, the resource is tried again. Nobody else would do so: many clients
    * read the list once, and then wait for `list_changed`.
    */
-  orMissed: <T>(resource: string, answer: Promise<T>) => Promise<T>
-  close: () => void
-}
-
-function openAbsent({
-  listing,
-  changed,
-  say,
-}: {
-  listing: (resource: string) => Promise<unknown>
-  changed: () => void
-  say: (line: string) => void
-}): Absent {
-  const timers = new Map<string, NodeJS.Timeout>()
-  let closed = false
-  const later = (resource: string, milliseconds: number): void => {
-    const again = async (): Promise<void> => {
-      try {
-        await listing(resource)
-        timers.delete(resource)
-        changed()
-      } catch {
-        if (!closed) later(resource, Math.min(milliseconds * 2, RETRY_MILLISECONDS_MAX))
-      }
+  async orMissed<T>(resource: string, answer: Promise<T>): Promise<T> {
+    try {
+      return await answer
+    } catch (error) {
+      this.#miss(resource)
+      throw error
     }
-    timers.set(resource, setTimeout(() => void again(), milliseconds).unref())
   }
-  const miss = (resource: string): void => {
-    if (timers.has(resource) || closed) return
-    say(`${resource} does not answer; its tools are listed when it does.`)
-    later(resource, RETRY_MILLISECONDS)
+
+  close(): void {
+    this.#isClosed = true
+    for (const timer of this.#timers.values()) clearTimeout(timer)
   }
-  return {
-    orMissed: async (resource, answer) => {
-      try {
-        return await answer
-      } catch (error) {
-        miss(resource)
-        throw error
-      }
-    },
-    close: () => {
-      closed = true
-      for (const timer of timers.values()) clearTimeout(timer)
-    },
+
+  #miss(resource: string): void {
+    if (this.#timers.has(resource) || this.#isClosed) return
+    this.#parts.say(`${resource} does not answer; its tools are listed when it does.`)
+    this.#later(resource, RETRY_MILLISECONDS)
+  }
+
+  #later(resource: string, milliseconds: number): void {
+    this.#timers.set(
+      resource,
+      setTimeout(() => void this.#again(resource, milliseconds), milliseconds).unref(),
+    )
+  }
+
+  async #again(resource: string, milliseconds: number): Promise<void> {
+    try {
+      await this.#parts.listing(resource)
+      this.#timers.delete(resource)
+      this.#parts.changed()
+    } catch {
+      if (!this.#isClosed) this.#later(resource, Math.min(milliseconds * 2, RETRY_MILLISECONDS_MAX))
+    }
   }
 }
