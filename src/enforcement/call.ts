@@ -65,6 +65,11 @@ export interface Allowed extends Waited {
   headers: Record<string, string>
   remove: string[]
   metadata: Record<string, string>
+  /**
+   * Present if the answer is a stream that stays open under a grant: asks the authority whether the grant
+   * still lives. Rejects if nobody can tell now. Only a door that carries the stream itself can end it.
+   */
+  isStillLive?: () => Promise<boolean>
 }
 
 /** The call is refused: the answer to the caller of the tool. `status` is 400 to 599, `body` becomes JSON. */

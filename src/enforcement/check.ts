@@ -117,9 +117,10 @@ async function judgeWithin(
     const route = options.routes.find(call)
     trace.owner = route.owner
     const judged: CallInOrder = { call, route, trace, deadline }
-    const { outcome, report } = await judge(judged, options)
-    if (report === undefined) return { outcome }
-    return { outcome, report: () => options.reports.add(route.client, report) }
+    const { outcome, report, askAgain } = await judge(judged, options)
+    const allowed = { ...outcome, ...(askAgain && { isStillLive: () => askAgain(ownDeadline(options)) }) }
+    if (report === undefined) return { outcome: allowed }
+    return { outcome: allowed, report: () => options.reports.add(route.client, report) }
   } finally {
     bodies.release(call)
   }

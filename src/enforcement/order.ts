@@ -27,7 +27,7 @@ import { checkMandate, type RouteJoint } from './joint/mandate-check.ts'
 import { checkCeiling } from './organization/ceiling.ts'
 import { takeEmergency } from './organization/used-emergencies.ts'
 import type { AccessReport } from './reports/outbox.ts'
-import type { ToolRequest } from './request/call-request.ts'
+import type { CallRequest, ToolRequest } from './request/call-request.ts'
 import type { Route, Tool } from './request/routes.ts'
 import { enterStep, type Trace } from './telemetry/decision-log.ts'
 import { allowCall, presentedGrant } from './upstream.ts'
@@ -50,10 +50,14 @@ export interface CallInOrder {
   trace: Trace
 }
 
-/** A call that is let through. `report` is present if a tool was called: the owner gets it. */
+/**
+ * A call that is let through. `report` is present if a tool was called: the owner gets it. `askAgain` is
+ * present if the answer is a stream that stays open: whether its grant still lives.
+ */
 export interface AllowedCall {
   outcome: Allowed
   report?: AccessReport
+  askAgain?: ((deadline: Deadline) => Promise<boolean>) | undefined
 }
 
 const SUMMARY_CHARACTERS_MAX = 256 // at most 1,024 bytes of UTF-8
@@ -124,7 +128,42 @@ export async function judge(judged: CallInOrder, options: OrderOptions): Promise
     ...(tool === undefined ? {} : { tool: tool.tool }),
     keepCredentials: options.keepCredentials,
   })
-  return report === undefined ? { outcome } : { outcome, report }
+  const askAgain = staysOpen(call, request)
+    ? (later: Deadline) =>
+        isStillLive({ ...judged, deadline: later }, { token, tool, once: grant.single_use }, options)
+    : undefined
+  return { outcome, askAgain, ...(report === undefined ? {} : { report }) }
+}
+
+/** A request is answered by a stream on which a server says what happens later, for as long as it likes. */
+function staysOpen({ method }: Call, request: Exclude<CallRequest, { kind: 'pass' }>): boolean {
+  return request.kind === 'open' && method === 'GET' ? true : request.method === LISTEN
+}
+
+/** How clients of MCP 2026-07-28 ask for what earlier ones get by GET. */
+const LISTEN = 'subscriptions/listen'
+
+/**
+ * Whether a stream that was let through under a grant may stay open: the first two steps once more. The
+ * signature is no longer fresh, and was judged when the stream began. A grant for one use (`once`) was spent
+ * by it; if it was ended as well, the authority says that. Rejects if nobody can tell now.
+ */
+async function isStillLive(
+  judged: CallInOrder,
+  { token, tool, once }: { token: string; tool: Tool | undefined; once: boolean },
+  options: OrderOptions,
+): Promise<boolean> {
+  const answer = await askIssuer(judged, token, options)
+  if (!answer.active) return once && answer.reason === 'already_consumed'
+  const { grant } = answer
+  const { route } = judged
+  const now = secondsOf(options)
+  const permission = tool && matchPermission(grant.permissions, tool, now)
+  if (tool !== undefined && permission === undefined) return false
+  if (permission !== undefined && route.organization !== undefined)
+    await underCeiling(judged, grant, permission)
+  if (route.joint !== undefined) await underMandate(judged, route.joint, { token, grant, permission, now })
+  return true
 }
 
 /** What the owner is told of the call, if it is let through. */
@@ -191,21 +230,26 @@ function findTool(route: Route, request: ToolRequest, trace: Trace): Tool {
 }
 
 /** Asks about a token if its source has some of its share left, or if the token needs none. */
-async function introspect(
-  { call, route, deadline }: CallInOrder,
-  token: string,
-  options: OrderOptions,
-): Promise<Introspection> {
+async function introspect(judged: CallInOrder, token: string, options: OrderOptions): Promise<Introspection> {
+  const { call, route } = judged
   const { limit, trustedHops } = options
   const admission = limit.takeFor({ token, resource: route.resource }, sourceOf(call, trustedHops))
   if (admission.waitSeconds > 0) throw tooManyCalls(admission.waitSeconds)
-  const { organization } = route
-  const answer =
-    organization !== undefined && isOfOrganization(organization, token)
-      ? await introspectBreakGlass(organization, { token, route, deadline, now: secondsOf(options) })
-      : await route.client.introspect(token, deadline)
+  const answer = await askIssuer(judged, token, options)
   admission.note(answer.active)
   return answer
+}
+
+/** Asks the authority, or the organization about a grant of its own. */
+function askIssuer(
+  { route, deadline }: CallInOrder,
+  token: string,
+  options: OrderOptions,
+): Promise<Introspection> {
+  const { organization } = route
+  return organization !== undefined && isOfOrganization(organization, token)
+    ? introspectBreakGlass(organization, { token, route, deadline, now: secondsOf(options) })
+    : route.client.introspect(token, deadline)
 }
 
 /** A fresh challenge for a tool; a method that is no tool has no resource to negotiate about. */

@@ -359,9 +359,9 @@ async function startEnvoy(plan: Plan, envoy: Envoy): Promise<Child> {
     '--log-level',
     'warning',
   ])
-  // A GET is refused by the sidecar, so its 405 says that checks are answered; 503 would say that they are
-  // not yet.
-  await untilReady(child, async () => (await statusOf(urls.publicUrl + RESOURCE_PATH)) === 405)
+  // A GET is refused by the sidecar (405, or 401 where its file opens GET), so that says that checks are
+  // answered; 503 would say that they are not yet.
+  await untilReady(child, async () => [401, 405].includes(await statusOf(urls.publicUrl + RESOURCE_PATH)))
   return child
 }
 

@@ -15,6 +15,7 @@ import { readCallBody } from '../../request/call-body.ts'
 import { denialOf } from '../../denial.ts'
 import { readHeaderLines, type HeaderLines } from '../../request/header-lines.ts'
 import { upstreamHeaders } from '../../identity-headers.ts'
+import { endWithGrant, type StreamEnd } from './open-streams.ts'
 import { splitTarget } from '../../request/request-target.ts'
 import {
   asFamily,
@@ -59,6 +60,8 @@ export interface AdmissionOptions {
   bodyBytesMax: number
   /** Called with every error here that is no Refusal. */
   report: (fault: unknown) => void
+  /** Called when a stream was ended because its grant was, or because nobody could tell. */
+  onStreamEnd: (end: StreamEnd) => void
 }
 
 /**
@@ -89,7 +92,7 @@ export function createAdmission(options: AdmissionOptions): Admit {
 
 async function admit(
   received: { request: ReceivedRequest; response: ServerResponse; stream: Readable },
-  { core, bodyBytesMax }: AdmissionOptions,
+  { core, bodyBytesMax, onStreamEnd }: AdmissionOptions,
 ): Promise<CallAdmission> {
   const { request, response, stream } = received
   if (request.httpVersionMajor !== 1) throw new Error('only HTTP/1.1 is judged inside a resource')
@@ -116,6 +119,9 @@ async function admit(
   if (outcome.kind === 'deny') return outcome
   // What the handler answers can be read, too.
   for (const [name, value] of core.browsers.readable(headers)) response.setHeader(name, value)
+  const { isStillLive, metadata } = outcome
+  if (isStillLive !== undefined)
+    endWithGrant(response, isStillLive, why => onStreamEnd({ why, family: metadata.family }))
   const body = Buffer.isBuffer(bytes) ? bytes : Buffer.alloc(0)
   return {
     kind: 'admitted',

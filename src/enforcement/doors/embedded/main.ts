@@ -95,6 +95,7 @@ export async function embed(source?: string | object, options: EmbedOptions = {}
     core: { decide, unjudged: core.unjudged, browsers: core.browsers },
     bodyBytesMax: config.body_bytes_max,
     report,
+    onStreamEnd: end => logger.info(end, 'a stream was ended'),
   })
   const find = createDocuments(
     createPublicDocuments({
