@@ -83,7 +83,12 @@ describe('It is a fault, with a sentence that says what to do,', () => {
       /tools\/call passes, or is judged by the tool that it names, whatever is said here: leave it out/,
     ],
     ['to map a notification', { 'notifications/cancelled': 'free' }, /leave it out/],
-    ['to map an HTTP method', { GET: 'free' }, /GET is no JSON-RPC method of MCP/],
+    ['to map an HTTP method', { DELETE: 'free' }, /DELETE is no JSON-RPC method of MCP/],
+    [
+      'to map the stream of a session to a tool',
+      { GET: { tool: 'read_file' } },
+      /GET is the stream of a session, which is no call of a tool: say free, or name it in open_methods/,
+    ],
     ['to map a family', { 'resources/*': 'free' }, /resources\/\* is no JSON-RPC method of MCP/],
     ['to say something else than free', { 'prompts/get': 'open' }, /give free, or \{tool: …\}/],
     [
@@ -118,6 +123,13 @@ describe('It is a fault, with a sentence that says what to do,', () => {
     ],
   ])('%s', (_what, mapped, sentence) => {
     expect(with_(mapped)).toMatch(sentence)
+  })
+
+  test('to open the stream of a session that is free, which is none by itself', () => {
+    const entry = { ...alice, tools, methods: { GET: 'free' } }
+    expect(read([entry])).toEqual([{ GET: 'free' }])
+    const faults = faultsOf(() => read([entry], { open_methods: ['GET'] }))
+    expect(faults.join('\n')).toMatch(/GET is in open_methods, too; keep one of the two/)
   })
 
   test('to open a mapped method, too', () => {

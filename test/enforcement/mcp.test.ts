@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest'
 import type { Call, CallBody } from '../../src/enforcement/call.ts'
 import type { CallRequest } from '../../src/enforcement/request/call-request.ts'
 import { readMcp } from '../../src/enforcement/request/mcp.ts'
+import { methodRules } from '../../src/enforcement/request/mcp-methods.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
 import { REFUSALS } from '../../src/wire/refusal.ts'
@@ -240,6 +241,24 @@ describe('which methods need what', () => {
 
   test('opening the HTTP method GET opens no JSON-RPC method of that name', () => {
     expect(refusalOf(() => read(message({ method: 'GET' }), {}, opening('GET'))).code).toBe('unknown_method')
+  })
+
+  test('GET passes without a grant if the configuration calls the stream of a session free, and nothing else does', () => {
+    const free = { ...NOTHING_OPEN, isStreamFree: true }
+    const bodyless = (method: string): Call => ({ ...post(''), method, body: { state: 'absent' } })
+    expect(readMcp(bodyless('GET'), free)).toEqual({ kind: 'pass', method: 'GET' })
+    expect(
+      refusalOf(() => readMcp({ ...bodyless('GET'), ...post(toolCall(TRADE)), method: 'GET' }, free)).code,
+    ).toBe('invalid_request')
+    expect(refusalOf(() => readMcp(bodyless('DELETE'), free))).toMatchObject({
+      code: 'method_not_allowed',
+      headers: { allow: 'POST, GET' },
+    })
+    const methods = methodRules({ GET: 'free' })
+    expect(refusalOf(() => read(message({ method: 'GET' }), {}, { ...free, methods })).code).toBe(
+      'unknown_method',
+    )
+    expect(read(toolCall(TRADE), {}, free).kind).toBe('tool')
   })
 
   test('opening tools/call or its family does not spare a call its permission', () => {

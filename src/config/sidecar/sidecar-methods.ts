@@ -20,6 +20,11 @@ export const methods = z.record(
   ),
 )
 
+/**
+ * Names no JSON-RPC method: the HTTP method that opens the stream of a session (MCP 2025-11-25). Under a
+ * grant it is one of `open_methods`; here it can only be free.
+ */
+const STREAM_METHOD = 'GET'
 const METHOD = /^[a-z][A-Za-z0-9]{0,63}(?:\/[A-Za-z0-9]{1,64}){1,3}$/
 /** These always pass, or are judged by the tool that they name. */
 const SETTLED: ReadonlySet<string> = new Set(['server/discover', 'tools/list', 'tools/call'])
@@ -46,7 +51,7 @@ export function methodFaults(
   if (entries.length > 0 && api !== undefined)
     return [`methods of ${at}: leave them out, a plain API has none.`]
   return entries.flatMap(([method, rule]) => {
-    const faults = nameFaults(method, openMethods).map(fault => `methods of ${at}: ${method} ${fault}`)
+    const faults = nameFaults(method, rule, openMethods).map(fault => `methods of ${at}: ${method} ${fault}`)
     if (rule === 'free') return faults
     const { tool, uris = {}, names: prompts = {} } = rule
     const named = [tool, ...Object.values(uris), ...Object.values(prompts)]
@@ -76,10 +81,17 @@ const COMPLETION = 'completion/complete'
 const takesUris = (method: string): boolean => method.startsWith('resources/') || method === COMPLETION
 const takesNames = (method: string): boolean => method.startsWith('prompts/') || method === COMPLETION
 
-function nameFaults(method: string, openMethods: readonly string[]): string[] {
+function nameFaults(
+  method: string,
+  rule: z.output<typeof methods>[string],
+  openMethods: readonly string[],
+): string[] {
   if (SETTLED.has(method) || method.startsWith('notifications/'))
     return ['passes, or is judged by the tool that it names, whatever is said here: leave it out.']
-  if (!METHOD.test(method)) return ['is no JSON-RPC method of MCP, such as resources/read.']
+  if (method === STREAM_METHOD && rule !== 'free')
+    return ['is the stream of a session, which is no call of a tool: say free, or name it in open_methods.']
+  if (method !== STREAM_METHOD && !METHOD.test(method))
+    return ['is no JSON-RPC method of MCP, such as resources/read.']
   return openMethods.includes(method) ? ['is in open_methods, too; keep one of the two.'] : []
 }
 

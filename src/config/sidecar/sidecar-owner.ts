@@ -171,7 +171,7 @@ const resourceMembers = {
   methods: methods
     .optional()
     .describe(
-      'What MCP methods other than `tools/call` need, by their names (`resources/read`): `free`, or `{tool}`, whose grant such a request needs. Resources may have tools of their own in `uris` (template to tool, the first that fits), prompts in `names`. With `resources/read` or `prompts/get`, the lists pass, too.',
+      'What MCP methods other than `tools/call` need, by their names (`resources/read`): `free`, or `{tool}`, whose grant such a request needs. Resources may have tools of their own in `uris` (template to tool, the first that fits), prompts in `names`. With `resources/read` or `prompts/get`, the lists pass, too. `GET: free` lets the stream of a session pass without a grant, so that a tool called under a grant for one use can ask there; a revocation does not end it.',
     ),
 }
 

@@ -36,12 +36,20 @@ const LISTS_OF: ReadonlyMap<string, readonly string[]> = new Map([
 
 type MethodSettings = NonNullable<SidecarOwner['methods']>
 
+/** The HTTP method of the stream of a session: a rule for it is about no JSON-RPC method of that name. */
+const STREAM_METHOD = 'GET'
+
+/** Whether the stream of a session (GET) passes without a grant. */
+export const isStreamFree = (configured: Configured = {}): boolean => configured[STREAM_METHOD] === 'free'
+
 /** The rules of what is configured by method, and one for each list of objects that somebody may use. */
 export function methodRules(configured: MethodSettings = {}): MethodRules {
   const lists = Object.keys(configured).flatMap(method => LISTS_OF.get(method) ?? [])
   return new Map<string, MethodRule>([
     ...lists.map(list => [list, 'free'] as const),
-    ...Object.entries(configured).map(([method, rule]) => [method, ruleOf(rule)] as const),
+    ...Object.entries(configured)
+      .filter(([method]) => method !== STREAM_METHOD)
+      .map(([method, rule]) => [method, ruleOf(rule)] as const),
   ])
 }
 

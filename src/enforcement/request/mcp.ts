@@ -25,6 +25,8 @@ export interface McpSettings {
    * (`resources/*`), or the HTTP methods `GET` and `DELETE` of the older transports.
    */
   openMethods: ReadonlySet<string>
+  /** Whether the stream of a session (GET) passes without a grant; left out, it does not. */
+  isStreamFree?: boolean
   /** What each further method needs; left out if no method is mapped. */
   methods?: MethodRules | undefined
   /** The tools that are split by constant arguments; left out if none is. */
@@ -45,7 +47,7 @@ const PASSING_METHODS: ReadonlySet<string> = new Set(['initialize', 'ping', 'too
 export function readMcp(call: Call, settings: McpSettings): CallRequest {
   refuseBadOrigin(call, settings.allowedOrigins)
   refuseOverridingHeaders(call.headers)
-  if (call.method !== 'POST') return readBodylessMethod(call, settings.openMethods)
+  if (call.method !== 'POST') return readBodylessMethod(call, settings)
   refuseOtherMediaTypes(call)
   const { value, inexactNumber } = parseJsonExact(wholeBody(call))
   const message = readMessage(value)
@@ -61,13 +63,15 @@ export function readMcp(call: Call, settings: McpSettings): CallRequest {
 }
 
 /** Transports before 2026-07-28 stream with GET and end sessions with DELETE. */
-function readBodylessMethod(call: Call, openMethods: ReadonlySet<string>): CallRequest {
-  if (!['GET', 'DELETE'].includes(call.method) || !openMethods.has(call.method)) {
-    const allow = ['POST', ...['GET', 'DELETE'].filter(method => openMethods.has(method))].join(', ')
+function readBodylessMethod(call: Call, { openMethods, isStreamFree = false }: McpSettings): CallRequest {
+  const isFree = (method: string): boolean => method === 'GET' && isStreamFree
+  const served = ['GET', 'DELETE'].filter(method => isFree(method) || openMethods.has(method))
+  if (!served.includes(call.method)) {
+    const allow = ['POST', ...served].join(', ')
     throw new Refusal('method_not_allowed', `Use ${allow} here.`, { headers: { allow } })
   }
   if (call.body.state !== 'absent') refuse('invalid_request', `Send ${call.method} without a body.`)
-  return { kind: 'open', method: call.method }
+  return { kind: isFree(call.method) ? 'pass' : 'open', method: call.method }
 }
 
 /**

@@ -7,7 +7,7 @@ import { apiReader } from './api.ts'
 import type { ApiOperation } from './api-table.ts'
 import type { RequestReader } from './call-request.ts'
 import { readMcp } from './mcp.ts'
-import { methodRules } from './mcp-methods.ts'
+import { isStreamFree, methodRules } from './mcp-methods.ts'
 import type { Tool } from './routes.ts'
 import { toolParts } from './tool-parts.ts'
 
@@ -29,6 +29,12 @@ export function readerOf(
 ): RequestReader {
   if (api !== undefined) return apiReader({ base: path, operations: api, allowedOrigins })
   const openMethods = new Set(open_methods)
-  const mcp = { openMethods, methods: methodRules(methods), parts: toolParts(tools), allowedOrigins }
+  const mcp = {
+    openMethods,
+    isStreamFree: isStreamFree(methods),
+    methods: methodRules(methods),
+    parts: toolParts(tools),
+    allowedOrigins,
+  }
   return call => readMcp(call, mcp)
 }

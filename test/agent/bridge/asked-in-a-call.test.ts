@@ -5,6 +5,7 @@
  * reaches the server, and if nobody can be asked, the call ends with that.
  */
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { parse, stringify } from 'yaml'
 import type { ToolServer } from '../../../src/dev/stack/tool-server.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
 import { rowsOfLayer } from '../../support/layer.ts'
@@ -168,6 +169,40 @@ describe('A server behind an enforcement point that lets its stream pass (open_m
     ])
     expect(tools.answers).toMatchObject([{ action: 'accept' }])
   })
+})
+
+describe('A server whose stream of a session needs no grant (methods: {GET: free})', () => {
+  const opened = useBridges({
+    stack: {
+      toolServer: tools.start,
+      authorityEnvironment: { UMA_AS_POLL_SECONDS: '1' },
+      changeSidecar: async yaml => {
+        const settings = parse(yaml) as { owners: object[] }
+        const owners = settings.owners.map(one => ({ ...one, methods: { GET: 'free' } }))
+        return stringify({ ...settings, owners })
+      },
+    },
+    args: ['--hold', '20'],
+  })
+
+  it.each(KINDS)(
+    'asks there in a call whose grant is for one use, and its question reaches the client %s, so her approval is not lost',
+    async kind => {
+      Object.assign(tools, { stream: 'session', questions: [question()] })
+      const { call, elicited } = await opened.bridge({ kind, capabilities: FORM })
+      const trade = { symbol: 'VTI', qty: opened.unique() }
+      const answer = call('place_trade', trade)
+      answer.catch(() => undefined)
+      await opened.owner.decide((await opened.waiting()).family, 'approved')
+      expect((await answer).text).toBe('did place_trade')
+      expect(elicited.map(({ message }) => message.split('\n', 1)[0])).toEqual([
+        expect.stringContaining('may be used on these terms'),
+        expect.stringContaining("The tool's server asks this (place_trade"),
+      ])
+      expect(tools.answers).toMatchObject([{ action: 'accept' }])
+      expect(opened.executions('place_trade', trade)).toBe(1)
+    },
+  )
 })
 
 describe('Progress of a call that the owner approved', () => {
