@@ -8,12 +8,13 @@ import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
-import type { JSONRPCMessage, RequestId } from '@modelcontextprotocol/sdk/types.js'
+import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
 import { proveMessage } from '../../src/agent/index.ts'
 import type { EnforcementPoint } from '../../src/enforcement/doors/embedded/index.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
 import { conformanceServer } from './conformance-server.ts'
 import type { Listening } from './conformance-suite.ts'
+import { relay } from './relay.ts'
 
 type Grant = Pick<Parameters<typeof proveMessage>[0], 'resource' | 'accessToken' | 'key'>
 
@@ -62,24 +63,5 @@ export async function serveGuarded(
       server.closeAllConnections()
       await new Promise(resolve => server.close(resolve))
     },
-  }
-}
-
-/** In memory no message says which request it belongs to: it goes with the one that came last. */
-function relay(
-  face: StreamableHTTPServerTransport,
-  inner: InMemoryTransport,
-  prove: (message: JSONRPCMessage) => JSONRPCMessage,
-): void {
-  const waiting = new Set<RequestId>()
-  face.onmessage = message => {
-    if ('method' in message && 'id' in message) waiting.add(message.id)
-    void inner.send(prove(message))
-  }
-  inner.onmessage = message => {
-    const relatedRequestId = [...waiting].at(-1)
-    if (!('method' in message) && message.id !== undefined) waiting.delete(message.id)
-    const about = 'method' in message && relatedRequestId !== undefined ? { relatedRequestId } : {}
-    face.send(message, about).catch(() => undefined)
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Four servers that nobody here wrote, each behind `guard` over stdio: every tool, resource and prompt
- * answers as it does without. contract, "Authorized call" (what is let through is executed as it was sent)
- * and "Challenge (beat 1)" ("Where there is no status line").
+ * Owns four MCP servers that nobody here wrote, as processes with files of their own: what each of their
+ * tools is called with, and every answer of one, without times and ids, to be compared with those of another
+ * way.
  */
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -10,41 +10,23 @@ import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
-import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
 import {
   CreateMessageRequestSchema,
   ElicitRequestSchema,
   ListRootsRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { proposalFor } from '../../../src/agent/bridge/survey/block.ts'
-import { proveMessage } from '../../../src/agent/index.ts'
-import type { Json, JsonObject } from '../../../src/wire/json.ts'
-import { standEmbedded, standingGrant, type EmbeddedStand } from '../../support/embedded.ts'
-import { startScriptedAuthority } from '../../support/scripted-authority.ts'
-import { startedOnce } from '../../support/started.ts'
-import { until } from '../../support/until.ts'
-import { newKey, PUBLIC_URL } from '../calls.ts'
-
-const agent = newKey()
-const authority = startedOnce(startScriptedAuthority)
-const open: (() => Promise<unknown>)[] = []
-let stand: EmbeddedStand | undefined
-
-beforeEach(() => authority.reset())
-afterEach(async () => {
-  for (const close of open.splice(0).reverse()) await close()
-  await stand?.close()
-})
+import type { Json, JsonObject } from '../../src/wire/json.ts'
 
 /** One of the servers, and what its tools are called with in a folder of its own. */
-interface Sample {
+export interface Sample {
   name: string
   args?: (folder: string) => string[]
   calls: (folder: string) => [tool: string, args: JsonObject][]
+  /** The arguments of a prompt that takes no plain words. */
+  prompts?: Record<string, Record<string, string>>
 }
 
-const SAMPLES: Sample[] = [
+export const SAMPLES: Sample[] = [
   {
     name: 'server-everything',
     calls: () => [
@@ -52,6 +34,7 @@ const SAMPLES: Sample[] = [
       ['trigger-long-running-operation', { duration: 1, steps: 2 }],
       ['gzip-file-as-resource', { name: 'x.gz', data: 'data:text/plain,x', outputType: 'resource' }],
     ],
+    prompts: { 'resource-prompt': { resourceType: 'Text', resourceId: '1' } },
   },
   {
     name: 'server-filesystem',
@@ -119,33 +102,33 @@ const require = createRequire(import.meta.url)
 const programOf = (name: string): string =>
   join(dirname(require.resolve(`@modelcontextprotocol/${name}/package.json`)), 'dist/index.js')
 
-interface Server {
-  folder: string
-  transport: StdioClientTransport
+/** A folder with one file, which a server may use. `remove` deletes it and whatever was written beside it. */
+export function newFolder(): { folder: string; remove: () => void } {
+  const place = realpathSync(mkdtempSync(join(tmpdir(), 'usher-public-')))
+  const folder = join(place, 'files')
+  mkdirSync(folder)
+  writeFileSync(join(folder, 'old.txt'), 'old\n')
+  return { folder, remove: () => rmSync(place, { recursive: true, force: true }) }
 }
 
-/** A process of the server, with files of its own. */
-function startServer({ name, args = () => [] }: Sample): Server {
-  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'usher-public-')))
-  mkdirSync(join(folder, 'files'))
-  const files = join(folder, 'files')
-  writeFileSync(join(files, 'old.txt'), 'old\n')
-  const transport = new StdioClientTransport({
+/** The way to a process of the server, which starts when somebody connects. */
+export function stdioOf({ name, args = () => [] }: Sample, folder: string): StdioClientTransport {
+  const home = dirname(folder)
+  return new StdioClientTransport({
     command: process.execPath,
-    args: [programOf(name), ...args(files)],
-    env: { PATH: process.env['PATH']!, HOME: folder, MEMORY_FILE_PATH: join(folder, 'memory.jsonl') },
+    args: [programOf(name), ...args(folder)],
+    env: { PATH: process.env['PATH']!, HOME: home, MEMORY_FILE_PATH: join(home, 'memory.jsonl') },
     stderr: 'ignore',
   })
-  open.push(async () => {
-    await transport.close()
-    rmSync(folder, { recursive: true, force: true })
-  })
-  return { folder: files, transport }
 }
 
-function newClient(folder: string): Client {
+/** How every client of `newClient` calls itself. */
+export const CLIENT_NAME = 'test'
+
+/** A client that answers each question that a server may ask; forms are declined. */
+export function newClient(folder: string): Client {
   const client = new Client(
-    { name: 'test', version: '1' },
+    { name: CLIENT_NAME, version: '1' },
     { capabilities: { sampling: {}, elicitation: { form: {} }, roots: {} } },
   )
   client.setRequestHandler(CreateMessageRequestSchema, () => ({
@@ -157,44 +140,7 @@ function newClient(folder: string): Client {
   client.setRequestHandler(ListRootsRequestSchema, () => ({
     roots: [{ uri: pathToFileURL(folder).href, name: 'files' }],
   }))
-  open.push(() => client.close())
   return client
-}
-
-async function direct(sample: Sample): Promise<{ client: Client; folder: string }> {
-  const { folder, transport } = startServer(sample)
-  const client = newClient(folder)
-  await client.connect(transport)
-  return { client, folder }
-}
-
-/** The same behind `guard`; each request that needs one goes under a grant of `alice/portfolio`. */
-async function guarded(sample: Sample, proposed: ReturnType<typeof proposalFor>) {
-  const { tools, methods: mapped } = proposed
-  const alice = { owner: 'alice', authority: authority.issuer, client_id: 'demo-tools', client_secret: 'shh' }
-  const methods = Object.fromEntries(
-    Object.entries(mapped).map(([method, tool]) => [method, tool === 'free' ? tool : { tool }]),
-  )
-  const entries = tools.map(({ tool }) => ({ tool, resource_id: 'alice/portfolio', scopes: ['read'] }))
-  stand = await standEmbedded(authority.issuer, { owners: [{ ...alice, tools: entries, methods }] })
-  const accessToken = standingGrant(authority, agent)
-  const { folder, transport } = startServer(sample)
-  const [ours, theirs] = InMemoryTransport.createLinkedPair()
-  const guard = stand.point.guard(theirs, 'alice')
-  guard.onmessage = message => void transport.send(message)
-  transport.onmessage = message => void guard.send(message)
-  await Promise.all([transport.start(), guard.start()])
-  const plain = ours.send.bind(ours) as unknown as (message: object) => Promise<void>
-  const send = (message: { method?: string }): Promise<void> => {
-    const { method = '' } = message
-    if (method !== 'tools/call' && typeof methods[method] !== 'object') return plain(message)
-    const bare = JSON.parse(JSON.stringify(message)) as JsonObject
-    const resource = `${PUBLIC_URL}/mcp/alice`
-    return plain(proveMessage({ resource, message: bare, accessToken, key: agent }))
-  }
-  const client = newClient(folder)
-  await client.connect(Object.assign(ours, { send }))
-  return { client, folder }
 }
 
 /** What a request comes to: its result, or the error that the server answers with. */
@@ -233,14 +179,14 @@ function argumentsFor(schema: JsonObject): Json {
   }
 }
 
-interface Listed {
+export interface Listed {
   tools: { name: string; inputSchema: JsonObject }[]
   /** Those of templates, too, each with 1 in every place. */
   resources: string[]
   prompts: { name: string; arguments?: { name: string }[] }[]
 }
 
-async function listsOf(client: Client): Promise<Listed> {
+export async function listsOf(client: Client): Promise<Listed> {
   const { resources, prompts } = client.getServerCapabilities() ?? {}
   return {
     tools: (await client.listTools()).tools as never,
@@ -259,11 +205,11 @@ async function urisOf(client: Client): Promise<string[]> {
 }
 
 /** Every tool, the sampled ones with their samples, every resource and every prompt, one after the other. */
-async function everything(
+export async function answersOf(
   sample: Sample,
   { client, folder }: { client: Client; folder: string },
   lists: Listed,
-) {
+): Promise<[what: string, answer: unknown][]> {
   const samples = sample.calls(folder)
   const sampled = new Set(samples.map(([tool]) => tool))
   const others = lists.tools
@@ -274,13 +220,13 @@ async function everything(
     answers.push([name, await outcome(client.callTool({ name, arguments: args }))])
   for (const uri of lists.resources) answers.push([uri, await outcome(client.readResource({ uri }))])
   for (const { name, arguments: named = [] } of lists.prompts) {
-    const args = Object.fromEntries(named.map(one => [one.name, 'sample']))
+    const args = sample.prompts?.[name] ?? Object.fromEntries(named.map(one => [one.name, 'sample']))
     answers.push([name, await outcome(client.getPrompt({ name, arguments: args }))])
   }
-  return answers.map(([what, answer]) => [what, normalized(answer, folder)])
+  return answers.map(([what, answer]): [string, unknown] => [what, normalized(answer, folder)])
 }
 
-/** A list without what `guard` says of each tool. */
+/** A list without what usher says of each tool. */
 function unmarked(list: object): unknown {
   return JSON.parse(JSON.stringify(list), (name, value: unknown) => {
     if (name === 'usher/access') return undefined
@@ -304,22 +250,3 @@ function normalized(answer: unknown, folder: string): unknown {
   const text = plain.replaceAll(dirname(folder), '<folder>')
   return JSON.parse(CLOCK.reduce((left, pattern) => left.replaceAll(pattern, '<time or id>'), text))
 }
-
-describe.each(SAMPLES.map(sample => [sample.name, sample] as const))('%s', (_name, sample) => {
-  test('answers for each tool, resource and prompt behind guard what it answers without', async () => {
-    const plain = await direct(sample)
-    // A server may register more tools once it knows what its client can do.
-    await plain.client.ping()
-    const lists = await listsOf(plain.client)
-    expect(lists.tools.length).toBeGreaterThan(0)
-    const unknown = sample.calls('').filter(([tool]) => !lists.tools.some(({ name }) => name === tool))
-    expect(unknown).toEqual([])
-    const proposal = proposalFor(lists.tools, 'alice', plain.client.getServerCapabilities())
-    const expected = await everything(sample, plain, lists)
-    const behind = await guarded(sample, proposal)
-    await until(async () => (await listsOf(behind.client)).tools.length === lists.tools.length)
-    expect(await everything(sample, behind, lists)).toEqual(expected)
-    // Each call was judged under the grant, and none went by.
-    expect(authority.count('/introspect')).toBeGreaterThanOrEqual(lists.tools.length)
-  })
-})
