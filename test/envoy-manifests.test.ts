@@ -213,3 +213,73 @@ describe('every way of asking is closed on failures, in time, and for whole bodi
     expect((grpc ?? http)!.backendSettings.retry).toEqual({ numRetries: 0 })
   })
 })
+
+describe('the stream of a session (GET) ends after 60 s, and any other answer after 300 s', () => {
+  /** Each route to the tools, in the order in which a gateway tries them. */
+  interface Bound {
+    isStream: boolean
+    timeout: string | undefined
+  }
+  const isBounded = (bounds: readonly Bound[]): void => {
+    expect(bounds.map(({ isStream }) => isStream)).toContain(true)
+    expect(bounds.filter(({ isStream, timeout }) => timeout !== (isStream ? '60s' : '300s'))).toEqual([])
+  }
+
+  test.each(['envoy.yaml', 'envoy-http.yaml'])('%s', file => {
+    interface Route {
+      name: string
+      match: { headers?: object[] }
+      route: { cluster: string; timeout: string }
+    }
+    interface Listening {
+      static_resources: { listeners: { filter_chains: { filters: { typed_config: Manager }[] }[] }[] }
+    }
+    interface Manager {
+      common_http_protocol_options: { max_stream_duration: string }
+      route_config: { virtual_hosts: { routes: Route[] }[] }
+    }
+    const { static_resources } = parse(text(file).replaceAll(/\$\{\w+\}/g, '1')) as Listening
+    const manager = static_resources.listeners[0]!.filter_chains[0]!.filters[0]!.typed_config
+    expect(manager.common_http_protocol_options.max_stream_duration).toBe('300s')
+    const routes = manager.route_config.virtual_hosts[0]!.routes.filter(
+      ({ route }) => route.cluster === 'tool_server',
+    )
+    const get = [{ name: ':method', string_match: { exact: 'GET' } }]
+    isBounded(
+      routes.map(({ match, route: { timeout } }) => ({ isStream: match.headers !== undefined, timeout })),
+    )
+    const at = (name: string): number => routes.findIndex(one => one.name === name)
+    for (const name of ['alice', 'owners']) {
+      expect(routes[at(`${name}-stream`)]!.match.headers).toEqual(get)
+      expect(at(`${name}-stream`)).toBeLessThan(at(name))
+    }
+  })
+
+  test('envoy-gateway/gateway.yaml', () => {
+    const { rules } = named('envoy-gateway/gateway.yaml', 'HTTPRoute').spec as {
+      rules: { matches: { method?: string }[]; timeouts: { request: string; backendRequest: string } }[]
+    }
+    for (const { timeouts } of rules) expect(timeouts.backendRequest).toBe(timeouts.request)
+    isBounded(
+      rules.map(({ matches, timeouts }) => ({
+        isStream: matches.every(({ method }) => method === 'GET'),
+        timeout: timeouts.request,
+      })),
+    )
+  })
+
+  test('istio/virtual-service.yaml, with what envoy-filter.yaml says of all', () => {
+    const { http } = named('istio/virtual-service.yaml', 'VirtualService').spec as {
+      http: { match?: { method?: { exact: string } }[]; timeout?: string; corsPolicy?: object }[]
+    }
+    const ofTools = http.filter(({ corsPolicy }) => corsPolicy !== undefined)
+    const [bound] = /(?<=max_stream_duration: )\w+/.exec(text('istio/envoy-filter.yaml'))!
+    isBounded(
+      ofTools.map(({ match, timeout = bound }) => ({
+        isStream: match?.every(({ method }) => method?.exact === 'GET') === true,
+        timeout,
+      })),
+    )
+    expect(ofTools[0]!.timeout).toBe('60s')
+  })
+})
