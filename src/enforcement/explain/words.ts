@@ -100,7 +100,11 @@ export const REASONS: Readonly<Record<string, ReasonWords>> = {
     why: 'no owner here has this path',
     remedy: 'Check `path` of the owners, and the path that the gateway passes on.',
   },
-  method_not_allowed: { why: 'the path takes no such HTTP method', remedy: AGENT_MENDS },
+  method_not_allowed: {
+    why: 'the path takes no such HTTP method',
+    remedy:
+      'GET opens the stream of an MCP session: name it in `open_methods` (under a standing grant), or say `GET: free` in `methods` of the resource. Otherwise the agent must change its request.',
+  },
   invalid_origin: {
     why: 'a browser of another site made the call',
     remedy: 'Add that site to `allowed_origins`, if it may call.',

@@ -11,6 +11,7 @@ import { toolsBlock } from '../../../src/agent/bridge/survey/block.ts'
 import { SIDECAR_FILE } from '../../../src/config/sidecar/sidecar-file.ts'
 import { freePorts } from '../../../src/dev/stack/ports.ts'
 import { startToolServer, type ToolServer } from '../../../src/dev/stack/tool-server.ts'
+import { askingTools } from '../../support/asking-tools.ts'
 import { capturedTerminal } from '../../support/captured-terminal.ts'
 import { oldTools } from '../../support/old-tools.ts'
 
@@ -75,6 +76,19 @@ describe('usher sidecar tools', () => {
     ])
     expect(text).toContain('# consequence: the server says nothing of it.')
     expect(text).not.toMatch(/^ +consequence:/m)
+  })
+
+  test('says how a server that keeps sessions can ask its client, and nothing of it for others', async () => {
+    const asking = await askingTools().start(0)
+    try {
+      const text = await survey(at(asking.port))
+      expect(text).toContain('`open_methods: [GET]`')
+      expect(text).toContain('`GET: free` below methods')
+      expect(toolsIn(text)).toHaveLength(2)
+    } finally {
+      await asking.stop()
+    }
+    for (const { port: other } of [server, old]) expect(await survey(at(other))).not.toContain('GET')
   })
 
   test.each<[string, object | undefined, string, string | undefined]>([

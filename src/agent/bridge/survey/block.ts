@@ -112,6 +112,13 @@ function objectsIn(
   }
 }
 
+/** No list says on which stream a server asks its clients. */
+const SESSION_LINES = [
+  'The server keeps sessions. If a tool asks its client on the stream of the session (GET) and that is closed,',
+  'the tool waits for nobody. `open_methods: [GET]` of the file opens it to whoever holds a standing grant,',
+  '`GET: free` below methods to everybody, for tools whose calls the owner approves one by one.',
+]
+
 /** The whole block. `revision` is the revision of MCP in which it was listed. */
 export function toolsBlock(
   listed: readonly ListedTool[],
@@ -120,7 +127,14 @@ export function toolsBlock(
     owner,
     revision,
     offers,
-  }: { url: string; owner: string; revision: string | undefined; offers?: Offers },
+    keepsSessions = false,
+  }: {
+    url: string
+    owner: string
+    revision: string | undefined
+    offers?: Offers
+    keepsSessions?: boolean
+  },
 ): string {
   const { tools, leftOut, methods } = proposalFor(listed, owner, offers)
   const head = [
@@ -131,6 +145,7 @@ export function toolsBlock(
     "  It follows from the server's own annotations, which nobody has checked.",
     'Take out what no agent may call: a tool that is not listed here is refused. Keep its name in a comment,',
     'as in `left out: name`, and keep the hashes: --diff knows by them what is left out, and what has changed.',
+    ...(keepsSessions ? SESSION_LINES : []),
   ]
   return [
     ...head.map(line => `# ${printable(line)}\n`),

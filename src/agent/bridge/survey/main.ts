@@ -62,9 +62,9 @@ export async function runToolsSurvey(
   if (diff === undefined && (check || path !== undefined))
     throw new UsageError(`Give --diff <file>, with which --${check ? 'check' : 'path'} is to be used.`)
   const configured = diff === undefined ? undefined : readConfiguredSurface(diff, path)
-  const { tools, spoilt, revision, offers } = await survey(url, options, terminal)
+  const { tools, spoilt, revision, offers, keepsSessions } = await survey(url, options, terminal)
   if (configured === undefined) {
-    terminal.out(toolsBlock(tools, { url: url.href, owner, revision, offers }))
+    terminal.out(toolsBlock(tools, { url: url.href, owner, revision, offers, keepsSessions }))
     return EXIT.done
   }
   const proposal = proposalFor(tools, owner, offers)
@@ -156,6 +156,8 @@ interface Survey {
   spoilt: SpoiltTool[]
   revision: string | undefined
   offers: Offers
+  /** Whether it gave its client a session, on whose stream it may ask. */
+  keepsSessions: boolean
 }
 
 /** The error of the request, because the SDK does not always report it. */
@@ -206,7 +208,8 @@ async function listTools(url: URL, headers: Record<string, string>): Promise<Sur
       if (cursor === undefined) break
     }
     const revision = client.getNegotiatedProtocolVersion()
-    return { tools: tools.slice(0, TOOLS_MAX), spoilt, revision, offers }
+    const keepsSessions = transport.sessionId !== undefined
+    return { tools: tools.slice(0, TOOLS_MAX), spoilt, revision, offers, keepsSessions }
   } catch (error) {
     throw new Error(`The tools of ${url.href} could not be read: ${whyNot(error, way, signal)}`, {
       cause: error,
