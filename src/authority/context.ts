@@ -85,7 +85,7 @@ export interface Limits {
 export interface RequestContext extends Issuer, Store, Documents {}
 
 /** What it takes to decide a request. */
-export interface DecisionContext extends RequestContext, Limits {}
+export interface DecisionContext extends RequestContext, Limits, Pick<LedgerLog, 'checkpoints'> {}
 
 /** What the rounds need that ask organizations, or tell them something, for the owners who are due. */
 export interface RoundContext extends Wakeups, Documents {}

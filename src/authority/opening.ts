@@ -178,7 +178,7 @@ async function openAuthority(
   const checkpoints =
     logKey === undefined
       ? undefined
-      : startCheckpoints(database.db, { issuer: config.issuer, key: logKey, log })
+      : startCheckpoints(database.db, { issuer: config.issuer, key: logKey, log, clock: () => clock.now() })
   closers.push(async () => checkpoints?.stop())
   const sequencer = startSequencer(database.db, {
     log,

@@ -55,6 +55,7 @@ export function surfaceOf(
   const listed = authority.organizations.issuers.length > 0
   return {
     issuer: authority,
+    checkpoints: authority.checkpoints,
     clock,
     metadata: authorizationServerMetadata({
       issuer,

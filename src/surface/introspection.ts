@@ -13,7 +13,7 @@ import { LEASE_ID, LEASE_MS } from '../wire/resources/leases.ts'
 import { TOKENS_MAX } from '../wire/resources/authorization-server-metadata.ts'
 import { Refusal, refuse } from '../wire/refusal.ts'
 import { verifyRpt } from '../wire/negotiation/tokens.ts'
-import type { Issuer } from './issuer.ts'
+import type { Issuer, LedgerHeads } from './issuer.ts'
 import { invalidPat, PAT, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
 import type { OnBehalfOf, ResourceServer } from './resource-servers.ts'
 
@@ -66,7 +66,7 @@ export interface Grants {
   consume(holder: PatHolder, rptSha256: Buffer): Promise<string | undefined>
 }
 
-export interface IntrospectionEndpoint {
+export interface IntrospectionEndpoint extends LedgerHeads {
   guard: PatGuard
   onBehalfOf: OnBehalfOf
   issuer: Pick<Issuer, 'keys'>
@@ -104,6 +104,10 @@ export const INTROSPECTED = z.union([
     consequence: text.optional(),
     consequences: z.record(text, text).optional(),
     lease_ms: z.int().min(1).optional(),
+    ledger_head: z
+      .object({ origin: text, size: z.int().min(0), root: text, kid: text, sig: text })
+      .optional()
+      .describe("The head of the owner's ledger that was signed last before the present hour (UTC)."),
     owner_decision: z
       .object({ item: z.looseObject({}), statement: z.union([text, z.looseObject({})]) })
       .optional(),
@@ -198,8 +202,11 @@ async function introspect(
   const reason = livenessReason(factsOf(reading, holder, () => isOurs(of, token)))
   if (reason !== undefined) return { active: false, reason, error: reason }
   const { claims, single_use, leased = false } = reading.grant!
-  const answer = { active: true as const, ...claims, single_use }
-  return leased && !single_use ? { ...answer, lease_ms: LEASE_MS } : answer
+  const answer: Introspected = { active: true, ...claims, single_use }
+  if (leased && !single_use) answer.lease_ms = LEASE_MS
+  const head = of.checkpoints?.headOfHour(holder.owner)
+  if (head !== undefined) answer.ledger_head = head
+  return answer
 }
 
 /** One conditional update spends the grant. Only if it changed nothing is the row read, to find out why. */

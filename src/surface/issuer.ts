@@ -4,6 +4,8 @@
  */
 import type { PrivateKey } from '../wire/signatures/keys.ts'
 import type { Alias, TallyAlias } from '../wire/names.ts'
+import type { Owner } from '../wire/identifiers.ts'
+import type { LedgerHead } from '../wire/ledger/ledger-head.ts'
 import type { TicketKey } from '../wire/negotiation/ticket.ts'
 
 export interface Issuer {
@@ -17,6 +19,11 @@ export interface Issuer {
   readonly ticketKeys: readonly [TicketKey, ...TicketKey[]]
   /** Whole seconds since the epoch, for signatures and tokens; rows are judged by the database's clock. */
   readonly now: () => number
+}
+
+/** The heads of owners' ledgers that documents about them carry; a party without a log has none. */
+export interface LedgerHeads {
+  readonly checkpoints?: { readonly headOfHour: (owner: Owner) => LedgerHead | undefined } | undefined
 }
 
 /** What is needed to sign a token, or to verify one of its own. */

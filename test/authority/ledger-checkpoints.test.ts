@@ -201,9 +201,11 @@ describe('Two replicas that sign at once', () => {
     const second = (await kept(owner))!
     await rested(owner)
     const late = { ...second, size: 6, note: 'late' }
-    expect(await keepCheckpoint(replica.db, owner, late, { size, root })).toBe(false)
-    expect(await keepCheckpoint(replica.db, owner, late, second)).toBe(false)
-    expect(await keepCheckpoint(replica.db, owner, first, undefined)).toBe(false)
+    expect(await keepCheckpoint(replica.db, owner, late, { before: { size, root }, origin_at: null })).toBe(
+      false,
+    )
+    expect(await keepCheckpoint(replica.db, owner, late, { before: second, origin_at: null })).toBe(false)
+    expect(await keepCheckpoint(replica.db, owner, first, { origin_at: null })).toBe(false)
     expect(await kept(owner)).toEqual(second)
   })
 })
@@ -372,7 +374,7 @@ describe('Leaves that the sweep of an older program lost', () => {
     const { tag } = await headOf(owner)
     const stale = { origin: BASE + tag, size, root, kid: key.kid, note: 'stale' }
     if ((await kept(owner)) === undefined)
-      expect(await keepCheckpoint(replica.db, owner, stale, undefined)).toBe(false)
+      expect(await keepCheckpoint(replica.db, owner, stale, { origin_at: null })).toBe(false)
     await sign(owner)
     expect((await kept(owner))!.root).toEqual((await headOf(owner)).root)
     await expectMended(owner, [257, 270])

@@ -66,7 +66,7 @@ describe('docs/operating.md tells of each metric what the process itself tells o
     await server.close()
     const issuer = 'https://as.example'
     const key = importPrivateJwk(generatePrivateJwk())
-    const checkpoints = startCheckpoints(database.db, { issuer, key, log: logger })
+    const checkpoints = startCheckpoints(database.db, { issuer, key, log: logger, clock: Date.now })
     const logging = createAuthorityMetrics(
       [{ name: 'home', authority: { database, clock, quotas: createQuotas(), checkpoints } }],
       { logger, healthy: () => true },

@@ -17,6 +17,7 @@ import type { Db } from '../../storage/authority/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { originBase, signCheckpoint } from '../../wire/ledger/checkpoint.ts'
 import type { PrivateKey } from '../../wire/signatures/keys.ts'
+import { startHourHeads, type HourHeads } from './hour-heads.ts'
 
 /** What came of an attempt to sign a tree. */
 export type Signing =
@@ -25,7 +26,10 @@ export type Signing =
   | 'unchanged'
   /** It was signed less than a second ago, perhaps by another replica. */
   | 'resting'
-  /** Before its first checkpoint: older entries wait for their leaves. */
+  /**
+   * Before its first checkpoint: older entries wait for their leaves. Before its first one after a restore:
+   * the entry that says so has no position yet.
+   */
   | 'incomplete'
   /** Before its first checkpoint: leaves were missing, and it was made anew. */
   | 'mended'
@@ -46,7 +50,7 @@ export interface SigningLog {
 export async function signTree(db: Db, owner: Owner, { issuer, key }: SigningLog): Promise<Signing> {
   const tree = await readSignableTree(db, owner, originBase(issuer))
   if (tree === undefined) return 'unchanged'
-  const { origin, ledger, tree_size: size, tree_root: root, signed_size, signed_root } = tree
+  const { origin, origin_at, ledger, tree_size: size, tree_root: root, signed_size, signed_root } = tree
   const isFirst = signed_size === null || signed_root === null
   const before = isFirst ? undefined : { size: signed_size, root: signed_root }
   if (size === null || size === 0 || root === null) {
@@ -56,12 +60,13 @@ export async function signTree(db: Db, owner: Owner, { issuer, key }: SigningLog
   if (before !== undefined && size === before.size && root.equals(signed_root!)) return 'unchanged'
   if (before !== undefined && size <= before.size) return 'contradicted'
   if (tree.rests) return 'resting'
-  if (before === undefined && size < ledger) return 'incomplete'
+  if (before === undefined && (size < ledger || tree.lacks_restored)) return 'incomplete'
   if (!tree.was_signed && (await mendGaps(db, owner))) return 'mended'
   if (!(await isStored(db, owner, [{ size, root }, ...(before === undefined ? [] : [before])])))
     return 'contradicted'
   const note = signCheckpoint({ origin, size, root }, key)
-  const isNewest = await keepCheckpoint(db, owner, { origin, size, root, kid: key.kid, note }, before)
+  const signed = { origin, size, root, kid: key.kid, note }
+  const isNewest = await keepCheckpoint(db, owner, signed, { before, origin_at })
   return isNewest ? 'signed' : 'resting'
 }
 
@@ -77,7 +82,7 @@ async function isStored(db: Db, owner: Owner, heads: readonly TreeHead[]): Promi
 }
 
 /** Signs for all owners of one database. */
-export interface Checkpoints {
+export interface Checkpoints extends Pick<HourHeads, 'headOfHour'> {
   /** What every origin begins with. */
   readonly base: string
   /** Soon signs the head of her tree, if something new is in it. Waits for nothing. */
@@ -105,11 +110,20 @@ const OWNER_PAUSE_MS: Partial<Record<Signing, number>> = {
   contradicted: CONTRADICTION_PAUSE_MS,
 }
 
+export interface CheckpointsOptions extends SigningLog {
+  log: FastifyBaseLogger
+  /** Milliseconds since the epoch, by the clock of the database. */
+  clock: () => number
+}
+
 /** Begins to sign what becomes due. */
-export function startCheckpoints(
-  db: Db,
-  { log, ...of }: SigningLog & { log: FastifyBaseLogger },
-): Checkpoints {
+export function startCheckpoints(db: Db, { log, clock, ...of }: CheckpointsOptions): Checkpoints {
+  const hourHeads = startHourHeads(db, {
+    base: originBase(of.issuer),
+    clock,
+    onFault: error =>
+      log[isOutage(error) ? 'warn' : 'error']({ err: error }, 'the head of a ledger was not read'),
+  })
   const listeners: ((outcome: Signing) => void)[] = []
   const restsUntil = new BoundedMap<Owner, number>(REMEMBERED_MAX)
   const waiting = new Set<Owner>()
@@ -153,6 +167,7 @@ export function startCheckpoints(
   }
   return {
     base: originBase(of.issuer),
+    headOfHour: owner => hourHeads.headOfHour(owner),
     due: owner => {
       waiting.add(owner)
       later()
@@ -162,7 +177,7 @@ export function startCheckpoints(
     async stop() {
       stopped = true
       clearTimeout(timer)
-      await running
+      await Promise.all([running, hourHeads.stop()])
     },
   }
 }

@@ -22,7 +22,7 @@ import { CLEARANCE_UNMET, type Governed } from './governance.ts'
 import { clearanceOf, FactsMoved } from './grant.ts'
 import { readGrounds } from './grant-facts.ts'
 import { askOrganization, type OrganizationQuestion, type OrganizationAnswer } from './organization.ts'
-import type { Documents, Limits, Store } from '../context.ts'
+import type { Documents, LedgerLog, Limits, Store } from '../context.ts'
 import { tellWithdrawn } from './withdrawals.ts'
 
 const ATTEMPTS_MAX = 3
@@ -75,7 +75,7 @@ type CollectionOutcome = 'granted' | 'gone' | 'moved' | 'full'
  * organization that has a say. Refuses 503 if that says nothing that can be used: the approval stays.
  */
 export async function collect(
-  authority: Signer & Store & Documents & Limits,
+  authority: Signer & Store & Documents & Limits & Pick<LedgerLog, 'checkpoints'>,
   family: FamilyRow,
 ): Promise<Collected> {
   const { db } = authority.database

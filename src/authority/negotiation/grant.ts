@@ -14,7 +14,7 @@ import { grantContent, signGrant } from '../../surface/token/grant.ts'
 import type { Decision } from '../../surface/token/negotiation.ts'
 import { s256 } from '../../wire/encoding.ts'
 import { admitIntroduced, introductionStands } from '../agents/introductions.ts'
-import type { Limits, Store } from '../context.ts'
+import type { LedgerLog, Limits, Store } from '../context.ts'
 import type { OrganizationAnswer } from './organization.ts'
 import { newOperator, shownMission, type Assessment } from './presentation.ts'
 
@@ -72,7 +72,7 @@ export async function grantNow(
 }
 
 /** What granting needs. */
-export type Granting = Signer & Store & Limits
+export type Granting = Signer & Store & Limits & Pick<LedgerLog, 'checkpoints'>
 
 const GRANTS_FULL = 'too_many_grants'
 

@@ -13,7 +13,7 @@ import { grantAnswer, type GrantAnswer } from '../../wire/negotiation/negotiatio
 import type { TermsTemplate } from '../../wire/negotiation/terms.ts'
 import { newJti } from '../../wire/negotiation/ticket.ts'
 import { signRpt, type RptClaims } from '../../wire/negotiation/tokens.ts'
-import type { Signer } from '../issuer.ts'
+import type { LedgerHeads, Signer } from '../issuer.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 /** The result of an agreement. */
@@ -63,13 +63,17 @@ export function grantContent(of: {
  * ends after what it rests on. @returns what is recorded, and the answer for the agent.
  */
 export function signGrant(
-  signer: Signer,
+  signer: Signer & LedgerHeads,
   content: GrantContent,
   now: number = signer.now(),
 ): { signed: SignedGrant; body: GrantAnswer } {
   const claims = rptClaims(signer.issuer, content, now)
   const rpt = signRpt({ ...claims, ...jointDigests(content) }, signer.keys[0])
-  const receipt = signReceipt(receiptClaims(claims, content, now), signer.keys[0])
+  const ledger_head = signer.checkpoints?.headOfHour(content.owner)
+  const receipt = signReceipt(
+    { ...receiptClaims(claims, content, now), ...(ledger_head === undefined ? {} : { ledger_head }) },
+    signer.keys[0],
+  )
   return {
     signed: {
       rptSha256: sha256(rpt),

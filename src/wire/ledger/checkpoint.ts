@@ -18,7 +18,10 @@ const ROOT_BYTES = 32
 /** The text of a checkpoint without extension lines, which no log of ours writes: nobody can audit them. */
 const CHECKPOINT = /^([^\n]+)\n(0|[1-9]\d{0,15})\n([A-Za-z0-9+/]{43}=)\n$/
 
-/** What every origin of an issuer begins with; the owner's routing tag follows. It has no scheme. */
+/**
+ * What every origin of an issuer begins with; the owner's routing tag follows, and after a restore its time.
+ * It has no scheme.
+ */
 export function originBase(issuer: string): string {
   return `${issuer.replace(/^https?:\/\//, '')}/ledger/`
 }
@@ -29,17 +32,21 @@ export function isOriginIssuer(issuer: string): boolean {
 }
 
 /** The signed note of a checkpoint. @throws RangeError if it is none that `verifyCheckpoint` takes. */
-export function signCheckpoint({ origin, size, root }: Checkpoint, key: PrivateKey): string {
+export function signCheckpoint(checkpoint: Checkpoint, key: PrivateKey): string {
+  return signNote(checkpointText(checkpoint), { name: checkpoint.origin, key })
+}
+
+/** What is signed of it. @throws RangeError if its size or its root is none. */
+export function checkpointText({ origin, size, root }: Checkpoint): string {
   if (!Number.isSafeInteger(size) || size < 0 || root.length !== ROOT_BYTES)
     throw new RangeError('a checkpoint has a size from 0 to 2^53 - 1 and a root of 32 bytes')
-  return signNote(`${origin}\n${size}\n${Buffer.from(root).toString('base64')}\n`, { name: origin, key })
+  return `${origin}\n${size}\n${Buffer.from(root).toString('base64')}\n`
 }
 
 /**
  * The checkpoint of this origin that one of the log's keys signed. Refuses (`invalid_request`) another
  * origin's, one that none of them signed, and any other text. It does not say whether the tree continues an
  * older one: a proof of consistency does.
- * @internal Until checkpoints are verified by others of ours, its tests call it.
  */
 export function verifyCheckpoint(
   note: Uint8Array | string,

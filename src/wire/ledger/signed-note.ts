@@ -41,8 +41,17 @@ export function noteKeyId(name: string, key: Pick<PublicKey, 'bytes'>): Buffer {
 export function signNote(text: string, { name, key }: { name: string; key: PrivateKey }): string {
   if (!text.endsWith('\n') || hasControls(text) || !text.isWellFormed() || !isNoteKeyName(name))
     throw new RangeError('a note has a text of whole lines and a key name without spaces')
-  const signature = Buffer.concat([noteKeyId(name, key), signEd25519(Buffer.from(text), key)])
-  return `${text}\n${DASH} ${name} ${signature.toString('base64')}\n`
+  return joinNote(text, {
+    name,
+    keyId: noteKeyId(name, key),
+    signature: signEd25519(Buffer.from(text), key),
+  })
+}
+
+/** The note of a text and a signature that was made of it. */
+export function joinNote(text: string, { name, keyId, signature }: Readonly<NoteSignature>): string {
+  const signed = Buffer.concat([keyId, signature]).toString('base64')
+  return `${text}\n${DASH} ${name} ${signed}\n`
 }
 
 /** A signature line as it was read. Nothing says yet whose it is. */

@@ -4,6 +4,7 @@
  */
 import { readStatement, type SignedStatement } from '../owner/decision-statement.ts'
 import type { JsonObject } from '../json.ts'
+import { readLedgerHead, type LedgerHead } from '../ledger/ledger-head.ts'
 import { checkClaims, findByKid, signJws, verifyJws, type Verified } from '../signatures/jws.ts'
 import type { PrivateKey, PublishedKey } from '../signatures/keys.ts'
 import { verifyKnownAgreement } from './known-agreement.ts'
@@ -45,6 +46,8 @@ export type ReceiptClaims = {
   joint?: JsonObject
   /** The owner's signed statement, and the item that it covers. */
   owner_decision?: { item_s256: string; statement: SignedStatement }
+  /** A head of her ledger that was signed before the hour of this receipt. */
+  ledger_head?: LedgerHead
 }
 
 /** A receipt that its authority's keys verified, around an agreement that the agent's key verified. */
@@ -115,6 +118,9 @@ function readReceiptClaims(payload: JsonObject, owner: Owner | undefined): Recei
       : { echo_absent: textsMember(payload, 'echo_absent') }),
     ...(member(payload, 'joint') === undefined ? {} : { joint: objectMember(payload, 'joint') }),
     ...readOwnerDecision(payload),
+    ...(member(payload, 'ledger_head') === undefined
+      ? {}
+      : { ledger_head: readLedgerHead(member(payload, 'ledger_head')) }),
   }
 }
 

@@ -15,6 +15,8 @@ export interface HeadsTable {
   tree_size: Generated<number>
   tree_root: Buffer | null
   frontier: Generated<Buffer>
+  /** The time in the origin of her tree since the last restore, in seconds; null: there was none. */
+  origin_at: number | null
 }
 
 /** One level of the tree over a ledger has tiles from 0 on, each of 256 hashes at most. */
@@ -40,6 +42,13 @@ export interface LedgerCheckpointsTable {
   kid: string
   note: string
   signed_at: Timestamp
+  /** The hours since the epoch; null: none of this origin was signed before that hour, as far as is known. */
+  hour: number | null
+  /** The note that was signed last before that hour, and its key. */
+  hour_note: string | null
+  hour_kid: string | null
+  /** When another origin took its place; null: it is the present one. */
+  ended_at: Timestamp | null
 }
 
 export interface ReceiptsTable {
