@@ -64,6 +64,12 @@ const checkedOr =
     check === true ? checkOf(party) : run()
 const owners = () => import('./authority/administration/main.ts')
 
+interface HeadsOptions {
+  config?: string
+  owner?: string
+  json?: boolean
+}
+
 interface SurveyOptions {
   owner?: string
   header?: string[]
@@ -227,6 +233,17 @@ sidecar
   .action(async (id: string, options: { log?: string }) => {
     const { explain } = await import('./enforcement/explain/main.ts')
     for (const line of await explain(id, options.log)) processTerminal.out(`${printable(line)}\n`)
+  })
+sidecar
+  .command('heads')
+  .option('--config <file>', "the sidecar's YAML file (UMA_PEP_CONFIG)")
+  .option('--owner <name>', 'only those of her ledger')
+  .option('--json', 'one JSON object a line, with the signatures')
+  .description("the heads of owners' ledgers that authorities sent in the last seven days")
+  .action(async ({ json, ...query }: HeadsOptions) => {
+    const { headsOfSidecar } = await import('./enforcement/ledger/main.ts')
+    const { headsText } = await import('./terminal/heads-table.ts')
+    processTerminal.out(headsText(headsOfSidecar(query), { json, columns: processTerminal.columns }))
   })
 sidecar
   .command('tools')

@@ -24,6 +24,8 @@ import { createCheck } from './check.ts'
 import { recordUnjudged } from './telemetry/decision-log.ts'
 import { createHealth, type Health } from './telemetry/health.ts'
 import { openJoint } from './joint-accounts.ts'
+import { openLedgerHeads } from './ledger/head-stores.ts'
+import type { HeadRecord, LedgerHeads } from './ledger/heads.ts'
 import { createLeases, type Leases } from './leases/leases.ts'
 import { openOrganization } from './organization/opening.ts'
 import { openUsedEmergencies } from './organization/used-emergencies.ts'
@@ -74,6 +76,8 @@ export interface Core {
   unjudged: (denied: Denied, call?: Call) => void
   metrics: Metrics
   health: Health
+  /** The heads of ledgers that authorities sent in the last seven days. */
+  ledgerHeads: () => HeadRecord[]
   /** The keys of the resource. The first one signs, and all are published. */
   keys: readonly [PrivateKey, ...PrivateKey[]]
   /** Who may ask for an owner's resources. */
@@ -105,12 +109,7 @@ const REPORTS_CLOSE_MS = 5_000
 /** Builds everything, but sends no request and serves nothing yet. Health begins as not serving. */
 export function assembleCore(config: CoreConfig, surroundings: Surroundings): Core {
   const { logger, clock } = surroundings
-  if (config.devLoopback) {
-    logger.warn(
-      'UMA_DEV_LOOPBACK is on: http and loopback are admitted. Never run like this where others can reach it.',
-    )
-  }
-  warnOfUnpinned(config, logger)
+  warnOfLaxSettings(config, logger)
   const metrics = createMetrics()
   const pools = openPools(config, { ...surroundings, metrics })
   const health = createHealth()
@@ -120,7 +119,8 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
   const leases = openLeases(config, { offers, metrics, logger, clock })
   let used: Marks | undefined
   const emergencies = (): Marks => (used ??= openUsedEmergencies(config.reports.state_dir, { clock }))
-  const parts = { pools, jwks, offers, leases, emergencies, clock, metrics, logger }
+  const heads = openLedgerHeads(config.reports.state_dir, { clock, logger })
+  const parts = { pools, jwks, offers, leases, heads, emergencies, clock, metrics, logger }
   const served = serveOwners({
     owners: config.owners,
     open: owner => routeOf(owner, config, parts),
@@ -147,6 +147,7 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
     },
     metrics,
     health,
+    ledgerHeads: () => heads.list(),
     keys: signingKeys(config.keys),
     guard: createAuthorityGuard({
       jwks,
@@ -168,7 +169,7 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
       needs.stop()
       served.stop()
       await settled(CALLS_CLOSE_MS)
-      await Promise.all([leases?.close(), reports.close(REPORTS_CLOSE_MS)])
+      await Promise.all([leases?.close(), reports.close(REPORTS_CLOSE_MS), heads.close()])
       await pools.close()
     },
   }
@@ -219,6 +220,7 @@ interface AssemblyParts extends Surroundings {
   jwks: JwksCache
   offers: AuthorityOffers
   leases: Leases | undefined
+  heads: LedgerHeads
   /** Made when the first owner has an organization above her. */
   emergencies: () => Marks
   metrics: Metrics
@@ -249,7 +251,7 @@ function routeOf(
     methods,
   }: SidecarOwner,
   config: CoreConfig,
-  { pools, jwks, offers, leases, emergencies, clock, metrics, logger }: AssemblyParts,
+  { pools, jwks, offers, leases, heads, emergencies, clock, metrics, logger }: AssemblyParts,
 ): Route {
   const resource = config.public_url + path
   const proof =
@@ -278,6 +280,7 @@ function routeOf(
           ? { streams: pools.streams, hold: door => leases.of({ owner, authority }, door) }
           : undefined,
       clock,
+      onHead: heads.takerOf({ owner, authority }),
       onPat: outcome => metrics.patRenewed(outcome),
       onFault: sentence => logger.warn(sentence),
     }),
@@ -313,7 +316,11 @@ function openTool(
   return { ...tool, ownerApproval: { keys, marks: openMarks(approval.state_dir, { clock }) } }
 }
 
-function warnOfUnpinned({ owners }: CoreConfig, logger: Logger): void {
+function warnOfLaxSettings({ devLoopback, owners }: CoreConfig, logger: Logger): void {
+  if (devLoopback)
+    logger.warn(
+      'UMA_DEV_LOOPBACK is on: http and loopback are admitted. Never run like this where others can reach it.',
+    )
   for (const { owner, joint } of owners) {
     if (joint?.pinned === 'any')
       logger.warn(

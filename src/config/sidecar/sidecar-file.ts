@@ -108,7 +108,7 @@ const reports = z.strictObject({
   state_dir: file
     .optional()
     .describe(
-      'Directory in which they outlive a kill: each is written there before its call is let through. Left out, they wait in memory. Replicas may share it.',
+      'Directory in which they outlive a kill: each is written there before its call is let through. Left out, they wait in memory. Replicas may share it. Its folder `ledger_heads` has the heads of ledgers that authorities sent in the last seven days (`usher sidecar heads`).',
     ),
   state_bytes_max: whole(65_536, 68_719_476_736)
     .default(67_108_864)

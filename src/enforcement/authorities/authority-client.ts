@@ -6,7 +6,7 @@
 import { z } from 'zod'
 import { OutboundFault, type Outbound } from '../../http/outbound/outbound.ts'
 import type { OutboundStreams } from '../../http/outbound/outbound-stream.ts'
-import { isJsonObject } from '../../wire/json.ts'
+import { isJsonObject, type JsonObject } from '../../wire/json.ts'
 import { outage, UnspentOutage, type Deadline } from '../deadline.ts'
 import {
   readConsumption,
@@ -15,6 +15,7 @@ import {
   type ExpectedGrant,
   type Introspection,
 } from '../introspection.ts'
+import type { TakeHead } from '../ledger/heads.ts'
 import type { LeaseHolder } from '../leases/holder.ts'
 import { introspectUnderLease, type LeaseAnswer } from '../leases/leased-introspection.ts'
 import type { ReportsOf } from '../reports/outbox.ts'
@@ -45,6 +46,8 @@ export interface AuthorityClientOptions extends ExpectedGrant {
   clock: () => number
   /** Told of what the authority's record or clock has against every call, once each. */
   onFault?: ((sentence: string) => void) | undefined
+  /** Gets the `ledger_head` of each answer that a grant is live; undefined where it has none. */
+  onHead?: TakeHead | undefined
   /** Told how each request for a PAT ended. */
   onPat?: ((outcome: 'renewed' | 'refused' | 'failed') => void) | undefined
 }
@@ -127,7 +130,9 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
   const askAbout = async (token: string, deadline: Deadline): Promise<LeaseAnswer> => {
     const answer = await questions(token, deadline)
     const rpt = presentedRpt(token, options, deadline)
-    return { answer, introspection: await readIntrospection(answer, options, rpt) }
+    const introspection = await readIntrospection(answer, options, rpt)
+    if (introspection.active) options.onHead?.((answer as JsonObject)['ledger_head'])
+    return { answer, introspection }
   }
 
   return {

@@ -10,6 +10,7 @@ import { assembleCore, type Core } from '../../assembly.ts'
 import type { Call, Outcome } from '../../call.ts'
 import { denialOf } from '../../denial.ts'
 import { outage } from '../../deadline.ts'
+import type { HeadRecord } from '../../ledger/heads.ts'
 import { createPublicDocuments } from '../../documents/public-documents.ts'
 import { createAdmission, type Caller } from './admission.ts'
 import { createDocuments, documentAnswers } from './documents.ts'
@@ -59,6 +60,11 @@ export interface EnforcementPoint {
    * can be fetched.
    */
   register(): void
+  /**
+   * The heads of ledgers that authorities sent with their answers in the last seven days, each once, oldest
+   * first.
+   */
+  ledgerHeads: () => HeadRecord[]
   /** The numbers of this enforcement point, in the text format of Prometheus. */
   metrics(): Promise<{ text: string; contentType: string }>
   /**
@@ -127,6 +133,7 @@ export async function embed(source?: string | object, options: EmbedOptions = {}
     },
     callerOf: request => callers.get(request),
     register: () => core.register(),
+    ledgerHeads: () => core.ledgerHeads(),
     metrics: () => core.metrics.render(),
     close,
   }
