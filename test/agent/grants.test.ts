@@ -2,11 +2,14 @@
  * contract, "Grant answer (beat 4)", seen from the agent: a grant or a receipt that contradicts what was
  * signed is not kept.
  */
+import { decodeJwt } from 'jose'
 import { describe, expect, it } from 'vitest'
 import { memoryStore, type AgentOptions } from '../../src/agent/index.ts'
 import { openClaimToken, signAgreement } from '../../src/wire/negotiation/agreement.ts'
 import { s256, s256Json } from '../../src/wire/encoding.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
+import { originBase, signCheckpoint } from '../../src/wire/ledger/checkpoint.ts'
+import { headOfCheckpoint } from '../../src/wire/ledger/ledger-head.ts'
 import type { ReceiptClaims } from '../../src/wire/negotiation/receipt.ts'
 import type { TermsTemplate } from '../../src/wire/negotiation/terms.ts'
 import type { RptClaims } from '../../src/wire/negotiation/tokens.ts'
@@ -20,6 +23,10 @@ const peers = startedForEach(startScriptedPeers)
 const store = memoryStore()
 const call = (options: Partial<AgentOptions>) =>
   agentWith(options).call({ resource: peers.resource, tool: 'portfolio_read' })
+
+const logKey = newKey()
+const headAt = (origin: string) =>
+  headOfCheckpoint(signCheckpoint({ origin, size: 5, root: Buffer.alloc(32, 7) }, logKey), logKey.kid)
 
 type Hostile = [what: string, twist: () => Twists]
 
@@ -70,6 +77,23 @@ describe('a grant is not kept, and no call made with it,', () => {
       () => ({ receipt: plain => ({ ...plain, template_id: 'alice/reading/v2' }) }),
     ],
     [
+      "when its receipt has the head of another owner's ledger",
+      () => ({ receipt: plain => ({ ...plain, ledger_head: headAt(`${originBase(peers.issuer)}other`) }) }),
+    ],
+    [
+      "when its receipt has the head of another issuer's ledger",
+      () => ({ receipt: plain => ({ ...plain, ledger_head: headAt('as.elsewhere.example/ledger/tag') }) }),
+    ],
+    [
+      'when its receipt has a head that is none',
+      () => ({
+        receipt: plain => ({
+          ...plain,
+          ledger_head: { ...headAt(`${originBase(peers.issuer)}tag`), sig: 'short' },
+        }),
+      }),
+    ],
+    [
       'when it permits nothing on the resource agreed to',
       () => ({
         rpt: plain => ({
@@ -116,6 +140,18 @@ describe('a grant is not kept, and no call made with it,', () => {
     expect([await store.receipts(), await store.grants(peers.resource)]).toEqual([[], []])
     expect(peers.tools.to('/mcp/alice')).toHaveLength(1)
   })
+})
+
+describe("a receipt with a head of the owner's ledger", () => {
+  it.each(['tag', 'tag/1764374400'])(
+    'is kept with it, if its origin has the tag of the ticket: %s',
+    async tag => {
+      const ledger_head = headAt(originBase(peers.issuer) + tag)
+      peers.twists.receipt = plain => ({ ...plain, ledger_head })
+      const { receipt } = await call({})
+      expect(decodeJwt(receipt!.receipt)['ledger_head']).toEqual(ledger_head)
+    },
+  )
 })
 
 describe('a receipt that names no owner', () => {

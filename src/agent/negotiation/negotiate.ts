@@ -69,7 +69,7 @@ interface AgentNegotiation {
   request: Omit<NegotiationRequest, 'challenge'>
   authority: AuthorityMetadata
   endpoint: TokenEndpointContext
-  /** Every ticket presented so far. */
+  /** Every ticket presented so far, in their order. */
   used: Set<string>
 }
 

@@ -8,6 +8,8 @@ import type { PublishedKey } from '../../wire/signatures/keys.ts'
 import { member } from '../../wire/json-members.ts'
 import type { GrantAnswer } from '../../wire/negotiation/negotiation.ts'
 import { verifyReceipt, type Receipt } from '../../wire/negotiation/receipt.ts'
+import { tagOfOrigin } from '../../wire/ledger/ledger-head.ts'
+import { ticketTag } from '../../wire/negotiation/ticket.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { TermsTemplate } from '../../wire/negotiation/terms.ts'
 import { verifyRpt, type RptClaims } from '../../wire/negotiation/tokens.ts'
@@ -36,6 +38,8 @@ interface GrantContext {
   profile: Profile
   directory: Directory
   authority: AuthorityMetadata
+  /** The tickets of this negotiation, in their order. */
+  used: ReadonlySet<string>
   request: {
     resource: string
     call: ToolCall
@@ -49,8 +53,9 @@ interface GrantContext {
  * Verifies a grant and its receipt and keeps them: both under the authority's published keys; the receipt
  * embeds the agreement just signed, or an earlier one of our own key for the same template, resource and
  * operation (a request that waited already is joined); hash, family, terms, `jti` and, where the receipt
- * names one, owner agree between the two; the RPT is of the owner whom the request names, if it names one,
- * for this resource, and bound to our key. A single-use grant is returned but not kept. Fails with
+ * names one, owner agree between the two; the head of a ledger in the receipt is of the owner whose ticket
+ * (the first of the negotiation) was presented; the RPT is of the owner whom the request names, if it names
+ * one, for this resource, and bound to our key. A single-use grant is returned but not kept. Fails with
  * `grant_untrusted`.
  */
 export async function acceptGrant(
@@ -65,6 +70,7 @@ export async function acceptGrant(
       `The grant is ${claims.owner}'s, and the resource said that it is ${request.owner}'s.`,
     )
   checkReceipt(receipt, granted.signed, profile)
+  checkHead(receipt, context)
   checkRpt(claims, { receipt, signed: granted.signed, profile })
   const accepted = toKeep(context, { ...granted, receipt, claims })
   await profile.store.keepReceipt(accepted.receipt)
@@ -123,6 +129,25 @@ function checkReceipt({ claims, agreementClaims }: Receipt, signed: SignedAgreem
     member(agreementClaims, 'aud') === template.proffered_by &&
     operationHash(member(agreementClaims, 'operation')) === operationHash(signed.operation)
   if (!same) fail('grant_untrusted', 'The receipt embeds another agreement than the one that was signed.')
+}
+
+/**
+ * A ledger has one origin at its authority, which names the owner by her routing tag, and so does her ticket.
+ * A head with another one says nothing of the ledger that this agreement was entered in.
+ */
+function checkHead(
+  { claims: { ledger_head } }: Receipt,
+  { authority, used }: Pick<GrantContext, 'authority' | 'used'>,
+): void {
+  if (ledger_head === undefined) return
+  const [ticket = ''] = used
+  const tag = ticketTag(ticket)
+  // Not every authority's tickets have one.
+  if (tag === undefined || tagOfOrigin(ledger_head.origin, authority.issuer) === tag) return
+  fail(
+    'grant_untrusted',
+    `The receipt has the head of ${ledger_head.origin}, which is not the ledger of the owner whose ticket was presented, so the grant was not taken.`,
+  )
 }
 
 function checkRpt(
