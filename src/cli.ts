@@ -129,7 +129,9 @@ authority
   })
 authority
   .command('after-restore')
-  .description('after the database was restored to an earlier time: end every grant, and tell every owner')
+  .description(
+    'after the database was restored to an earlier time: end every grant, tell every owner, and give each ledger a new origin',
+  )
   .requiredOption('--at <time>', 'the time that the backup is of, such as 2026-11-23T20:15:00Z')
   .option('--cell <cell>', 'which of several was restored (UMA_AS_CELLS)')
   .option(...JSON_OPTION)

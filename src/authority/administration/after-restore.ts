@@ -8,12 +8,14 @@ import type { Db } from '../../storage/authority/database.ts'
 import { revokeAllLetIn } from '../../storage/authority/credentials/device-keys.ts'
 import { listJointAccounts } from '../../storage/authority/joint/joint-accounts.ts'
 import { takeAllBack } from '../../storage/authority/joint/joint-withdrawals.ts'
+import { replaceOrigin, type ReplacedHead } from '../../storage/authority/ledger/ledger-checkpoints.ts'
 import { appendLedger } from '../../storage/authority/ledger/ledger.ts'
 import { endEveryConnection } from '../../storage/authority/connections/connections.ts'
 import { listOwnerLives } from '../../storage/authority/owners/owner-lives.ts'
 import { lockQueue } from '../../storage/authority/owners/owners.ts'
 import { skipEventPositions } from '../../storage/authority/ledger/positions.ts'
 import { voidCodes } from '../../storage/authority/credentials/recoveries.ts'
+import { encodeBase64url } from '../../wire/encoding.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'
 
 const OWNERS_PER_PAGE = 500
@@ -30,8 +32,9 @@ export interface AfterRestore {
  * Ends every connection of every owner: nobody remembers which of them she revoked after the backup, so each
  * agent is a first contact again, and tallies are told that she takes back whatever she allowed them. Codes
  * for a credential and keys that a passkey let in end for the same reason. Her ledger says from when the data
- * is, and readers of her events begin anew. One transaction for each owner; a run that was cut off is run
- * again.
+ * is, and readers of her events begin anew. What is signed of her ledger from now on has another origin, and
+ * the first checkpoint there covers the entry, which names the newest known head of the old origin. One
+ * transaction for each owner; a run that was cut off is run again.
  */
 export async function endAfterRestore(db: Db, restoredTo: Date): Promise<AfterRestore> {
   const done: AfterRestore = { owners: 0, connections: 0 }
@@ -57,14 +60,21 @@ function endOf(db: Db, owner: Owner, restoredTo: Date): Promise<number> {
     await voidCodes(tx, owner)
     await revokeAllLetIn(tx, owner)
     await skipEventPositions(tx, owner)
+    const replaced = await replaceOrigin(tx, owner)
     const handles = await endEveryConnection(tx, owner)
     const data = {
       by: 'authority',
       actor: BY_COMMAND,
       at: restoredTo.toISOString(),
       connections: handles.length,
+      ...(replaced === undefined ? {} : headOf(replaced)),
     }
     await appendLedger(tx, owner, { kind: 'restored', data })
     return handles.length
   })
+}
+
+/** The head as a receipt has it, without its signature. */
+function headOf({ origin, size, root }: ReplacedHead): { origin: string; size: number; root: string } {
+  return { origin, size, root: encodeBase64url(root) }
 }

@@ -5,7 +5,7 @@
 import type { TreeHead } from '../../../rules/ledger/merkle.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
 import { prepared } from '../../core/database.ts'
-import type { Db } from '../database.ts'
+import type { Db, Tx } from '../database.ts'
 
 /** A replica signs for an owner at most once in so many seconds, and so do all together. */
 export const SIGNING_INTERVAL_SECONDS = 1
@@ -173,4 +173,31 @@ const READ_LOG = prepared<{ owner: Owner; size: number }>(
     LEFT JOIN heads h ON h.owner = o.owner
     JOIN ledger_checkpoints c ON c.owner = o.owner AND c.origin = ${ORIGIN}
     WHERE d.kind = 'tag' AND d.key = $1`,
+)
+
+/** The newest head that is known of an origin that has ended. */
+export type ReplacedHead = Pick<SignedCheckpoint, 'origin' | 'size' | 'root'>
+
+/**
+ * Gives her ledger another origin from now on, and ends all that she had: whoever is signing there meanwhile
+ * is waited for, or does not keep what it signed. @returns the newest head that is known of what was the
+ * present origin; undefined if nothing was signed there. To be called when her head is locked.
+ */
+export async function replaceOrigin(tx: Tx, owner: Owner): Promise<ReplacedHead | undefined> {
+  await SET_ORIGIN(tx, [owner])
+  // The rows as they are once they are locked: one may have been signed since this transaction began.
+  const ended = (await END_ORIGINS(tx, [owner])).rows
+  return ended.sort((one, other) => other.signed_at.getTime() - one.signed_at.getTime())[0]
+}
+
+// Two restores within a second have different origins, too.
+const SET_ORIGIN = prepared(
+  'set-ledger-origin',
+  `UPDATE heads SET origin_at = greatest(floor(extract(epoch FROM clock_timestamp()))::bigint, origin_at + 1)
+    WHERE owner = $1`,
+)
+const END_ORIGINS = prepared<{ origin: string; size: number; root: Buffer; signed_at: Date }>(
+  'end-ledger-origins',
+  `UPDATE ledger_checkpoints SET ended_at = clock_timestamp() WHERE owner = $1 AND ended_at IS NULL
+    RETURNING origin, size, root, signed_at`,
 )
