@@ -265,7 +265,9 @@ sidecar
   })
 const verify = program
   .command('verify')
-  .description('whether a receipt, a grant or a signed decision holds, by keys that you have; asks nobody')
+  .description(
+    'whether a receipt, a grant, a signed decision or a head holds, by keys that you have; asks nobody',
+  )
 for (const kind of ['receipt', 'grant', 'statement'] as const)
   verify
     .command(kind)
@@ -280,6 +282,14 @@ for (const kind of ['receipt', 'grant', 'statement'] as const)
       const now = Math.floor(Date.now() / 1_000)
       await verifyDocument(kind, { file, keys }, { terminal: processTerminal, now })
     })
+verify
+  .command('heads')
+  .argument('<files...>', 'what `usher sidecar heads --json` printed, or receipts, one a line')
+  .requiredOption('--keys <file>', 'the keys of the log: what the authority publishes at /ledger/jwks')
+  .description('whether heads of ledgers that several people hold contradict each other')
+  .action(async (files: string[], { keys }: { keys: string }) =>
+    (await import('./terminal/verify-heads.ts')).verifyHeads(files, { keys, terminal: processTerminal }),
+  )
 program
   .command('doctor')
   .description(

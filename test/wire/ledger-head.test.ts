@@ -10,6 +10,7 @@ import {
   checkpointOfHead,
   headOfCheckpoint,
   readLedgerHead,
+  logOfOrigin,
   tagOfOrigin,
   verifyLedgerHead,
 } from '../../src/wire/ledger/ledger-head.ts'
@@ -109,5 +110,17 @@ describe('The routing tag in an origin', () => {
     [undefined, originBase(ISSUER)],
   ])('is %s in %s, for its issuer', (tag, origin) => {
     expect(tagOfOrigin(origin, ISSUER)).toBe(tag)
+  })
+})
+
+describe('The origins of one ledger', () => {
+  it.each<[string, string]>([
+    [ORIGIN, ORIGIN],
+    [ORIGIN, `${ORIGIN}/1764374400`],
+    ['as.example/ledger/1764374400', 'as.example/ledger/1764374400'],
+    ['as.example/ledger/1764374400', 'as.example/ledger/1764374400/5'],
+    ['as.example/ledger/tag/05', 'as.example/ledger/tag/05'],
+  ])('have %s in common: %s', (log, origin) => {
+    expect(logOfOrigin(origin)).toBe(log)
   })
 })

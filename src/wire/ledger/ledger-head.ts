@@ -21,6 +21,8 @@ const KID_LENGTH_MAX = 255
 /** What follows the base of an origin: the routing tag, and after a restore its time in seconds. */
 const TAG_FORM = /^([A-Za-z0-9_-]{1,64})(?:\/[1-9]\d{0,15})?$/
 
+const AFTER_RESTORE = /^(.*\/ledger\/[A-Za-z0-9_-]{1,64})\/[1-9]\d{0,15}$/
+
 /** The head in a checkpoint of ours; `kid` is that of the key that signed it. */
 export function headOfCheckpoint(note: string, kid: string): LedgerHead {
   const { text, signatures } = parseNote(note)
@@ -66,7 +68,6 @@ export function readLedgerHead(value: unknown): LedgerHead {
 /**
  * The checkpoint of a head that one of the log's keys signed. Refuses (`invalid_request`) one whose key is
  * not among them, and one whose signature does not hold.
- * @internal Its tests call it, until a program of ours verifies heads.
  */
 export function verifyLedgerHead(head: LedgerHead, keys: readonly PublishedKey[]): Checkpoint {
   const key = keyNamed(keys, head.kid)
@@ -78,6 +79,11 @@ export function verifyLedgerHead(head: LedgerHead, keys: readonly PublishedKey[]
 export function tagOfOrigin(origin: string, issuer: string): string | undefined {
   const base = originBase(issuer)
   return origin.startsWith(base) ? TAG_FORM.exec(origin.slice(base.length))?.[1] : undefined
+}
+
+/** What all origins of one ledger have in common: the origin without the time of a restore. */
+export function logOfOrigin(origin: string): string {
+  return AFTER_RESTORE.exec(origin)?.[1] ?? origin
 }
 
 function text(object: JsonObject, name: string): string {
