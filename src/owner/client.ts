@@ -96,10 +96,7 @@ export interface OwnerClient {
   resourceServers(): AsyncGenerator<ResourceServerEntry>
   decideServer(clientId: string, decision: 'approved' | 'revoked'): Promise<DecidedServer>
   /** Several of one origin: either all of them or none. */
-  decideServers(
-    clientIds: readonly string[],
-    decision: 'approved' | 'revoked',
-  ): Promise<ResourceServerEntry[]>
+  decideServers(clientIds: readonly string[], decision: 'approved' | 'revoked'): Promise<DecidedServer[]>
   bannedOrigins(): AsyncGenerator<BannedOrigin>
   banOrigin(origin: string): Promise<Banned>
   unbanOrigin(origin: string): Promise<{ origin: string; banned: false }>

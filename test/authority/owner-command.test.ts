@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
+import { holdLease } from '../support/lease-holder.ts'
 import { protectionCall, testAgent } from '../support/test-agent.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
@@ -86,7 +87,13 @@ describe('An owner who is suspended', () => {
     const { rpt } = await agent.granted()
     const waiting = await agent.ask('place_trade', { operation: { tool: 'place_trade', params: {} } })
     expect(waiting.body.error).toBe('request_submitted')
-    await owner('suspend', 'alice')
+    const holder = await holdLease(authority)
+    expect((await owner('suspend', 'alice')).stdout).toMatch(
+      /Sidecars that let go of her grants in \d+ ms: 1 of 1[.]\n$/,
+    )
+    expect(holder.asked()).toBe(1)
+    await holder.say({ end: true })
+    holder.drop()
     expect((await protectionCall(authority, '/introspect', { token: rpt })).body).toMatchObject({
       active: false,
       reason: 'revoked',

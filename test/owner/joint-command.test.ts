@@ -121,6 +121,13 @@ describe('joint', () => {
     expect(printed).toContain(`You hold family-1 no more; your terms stay.\n${said}`)
   })
 
+  it('leave says which sidecars were waited for', async () => {
+    const leases = { holders: 2, acknowledged: 2, waited_ms: 11 }
+    answers['/owner/joint/family-1'] = { body: { left: 'family-1', leases } }
+    const { printed } = await owner('joint', 'leave', 'family-1')
+    expect(printed).toBe('You hold family-1 no more; your terms stay.\n2 sidecars let go in 11 ms.\n')
+  })
+
   it('calls lists what was called there, escaped, and says how to read on', async () => {
     const call = {
       n: 7,

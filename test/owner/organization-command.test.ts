@@ -143,6 +143,17 @@ describe('organization', () => {
     expect((await owner('organization', 'leave')).printed).toBe('You have left.\n')
   })
 
+  it.each([
+    ['join', ['inv_1.x']],
+    ['agree', []],
+  ])('%s says which sidecars were waited for', async (command, entry) => {
+    const leases = { holders: 2, acknowledged: 2, waited_ms: 14 }
+    const standing = { enrolled: false, available: [], invitation: null, unreachable: [] }
+    answers['/owner/organization'] = { body: { ...standing, leases } }
+    const { printed } = await owner('organization', command, ...entry, '--charter=3', '--binds=s256:abc')
+    expect(printed).toContain('2 sidecars let go in 14 ms.\n')
+  })
+
   it('leave says which sidecars were waited for', async () => {
     const leases = { holders: 1, acknowledged: 0, waited_ms: 2_003, silent: ['tools'] }
     answers['/owner/organization'] = { body: { left: true, leases } }

@@ -64,6 +64,19 @@ it('revoke-server says which sidecars were waited for', async () => {
   expect(printed).toBe(`${broker.client_id} is revoked.\n2 sidecars let go in 14 ms.\n`)
 })
 
+it('revoke-server of several says once which sidecars were waited for', async () => {
+  const leases = { holders: 2, acknowledged: 1, waited_ms: 2_001, silent: ['tools'] }
+  const second = 'https://broker.example/mcp/bea'
+  answers['/owner/resource-servers/decision'] = {
+    body: [broker.client_id, second].map(client_id => ({ ...broker, client_id, status: 'revoked', leases })),
+  }
+  const { printed } = await owner('revoke-server', broker.client_id, second)
+  expect(printed).toBe(
+    `${broker.client_id} is revoked.\n${second} is revoked.\n` +
+      '1 sidecar let go; 1 sidecar of tools did not answer and can use nothing any more after 2001 ms.\n',
+  )
+})
+
 describe.each([
   ['approve-server', 'approved', 'active'],
   ['revoke-server', 'revoked', 'revoked'],
@@ -121,6 +134,14 @@ describe('ban-origin, unban-origin and banned-origins', () => {
       said: '',
     })
     expect(sent()).toEqual(['/owner/resource-servers/ban', { origin }])
+  })
+
+  it('says which sidecars were waited for', async () => {
+    const leases = { holders: 1, acknowledged: 1, waited_ms: 9 }
+    answers['/owner/resource-servers/ban'] = { body: { origin, banned: true, withdrawn: [], leases } }
+    expect((await owner('ban-origin', origin)).printed).toBe(
+      `${origin} is banned.\n1 sidecar let go in 9 ms.\n`,
+    )
   })
 
   it('lifts the ban', async () => {

@@ -12,8 +12,10 @@ import { inTransaction } from '../../storage/core/database.ts'
 import type { Tx } from '../../storage/authority/database.ts'
 import { listOwnerLives, type OwnerLife } from '../../storage/authority/owners/owner-lives.ts'
 import { asOwner } from '../../wire/identifiers.ts'
+import type { StillWaiting } from '../../wire/owner/owner-api.ts'
 import { NAME_PATTERN } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
+import { LEASES_AWAITED, runAndAwaitLeases } from '../protection/lease-wait.ts'
 import { ADMINISTRATOR, type AuthorityAdminCredential, type OwnerAdministration } from './guard.ts'
 import { finishBehind } from './removal-completion.ts'
 import { addOwner, removeOwner, setSuspended, showOwner } from './owner-accounts.ts'
@@ -29,17 +31,20 @@ const ONE_OWNER = {
   schema: z.strictObject({ owner: name }),
   unknown: 'This authority serves no owner of this name.',
 }
-const LIFE: z.ZodType<Omit<OwnerLife, 'owner'> & { owner: string }> = z
-  .strictObject({
-    owner: text,
-    state: z.enum(['active', 'suspended', 'removing', 'removed']),
-    created_at: text,
-    suspended_at: text.nullable(),
-    removed_at: text.nullable(),
-    enrolled: z.boolean(),
-    recovery_at: text.nullable(),
-  })
-  .meta({ id: 'Owner' })
+const MEMBERS = {
+  owner: text,
+  state: z.enum(['active', 'suspended', 'removing', 'removed']),
+  created_at: text,
+  suspended_at: text.nullable(),
+  removed_at: text.nullable(),
+  enrolled: z.boolean(),
+  recovery_at: text.nullable(),
+}
+type Life = Omit<OwnerLife, 'owner'> & { owner: string }
+const LIFE: z.ZodType<Life> = z.strictObject(MEMBERS).meta({ id: 'Owner' })
+const ENDED_ACCESS: z.ZodType<Life & Pick<StillWaiting, 'leases'>> = z
+  .strictObject({ ...MEMBERS, ...LEASES_AWAITED })
+  .meta({ id: 'OwnerEnded' })
 const ISSUED: z.ZodType<IssuedCode> = z
   .strictObject({
     owner: text,
@@ -60,11 +65,12 @@ const suspending = (suspended: boolean): Endpoint<OwnerAdministration> =>
       : 'Takes a suspension back; no grant of before lives',
     credential: ADMINISTRATOR,
     parameters: ONE_OWNER,
-    answers: { 200: { says: 'Done.', schema: LIFE } },
+    answers: { 200: { says: 'Done.', schema: ENDED_ACCESS } },
     refuses: { 409: ['conflict'] },
     handle: async (api: OwnerAdministration, { caller, parameters: { owner }, answer }) => {
       const change = { suspended, actor: caller.actor }
-      return answer(200, await changeAs(api, caller, tx => setSuspended(tx, owner, change)))
+      const act = (): Promise<OwnerLife> => changeAs(api, caller, tx => setSuspended(tx, owner, change))
+      return answer(200, await runAndAwaitLeases(act))
     },
   })
 
@@ -132,7 +138,7 @@ export const OWNER_ADMINISTRATION: readonly Endpoint<OwnerAdministration>[] = [
     credential: ADMINISTRATOR,
     parameters: ONE_OWNER,
     answers: {
-      202: { says: 'Begun. If an earlier removal was interrupted, this resumes it.', schema: LIFE },
+      202: { says: 'Begun. If an earlier removal was interrupted, this resumes it.', schema: ENDED_ACCESS },
     },
     refuses: { 409: ['conflict'] },
     handle: async (api: OwnerAdministration, { caller, parameters: { owner }, answer }) => {
@@ -140,9 +146,12 @@ export const OWNER_ADMINISTRATION: readonly Endpoint<OwnerAdministration>[] = [
       if (archives === undefined)
         refuse('conflict', 'Set UMA_AS_ARCHIVES first: nobody is removed without an archive.')
       const { actor } = caller
-      const removal = await removeOwner(database, { owner, actor, archives }, tx => caller.spend(tx))
-      finishBehind(api, async () => removal)
-      return answer(202, await showOwner(database.db, owner))
+      const removing = async (): Promise<OwnerLife> => {
+        const removal = await removeOwner(database, { owner, actor, archives }, tx => caller.spend(tx))
+        finishBehind(api, async () => removal)
+        return showOwner(database.db, owner)
+      }
+      return answer(202, await runAndAwaitLeases(removing))
     },
   }),
 ]

@@ -10,9 +10,11 @@ import { listOwnerLives, readOwnerLife, type OwnerLife } from '../../storage/aut
 import { EXIT, Exit, processTerminal, UsageError, type Terminal } from '../../terminal/command.ts'
 import { printable, printableTime, table } from '../../terminal/printable.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'
+import type { StillWaiting } from '../../wire/owner/owner-api.ts'
 import { HOME_CELL, NAME_PATTERN } from '../../wire/names.ts'
+import { runAndAwaitLeases } from '../protection/lease-wait.ts'
 import { atDatabase, atEachDatabase, atOwner, moveTo } from './cells.ts'
-import { addOwner, removeOwner, setSuspended, showOwner } from './owner-accounts.ts'
+import { addOwner, removeOwner, setSuspended, showOwner, type Removed } from './owner-accounts.ts'
 import { endAfterRestore } from './after-restore.ts'
 import { printAudit, type AuditOptions } from './audit.ts'
 import { planOf } from './plan.ts'
@@ -74,12 +76,14 @@ export async function runSuspendOwner(
   options: OutputOptions,
   suspended: boolean,
 ): Promise<void> {
-  const life = await atOwner(readOwnersConfig(), named(name), ({ database: { db } }) =>
-    inTransaction(db, tx => setSuspended(tx, named(name), { suspended, actor: BY_COMMAND })),
+  const life = await runAndAwaitLeases(() =>
+    atOwner(readOwnersConfig(), named(name), ({ database: { db } }) =>
+      inTransaction(db, tx => setSuspended(tx, named(name), { suspended, actor: BY_COMMAND })),
+    ),
   )
   tell(life, options, one =>
     suspended
-      ? `No agent reaches the resources of ${one.owner} any more, and every grant has ended. To undo it: usher authority owner resume ${one.owner}\n`
+      ? `No agent reaches the resources of ${one.owner} any more, and every grant has ended. To undo it: usher authority owner resume ${one.owner}\n${leasesSentence(one)}`
       : `Agents that ${one.owner} lets in may ask for new grants.\n`,
   )
 }
@@ -123,23 +127,35 @@ export async function runRemoveOwner(
     const archives = options.archives ?? config.archives
     if (archives === undefined)
       throw new UsageError('Say where her archive goes: give --archives, or set UMA_AS_ARCHIVES.')
-    const removal = await removeOwner(database, { owner: named(name), actor: BY_COMMAND, archives }).catch(
-      async (error: unknown) => {
-        // A run before this one was killed before it told the directory.
-        if (directory !== undefined && (await isRemoved(database.db, named(name))))
-          await releaseAllIn(directory.db, named(name))
-        throw error
-      },
+    const removing = runAndAwaitLeases(() =>
+      removeOwner(database, { owner: named(name), actor: BY_COMMAND, archives }),
     )
+    const removal = await removing.catch(async (error: unknown) => {
+      // A run before this one was killed before it told the directory.
+      if (directory !== undefined && (await isRemoved(database.db, named(name))))
+        await releaseAllIn(directory.db, named(name))
+      throw error
+    })
     processTerminal.err(`The access of ${name} has ended; her archive is being written.\n`)
     const done = await removal.finish()
+    const { leases } = removal
     if (directory !== undefined) await releaseAllIn(directory.db, named(name))
-    return done
+    return leases === undefined ? done : { ...done, leases }
   })
-  tell(removed, options, ({ owner, archive, rows }) => {
-    const where = archive === null ? '' : ` Her data is in ${archive}.`
-    return `${owner} is removed (${rows} rows), and her name is never given again.${where}\n`
+  tell<Removed & Waited>(removed, options, one => {
+    const where = one.archive === null ? '' : ` Her data is in ${one.archive}.`
+    return `${one.owner} is removed (${one.rows} rows), and her name is never given again.${where}\n${leasesSentence(one)}`
   })
+}
+
+type Waited = Pick<StillWaiting, 'leases'>
+
+/** For whom an act waited; empty if for nobody. */
+function leasesSentence({ leases }: Waited): string {
+  if (leases === undefined) return ''
+  const { holders, acknowledged, waited_ms, silent = [] } = leases
+  const unanswered = silent.length === 0 ? '' : `; no answer came from those of ${silent.join(', ')}`
+  return `Sidecars that let go of her grants in ${waited_ms} ms: ${acknowledged} of ${holders}${unanswered}.\n`
 }
 
 const isRemoved = async (db: Db, owner: Owner): Promise<boolean> =>

@@ -29,6 +29,7 @@ import { readStanding } from '../../storage/authority/negotiations/standing.ts'
 import { asFamily, asHandle, type Family } from '../../wire/identifiers.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import { refusesNow, trajectoryCountTo } from '../negotiation/evaluation.ts'
+import { LEASE_TIME, runAndAwaitLeases } from '../protection/lease-wait.ts'
 import { decideItem, isAnyBlockedNow, refuseUnsigned } from '../owner/pending/decision.ts'
 import { FAMILY, HANDLE } from '../../wire/documents/names.ts'
 import { ACTOR, ADMINISTERED_ROWS, ONE_OWNER, shownActor } from './administered.ts'
@@ -73,7 +74,7 @@ export const ADMINISTRATION: readonly Endpoint<Administered>[] = [
     path: '/org/admin/{owner}/connections/revoke',
     summary: 'Ends the reach of an agent on what the organization governs',
     body: z.strictObject({ handle: plainText(2_048).transform(asHandle) }),
-    answer: z.strictObject({ handle: HANDLE, revoked: z.literal(true) }),
+    answer: z.strictObject({ handle: HANDLE, revoked: z.literal(true), ...LEASE_TIME }),
     act: async (acting, { handle }) => {
       const acted = await act(acting, 'revoke', tx => endAgent(tx, under(acting), handle))
       await tell(acting, acted, { what: 'revoked', handle })
@@ -95,7 +96,7 @@ export const ADMINISTRATION: readonly Endpoint<Administered>[] = [
     path: '/org/admin/{owner}/operators/block',
     summary: 'Ends the reach of all agents of an operator on what the organization governs',
     body: z.strictObject({ origin: plainText(300) }),
-    answer: z.strictObject({ origin: z.string(), blocked: z.literal(true) }),
+    answer: z.strictObject({ origin: z.string(), blocked: z.literal(true), ...LEASE_TIME }),
     act: async (acting, { origin }) => {
       const acted = await act(acting, 'block', tx => blockAgents(tx, under(acting), origin))
       await tell(acting, acted, { what: 'blocked', operator: origin })
@@ -115,7 +116,7 @@ export const ADMINISTRATION: readonly Endpoint<Administered>[] = [
   }),
 ]
 
-function onAgents<Body, Answer>(declared: {
+function onAgents<Body, Answer extends object>(declared: {
   path: string
   summary: string
   body: z.ZodType<Body>
@@ -132,8 +133,15 @@ function onAgents<Body, Answer>(declared: {
     body: { schema: declared.body },
     answers: { 200: { says: 'So it is from now on.', schema: declared.answer } },
     refuses: { 403: ['request_denied'], 404: ['not_found'], 409: ['conflict'] },
-    handle: async (api: Administered, { caller, body, answer }) =>
-      answer(200, await actAs(api, caller, acting => declared.act(acting, body))),
+    handle: async (api: Administered, { caller, body, answer }) => {
+      const { leases, ...done } = await runAndAwaitLeases<Answer>(() =>
+        actAs(api, caller, acting => declared.act(acting, body)),
+      )
+      return answer(200, {
+        ...(done as Answer),
+        ...(leases && { leases: { waited_ms: leases.waited_ms } }),
+      })
+    },
   })
 }
 

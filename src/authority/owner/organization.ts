@@ -13,7 +13,11 @@ import { readMembership, type Membership } from '../../storage/authority/members
 import { listTiers, type TierRow } from '../../storage/authority/policies/tiers.ts'
 import { MEMBER_VIEW } from '../../wire/documents/member-view.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import type { OrganizationPreview, OrganizationStanding } from '../../wire/owner/owner-organization.ts'
+import type {
+  OrganizationAgreement,
+  OrganizationPreview,
+  OrganizationStanding,
+} from '../../wire/owner/owner-organization.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import { OrganizationOutage, OrganizationRefusal, type JoinEntry } from '../organization/client.ts'
 import {
@@ -29,7 +33,7 @@ import {
 import { previewCuts } from '../organization/membership-effect.ts'
 import { LEASES_AWAITED, runAndAwaitLeases } from '../protection/lease-wait.ts'
 import type { KnownInvitation, OwnerApi } from './api.ts'
-import { OWNER } from './credentials/guard.ts'
+import { OWNER, type OwnerCredential } from './credentials/guard.ts'
 import { CUT } from './policies/tier-queries.ts'
 
 const ADDED = { addedUnder: "Organization membership, on the member's authorization server" }
@@ -54,26 +58,30 @@ const INVITATION = z.object({
   invited_at: text,
   expires_at: text,
 })
-const STANDING: z.ZodType<OrganizationStanding> = z.union([
-  z.object({
-    enrolled: z.literal(false),
-    available: texts,
-    invitation: INVITATION.nullable(),
-    unreachable: texts,
-  }),
-  z.object({
-    enrolled: z.literal(true),
-    ...SHOWN,
-    joined: text,
-    agreed_version: z.int(),
-    waiting: z.object({ version: z.int(), changes: texts }).nullable(),
-    stale: z.boolean(),
-    last_read: text,
-    tiers: z.record(text, z.array(z.object({ field: text, yours: anything, ceiling: anything }))),
-    governed_resources: texts,
-    conflicts: texts,
-    administrators_may: texts,
-  }),
+const NO_MEMBER = z.object({
+  enrolled: z.literal(false),
+  available: texts,
+  invitation: INVITATION.nullable(),
+  unreachable: texts,
+})
+const MEMBER = z.object({
+  enrolled: z.literal(true),
+  ...SHOWN,
+  joined: text,
+  agreed_version: z.int(),
+  waiting: z.object({ version: z.int(), changes: texts }).nullable(),
+  stale: z.boolean(),
+  last_read: text,
+  tiers: z.record(text, z.array(z.object({ field: text, yours: anything, ceiling: anything }))),
+  governed_resources: texts,
+  conflicts: texts,
+  administrators_may: texts,
+})
+const STANDING: z.ZodType<OrganizationStanding> = z.union([NO_MEMBER, MEMBER])
+/** She may have left since, by another request. */
+const AGREEMENT: z.ZodType<OrganizationAgreement> = z.union([
+  NO_MEMBER.extend(LEASES_AWAITED),
+  MEMBER.extend(LEASES_AWAITED),
 ])
 
 const issuer = plainText(2_048).optional()
@@ -136,7 +144,7 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
       'Joins, or agrees to a later version; only with agreed: true, the version and the digest of what binds her',
     credential: OWNER,
     body: { schema: AGREED },
-    answers: { 200: { says: 'Her membership.', schema: STANDING } },
+    answers: { 200: { says: 'Her membership.', schema: AGREEMENT } },
     refuses: JOINING_REFUSED,
     handle: async (api: OwnerApi, { caller, body, request, answer }) => {
       const { charter_version, binds_s256 } = body
@@ -146,16 +154,11 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
           'Send agreed: true, with the charter_version and the binds_s256 of the preview that you read.',
           { extra: { reason: 'agreement_required' } },
         )
-      const agreed = { charter_version, binds_s256 }
-      const entry = entryOf(body)
-      if (entry === undefined) await agreeAgain(api, caller, agreed)
-      else {
-        const { administrators_may = ALL_POWERS } = body
-        const agreeing = { ...agreed, issuer: issuerOf(api, body.issuer), entry, administrators_may }
-        await notGuessing(api, request.ip, () => join(api, caller, agreeing))
-        keepInvitation(api, { issuer: agreeing.issuer, owner: caller.owner }, null)
-      }
-      return answer(200, await standing(api, caller.owner))
+      const agreement = await runAndAwaitLeases(async () => {
+        await agree(api, caller, { ...body, charter_version, binds_s256, ip: request.ip })
+        return standing(api, caller.owner)
+      })
+      return answer(200, agreement)
     },
   }),
   endpoint({
@@ -209,6 +212,21 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
       ),
   }),
 ]
+
+/** Joins with a code or an assertion; without either, agrees to the version that waits. */
+async function agree(
+  api: OwnerApi,
+  caller: OwnerCredential,
+  { ip, ...body }: z.output<typeof AGREED> & { charter_version: number; binds_s256: string; ip: string },
+): Promise<void> {
+  const { charter_version, binds_s256, administrators_may = ALL_POWERS } = body
+  const entry = entryOf(body)
+  if (entry === undefined) return agreeAgain(api, caller, { charter_version, binds_s256 })
+  const issuer = issuerOf(api, body.issuer)
+  const agreeing = { issuer, entry, charter_version, binds_s256, administrators_may }
+  await notGuessing(api, ip, () => join(api, caller, agreeing))
+  keepInvitation(api, { issuer, owner: caller.owner }, null)
+}
 
 /** Whether she comes with a code or an assertion; undefined if she gave neither. */
 function entryOf({ code, assertion }: z.output<z.ZodObject<typeof ENTRY>>): JoinEntry | undefined {

@@ -22,6 +22,12 @@ export const LEASES_AWAITED = {
 }
 
 /**
+ * The same for an administrator of an organization: he learns how long was waited, and not of sidecars that
+ * may serve what is hers alone.
+ */
+export const LEASE_TIME = { leases: z.strictObject({ waited_ms: count }).optional() }
+
+/**
  * Her act, once no sidecar lets a call through by what it ended; the answer says who was waited for and how
  * long, if anybody was.
  */

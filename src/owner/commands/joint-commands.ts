@@ -154,8 +154,7 @@ function callsText(one: JsonObject): string {
 }
 
 function leftText(one: JsonObject): string {
-  const waiting = one['joint_withdrawals_waiting']
-  return `You hold ${shown(one['left'])} no more; your terms stay.\n${waitingSentence(typeof waiting === 'number' ? { joint_withdrawals_waiting: waiting } : {})}`
+  return `You hold ${shown(one['left'])} no more; your terms stay.\n${waitingSentence(one)}`
 }
 
 function indented(lines: readonly string[]): string[] {

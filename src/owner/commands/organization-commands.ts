@@ -108,7 +108,8 @@ async function agree(
   entry?: () => Promise<JsonObject>,
 ): Promise<void> {
   const body = { ...agreed(options), ...(await entry?.()), ...issuerIn(options) }
-  tell(session, await ask(session, { method: 'POST', path: '/owner/organization', body }), standingText)
+  const agreement = await ask(session, { method: 'POST', path: '/owner/organization', body })
+  tell(session, agreement, one => standingText(one) + waitingSentence(one as StillWaiting))
 }
 
 function issuerIn({ organization: issuer }: EntryOptions): JsonObject {

@@ -72,19 +72,22 @@ async function decide(
     (await readAll(client.resourceServers())).map(({ client_id }) => client_id)
   if (others.length > 0) {
     const decided = await namedAll(clientIds, all => client.decideServers(all, decision), known)
-    return tell(session, decided, all => all.map(stateSentence).join(''))
+    return tell(session, decided, stateSentences)
   }
-  tell(session, await named(clientId!, one => client.decideServer(one, decision), known), stateSentence)
+  const one = await named(clientId!, client_id => client.decideServer(client_id, decision), known)
+  tell(session, one, server => stateSentences([server]))
 }
 
-function stateSentence({ client_id, status, leases }: DecidedServer): string {
-  return `${printable(client_id)} is ${printable(status)}.\n${show.waitingSentence({ leases })}`
+/** They were decided together, so each of them names the same sidecars. */
+function stateSentences(servers: readonly DecidedServer[]): string {
+  const states = servers.map(({ client_id, status }) => `${printable(client_id)} is ${printable(status)}.\n`)
+  return states.join('') + show.waitingSentence({ leases: servers[0]?.leases })
 }
 
 async function ban(session: OwnerSession, origin: string): Promise<void> {
   tell(session, await session.client.banOrigin(origin), banned => {
     const withdrawn = banned.withdrawn.map(client_id => `${printable(client_id)} is revoked.\n`)
-    return `${printable(banned.origin)} is banned.\n${withdrawn.join('')}`
+    return `${printable(banned.origin)} is banned.\n${withdrawn.join('')}${show.waitingSentence(banned)}`
   })
 }
 

@@ -196,7 +196,7 @@ export interface BannedOrigin {
 }
 
 /** The effect of a ban: `withdrawn` are the client_ids of those that waited there. */
-export interface Banned {
+export interface Banned extends Pick<StillWaiting, 'leases'> {
   origin: string
   banned: true
   withdrawn: ClientId[]

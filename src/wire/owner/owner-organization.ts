@@ -3,6 +3,7 @@
  * standing. Contract: "Organization membership, on the member's authorization server".
  */
 import type { MemberView } from '../documents/member-view.ts'
+import type { StillWaiting } from './owner-api.ts'
 
 /** A view as her own server tells it. */
 export type ShownView = MemberView & {
@@ -59,3 +60,6 @@ export type OrganizationStanding =
       conflicts: string[]
       administrators_may: string[]
     })
+
+/** Her standing after she joined or agreed again, with the sidecars that were waited for. */
+export type OrganizationAgreement = OrganizationStanding & Pick<StillWaiting, 'leases'>

@@ -13,6 +13,7 @@ import { appendLedger } from '../../../storage/authority/ledger/ledger.ts'
 import { pendingAt } from '../../../storage/authority/registry/registrations.ts'
 import type { Banned, BannedOrigin } from '../../../wire/owner/owner-api.ts'
 import { refuse } from '../../../wire/refusal.ts'
+import { LEASES_AWAITED, runAndAwaitLeases } from '../../protection/lease-wait.ts'
 import { withdrawLapsed } from '../../registry/lapsed-registrations.ts'
 import type { OwnerApi } from '../api.ts'
 import { changeAs, OWNER, type OwnerCredential } from '../credentials/guard.ts'
@@ -30,6 +31,7 @@ const BANNED: z.ZodType<Banned> = z
     origin,
     banned: z.literal(true),
     withdrawn: z.array(CLIENT_ID),
+    ...LEASES_AWAITED,
   })
   .meta({ id: 'Banned' })
 const UNBANNED = z.object({ origin, banned: z.literal(false) })
@@ -55,7 +57,7 @@ export const BANNED_ORIGINS: readonly Endpoint<OwnerApi>[] = [
     body: { schema: NAMED_ORIGIN },
     answers: { 200: { says: 'Banned; and which that waited there are withdrawn with it.', schema: BANNED } },
     handle: async (api: OwnerApi, { caller, body, answer }) =>
-      answer(200, await ban(api, caller, admittedOrigin(api, body.origin))),
+      answer(200, await runAndAwaitLeases(() => ban(api, caller, admittedOrigin(api, body.origin)))),
   }),
   endpoint({
     method: 'post',

@@ -91,7 +91,7 @@ export const RESOURCE_SERVERS: readonly Endpoint<OwnerApi>[] = [
     answers: {
       200: {
         says: 'The record as it is now; of several, the records in the order in which they were named.',
-        schema: z.union([DECIDED_SERVER, RESOURCE_SERVER.array()]),
+        schema: z.union([DECIDED_SERVER, DECIDED_SERVER.array()]),
       },
     },
     refuses: { 404: ['not_found'], 409: ['conflict'] },
@@ -100,7 +100,7 @@ export const RESOURCE_SERVERS: readonly Endpoint<OwnerApi>[] = [
         200,
         'client_id' in body
           ? await decideOne(api, caller, body)
-          : await decide(api, caller, body.client_ids, body.decision),
+          : await decideAll(api, caller, body.client_ids, body.decision),
       ),
   }),
   endpoint({
@@ -142,15 +142,19 @@ function serverAnswer(row: ListedResourceServer): ResourceServerEntry {
   }
 }
 
-function decideOne(
+async function decideOne(
   api: OwnerApi,
   credential: OwnerCredential,
   { client_id, decision: decided }: { client_id: ClientId; decision: ServerDecision },
 ): Promise<DecidedServer> {
-  return runAndAwaitLeases(async () => {
-    const [record] = await decide(api, credential, [client_id], decided)
-    return record!
-  })
+  const [record] = await decideAll(api, credential, [client_id], decided)
+  return record!
+}
+
+/** Decides as `decide`; each record has the whole wait for sidecars, because the servers end together. */
+async function decideAll(...deciding: Parameters<typeof decide>): Promise<DecidedServer[]> {
+  const { records, leases } = await runAndAwaitLeases(async () => ({ records: await decide(...deciding) }))
+  return leases === undefined ? records : records.map(record => ({ ...record, leases }))
 }
 
 /**
