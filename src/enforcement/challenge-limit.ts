@@ -6,7 +6,7 @@
 import { forwardedAddress, peerNetwork } from '../http/peer-network.ts'
 import { BoundedMap } from '../limits/bounded-map.ts'
 import { createRateShares } from '../limits/rate-shares.ts'
-import { sha256 } from '../wire/encoding.ts'
+import { sha256Text } from '../wire/encoding.ts'
 import type { Call } from './call.ts'
 
 export interface ChallengeLimitOptions {
@@ -64,7 +64,7 @@ export function createChallengeLimit({
 }: ChallengeLimitOptions): ChallengeLimit {
   const shares = createRateShares({ sourcesMax: 10_000, ...options })
   const activeTokens = new BoundedMap<string, true>(tokensMax)
-  const nameOf = ({ token, resource }: TokenUse): string => `${sha256(token).toString('base64')} ${resource}`
+  const nameOf = ({ token, resource }: TokenUse): string => `${sha256Text(token)} ${resource}`
   return {
     take: source => shares.take(source),
     takeFor: (use, source) => {

@@ -35,6 +35,11 @@ export function sha256(content: Uint8Array | string): Buffer {
   return hash('sha256', content, 'buffer')
 }
 
+/** The same digest as base64 text, for a name under which something is kept: it makes no buffer. */
+export function sha256Text(content: Uint8Array | string): string {
+  return hash('sha256', content, 'base64')
+}
+
 /**
  * `s256:` + unpadded base64url of SHA-256 over the bytes (contract, "RPT claims": `contract`, `params_s256`).
  */

@@ -4,7 +4,7 @@
  * was dropped, and by when the authority was last heard of.
  */
 import { BoundedMap } from '../../limits/bounded-map.ts'
-import { sha256 } from '../../wire/encoding.ts'
+import { sha256Text } from '../../wire/encoding.ts'
 import { LEASE_MS } from '../../wire/resources/leases.ts'
 import type { LiveGrant } from '../introspection.ts'
 
@@ -72,13 +72,13 @@ export function createLeasedAnswers({ forward, wall }: LeaseClocks): LeasedAnswe
     asking: () => ({ at: now(), drops }),
     keep: (question, token, { grant, leaseMs }) => {
       if (question.drops !== drops || renewedAt === undefined || grant.exp === undefined) return
-      answers.set(nameOf(token), { grant, at: question.at, leaseMs: Math.min(leaseMs, LEASE_MS) })
+      answers.set(sha256Text(token), { grant, at: question.at, leaseMs: Math.min(leaseMs, LEASE_MS) })
     },
     find: token => {
       if (renewedAt === undefined) return undefined
       const at = now()
       if (between(renewedAt, at) >= LEASE_MS) return undefined
-      const entry = answers.get(nameOf(token))
+      const entry = answers.get(sha256Text(token))
       return entry !== undefined && isUsable(entry, at) ? entry.grant : undefined
     },
     renewed: at => {
@@ -109,8 +109,4 @@ function isUsable({ grant, at, leaseMs }: LeasedAnswer, now: Moment): boolean {
  */
 function between(earlier: Moment, later: Moment): number {
   return Math.max(later.forward - earlier.forward, later.wall - earlier.wall)
-}
-
-function nameOf(token: string): string {
-  return sha256(token).toString('base64')
 }

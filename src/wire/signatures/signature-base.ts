@@ -87,7 +87,7 @@ export function signatureBase(message: SignedMessage, covered: InnerList, option
     if (identities.has(identity))
       refuseSignature(`Cover each component once; ${quoted(name)} is listed twice.`)
     identities.add(identity)
-    base += `${serializeItem(item)}: ${componentValue(message, item, options)}\n`
+    base += `${identifierOf(name, item)}: ${componentValue(message, item, options)}\n`
   }
   return `${base}"@signature-params": ${serializeInnerList(covered)}`
 }
@@ -105,6 +105,14 @@ export function componentValue(message: SignedMessage, component: Item, options:
 /** A refused signature: `invalid_token`, 401 (contract, "Errors"). */
 export function refuseSignature(detail: string, cause?: unknown): never {
   refuse('invalid_token', detail, { cause })
+}
+
+/** Letters, digits and hyphens, which are written as they are within quotation marks. */
+const PLAIN_NAME = /^@?[a-z0-9-]+$/
+
+/** A component as the base names it. */
+function identifierOf(name: string, item: Item): string {
+  return item[1].size === 0 && PLAIN_NAME.test(name) ? `"${name}"` : serializeItem(item)
 }
 
 /** Identifiers that differ only in the order of their parameters name the same component (RFC 9421 §2). */
