@@ -66,7 +66,7 @@ export interface Agents {
   spend: () => Promise<void>
   /** Calls with the standing grants of one agent, at both sidecars. */
   callStandingOf: (agent: Agent) => Promise<void>
-  /** Calls with everything that was ever granted, once nothing is disturbed any more. */
+  /** Calls with all grants that agents still hold, once nothing is disturbed any more. */
   callAll: () => Promise<void>
 }
 
@@ -74,6 +74,8 @@ export interface Setting {
   processes: Processes
   recorder: Recorder
   chance: Chance
+  /** Most standing grants that one client calls with at the same time. */
+  callsAtOnce: number
 }
 
 const AGREED_SECONDS = [200, 300] as const
@@ -90,7 +92,7 @@ const QUIET_MS_MAX = 30_000
 
 /** `origins`: the operators that agents name, in turn; nobody answers there, so that none is attested. */
 export function createAgents(setting: Setting, perOwner: number, origins: readonly string[]): Agents {
-  const { processes, recorder, chance } = setting
+  const { processes, recorder, chance, callsAtOnce } = setting
   const all: Agent[] = processes.people.flatMap(({ owner }) =>
     Array.from({ length: perOwner }, (_, at) => {
       const key = importPrivateJwk(generatePrivateJwk())
@@ -310,8 +312,12 @@ export function createAgents(setting: Setting, perOwner: number, origins: readon
       if (flow.template !== undefined) await present(flows.splice(flows.indexOf(flow), 1)[0]!, 0)
     },
     callStanding: async () => {
-      const found = ofKind(false)
-      if (found !== undefined) await call(...found, { exact: chance.next() < 0.98 })
+      const callOne = async (): Promise<void> => {
+        const found = ofKind(false)
+        if (found !== undefined) await call(...found, { exact: chance.next() < 0.98 })
+      }
+      const length = callsAtOnce === 1 ? 1 : 1 + chance.below(callsAtOnce)
+      await Promise.all(Array.from({ length }, callOne))
     },
     callSingle: async () => {
       const found = ofKind(true)
@@ -329,7 +335,10 @@ export function createAgents(setting: Setting, perOwner: number, origins: readon
       await Promise.all(held.flatMap(one => [0, 1].map(via => call(agent, one, { via }))))
     },
     callAll: async () => {
-      for (const agent of all) for (const held of agent.held) await callUntilTold(agent, held)
+      const callEach = async (agent: Agent): Promise<void> => {
+        for (const held of agent.held) await callUntilTold(agent, held)
+      }
+      await Promise.all(all.map(callEach))
     },
   }
 }

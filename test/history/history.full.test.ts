@@ -10,11 +10,30 @@ import { describeWith, type Requirement } from '../support/requirement.ts'
 import { runHistory } from './run.ts'
 import { tellViolations } from './tell.ts'
 
-const ops = Number(process.env['HISTORY_OPS'] ?? 1_000)
+/** A number that `make history` was called with; `otherwise` if it was not. */
+function setting(name: string, otherwise: number): number {
+  const text = process.env[`HISTORY_${name}`] ?? ''
+  return text === '' ? otherwise : Number(text)
+}
+
+const ops = setting('OPS', 1_000)
 const isLong = ops > 10_000
-const given = process.env['HISTORY_SECONDS'] ?? ''
-const secondsMax = given === '' ? Infinity : Number(given)
-const seed = Number(process.env['HISTORY_SEED'] ?? 20)
+const secondsMax = setting('SECONDS', Infinity)
+const seed = setting('SEED', 20)
+const leases = process.env['HISTORY_LEASES'] === '1'
+/**
+ * Of a long one: more clients, so that some go on while others wait for what is disturbed, and several calls
+ * at a time, because calls are what a revoke that returned must stop.
+ */
+const LONG = { clients: 24, callsAtOnce: 10, partOps: 50_000, faultEvery: 600, spareSidecarsFrom: 0.9 }
+const SHORT = {
+  clients: 10,
+  callsAtOnce: 1,
+  partOps: 10_000,
+  faultEvery: 150,
+  spareSidecarsFrom: ops > 1_000 ? 0.8 : 0.4,
+}
+const usual = isLong ? LONG : SHORT
 const PROCESSES: Requirement<string> = existsSync('/proc/self/stat')
   ? { found: '/proc' }
   : { missing: 'Linux, whose /proc tells which processes a Postgres has.' }
@@ -24,15 +43,17 @@ describeWith(PROCESSES, 'A history of random operations', () => {
     'breaks no promise, whatever is killed, held still or started again',
     { timeout: 60_000 + ops * 200 },
     async () => {
-      const ran = await runHistory({
-        seed,
-        ops,
-        secondsMax,
-        faultEvery: Number(process.env['HISTORY_FAULT_EVERY'] ?? (isLong ? 600 : 150)),
-        spareSidecarsFrom: isLong ? 0.95 : ops > 1_000 ? 0.8 : 0.4,
-        ...(process.env['HISTORY_LEASES'] === '1' ? { leased: 2 } : {}),
-        onProgress: says => process.stderr.write(`${says}\n`),
-      })
+      const chosen = {
+        clients: setting('CLIENTS', usual.clients),
+        callsAtOnce: setting('CALLS', usual.callsAtOnce),
+        partOps: setting('PART', usual.partOps),
+        faultEvery: setting('FAULT_EVERY', usual.faultEvery),
+        spareSidecarsFrom: usual.spareSidecarsFrom,
+        ...(leases ? { leased: 2 } : {}),
+      }
+      process.stderr.write(`seed ${seed}, ${ops} operations: ${JSON.stringify(chosen)}\n`)
+      const onProgress = (says: string): boolean => process.stderr.write(`${says}\n`)
+      const ran = await runHistory({ seed, ops, secondsMax, ...chosen, onProgress })
       process.stderr.write(
         `${ran.count} operations in ${ran.seconds} s, ${ran.parts} parts: ${JSON.stringify(ran.tally)}\n`,
       )

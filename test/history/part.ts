@@ -20,6 +20,7 @@ export interface PartOptions {
   chance: Chance
   ops: number
   clients: number
+  callsAtOnce: number
   faultEvery: number
   spareSidecarsFrom: number
   /** Whether agents call right before their owner ends something of theirs, and right after. */
@@ -49,6 +50,7 @@ const WEIGHTS = {
 } as const
 /** Of the operations of a part. */
 const judgedEvery = (ops: number): number => Math.max(500, Math.ceil(ops / 8))
+const TOLD_EVERY_OPS = 2_000
 /** Calls that are running when a fault begins, if it should hit running calls. */
 const MET_CALLS = 8
 const MET_MS_MAX = 150
@@ -57,9 +59,9 @@ const BETWEEN_READS_MS = 1_000
 
 /** Makes a part and judges it. */
 export async function runPart(options: PartOptions): Promise<Part> {
-  const { processes, ledgers, ops, faultEvery, spareSidecarsFrom } = options
+  const { processes, ledgers, ops, faultEvery, spareSidecarsFrom, chance, callsAtOnce } = options
   const recorder = createRecorder()
-  const setting: Setting = { processes, recorder, chance: options.chance }
+  const setting: Setting = { processes, recorder, chance, callsAtOnce }
   // New ones each time, so that nothing that was granted or blocked before matters to this part.
   const agents = createAgents(setting, AGENTS_EACH, await newOrigins(2))
   const probe = options.probes ? agents.callStandingOf : () => Promise.resolve()
@@ -69,10 +71,8 @@ export async function runPart(options: PartOptions): Promise<Part> {
   }
   const spares = (name: string) => name.startsWith('sidecar') && recorder.count > ops * spareSidecarsFrom
   const faults = createFaults(setting, ({ name }) => spares(name))
-  for (const agent of agents.all) {
-    await agents.negotiateFor(agent)
-    await owners.approveAll()
-  }
+  await Promise.all(agents.all.map(agents.negotiateFor))
+  await owners.approveAll()
   const acts = {
     negotiate: agents.negotiate,
     standing: agents.callStanding,
@@ -85,19 +85,18 @@ export async function runPart(options: PartOptions): Promise<Part> {
   }
   /** Begins a fault; most of them meet calls that are just being let through, and told of. */
   const disturb = async (): Promise<void> => {
-    const met = setting.chance.next() < 0.7 ? MET_CALLS : 0
-    const calls = Array.from({ length: met }, (_, at) =>
-      at % 2 === 0 ? agents.spend() : agents.callStanding(),
-    )
-    if (met > 0) await delay(setting.chance.below(MET_MS_MAX))
+    const met = chance.next() < 0.7 ? MET_CALLS : 0
+    const meet = (at: number): Promise<void> => (at % 2 === 0 ? agents.spend() : agents.callStanding())
+    const calls = Array.from({ length: met }, (_, at) => meet(at))
+    if (met > 0) await delay(chance.below(MET_MS_MAX))
     faults.begin()
     await Promise.all(calls)
   }
-  let [faultAt, judgeAt] = [faultEvery, judgedEvery(ops)]
+  let [faultAt, judgeAt, tellAt] = [faultEvery, judgedEvery(ops), 0]
   let violations: Violation[] = []
   const client = async (): Promise<void> => {
     while (recorder.count < ops && violations.length === 0 && !options.isLate()) {
-      await acts[setting.chance.weighed(WEIGHTS)]()
+      await acts[chance.weighed(WEIGHTS)]()
       if (recorder.count >= faultAt) {
         faultAt = recorder.count + faultEvery
         await disturb()
@@ -105,6 +104,9 @@ export async function runPart(options: PartOptions): Promise<Part> {
       if (recorder.count >= judgeAt) {
         judgeAt = recorder.count + judgedEvery(ops)
         violations = violationsOf(recorder.history, cast)
+      }
+      if (recorder.count >= tellAt) {
+        tellAt = recorder.count + TOLD_EVERY_OPS
         options.onProgress(recorder.count)
       }
     }

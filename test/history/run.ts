@@ -1,7 +1,8 @@
 /**
  * Owns a whole history: processes are started, clients act at random during faults, and what they saw is
  * judged in between and at the end. A long one is made of parts, each with agents of its own and judged to
- * its end, so that a million operations need no more memory than a part does.
+ * its end, so that a million operations need no more memory than a part does. The end of a part takes up to
+ * 15 s, after which a sidecar sends what one that was killed had left: so parts are not small either.
  */
 import { startProcesses, type Processes, type Versions } from './processes.ts'
 import { chance } from './chance.ts'
@@ -16,6 +17,10 @@ export interface RunOptions {
   /** No more operations are begun after so long. */
   secondsMax?: number
   clients?: number
+  /** Most standing grants that one client calls with at the same time; one when left out. */
+  callsAtOnce?: number
+  /** Most operations of a part: the cost of a judgement grows with it, and so does the memory. */
+  partOps?: number
   /** Something is done to a process after so many operations. */
   faultEvery?: number
   /** Sidecars are spared once so much of a part is done: what they left is sent 15 s later. */
@@ -42,8 +47,8 @@ export interface Ran {
 }
 
 const OWNERS = ['alice', 'bea']
-/** The size of a part: the cost of a judgement grows with it, and so does the memory. */
-const PART_OPS_MAX = 10_000
+const PART_OPS = 10_000
+const MIB = 1_048_576
 
 /** Makes a history and judges it. */
 export async function runHistory(options: RunOptions): Promise<Ran> {
@@ -60,7 +65,7 @@ async function runParts(
   options: RunOptions,
   setting: { processes: Processes; ledgers: LedgerWatch; began: number },
 ): Promise<Ran> {
-  const { seed, ops, secondsMax = Infinity, onProgress = () => {} } = options
+  const { seed, ops, secondsMax = Infinity, partOps = PART_OPS, onProgress = () => {} } = options
   const { processes, ledgers, began } = setting
   const seconds = (): number => Math.round((performance.now() - began) / 1_000)
   const ran: Ran = { violations: [], history: [], tally: {}, count: 0, parts: 0, seconds: 0 }
@@ -71,14 +76,15 @@ async function runParts(
       processes,
       ledgers,
       chance: random,
-      ops: Math.min(PART_OPS_MAX, ops - before),
+      ops: Math.min(partOps, ops - before),
       clients: options.clients ?? 10,
+      callsAtOnce: options.callsAtOnce ?? 1,
       faultEvery: options.faultEvery ?? 250,
       spareSidecarsFrom: options.spareSidecarsFrom ?? 1,
       // Where both use answers again: what passed before then passes once more, or must not.
       probes: options.leased === 2,
       isLate: () => seconds() >= secondsMax,
-      onProgress: count => onProgress(`${before + count} operations in ${seconds()} s`),
+      onProgress: count => onProgress(progressOf(before + count, { ops, seconds: seconds() })),
     })
     ran.parts++
     ran.count += part.count
@@ -89,4 +95,12 @@ async function runParts(
   if (ran.violations.length === 0) ran.violations = await ledgers.readWhole(processes)
   ran.seconds = seconds()
   return ran
+}
+
+/** How far it is, how quick, when it will be done at that rate, and how much memory the clients take. */
+function progressOf(count: number, { ops, seconds }: { ops: number; seconds: number }): string {
+  const rate = count / Math.max(seconds, 1)
+  const minutes = Math.ceil(Math.max(ops - count, 0) / rate / 60)
+  const mib = Math.round(process.memoryUsage.rss() / MIB)
+  return `${count} of ${ops} operations in ${seconds} s: ${rate.toFixed(0)} a second, ${minutes} min to go, ${mib} MiB`
 }
