@@ -3,6 +3,7 @@
  * report. Every error that is thrown becomes a denial. Contract: "Authorized call" and "Errors". The order
  * itself is `order.ts`.
  */
+import { OutboundFault, plainWords } from '../http/outbound/outbound-fault.ts'
 import type { Logger } from '../http/telemetry/log.ts'
 import type { Tracing } from '../http/telemetry/tracing.ts'
 import { Refusal } from '../wire/refusal.ts'
@@ -128,12 +129,18 @@ async function judgeWithin(
 
 /**
  * The whole reason, for the log. The caller's answer contains no address and no words of the operating
- * system.
+ * system. What the answer says of the cause in plain words is replaced by the cause's own words, so that the
+ * log says it once.
  */
 function withCauses(refusal: Refusal): string {
   const { cause } = refusal
   const message = refusal.detail ?? refusal.code
-  return cause instanceof Error ? `${message} (${cause.message.slice(0, 500)})` : message
+  if (!(cause instanceof Error)) return message
+  const exact = cause.message.slice(0, 500)
+  if (message.includes(exact)) return message
+  const plain = cause instanceof OutboundFault ? plainWords(cause) : undefined
+  if (plain !== undefined && message.includes(plain)) return message.replace(plain, () => exact)
+  return `${message} (${exact})`
 }
 
 /** A grant came with the call and was checked, but is not yet spent. */

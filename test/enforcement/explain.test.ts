@@ -94,6 +94,19 @@ describe('a family', () => {
   })
 })
 
+describe('decisions that are the same', () => {
+  it('are explained once, with how often and when the last was made', async () => {
+    const log = join(folder, 'repeats.log')
+    const times = ['2026-11-23T09:00:00Z', '2026-11-23T09:00:02Z', '2026-11-23T09:00:04Z']
+    const same = times.map(time => line({ time, family: 'fam_again' }))
+    writeFileSync(log, [...same, line({ family: 'fam_again', reason: 'expired' })].join('\n'))
+    const lines = await explain('fam_again', log)
+    expect(lines.filter(text => text.startsWith('Why (operation_mismatch)'))).toHaveLength(1)
+    expect(lines[1]).toBe('The same happened 3 times, the last time at 2026-11-23T09:00:04Z.')
+    expect(lines.filter(text => text.startsWith('Why (expired)'))).toHaveLength(1)
+  })
+})
+
 describe('a refusal before a grant was known', () => {
   const log = join(folder, 'early.log')
   const early = { family: null, handle: null, reason: 'unknown_tool', step: 'request', owner: 'bea' }

@@ -89,10 +89,13 @@ describe('An outage of the authority is a denied 503, never an allow, and never 
       expect(JSON.stringify(outcome)).toContain('it cannot be reached')
       expect(JSON.stringify(outcome)).not.toMatch(/ECONN|refused/i)
     }
-    expect(other.lines.filter(({ msg }) => msg === 'decided').map(({ detail }) => detail)).toEqual([
+    const details = other.lines.filter(({ msg }) => msg === 'decided').map(({ detail }) => String(detail))
+    expect(details).toEqual([
       expect.stringContaining('ECONNREFUSED'),
       expect.stringContaining('ECONNREFUSED'),
     ])
+    // The log says once that nobody answered, in its exact words.
+    expect(details.map(detail => detail.split('cannot be reached').length - 1)).toEqual([1, 1])
     await other.close()
   })
 

@@ -93,7 +93,7 @@ export class UnwantedAnswer extends Error {
   readonly sentence: string
 
   constructor(status: number, { code = '', sentence = '' } = {}) {
-    super(`status ${status}`)
+    super(String(status))
     this.name = 'UnwantedAnswer'
     this.status = status
     this.code = code

@@ -36,7 +36,29 @@ export async function explain(query: string, log: string | undefined): Promise<s
     throw new Error(
       `No decision about ${query} is in this log. What was refused before it was known whose it is names none: look for the request id that the gateway gave it.`,
     )
-  return found.flatMap((line, at) => [...(at === 0 ? [] : ['']), ...explainLine(line)])
+  return repeatsOf(found).flatMap((same, at) => [...(at === 0 ? [] : ['']), ...explainRepeats(same)])
+}
+
+/** Decisions that follow one another and differ in nothing that is shown but their time. */
+function repeatsOf(lines: readonly DecisionLine[]): DecisionLine[][] {
+  const groups: DecisionLine[][] = []
+  let before: string | undefined
+  for (const line of lines) {
+    const text = explainLine({ ...line, time: undefined }).join('\n')
+    if (text === before) groups.at(-1)!.push(line)
+    else groups.push([line])
+    before = text
+  }
+  return groups
+}
+
+/** The same decision is explained once, with how often it was made and when last. */
+function explainRepeats(same: readonly DecisionLine[]): string[] {
+  const [first, ...others] = explainLine(same[0]!)
+  if (same.length === 1) return [first!, ...others]
+  const last = same.at(-1)!.time
+  const until = typeof last === 'string' && last !== '' ? `, the last time at ${last}` : ''
+  return [first!, `The same happened ${same.length} times${until}.`, ...others]
 }
 
 /** The newest decisions about it. */
