@@ -130,7 +130,10 @@ export async function checkBodies(
   )
 }
 
-/** The authority accepts the secret, and has the resource on record that is served here. */
+/**
+ * The authority accepts the secret, and has the resource on record that is served here. @returns what is
+ * printed, and the protection access token that it gave.
+ */
 export async function checkSecret(
   outbound: Outbound,
   {
@@ -140,7 +143,7 @@ export async function checkSecret(
     secret,
     resource,
   }: { authority: string; owner: string; client_id: string; secret: string; resource: string },
-): Promise<string> {
+): Promise<{ finding: string; pat: string | undefined }> {
   const form = { grant_type: GRANT_TYPE_CLIENT_CREDENTIALS, scope: PROTECTION_SCOPE, owner, client_id }
   const answer = await ask(outbound, 'authority', {
     method: 'POST',
@@ -155,7 +158,11 @@ export async function checkSecret(
       throw new Unwell(
         `the authority has ${recorded} on record for ${client_id} (resource_uri in the file of UMA_AS_PROVISION, for a joint account of UMA_TALLY_PROVISION), and this sidecar serves ${resource} (public_url, and path of the owner). Make the two equal.`,
       )
-    return `the authority takes it for ${client_id}`
+    const token = isJsonObject(json) ? json['access_token'] : undefined
+    return {
+      finding: `the authority takes it for ${client_id}`,
+      pat: typeof token === 'string' ? token : undefined,
+    }
   }
   const word =
     isJsonObject(json) && typeof json['error'] === 'string' ? json['error'] : `status ${answer.status}`
@@ -222,7 +229,8 @@ function objectOf(answer: OutboundAnswer, url: string): JsonObject {
   )
 }
 
-function jsonOf({ body }: OutboundAnswer): Json | undefined {
+/** The JSON in an answer; undefined if there is none. */
+export function jsonOf({ body }: OutboundAnswer): Json | undefined {
   try {
     return parseJson(body)
   } catch {

@@ -9,6 +9,7 @@ import { checkBodies, checkResource, checkSecret } from './checks.ts'
 import { checkDoor } from './doors.ts'
 import { COMPLETE, examinePeer, withOutbound, type Look } from './look.ts'
 import { checkLeases, checkMandate, checkMembership } from './peers.ts'
+import { examineTools } from './tools.ts'
 
 /** Its settings and listeners, and, for each owner, the parties that must be there for her. */
 export async function examineSidecar(look: Look, read: () => SidecarConfig): Promise<void> {
@@ -50,7 +51,7 @@ async function examineServed(
   outbound: Outbound,
   { config, owner: served }: { config: SidecarConfig; owner: SidecarConfig['owners'][number] },
 ): Promise<void> {
-  const { owner, path, authority, client_id, credential, joint, organization } = served
+  const { owner, path, authority, joint, organization } = served
   const resource = config.public_url + path
   // An owner may have several resources, each with a secret of its own: the path tells them apart.
   const isOneOfSeveral = config.owners.some(other => other !== served && other.owner === owner)
@@ -60,12 +61,7 @@ async function examineServed(
     await look(`bodies of ${whose}`, () =>
       checkBodies(outbound, { resource, bytesMax: config.body_bytes_max }),
     )
-  if (credential.kind === 'secret') {
-    const { secret } = credential
-    await look(`secret of ${whose}`, () =>
-      checkSecret(outbound, { authority, owner, client_id, secret, resource }),
-    )
-  }
+  await examineCredential(look, outbound, { served, resource, whose })
   if (joint !== undefined)
     await look(`mandate of ${owner}`, () =>
       checkMandate(outbound, { ...joint, account: owner, aliases: config.aliases }),
@@ -83,4 +79,22 @@ async function examineServed(
     await look(`credential of ${owner}`, () =>
       checkMembership(outbound, { issuer, owner, secret: proof.secret }),
     )
+}
+
+/** Its secret, and by the token that this gives, what its tools need. */
+async function examineCredential(
+  look: Look,
+  outbound: Outbound,
+  { served, resource, whose }: { served: SidecarConfig['owners'][number]; resource: string; whose: string },
+): Promise<void> {
+  const { owner, authority, client_id, credential } = served
+  if (credential.kind !== 'secret') return examineTools(look, outbound, { served, whose, pat: undefined })
+  const { secret } = credential
+  const found = await look(
+    `secret of ${whose}`,
+    () => checkSecret(outbound, { authority, owner, client_id, secret, resource }),
+    ({ finding }) => finding,
+  )
+  // A secret that was refused is one fault, and would be the same one for every tool.
+  if (found?.pat !== undefined) await examineTools(look, outbound, { served, whose, pat: found.pat })
 }

@@ -41,15 +41,19 @@ export interface PermissionReading {
   resource?: { resource_id: string; client_id: ClientId; resource_scopes: readonly string[] }
 }
 
+/** What a tier offers of its resources: `ask_me` is whether the owner is asked about each operation. */
+export interface TierOffer {
+  tier: string
+  ask_me: boolean
+  scopes: readonly string[]
+}
+
 /** The resources that the owners of a party have registered. */
 export interface RegisteredResources {
   /** undefined if there is no such owner or server. */
   read(of: PermissionQuestion): Promise<PermissionReading | undefined>
-  /**
-   * The scopes in the terms of the tier that governs the resource; none if no tier does. Left out by a party
-   * without tiers.
-   */
-  offeredScopes?: ((of: PermissionQuestion) => Promise<readonly string[]>) | undefined
+  /** The tier that governs the resource; undefined if none does. Left out by a party without tiers. */
+  offer?: ((of: PermissionQuestion) => Promise<TierOffer | undefined>) | undefined
   /** Reads what a server that publishes its resources lists now, unless it is known to list nothing new. */
   lookAgain(server: { owner: Owner; client_id: ClientId }): Promise<void>
 }
@@ -84,6 +88,12 @@ export const PERM: Endpoint<PermissionEndpoint> = endpoint({
           .describe(
             'If `with_offer` asks for it: the scopes in her terms of the resource; none without terms.',
           ),
+        offered_by: z
+          .object({ tier: z.string(), ask_me: z.boolean() })
+          .optional()
+          .describe(
+            'With `offered_scopes`: the id of her tier, and whether it asks her about each operation. Left out if no tier has the resource.',
+          ),
       }),
       headers: { 'cache-control': 'no-store' },
     },
@@ -97,7 +107,7 @@ async function ticketFor(
   { issuer, resources, ticketSeconds }: PermissionEndpoint,
   holder: PatHolder,
   body: z.infer<typeof PERM_REQUEST>,
-): Promise<{ ticket: string; family: Family; offered_scopes?: string[] }> {
+): Promise<{ ticket: string; family: Family } & OfferMembers> {
   // 1. One resource.
   const permissions = Array.isArray(body) ? body : [body]
   const [permission] = permissions
@@ -134,8 +144,25 @@ async function ticketFor(
   )
   if (!('with_offer' in permission) || permission.with_offer !== true) return { ticket, family }
   const { owner, client_id } = holder
-  const offered = await resources.offeredScopes?.({ owner, client_id, resource_id: resource.resource_id })
-  return { ticket, family, ...(offered && { offered_scopes: [...offered] }) }
+  return {
+    ticket,
+    family,
+    ...(await offerOf(resources, { owner, client_id, resource_id: resource.resource_id })),
+  }
+}
+
+/** What the answer says of the owner's terms. */
+interface OfferMembers {
+  offered_scopes?: string[]
+  offered_by?: { tier: string; ask_me: boolean }
+}
+
+async function offerOf(resources: RegisteredResources, of: PermissionQuestion): Promise<OfferMembers> {
+  if (resources.offer === undefined) return {}
+  const offer = await resources.offer(of)
+  if (offer === undefined) return { offered_scopes: [] }
+  const { tier, ask_me, scopes } = offer
+  return { offered_scopes: [...scopes], offered_by: { tier, ask_me } }
 }
 
 /** The owner's tag and the resource. For an unknown one, the server's present listing is read once. */

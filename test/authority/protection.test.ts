@@ -198,6 +198,16 @@ describe('/perm', () => {
     expect(await ask({ ...ungoverned, with_offer: true })).toEqual([])
   })
 
+  it('says with them which tier offers them and whether it asks her each time; none if no tier does', async () => {
+    const offerOf = async (resource_id: string, scope: string) => {
+      const body = { resource_id, resource_scopes: [scope], with_offer: true }
+      return (await protectionCall(authority, '/perm', body)).body.offered_by
+    }
+    expect(await offerOf('alice/portfolio', 'read')).toEqual({ tier: 'reading', ask_me: false })
+    expect(await offerOf('alice/trades', 'trade')).toEqual({ tier: 'trading', ask_me: true })
+    expect(await offerOf('alice/account', 'close')).toBeUndefined()
+  })
+
   it('tells the family under which the negotiation then stands, which logs are matched by', async () => {
     const { body } = await protectionCall(authority, '/perm', one)
     const offered = await testAgent(authority).present(body.ticket)

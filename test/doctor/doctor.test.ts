@@ -33,6 +33,26 @@ beforeAll(async () => {
     resource_uri: 'http://127.0.0.1:1/mcp/alice',
     client_secret: SECRET,
   }
+  const resource = (id: string, scope: string) => ({
+    id,
+    client_id: 'tools',
+    name: id,
+    resource_scopes: [scope],
+    consequence: 'reversible',
+  })
+  const resources = [
+    resource('alice/book', 'read'),
+    resource('alice/trades', 'trade'),
+    resource('alice/account', 'close'),
+  ]
+  const tier = (id: string, on: string, scope: string, ask_me: boolean) => ({
+    id,
+    name: id,
+    resources: [on],
+    ask_me,
+    terms: { purpose: 'Keep house', scope: [scope], expires_in: 300 },
+  })
+  const tiers = [tier('reading', 'alice/book', 'read', false), tier('trading', 'alice/trades', 'trade', true)]
   environment = {
     UMA_DEV_LOOPBACK: 'true',
     DATABASE_URL: database.url,
@@ -40,7 +60,7 @@ beforeAll(async () => {
     UMA_AS_KEYS_FILE: file('keys.json', JSON.stringify({ keys: [generatePrivateJwk()] })),
     UMA_AS_PROVISION: file(
       'owners.yaml',
-      stringify({ owners: [{ owner: 'alice', resource_servers: [server] }] }),
+      stringify({ owners: [{ owner: 'alice', resource_servers: [server], resources, tiers }] }),
     ),
     UMA_AS_LOG_LEVEL: 'silent',
     UMA_AS_LISTEN: `127.0.0.1:${port}`,
@@ -161,7 +181,41 @@ describe('usher doctor', () => {
       expect.stringMatching(/^ok {4}sidecar clock of .*: \d+ s apart$/) as string,
       expect.stringMatching(/^FAIL {2}sidecar resource of alice: .*public_url/) as string,
       'ok    sidecar secret of alice: the authority takes it for tools',
+      'ok    sidecar tool read of alice: it needs a grant for read of alice/book; nobody declared its consequence; the tier reading offers it, for any number of calls until the grant ends',
     ])
+  })
+
+  it('says what each tool needs, and which tier offers it or that none could let it through', async () => {
+    const tool = (name: string, on: string, scope: string, more: object = {}) => ({
+      tool: name,
+      resource_id: `alice/${on}`,
+      scopes: [scope],
+      ...more,
+    })
+    const entry = {
+      client_id: 'tools',
+      client_secret: SECRET,
+      tools: [
+        tool('read', 'book', 'read'),
+        tool('search', 'book', 'read'),
+        tool('place_trade', 'trades', 'trade', { consequence: 'irreversible' }),
+        tool('close', 'account', 'close'),
+        tool('erase', 'book', 'erase'),
+        tool('read_mail', 'mail', 'read'),
+      ],
+    }
+    const { lines, code } = await doctor(sidecarServing(entry))
+    const about = (name: string) => lines.filter(line => line.includes(` ${name} of alice: `))
+    expect(about('read, search')).toEqual([expect.stringContaining('the tier reading offers it')])
+    expect(about('place_trade')).toEqual([
+      'ok    sidecar tool place_trade of alice: it needs a grant for trade of alice/trades; its consequence is irreversible; the tier trading offers it, for one call each time that the owner approves',
+    ])
+    expect(about('close')).toEqual([
+      expect.stringMatching(/^FAIL .* no tier has alice\/account, .*usher owner tier apply/),
+    ])
+    expect(about('erase')).toEqual([expect.stringMatching(/^FAIL .*resource_scopes/)])
+    expect(about('read_mail')).toEqual([expect.stringMatching(/^FAIL .*alice\/mail .*UMA_AS_PROVISION/)])
+    expect(code).toBe(1)
   })
 
   it('of a sidecar whose file is named on the command line looks at the same', async () => {

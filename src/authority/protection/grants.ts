@@ -51,7 +51,10 @@ export function accessesOf({ db }: Database, now: () => number): AccessRecord {
 export function resourcesOf({ db }: Database, registry: Pick<Registry, 'lookAgain'>): RegisteredResources {
   return {
     read: of => readRequestedResource(db, of),
-    offeredScopes: async of => (await readGovernedResource(db, of)).tier?.terms.scope ?? [],
+    offer: async of => {
+      const { tier } = await readGovernedResource(db, of)
+      return tier && { tier: tier.tier_id, ask_me: tier.ask_me, scopes: tier.terms.scope }
+    },
     lookAgain: server => registry.lookAgain(server),
   }
 }
