@@ -38,7 +38,7 @@ import { addServerCommands } from './commands/server-commands.ts'
 import { claimedNamesOf, NO_CLAIMED_NAMES, readOwnWords } from './display/own-words.ts'
 import { boundApproval, type BoundBy } from './signed-approval.ts'
 import { tell, type OwnerAction, type OwnerSession } from './session.ts'
-import { labelsOf, NO_LABELS } from './display/labels.ts'
+import { namesOf, NO_NAMES } from './display/labels.ts'
 import { approvedText, pendingDetails, pendingRecord, type Beside } from './display/show-request.ts'
 import * as show from './display/show.ts'
 import { watch } from './commands/watch.ts'
@@ -187,15 +187,15 @@ async function pending(session: OwnerSession, name?: string): Promise<void> {
     return tell(session, request, one => pendingDetails(one, beside))
   }
   const items = await readAll(session.client.pending())
-  const labels = items.length === 0 ? NO_LABELS : await labelsOf(session)
+  const names = items.length === 0 ? NO_NAMES : await namesOf(session)
   const claims = session.json ? NO_CLAIMED_NAMES : await claimedNamesOf(session.client, items)
-  tell(session, items, (all, columns) => show.pendingTable(all, columns, { labels, claims }))
+  tell(session, items, (all, columns) => show.pendingTable(all, columns, { names, claims }))
 }
 
 /** What a person is shown of a request beside its record; a script is given that alone. */
 async function besideOf(session: OwnerSession, { item }: Partial<PendingItem>): Promise<Beside> {
   const words = session.json ? 'unread' : await readOwnWords(session.client, item)
-  return { words, labels: await labelsOf(session) }
+  return { words, names: await namesOf(session) }
 }
 
 /** The waiting item with this name, or the only one that begins with it. Fails with `not_found`. */
@@ -234,7 +234,7 @@ async function approve(
   }
   const now = Math.floor(Date.now() / 1_000)
   await decide(session, item.family, 'approved', boundApproval(session.client.access, item, { now, only }))
-  session.terminal.out(approvedText(item, await labelsOf(session)))
+  session.terminal.out(approvedText(item, await namesOf(session)))
 }
 
 // oxlint-disable-next-line eslint/max-params -- what is decided about which item, and what is said with it

@@ -51,7 +51,17 @@ describeWith(installedBrowser(), 'A page that is read by everybody', path => {
     await device.close()
   })
 
-  it('says in words who vouches for an agent, beside the levels of its assurance', async () => {
+  it('names the resource as its server does, with the id that her decision is bound to', async () => {
+    const { family } = await waiting()
+    const { page, ...device } = await stand.deviceOf(PHONE)
+    const named = card(page, family)
+      .locator('.field', { hasText: /^Resource/ })
+      .locator('dd')
+    await expect.poll(() => named.textContent()).toBe('trades (alice/trades)')
+    await device.close()
+  })
+
+  it('says in words who vouches for an agent', async () => {
     const { family } = await waiting()
     const { page, ...device } = await stand.deviceOf(PHONE)
     const vouched = card(page, family).locator('.field', { hasText: 'Vouched for' }).locator('dd')

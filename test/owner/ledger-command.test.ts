@@ -50,7 +50,9 @@ describe('the ledger at a terminal', () => {
       { seq: 1, ts, kind: 'touched', handle, tool: 'portfolio_read\u202e', at: 1, at_ms: call },
       { seq: 2, ts, kind: 'revoked', handle: `${handle.slice(0, -1)}x`, by: 'owner' },
       { seq: 3, ts, kind: 'newer', what: 'else\u001b' },
+      { seq: 4, ts, kind: 'approved', handle, by: 'owner', resource_id: 'alice/book' },
     ]
+    answers['/owner/resources'] = { body: [{ _id: 'alice/book', name: 'Address book' }] }
     answers['/owner/ledger'] = { body: { entries, next: null } }
     answers['/owner/connections'] = { body: [{ handle, label: 'Tax bot' }] }
   })
@@ -63,6 +65,7 @@ describe('the ledger at a terminal', () => {
       `${at(call)}  "Tax bot" used portfolio_read\\u{202e}. Reported 0.2 s later.`,
       `${at(call + 200)}  You ended the access of agent jkt:VWo19Q8H.`,
       `${at(call + 200)}  newer what=else\\u{1b}`,
+      `${at(call + 200)}  You approved what "Tax bot" asked at "Address book" (alice/book).`,
       '',
     ])
     expect(printed).toMatch(/^Times of \S+\. --wide shows every member of an entry\.\n/)

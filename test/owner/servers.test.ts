@@ -217,8 +217,9 @@ describe('watch', () => {
   it('names agents as she does at a terminal, and requests by as much as commands take', () => {
     const handle = `jkt:VWo19Q8H${'x'.repeat(35)}`
     const family = 'fam_abcdefghijkl'
+    const resources = new Map([['alice/book', 'Address book']])
     const line = (event: string, data: object, labels: [string, string][]) =>
-      eventLine({ id: '1', event, data }, shortNames(new Map(labels)))
+      eventLine({ id: '1', event, data }, shortNames({ labels: new Map(labels), resources }))
     expect(line('connection_revoked', { handle, by: 'owner' }, [])).toBe(
       'revoked  Agent jkt:VWo19Q8H by owner\n',
     )
@@ -228,5 +229,7 @@ describe('watch', () => {
     expect(line('decided', { family, decision: 'approved', by: 'owner' }, [])).toBe(
       'decided  fam_abcdefgh  approved by owner\n',
     )
+    const item = { handle, family, kind: 'connection', resource_id: 'alice/book', purpose: 'Post', opens: [] }
+    expect(line('pending', item, [])).toContain(' for "Address book" (alice/book): ')
   })
 })

@@ -12,7 +12,7 @@ import { ownerCommand } from '../support/owner-command.ts'
 import { localTime } from '../../src/terminal/printable.ts'
 import { agreementContent, newKey } from '../support/wire-samples.ts'
 
-const { answers, api, owner } = ownerCommand()
+const { answers, api, owner, ownerAt } = ownerCommand()
 const [agent, stranger] = [newKey(), newKey()]
 const compactOf = (content: Parameters<typeof agreementContent>[0], key = agent): string =>
   openClaimToken(signAgreement(agreementContent(content), key)).compact
@@ -80,7 +80,7 @@ describe('One request at a terminal', () => {
     const short = `jkt:${agent.thumbprint.slice(0, 8)}`
     const told = (printed: string): string => printed.split('\n\n')[0]!.replaceAll('\n', ' ')
     expect(told(await printedOf())).toBe(
-      `Agent ${short} asks to use place_trade once within 5 minutes, with exactly the parameters below. ` +
+      `Agent ${short} asks to use place_trade of "bea/trading" once within 5 minutes, with exactly the parameters below. ` +
         'Nobody vouches for it. It promises to keep from resale; usher cannot check that. It can do nothing else without asking you.',
     )
     const {
@@ -119,6 +119,24 @@ describe('One request at a terminal', () => {
     expect(await openedBy([ITEM.tier, 'statements'])).toBe(
       'Approving lets it do this again without asking you, and also opens, without asking you: statements.',
     )
+  })
+
+  it('names the resource as its server does, with the id beside it, which nothing in a name can pass for', async () => {
+    const known = (name: string) => (answers['/owner/resources'] = { body: [{ _id: 'bea/trading', name }] })
+    known('Trades')
+    const printed = await printedOf()
+    expect(printed.replaceAll('\n', ' ')).toContain('asks to use place_trade of "Trades" (bea/trading) once')
+    expect(printed).toMatch(/^resource +"Trades" \(bea\/trading\)$/m)
+    expect((await ownerAt(200, 'pending')).printed).toContain('"Trades" (bea/trading)')
+    const wide = (await owner('pending')).printed
+    expect(wide).toContain('RESOURCE NAME')
+    expect(wide).not.toContain('(bea/trading)')
+    known('Notes" (bea/notes) or "Trades\u202e')
+    expect(await printedOf()).toMatch(
+      /^resource +"Notes' \(bea\/notes\) or 'Trades\\u\{202e\}" \(bea\/trading\)$/m,
+    )
+    known('bea/trading')
+    expect(await printedOf()).toMatch(/^resource +bea\/trading$/m)
   })
 
   it('has no level of assurance that nobody knows, but who vouches', async () => {

@@ -10,6 +10,13 @@ const hers = { handle: 'jkt:abc', resource_id: 'alice/portfolio', tier: 'reading
 const sentence = (one: LedgerEntry): string | undefined => ledgerSentence(one, () => '"Tax bot"')
 
 describe('A sentence of the ledger', () => {
+  it('has the name of the resource with its id, if it has one', () => {
+    const names = new Map([['alice/portfolio', 'Portfolio']])
+    expect(ledgerSentence(entry('promised', hers), () => '"Tax bot"', names)).toBe(
+      '"Tax bot" signed your terms "reading" for "Portfolio" (alice/portfolio).',
+    )
+  })
+
   it.each<[string, object, string]>([
     ['touched', { ...hers, tool: 'portfolio_read' }, '"Tax bot" used portfolio_read.'],
     ['promised', hers, '"Tax bot" signed your terms "reading" for alice/portfolio.'],

@@ -6,6 +6,7 @@ import type { JointAccess, JointAccesses } from '../../wire/joint/joint-accesses
 import { ask, type Access } from '../access/api.ts'
 import { Awaited, Fault } from '../parts/parts.tsx'
 import { useDeed, useLoaded, useSession } from '../access/session.ts'
+import { ResourceName } from '../parts/resource-name.tsx'
 import { Shown } from '../parts/shown.tsx'
 import { whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
@@ -70,7 +71,7 @@ function Call({ call }: { call: JointAccess }) {
           {resource_id === null ? null : (
             <>
               {' · '}
-              <Shown text={resource_id} isName />
+              <ResourceName id={resource_id} />
             </>
           )}
         </span>

@@ -6,6 +6,7 @@ import type { Json } from '../../wire/json.ts'
 import { canonicalize } from '../../wire/json.ts'
 import { happenedAt, reportedText } from '../../rules/words/ledger-sentences.ts'
 import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
+import { ResourceName } from '../parts/resource-name.tsx'
 import { Shown } from '../parts/shown.tsx'
 import { exactText, whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
@@ -46,7 +47,7 @@ export function LedgerLine(props: {
         <span class="line-what">
           {typeof tool === 'string' ? <Shown text={tool} isName /> : null}
           {typeof tool === 'string' && typeof resource_id === 'string' ? ' · ' : ''}
-          {typeof resource_id === 'string' ? <Shown text={resource_id} isName /> : null}
+          {typeof resource_id === 'string' ? <ResourceName id={resource_id} /> : null}
           {typeof count === 'number' && count > 1 ? <span class="quiet"> {W.times(count)}</span> : null}
         </span>
         <time class="quiet" dateTime={ts}>

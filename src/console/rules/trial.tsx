@@ -6,6 +6,7 @@
 import { becauseText } from '../../rules/words/rule-words.ts'
 import type { Connection, TierPreview, TriedRequest } from '../../wire/owner/owner-api.ts'
 import { ask, askAll, type Access } from '../access/api.ts'
+import { ResourceName } from '../parts/resource-name.tsx'
 import { Shown } from '../parts/shown.tsx'
 import { whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
@@ -91,7 +92,7 @@ function Tried({ request, labels }: { request: TriedRequest; labels: TierTrial['
           )}
         </span>
         <span class="line-what">
-          <Shown text={resource_id} isName />
+          <ResourceName id={resource_id} />
         </span>
         <time class="quiet" dateTime={ts}>
           {whenText(ts)}

@@ -9,6 +9,7 @@ import { becauseText, secondsText, wasRevoked } from '../../rules/words/rule-wor
 import type { DecisionItem } from '../../wire/owner/decision-item.ts'
 import type { PendingItem } from '../../wire/owner/owner-api.ts'
 import { Chips } from '../parts/parts.tsx'
+import { ResourceName } from '../parts/resource-name.tsx'
 import { Field, sentenceOf, Shown } from '../parts/shown.tsx'
 import { agoText, whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
@@ -115,7 +116,7 @@ function Title({ item }: { item: DecisionItem }) {
     <>
       <span class="title-lead">{operation === undefined ? asksIn : W.asksFor}</span>
       <span class="title-what">
-        <Shown text={operation?.tool ?? resource_id} isName />
+        {operation === undefined ? <ResourceName id={resource_id} /> : <Shown text={operation.tool} isName />}
       </span>
     </>
   )
@@ -135,7 +136,7 @@ function What({ item, earlier }: { item: DecisionItem; earlier: EarlierCall | nu
   return (
     <Section title={W.what}>
       <Field name={W.resource}>
-        <Shown text={resource_id} isName />
+        <ResourceName id={resource_id} />
       </Field>
       {operation === undefined ? (
         <Field name={W.parameters}>{W.anyCall}</Field>

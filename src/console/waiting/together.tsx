@@ -10,6 +10,7 @@ import { ApiFault } from '../access/api.ts'
 import { approveAll, denyAll } from '../decision.ts'
 import { Fault } from '../parts/parts.tsx'
 import { useDeed, useSession } from '../access/session.ts'
+import { ResourceName } from '../parts/resource-name.tsx'
 import { Field, Shown } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
 import { DenyForm } from './deny-form.tsx'
@@ -124,7 +125,7 @@ function About({ item: { agent, operation, resource_id } }: { item: DecisionItem
         <Shown text={operation!.tool} isName />
       </Field>
       <Field name={W.resource}>
-        <Shown text={resource_id} isName />
+        <ResourceName id={resource_id} />
       </Field>
     </dl>
   )

@@ -12,7 +12,7 @@ import { type LedgerQuery } from '../client.ts'
 import { ApiError } from '../../client/api-error.ts'
 import { untilInterrupted } from '../interrupt.ts'
 import { tell, type OwnerAction, type OwnerSession } from '../session.ts'
-import { handleOf, labelsOf, type Labels } from '../display/labels.ts'
+import { handleOf, namesOf, type Names } from '../display/labels.ts'
 import { ledgerLine, ledgerTable } from '../display/show-ledger.ts'
 import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
 
@@ -88,11 +88,11 @@ async function ledger(session: OwnerSession, options: LedgerOptions): Promise<vo
   const entries = isNewest
     ? await newest(session, { ...filter, limit: last }, since)
     : await readAll(session.client.ledger({ ...filter, limit }))
-  const labels = await labelsOf(session)
-  if (follow !== true) return tell(session, entries, (all, columns) => ledgerTable(all, columns, labels))
-  for (const entry of entries) printEntry(session, entry, labels)
+  const names = await namesOf(session)
+  if (follow !== true) return tell(session, entries, (all, columns) => ledgerTable(all, columns, names))
+  for (const entry of entries) printEntry(session, entry, names)
   const from = entries.at(-1)?.seq ?? after ?? (await lastSeq(session))
-  await followOn(session, { handle, kind, q: search, after: from }, labels, every ?? FOLLOW_INTERVAL_SECONDS)
+  await followOn(session, { handle, kind, q: search, after: from }, names, every ?? FOLLOW_INTERVAL_SECONDS)
 }
 
 /** A pause in seconds: a tenth of one at least, so that nobody asks without end. */
@@ -134,7 +134,7 @@ async function lastSeq({ client }: OwnerSession): Promise<number> {
 async function followOn(
   session: OwnerSession,
   from: LedgerQuery & { after: number },
-  labels: Labels,
+  names: Names,
   everySeconds: number,
 ): Promise<void> {
   const everyMs = everySeconds * 1_000
@@ -144,7 +144,7 @@ async function followOn(
     while (!signal.aborted) {
       try {
         for await (const entry of session.client.ledger({ ...from, after })) {
-          printEntry(session, entry, labels)
+          printEntry(session, entry, names)
           after = entry.seq
           await session.terminal.ready?.(signal)
           if (signal.aborted) return
@@ -160,6 +160,6 @@ async function followOn(
   })
 }
 
-function printEntry({ terminal, json, columns }: OwnerSession, entry: LedgerEntry, labels: Labels): void {
-  terminal.out(json ? `${printableLine(entry)}\n` : ledgerLine(entry, columns, labels))
+function printEntry({ terminal, json, columns }: OwnerSession, entry: LedgerEntry, names: Names): void {
+  terminal.out(json ? `${printableLine(entry)}\n` : ledgerLine(entry, columns, names))
 }

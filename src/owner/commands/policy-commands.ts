@@ -8,10 +8,12 @@ import { printable, table } from '../../terminal/printable.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { readAll } from '../../client/exchange.ts'
 import { named } from '../../client/names.ts'
+import { namedResource, NO_RESOURCE_NAMES, type ResourceNames } from '../../rules/words/resource-words.ts'
 import { conditionForm, RULE_HELP } from '../../rules/words/rule-words.ts'
 import { applyTiers, diffTiers } from './tier-apply.ts'
 import { readTier } from '../tier-file.ts'
 import { removeTier } from './tier-remove.ts'
+import { resourceNamesOf } from '../display/labels.ts'
 import { waitingSentence } from '../display/show.ts'
 import { showTier } from './tier-show.ts'
 import { tell, type OwnerAction, type OwnerSession } from '../session.ts'
@@ -138,16 +140,18 @@ async function preview(session: OwnerSession, file: string): Promise<void> {
     ;({ warnings, next: after } = page)
   }
   const changed = requests.filter(one => one.was !== one.would).length
-  tell(session, { requests, changed, warnings }, previewText)
+  const names = session.columns === undefined ? NO_RESOURCE_NAMES : await resourceNamesOf(session)
+  tell(session, { requests, changed, warnings }, (all, columns) => previewText(all, columns, names))
 }
 
 function previewText(
   { requests, changed, warnings }: Pick<TierPreview, 'requests' | 'warnings'> & { changed: number },
-  columns?: number,
+  columns: number | undefined,
+  names: ResourceNames,
 ): string {
   const rows = requests.map(one => [
     one.seq,
-    one.resource_id,
+    namedResource(one.resource_id, names) ?? one.resource_id,
     one.handle,
     one.was,
     one.was === one.would ? 'the same' : one.would,

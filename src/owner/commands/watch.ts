@@ -7,7 +7,7 @@ import { watchEvents } from '../events.ts'
 import { untilInterrupted } from '../interrupt.ts'
 import { ApiError } from '../../client/api-error.ts'
 import type { OwnerSession } from '../session.ts'
-import { labelsOf } from '../display/labels.ts'
+import { namesOf } from '../display/labels.ts'
 import { eventLine, pendingTable, shortNames, type EventNames } from '../display/show.ts'
 
 /**
@@ -32,7 +32,7 @@ export async function watch(session: OwnerSession, { after }: { after?: string }
     })
     for await (const event of events) {
       await shown
-      if (session.columns !== undefined) names ??= shortNames(await labelsOf(session))
+      if (session.columns !== undefined) names ??= shortNames(await namesOf(session))
       terminal.out(session.json ? `${printableLine(event)}\n` : eventLine(event, names))
       // Her authority is asked for no more than she reads.
       await terminal.ready?.(signal)
@@ -49,7 +49,7 @@ async function showWaiting(session: OwnerSession): Promise<void> {
   const { client, terminal, columns } = session
   try {
     const items = await readAll(client.pending())
-    if (items.length > 0) terminal.out(pendingTable(items, columns, { labels: await labelsOf(session) }))
+    if (items.length > 0) terminal.out(pendingTable(items, columns, { names: await namesOf(session) }))
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     terminal.err(`What waits already could not be read: ${printable(error.detail)}\n`)

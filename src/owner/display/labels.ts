@@ -1,17 +1,46 @@
 /**
- * The owner's names for her agents, for every list that names an agent by its handle. Contract: "Owner API"
- * (`/owner/connections`): a label is hers, and no other answer contains it.
+ * The owner's names for her agents and the names of her resources, for every list that has their handles and
+ * ids. Contract: "Owner API" (`/owner/connections`): a label is hers, and no other answer contains it.
  */
 import { ApiError } from '../../client/api-error.ts'
 import { readAll } from '../../client/exchange.ts'
 import { UsageError } from '../../terminal/command.ts'
 import { nameOf, shortName } from '../../client/names.ts'
+import { NO_RESOURCE_NAMES, resourceNames, type ResourceNames } from '../../rules/words/resource-words.ts'
 import type { OwnerSession } from '../session.ts'
 
 /** The names by handle; only for agents that she has named. */
 export type Labels = ReadonlyMap<string, string>
 
 export const NO_LABELS: Labels = new Map()
+
+/** How a person at a terminal knows agents and resources. */
+export interface Names {
+  labels: Labels
+  resources: ResourceNames
+}
+
+export const NO_NAMES: Names = { labels: NO_LABELS, resources: NO_RESOURCE_NAMES }
+
+/** Both, for people; none for a script, and none that cannot be read. */
+export async function namesOf(session: Pick<OwnerSession, 'client' | 'json'>): Promise<Names> {
+  const [labels, resources] = await Promise.all([labelsOf(session), resourceNamesOf(session)])
+  return { labels, resources }
+}
+
+/** The names of her resources, for people; none for a script, and none if they cannot be read. */
+export async function resourceNamesOf({
+  client,
+  json,
+}: Pick<OwnerSession, 'client' | 'json'>): Promise<ResourceNames> {
+  if (json) return NO_RESOURCE_NAMES
+  try {
+    return resourceNames(await readAll(client.resources()))
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error
+    return NO_RESOURCE_NAMES
+  }
+}
 
 /**
  * Her present names, for people; none for a script, which has the connections. If they cannot be read, the

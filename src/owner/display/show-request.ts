@@ -10,14 +10,15 @@ import { canonicalize } from '../../wire/json.ts'
 import type { JointShare, PendingItem } from '../../wire/owner/owner-api.ts'
 import { enforcedText, prohibitionText } from './enforced.ts'
 import { shortName } from '../../client/names.ts'
-import { agentName, NO_LABELS, type Labels } from './labels.ts'
+import { agentName, NO_NAMES, type Labels, type Names } from './labels.ts'
+import { namedResource } from '../../rules/words/resource-words.ts'
 import { ownWordsText, type OwnWords } from './own-words.ts'
 import { operationText } from './show.ts'
 
-/** What is shown of a request beside its record: the agent's own words, and her names for agents. */
+/** What is shown of a request beside its record: the agent's own words, and how she knows what it names. */
 export interface Beside {
   words: OwnWords
-  labels?: Labels
+  names?: Names
 }
 
 /** How long a line of sentences is at most, on a terminal of any width. */
@@ -30,23 +31,32 @@ export function pendingDetails(pending: PendingItem, beside: Beside): string {
 }
 
 /** One complete waiting request; one of its lines says what approving it opens. */
-export function pendingRecord(pending: PendingItem, { words, labels = NO_LABELS }: Beside): string {
+export function pendingRecord(pending: PendingItem, { words, names = NO_NAMES }: Beside): string {
   const item = pending.item as DecisionItem | undefined
-  if (item === undefined) return `${listedText(pending, labels)}\n${ownWordsText(words)}`
-  const sentences = requestSentences(item, agentName(item.agent.handle, labels)).map(printable)
-  const facts = `${hanging(sentences.join(' '), 0, SENTENCES_WIDE)}\n\n${record(factsOf(item, labels))}`
+  if (item === undefined) return `${listedText(pending, names.labels)}\n${ownWordsText(words)}`
+  const sentences = requestSentences(item, calledBy(item, names)).map(printable)
+  const facts = `${hanging(sentences.join(' '), 0, SENTENCES_WIDE)}\n\n${record(factsOf(item, names))}`
   return `${facts}\n${ownWordsText(words)}`
 }
 
 /** What she has allowed by approving it, and the command that ends it; empty for one without a record. */
-export function approvedText({ item }: Partial<Pick<PendingItem, 'item'>>, labels: Labels): string {
+export function approvedText({ item }: Partial<Pick<PendingItem, 'item'>>, names: Names): string {
   if (item === undefined) return ''
-  const { handle } = item.agent
-  const sentences = approvedSentences(item, agentName(handle, labels), shortName(handle))
+  const short = shortName(item.agent.handle)
+  const sentences = approvedSentences(item, { ...calledBy(item, names), short })
   return sentences.map(sentence => `${printable(sentence)}\n`).join('')
 }
 
-function factsOf(item: DecisionItem, labels: Labels): Record<string, unknown> {
+/** How sentences name the agent and the resource of a request. */
+function calledBy(
+  { agent, resource_id }: DecisionItem,
+  { labels, resources }: Names,
+): { who: string; resource: string } {
+  const resource = namedResource(resource_id, resources) ?? `"${resource_id}"`
+  return { who: agentName(agent.handle, labels), resource }
+}
+
+function factsOf(item: DecisionItem, { labels, resources }: Names): Record<string, unknown> {
   const { agent, terms, assurance, expires_in } = item
   return {
     family: item.family,
@@ -58,7 +68,7 @@ function factsOf(item: DecisionItem, labels: Labels): Record<string, unknown> {
     key: agent.jkt,
     operator: operatorText(item),
     organization: organizationText(item),
-    resource: item.resource_id,
+    resource: namedResource(item.resource_id, resources) ?? item.resource_id,
     'good at': item.resource,
     tier: item.tier,
     terms: item.template_id,

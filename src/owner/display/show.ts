@@ -4,7 +4,8 @@
  */
 import { columnsTable, type Column } from './columns.ts'
 import { shortName } from '../../client/names.ts'
-import { agentName, NO_LABELS, type Labels } from './labels.ts'
+import { agentName, NO_LABELS, NO_NAMES, type Labels, type Names } from './labels.ts'
+import { namedResource, type ResourceNames } from '../../rules/words/resource-words.ts'
 import { NO_CLAIMED_NAMES, type ClaimedNames } from './own-words.ts'
 import { wasRevoked } from '../../rules/words/rule-words.ts'
 import { printable, printableValue } from '../../terminal/printable.ts'
@@ -25,9 +26,9 @@ export function pendingTable(
   all: PendingItem[],
   columns?: number,
   {
-    labels = NO_LABELS,
+    names: { labels, resources } = NO_NAMES,
     claims = NO_CLAIMED_NAMES,
-  }: { labels?: Labels | undefined; claims?: ClaimedNames | undefined } = {},
+  }: { names?: Names | undefined; claims?: ClaimedNames | undefined } = {},
 ): string {
   if (all.length === 0) return 'Nothing waits for you.\n'
   const items = all.map(asRecorded)
@@ -39,7 +40,7 @@ export function pendingTable(
         heading: 'kind',
         of: item => (item.account === undefined ? kindInTable(item) : `joint (${item.account})`),
       },
-      { heading: 'resource', of: item => item.resource_id },
+      ...resourceColumns(items, { resources, onTerminal: columns !== undefined }),
       { heading: 'wants', of: wantsText },
       { heading: 'agent', of: item => item.handle, as: 'name' },
       ...labelColumns(items, labels),
@@ -54,6 +55,22 @@ export function pendingTable(
 function claimColumns(items: readonly PendingItem[], claims: ClaimedNames): Column<PendingItem>[] {
   const has = items.some(({ family }) => claims.has(family))
   return has ? [{ heading: 'calls itself', of: ({ family }) => claims.get(family) }] : []
+}
+
+/** Ids stay by themselves in what another program reads; there a name has a column of its own. */
+function resourceColumns(
+  items: readonly PendingItem[],
+  { resources, onTerminal }: { resources: ResourceNames; onTerminal: boolean },
+): Column<PendingItem>[] {
+  if (onTerminal)
+    return [{ heading: 'resource', of: ({ resource_id: id }) => namedResource(id, resources) ?? id }]
+  const has = items.some(({ resource_id }) => resources.has(resource_id))
+  return [
+    { heading: 'resource', of: item => item.resource_id },
+    ...(has
+      ? [{ heading: 'resource name', of: (item: PendingItem) => resources.get(item.resource_id) }]
+      : []),
+  ]
 }
 
 /** With the members of its record in place of those that are listed beside it. */
@@ -285,21 +302,26 @@ export function receiptTable(
 export interface EventNames {
   agent: (handle: unknown) => string
   family: (family: unknown) => string
+  resource: (id: unknown) => string
 }
 
-const WHOLE_NAMES: EventNames = { agent: printableValue, family: printableValue }
+const WHOLE_NAMES: EventNames = { agent: printableValue, family: printableValue, resource: printableValue }
 
 /** For a person at a terminal: her own names, and as much of others as commands take. */
-export function shortNames(labels: Labels): EventNames {
+export function shortNames({ labels, resources }: Names): EventNames {
   const nameOf = (toText: (name: string) => string) => (name: unknown) =>
     printableValue(typeof name === 'string' ? toText(name) : name)
-  return { agent: nameOf(handle => agentName(handle, labels)), family: nameOf(shortName) }
+  return {
+    agent: nameOf(handle => agentName(handle, labels)),
+    family: nameOf(shortName),
+    resource: nameOf(id => namedResource(id, resources) ?? id),
+  }
 }
 
 /** One event of the stream as a line: what happened, to what. */
 export function eventLine(
   event: { id: string; event: string; data: unknown },
-  { agent, family }: EventNames = WHOLE_NAMES,
+  { agent, family, resource }: EventNames = WHOLE_NAMES,
 ): string {
   const data =
     typeof event.data === 'object' && event.data !== null ? (event.data as Record<string, unknown>) : {}
@@ -307,7 +329,7 @@ export function eventLine(
     case 'pending': {
       const item = data as unknown as PendingItem
       const who = `${agent(item.handle)} asks (${printableValue(item.kind)})`
-      return `pending  ${family(item.family)}  ${who} for ${printableValue(item.resource_id)}: ${printable(wantsText(item))}\n`
+      return `pending  ${family(item.family)}  ${who} for ${resource(item.resource_id)}: ${printable(wantsText(item))}\n`
     }
     case 'decided':
       return `decided  ${family(data['family'])}  ${printableValue(data['decision'])} by ${printableValue(data['by'])}\n`

@@ -3,6 +3,7 @@
  * (`GET /owner/ledger`). An authority of another version may know other kinds: those have no sentence here.
  */
 import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
+import { namedResource, NO_RESOURCE_NAMES, type ResourceNames } from './resource-words.ts'
 
 /** What a sentence needs: `who` is how the owner calls the agent, `"Tax bot"` or `Agent jkt:VWo19Q8H`. */
 interface SentenceParts {
@@ -12,15 +13,16 @@ interface SentenceParts {
   whom: string
   /** A member as text; `-` if there is none. */
   of: (member: string) => string
+  /** The resource as she knows it; `-` if there is none. */
+  resource: string
 }
 
 const AN_AGENT = 'An agent that you do not know'
 
 const SENTENCES: Readonly<Record<string, (parts: SentenceParts) => string>> = {
-  promised: ({ who, of }) => `${who} signed your terms "${of('tier')}" for ${of('resource_id')}.`,
-  relaxed: ({ whom, of }) =>
-    `A rule of yours let ${whom} through at ${of('resource_id')} without asking you.`,
-  approved: parts => `${decider(parts)} approved what ${parts.whom} asked at ${parts.of('resource_id')}.`,
+  promised: ({ who, of, resource }) => `${who} signed your terms "${of('tier')}" for ${resource}.`,
+  relaxed: ({ whom, resource }) => `A rule of yours let ${whom} through at ${resource} without asking you.`,
+  approved: parts => `${decider(parts)} approved what ${parts.whom} asked at ${parts.resource}.`,
   denied: deniedSentence,
   connected: ({ who, entry, of }) =>
     entry['introduced_by'] === undefined
@@ -53,9 +55,14 @@ const SENTENCES: Readonly<Record<string, (parts: SentenceParts) => string>> = {
 
 /**
  * The entry as one sentence; undefined for a kind that has none. `nameOf` is how she calls the agent of a
- * handle, at the beginning of a sentence. Texts of others are in it as they came.
+ * handle, at the beginning of a sentence; `resources` are the names of her resources. Texts of others are in
+ * it as they came.
  */
-export function ledgerSentence(entry: LedgerEntry, nameOf: (handle: string) => string): string | undefined {
+export function ledgerSentence(
+  entry: LedgerEntry,
+  nameOf: (handle: string) => string,
+  resources: ResourceNames = NO_RESOURCE_NAMES,
+): string | undefined {
   const { handle, kind } = entry
   const sentence = Object.hasOwn(SENTENCES, kind) ? SENTENCES[kind] : undefined
   const who = typeof handle === 'string' ? nameOf(handle) : AN_AGENT
@@ -64,7 +71,8 @@ export function ledgerSentence(entry: LedgerEntry, nameOf: (handle: string) => s
     return typeof value === 'string' || typeof value === 'number' ? String(value) : '-'
   }
   const whom = who.replace(/^An? /, word => word.toLowerCase()).replace(/^Agent /, 'agent ')
-  return sentence?.({ entry, who, whom, of })
+  const id = of('resource_id')
+  return sentence?.({ entry, who, whom, of, resource: namedResource(id, resources) ?? id })
 }
 
 /**
@@ -109,8 +117,8 @@ const ENDED_WITH: ReadonlyMap<unknown, string> = new Map([
 ])
 
 function deniedSentence(parts: SentenceParts): string {
-  const { entry, whom, of } = parts
-  const place = entry['resource_id'] === undefined ? '' : ` at ${of('resource_id')}`
+  const { entry, whom, resource } = parts
+  const place = entry['resource_id'] === undefined ? '' : ` at ${resource}`
   return ENDED_WITH.get(entry['by']) ?? `${decider(parts)} denied what ${whom} asked${place}.`
 }
 

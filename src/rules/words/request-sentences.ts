@@ -9,22 +9,28 @@ import { secondsText, wasRevoked } from './rule-words.ts'
 /** A word that reads as a verb: `read`, `trade`; others (`portfolio:read`) are quoted. */
 const VERB = /^[a-z]+$/
 
-/**
- * The request in sentences: who asks for what and for how long, who vouches for the agent, what it promises,
- * and how far an approval goes. `who` is how she calls the agent at the beginning of a sentence.
- */
-export function requestSentences(item: DecisionItem, who: string): string[] {
-  return [asksSentence(item, who), vouchedSentence(item), promiseSentence(item), openSentence(item)]
+/** `who` is how she calls the agent at the beginning of a sentence, `resource` how she knows the resource. */
+interface CalledBy {
+  who: string
+  resource: string
 }
 
-function asksSentence(item: DecisionItem, who: string): string {
+/**
+ * The request in sentences: who asks for what and for how long, who vouches for the agent, what it promises,
+ * and how far an approval goes.
+ */
+export function requestSentences(item: DecisionItem, called: CalledBy): string[] {
+  return [asksSentence(item, called), vouchedSentence(item), promiseSentence(item), openSentence(item)]
+}
+
+function asksSentence(item: DecisionItem, { who, resource }: CalledBy): string {
   const { kind, operation, single_use, expires_in, account } = item
   const time = secondsText(expires_in)
   const asking = askingText(item, who)
   if (operation !== undefined && single_use)
-    return `${asking} to use ${operation.tool} once within ${time}, with exactly the parameters below.`
+    return `${asking} to use ${operation.tool} of ${resource} once within ${time}, with exactly the parameters below.`
   const jointly = kind === 'joint' && account !== undefined ? `, which you hold with others (${account})` : ''
-  return `${asking} ${reachText(item)} for ${time}${jointly}.`
+  return `${asking} ${reachText(item.scopes, resource)} for ${time}${jointly}.`
 }
 
 function askingText({ kind, because }: DecisionItem, who: string): string {
@@ -33,10 +39,9 @@ function askingText({ kind, because }: DecisionItem, who: string): string {
 }
 
 /** `to read and trade "alice/portfolio"`, or `for "portfolio:read" at "alice/portfolio"`. */
-function reachText({ scopes, resource_id }: Pick<DecisionItem, 'scopes' | 'resource_id'>): string {
-  if (scopes.length > 0 && scopes.every(scope => VERB.test(scope)))
-    return `to ${listed(scopes)} "${resource_id}"`
-  return `for ${listed(scopes.map(scope => `"${scope}"`))} at "${resource_id}"`
+function reachText(scopes: readonly string[], resource: string): string {
+  if (scopes.length > 0 && scopes.every(scope => VERB.test(scope))) return `to ${listed(scopes)} ${resource}`
+  return `for ${listed(scopes.map(scope => `"${scope}"`))} at ${resource}`
 }
 
 /** What the checks of the authority found; a level of a later version is told as no more than these. */
@@ -71,14 +76,17 @@ function openSentence({ kind, opens, account, tier }: DecisionItem): string {
   return `${again}, and also opens, without asking you: ${others.join(', ')}.`
 }
 
-/** What an approval lets the agent do, and how she ends it. */
-export function approvedSentences(item: DecisionItem, who: string, short: string): string[] {
+/** What an approval lets the agent do, and how she ends it: `short` is how commands take the agent. */
+export function approvedSentences(
+  item: DecisionItem,
+  { who, resource, short }: CalledBy & { short: string },
+): string[] {
   const { operation, single_use, expires_in, opens, tier, kind } = item
   const time = secondsText(expires_in)
   const may =
     operation !== undefined && single_use
-      ? `${who} may use ${operation.tool} once within ${time}, with exactly what you were shown.`
-      : `${who} may ${reachText(item).replace(/^to /, '').replace(/^for/, 'use')} for ${time} from when it collects its grant.`
+      ? `${who} may use ${operation.tool} of ${resource} once within ${time}, with exactly what you were shown.`
+      : `${who} may ${reachText(item.scopes, resource).replace(/^to /, '').replace(/^for/, 'use')} for ${time} from when it collects its grant.`
   const again =
     kind === 'connection' && opens.includes(tier) ? ['After that it gets a new one without asking you.'] : []
   return [may, ...again, `To end it: usher owner revoke ${short}`]
