@@ -283,3 +283,28 @@ describe('the stream of a session (GET) ends after 60 s, and any other answer af
     expect(ofTools[0]!.timeout).toBe('60s')
   })
 })
+
+describe.each(['envoy.yaml', 'envoy-http.yaml'])('%s', file => {
+  interface Listener {
+    per_connection_buffer_limit_bytes: number
+    filter_chains: [{ filters: [{ typed_config: Manager }] }]
+  }
+  interface Manager {
+    http2_protocol_options: Record<'initial_stream_window_size' | 'initial_connection_window_size', number>
+    http_filters: { name: string; typed_config: { with_request_body?: { max_request_bytes: number } } }[]
+  }
+
+  test('holds back a body as large as the check is asked about, over HTTP/1 and HTTP/2', () => {
+    const { static_resources } = parse(text(file)) as { static_resources: { listeners: [Listener] } }
+    const [{ per_connection_buffer_limit_bytes, filter_chains }] = static_resources.listeners
+    const { http2_protocol_options, http_filters } = filter_chains[0].filters[0].typed_config
+    const checked = http_filters.find(({ name }) => name === 'envoy.filters.http.ext_authz')!
+    const { max_request_bytes } = checked.typed_config.with_request_body!
+    expect(max_request_bytes).toBeGreaterThan(0)
+    expect(per_connection_buffer_limit_bytes).toBeGreaterThanOrEqual(max_request_bytes)
+    // Envoy bounds what it buffers of a stream by the window of the stream.
+    const { initial_stream_window_size, initial_connection_window_size } = http2_protocol_options
+    expect(initial_stream_window_size).toBeGreaterThanOrEqual(max_request_bytes)
+    expect(initial_connection_window_size).toBeGreaterThanOrEqual(max_request_bytes)
+  })
+})

@@ -126,7 +126,7 @@ export async function checkBodies(
   throw new Unwell(
     isOurs
       ? `the gateway passes on less than the body_bytes_max of ${bytesMax}: raise max_request_bytes in with_request_body of its ext_authz, or lower body_bytes_max.`
-      : `the gateway itself refuses one of ${body.length} bytes, which body_bytes_max lets through: raise per_connection_buffer_limit_bytes of its listener and max_request_bytes of its ext_authz, and the limits of whatever is before it.`,
+      : `the gateway itself refuses one of ${body.length} bytes, which body_bytes_max lets through: raise per_connection_buffer_limit_bytes of its listener, initial_stream_window_size of its http2_protocol_options and max_request_bytes of its ext_authz, and the limits of whatever is before it.`,
   )
 }
 

@@ -69,7 +69,7 @@ interface Session {
 }
 
 /** The ports that pages name, as people are told them; each is replaced by a free one. */
-const PRINTED_PORTS = [9100, 9101, 9102, 9191, 9192, 9300, 10000, 8080, 9400, 9402]
+const PRINTED_PORTS = [9100, 9101, 9102, 9191, 9192, 9300, 10000, 8080, 9400, 9402, 9301]
 
 /** Makes `usher` a program of this shell, as an installed package does. `usher dev` is in no bundle. */
 const PROGRAM = `mkdir "$HOME/bin"
