@@ -78,7 +78,7 @@ export const WORDS = {
     otherLogin: 'This page did not begin that login. Log in again from here.',
     notLoggedIn: (error: string) => `You are not logged in: ${error}. Log in again.`,
     loginEnded: 'Your login has ended. Log in again to go on.',
-    loggedOut: 'You are signed out here. Your realm may still know you in this browser.',
+    loggedOut: 'You are signed out here. The service where you log in may still know you in this browser.',
     noKeys: 'This browser cannot make such a key. Use a current one, over https or on this machine.',
   },
   waiting: {
@@ -100,7 +100,7 @@ export const WORDS = {
     claims: 'In its own words',
     claimsHint: 'What the agent says. Nobody has checked it.',
     claimsForged:
-      'The server gave other words than this agent signed. They are not shown; tell who runs the authority.',
+      'The server gave other words than this agent signed. They are not shown. Tell whoever runs your authority.',
     claimsNone: 'It gives no reason.',
     reason: 'Reason',
     mission: 'Mission, approved by',
@@ -146,12 +146,10 @@ export const WORDS = {
     consequence: {
       reversible: 'Can be undone',
       compensatable: 'Can be made good, not undone',
-      forward_recoverable: 'Can be made good only going forward',
+      forward_recoverable: 'Cannot be undone, but further steps can make it good',
       irreversible: 'Cannot be undone',
       unknown: 'Nobody says what it leads to',
     } as Record<string, string>,
-    assurance: (binding: number, provenance: number, accountability: number) =>
-      `Assurance: binding ${binding}, provenance ${provenance}, accountability ${accountability}`,
     vouchedFor: 'Vouched for',
     organization: 'Organization',
     organizationSays: { allow: 'has no objection', ask: 'has you asked' } as Record<string, string>,
@@ -226,7 +224,7 @@ export const WORDS = {
     revoke: 'Revoke',
     revokeNow: 'Revoke now',
     revokeAsk:
-      'Its access ends now: every grant it holds, and every agent that it introduced. It may ask you again.',
+      'Its access ends now, and so does the access of every agent that it introduced. It may ask you again.',
     blocked: 'Blocked',
     block: 'Block',
     blockNow: 'Block now',
@@ -234,7 +232,7 @@ export const WORDS = {
       'Its access ends now, and what it asks from now on is refused without asking you, by its name and by its key.',
     unblock: 'Unblock',
     unblockNow: 'Let it ask again',
-    unblockAsk: 'It may ask you again. It has no access by that.',
+    unblockAsk: 'It may ask you again. That alone gives it no access.',
     ended: (grants: string, connections: number) =>
       connections > 1 ? `${grants} ended, ${connections} connections in all.` : `${grants} ended.`,
     grants: (count: number, more: boolean) =>
@@ -307,7 +305,7 @@ export const WORDS = {
     from: 'From',
     until: 'Until',
     kinds: {
-      promised: 'Promised',
+      promised: 'Signed your terms',
       approved: 'Approved',
       denied: 'Denied',
       connected: 'Let in',
@@ -316,8 +314,8 @@ export const WORDS = {
       refused: 'Refused',
       identity_refused: 'Identity refused',
       revoked: 'Revoked',
-      claimed: 'Operator claimed',
-      disclaimed: 'Operator disclaimed',
+      claimed: 'Operator is yours',
+      disclaimed: 'Operator is not yours any more',
       policy_changed: 'Tier changed',
       policy_removed: 'Tier removed',
       blocked: 'Operator blocked',

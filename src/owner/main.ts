@@ -229,7 +229,7 @@ async function approve(
   const item = await waitingItem(session, name)
   session.terminal.err(pendingRecord(item, await besideOf(session, item)))
   if (!(await confirm(`Approve ${item.family}?`))) {
-    session.terminal.err('Nothing was decided: it waits on.\n')
+    session.terminal.err('Nothing was decided. The request still waits.\n')
     throw new Exit(EXIT.refused)
   }
   const now = Math.floor(Date.now() / 1_000)

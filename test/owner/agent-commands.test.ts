@@ -41,7 +41,7 @@ describe('block and unblock', () => {
       body: { handle, blocked: false, connections_revoked: 0, rpts_deactivated: 0 },
     }
     expect((await owner('unblock', handle)).printed).toBe(
-      `${handle} may ask you again. It has no access by that.\n`,
+      `${handle} may ask you again. That alone gives it no access.\n`,
     )
   })
 

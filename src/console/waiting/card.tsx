@@ -154,7 +154,6 @@ function What({ item, earlier }: { item: DecisionItem; earlier: EarlierCall | nu
 
 function Who({ item, connection }: { item: DecisionItem; connection: Whole['connection'] }) {
   const { agent, operator, assurance } = item
-  const { binding, provenance, accountability } = assurance
   return (
     <Section title={W.who}>
       <Field name={W.agent}>
@@ -174,10 +173,7 @@ function Who({ item, connection }: { item: DecisionItem; connection: Whole['conn
           </>
         )}
       </Field>
-      <Field name={W.vouchedFor}>
-        {vouchedText(assurance)}
-        <span class="note">{W.assurance(binding, provenance, accountability)}</span>
-      </Field>
+      <Field name={W.vouchedFor}>{vouchedText(assurance)}</Field>
     </Section>
   )
 }

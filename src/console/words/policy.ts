@@ -3,7 +3,7 @@
 /** The sentences about tiers: terms, rules, and a dry run on the past. */
 export const RULES_WORDS = {
   title: 'Rules',
-  lead: 'Your tiers: on which terms agents reach what is yours, and what is answered without you.',
+  lead: 'A tier says on which terms agents may use some of what is yours, and what is answered without you.',
   none: 'You have no tier',
   noneHint: 'What no tier governs is refused to every agent.',
   add: 'New tier',
@@ -68,7 +68,7 @@ export const RULES_WORDS = {
   classes: {
     reversible: 'can be undone',
     compensatable: 'can be made good',
-    forward_recoverable: 'can be made good going forward',
+    forward_recoverable: 'cannot be undone, but made good by further steps',
     irreversible: 'cannot be undone',
   } as Record<string, string>,
   yourChanges: 'What changes',
@@ -130,7 +130,7 @@ export const RESOURCES_WORDS = {
     `It may serve what is yours from ${origin}. Agents reach it by your tiers only.`,
   approveNow: 'Approve it',
   withdraw: 'Withdraw',
-  withdrawAsk: 'It verifies no agent for you any more, at once: whatever it holds of yours is out of reach.',
+  withdrawAsk: 'From now on it lets no agent reach what it holds of yours.',
   withdrawNow: 'Withdraw now',
   resources: 'Registered resources',
   noResources: 'Nothing of yours is registered',

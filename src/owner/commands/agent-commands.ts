@@ -87,6 +87,6 @@ async function standing(session: OwnerSession, verb: 'block' | 'unblock', name: 
     const who = printable(one.handle)
     return one.blocked
       ? show.revokedSentence({ ...one, status: 'blocked' })
-      : `${who} may ask you again. It has no access by that.\n`
+      : `${who} may ask you again. That alone gives it no access.\n`
   })
 }

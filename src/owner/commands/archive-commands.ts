@@ -25,7 +25,7 @@ export function addArchiveCommands(program: Command, action: OwnerAction): void 
     .action(action(async session => tell(session, (await session.client.recovery()).recovery, words)))
   recovery
     .command('cancel')
-    .description('end it: its code is good for nothing')
+    .description('end it: its code no longer works')
     .action(
       action(async session =>
         tell(session, (await session.client.cancelRecovery()).cancelled, () => 'The recovery is ended.\n'),

@@ -116,7 +116,7 @@ function readJwk(source: string): JsonObject {
     if (!isJsonObject(jwk)) throw new UsageError('Give the public key as one JWK, a JSON object.')
     if (Object.hasOwn(jwk, 'd'))
       throw new UsageError(
-        'Give the public half alone, as `usher owner key` prints it: a private key stays put.',
+        'Give the public half alone, as `usher owner key` prints it. A private key stays on its own machine.',
       )
     return jwk
   } catch (cause) {

@@ -65,7 +65,7 @@ export function addJointCommands(program: Command, action: OwnerAction): void {
   joint
     .command('leave')
     .argument('<account>', 'its name, as `list` shows it')
-    .description('hold it no more, at once; your terms stay as they are')
+    .description('leave it at once; your terms stay as they are')
     .action(
       action(async (session, account: string) => {
         const path = `/owner/joint/${encodeURIComponent(account)}`

@@ -25,7 +25,7 @@ export function addNotificationCommands(program: Command, action: OwnerAction): 
     .command('add')
     .argument('<url>', 'the webhook, an https address that is reached from everywhere')
     .requiredOption('--name <name>', 'your name for it')
-    .description('tell a webhook; prints, this once, the secret by which it verifies messages')
+    .description('send messages to a webhook; prints, only this once, the secret that verifies them')
     .action(
       action(async (session, url: string, { name }: { name: string }) =>
         tell(session, await session.client.addWebhook({ name, url }), added),
@@ -38,7 +38,7 @@ export function addNotificationCommands(program: Command, action: OwnerAction): 
     .option('--time-zone <name>', 'the zone of these hours', Intl.DateTimeFormat().resolvedOptions().timeZone)
     .option('--digest <minutes>', 'tell several requests together, so long after the first', wholeNumber)
     .description(
-      'when it is told of what can be undone: what you leave out ends; of what cannot be undone it is told at once',
+      'when it hears of requests that can be undone (an option that you leave out ends); of others it hears at once',
     )
     .action(
       action(async (session, target: string, when: When) =>

@@ -31,7 +31,7 @@ export function addPasskeyCommands(program: Command, action: OwnerAction): void 
   program
     .command('export-passkey')
     .argument('<id>', 'the passkey, as `passkeys` names it; the beginning of that will do')
-    .description('print it as those pin it who ask for your signature: the keys_file of a resource')
+    .description('print its public half for the keys_file of a resource that asks for your signature')
     .action(
       action(async ({ client, ...session }, target: string) => {
         const all = await readAll(client.passkeys())

@@ -112,7 +112,7 @@ export function ownWordsText(words: OwnWords): string {
   if (words === 'unread')
     return 'The agreement of the agent could not be read: its own words are not shown.\n'
   if (words === 'forged')
-    return 'The authority gave other words than this agent signed. They are not shown: tell who runs the authority.\n'
+    return 'The authority gave other words than this agent signed. They are not shown. Tell whoever runs your authority.\n'
   const { reason, approver, client } = words
   if (reason === undefined && approver === undefined && client === undefined)
     return 'The agent says nothing in its own words.\n'
