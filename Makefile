@@ -71,7 +71,7 @@ chart: $(INSTALLED) ## The chart: lint, templates, schemas, alerts (a part of ch
 	@vitest run --project pure --reporter=agent test/chart
 
 check-format:
-	@prettier --check --log-level warn --cache --cache-location .cache/prettier .
+	@oxfmt --check .
 
 check-lint:
 	@oxlint --type-aware --quiet
@@ -90,7 +90,7 @@ check-tidy:
 	@vitest run --project pure --reporter=agent test/tidy.test.ts test/names.test.ts test/docs/readme.test.ts test/docs/blocks.test.ts test/import-rules.test.ts test/faults.test.ts
 
 format: $(INSTALLED) ## Format everything
-	@prettier --write --log-level warn .
+	@oxfmt .
 
 docs: $(INSTALLED) ## Write docs/configuration.md and the chart's values from the configuration's schemas
 	@node src/cli.ts print-docs > docs/configuration.md.new && mv docs/configuration.md.new docs/configuration.md

@@ -1,11 +1,15 @@
 /** Owns the texts of the files that are made of the values' schema, formatted as everything else is. */
+import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
-import { format, resolveConfig } from 'prettier'
 import { valuesPage, valuesYaml } from './pages.ts'
 import { VALUES, valuesSchema } from './schema.ts'
 
+const CHART = join(import.meta.dirname, '..', 'usher')
+/** Its command, because the options of each file stand in a configuration that its functions do not read. */
+const FORMATTER = join(import.meta.dirname, '..', '..', 'node_modules', '.bin', 'oxfmt')
+
 /** By name within the chart. */
-export async function generated(): Promise<Record<string, string>> {
+export function generated(): Record<string, string> {
   const schema = valuesSchema()
   const defaults = VALUES.parse({})
   const texts = {
@@ -13,9 +17,10 @@ export async function generated(): Promise<Record<string, string>> {
     'values.yaml': valuesYaml(schema, defaults),
     'README.md': valuesPage(schema, defaults),
   }
-  const entries = Object.entries(texts).map(async ([name, text]) => {
-    const filepath = join(import.meta.dirname, '..', 'usher', name)
-    return [name, await format(text, { ...(await resolveConfig(filepath)), filepath })] as const
-  })
-  return Object.fromEntries(await Promise.all(entries))
+  return Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, formatted(name, text)]))
+}
+
+function formatted(name: string, text: string): string {
+  const options = [`--stdin-filepath=${join(CHART, name)}`]
+  return execFileSync(FORMATTER, options, { input: text, encoding: 'utf8' })
 }

@@ -9,7 +9,7 @@ import { generated } from './generated.ts'
 const CHART = join(import.meta.dirname, '..', 'usher')
 
 const stale: string[] = []
-for (const [file, text] of Object.entries(await generated())) {
+for (const [file, text] of Object.entries(generated())) {
   const path = join(CHART, file)
   if (!process.argv.includes('--check')) writeFileSync(path, text)
   else if (readFileSync(path, 'utf8') !== text) stale.push(file)

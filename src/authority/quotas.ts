@@ -5,7 +5,13 @@
 
 /** The things that an owner may have only a limited number of. */
 export type Quota =
-  'grants' | 'streams' | 'waiting' | 'resource_servers' | 'questions' | 'subscriptions' | 'passkeys'
+  | 'grants'
+  | 'streams'
+  | 'waiting'
+  | 'resource_servers'
+  | 'questions'
+  | 'subscriptions'
+  | 'passkeys'
 
 export interface Quotas {
   /** Counts one more refusal. */

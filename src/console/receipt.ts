@@ -20,7 +20,15 @@ import { signedByPasskey } from './access/passkey-statement.ts'
 export type ReceiptCheck =
   { holds: false; fault: Fault } | { holds: true; kid: string; decision: 'none' | 'other' | { name: string } }
 export type Fault =
-  'unreadable' | 'key' | 'signature' | 'issuer' | 'agreement' | 'agent' | 'repeated' | 'listed' | 'decision'
+  | 'unreadable'
+  | 'key'
+  | 'signature'
+  | 'issuer'
+  | 'agreement'
+  | 'agent'
+  | 'repeated'
+  | 'listed'
+  | 'decision'
 
 /** What it is checked against. */
 export interface Checking {

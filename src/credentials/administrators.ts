@@ -33,7 +33,8 @@ export interface AdministratorGuard {
  * token expires. A bearer token is presented with every request of its life (RFC 6750), so it is not spent.
  */
 export type ProvenAdministrator = { admin: string } & (
-  { kind: 'signature'; digest: Buffer } | { kind: 'token'; expiresAt: number }
+  | { kind: 'signature'; digest: Buffer }
+  | { kind: 'token'; expiresAt: number }
 )
 
 const SPACE = 'admin'

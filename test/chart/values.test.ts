@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { generated } from '../../charts/values/generated.ts'
 
-const files = await generated()
+const files = generated()
 
 test.each(Object.keys(files))('charts/usher/%s is what charts/values says', file => {
   const written = readFileSync(join(import.meta.dirname, '../../charts/usher', file), 'utf8')

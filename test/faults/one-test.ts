@@ -11,7 +11,9 @@ import { POSTGRES } from '../../vitest.config.ts'
 import type { Fault } from './faults.ts'
 
 export type Ending =
-  { kind: 'passed' } | { kind: 'failed'; said: string } | { kind: 'not-shown'; said: string }
+  | { kind: 'passed' }
+  | { kind: 'failed'; said: string }
+  | { kind: 'not-shown'; said: string }
 
 type Named = Pick<Fault, 'file' | 'test'>
 

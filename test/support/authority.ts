@@ -77,7 +77,8 @@ export interface OwnerCall {
   headers?: Record<string, string>
   /** What the signature should be instead of a good one; false = none. */
   sign?:
-    false | (Partial<SigningOptions> & { key?: PrivateKey; issuer?: string; digestOf?: string | Uint8Array })
+    | false
+    | (Partial<SigningOptions> & { key?: PrivateKey; issuer?: string; digestOf?: string | Uint8Array })
 }
 
 export interface PreparedCall {

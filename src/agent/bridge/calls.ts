@@ -22,7 +22,8 @@ import { withChange } from './listing/tools.ts'
 
 /** The call is answered, or there is a negotiation to wait for; call `leave` when waiting is over. */
 export type Entered =
-  { kind: 'answer'; result: Json } | { kind: 'pending'; request: PendingRequest; leave: () => void }
+  | { kind: 'answer'; result: Json }
+  | { kind: 'pending'; request: PendingRequest; leave: () => void }
 
 /** The calls of one client. */
 export class Calls {

@@ -21,7 +21,8 @@ export interface EarlierCall {
 export interface Whole {
   /** Why it asks, in its own words; `forged`: the server gave words that this agent did not sign. */
   ownWords:
-    { reason: string | undefined; approver: string | undefined; client: string | undefined } | 'forged'
+    | { reason: string | undefined; approver: string | undefined; client: string | undefined }
+    | 'forged'
   connection: WholePendingItem['connection']
   /**
    * Null if she has not approved a call of this tool by this agent yet, or if it is no call; undefined if the

@@ -3,7 +3,13 @@
  * what strangers are told of it names no address.
  */
 export type OutboundReason =
-  'forbidden_url' | 'forbidden_address' | 'unreachable' | 'timeout' | 'aborted' | 'too_large' | 'broken'
+  | 'forbidden_url'
+  | 'forbidden_address'
+  | 'unreachable'
+  | 'timeout'
+  | 'aborted'
+  | 'too_large'
+  | 'broken'
 
 /**
  * Why no answer could be had. `sent` is false only if certainly no byte of the request left this process.

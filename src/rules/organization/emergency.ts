@@ -34,7 +34,13 @@ export interface EmergencyRecord {
 
 /** Why it was not accepted, for her ledger; the organization does not get these words. */
 export type EmergencyFault =
-  'outside_clause' | 'invoker' | 'reason' | 'lifetime' | 'scope' | 'operator_blocked' | 'key_revoked'
+  | 'outside_clause'
+  | 'invoker'
+  | 'reason'
+  | 'lifetime'
+  | 'scope'
+  | 'operator_blocked'
+  | 'key_revoked'
 
 /**
  * The first reason against an acceptance; undefined if there is none. A permission of a later charter counts

@@ -18,7 +18,13 @@ export interface GrantExtent {
 
 /** The part of the ceiling that a grant exceeds, the first that applies. */
 export type CeilingFault =
-  'not_a_member' | 'not_shared' | 'not_delegated' | 'scope' | 'lifetime' | 'operation' | 'no_break_glass'
+  | 'not_a_member'
+  | 'not_shared'
+  | 'not_delegated'
+  | 'scope'
+  | 'lifetime'
+  | 'operation'
+  | 'no_break_glass'
 
 /**
  * The part that an ordinary grant exceeds; undefined if it is within the ceiling, or if the organization does

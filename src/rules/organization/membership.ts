@@ -128,7 +128,8 @@ function breakGlassEnlargements(
  * organization's attestation depends only on the membership; the other two are then null.
  */
 export type OrganizationEpochs = { readonly membership: number } & (
-  { readonly handle: number; readonly operator: number } | { readonly handle: null; readonly operator: null }
+  | { readonly handle: number; readonly operator: number }
+  | { readonly handle: null; readonly operator: null }
 )
 
 /** A view that nobody has confirmed for this many seconds is not relied on. */

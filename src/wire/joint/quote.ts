@@ -40,7 +40,8 @@ export type QuotedTier = {
 }
 
 export type Quote =
-  { owner: Owner; tier_id: string; tier: QuotedTier } | { owner: Owner; tier: null; because: Withheld }
+  | { owner: Owner; tier_id: string; tier: QuotedTier }
+  | { owner: Owner; tier: null; because: Withheld }
 
 /**
  * A received quote of one holder for one resource, each member of its type; unknown members are dropped.
@@ -79,7 +80,9 @@ export function parseQuote(json: unknown, of: { owner: Owner; resource_id: strin
  * question. `family` is the name under which she is asked, and only her own negotiation has it.
  */
 export type VerdictAnswer =
-  { verdict: string } | { pending: true; family: Family; ready: boolean } | { closed: true }
+  | { verdict: string }
+  | { pending: true; family: Family; ready: boolean }
+  | { closed: true }
 
 /**
  * A received answer to a question for a verdict, each member of its type. Refuses (`invalid_request`) any

@@ -69,7 +69,8 @@ export interface StillWaiting {
    * servers, so that she can take back one that always makes her wait.
    */
   leases?:
-    { holders: number; acknowledged: number; waited_ms: number; silent?: ClientId[] | undefined } | undefined
+    | { holders: number; acknowledged: number; waited_ms: number; silent?: ClientId[] | undefined }
+    | undefined
 }
 
 /** The things that a revocation ended. */

@@ -24,7 +24,15 @@ const RETURN_PAUSE_SECONDS = 60
 
 /** The step that was committed last. `reached` is called at each step, and awaited. */
 export type MoveStep =
-  'named' | 'awaited' | 'emptied' | 'left' | 'copied' | 'placed' | 'opened' | 'closed' | 'deleted'
+  | 'named'
+  | 'awaited'
+  | 'emptied'
+  | 'left'
+  | 'copied'
+  | 'placed'
+  | 'opened'
+  | 'closed'
+  | 'deleted'
 
 export interface MoveOptions {
   owner: Owner
