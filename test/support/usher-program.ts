@@ -4,15 +4,25 @@
  */
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { cpSync, existsSync, mkdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { digestOf, markUsed, removeUnused } from './made-once.ts'
 import { ROOT } from './repository.ts'
 
-const KEPT = join(ROOT, '.cache', 'bundles')
+const KEPT = join(ROOT, '.cache', 'usher')
 /** What the bundle is made of, and what it reads when it runs. */
 const BUNDLED = ['src', 'package.json', 'package-lock.json', 'rolldown.config.js']
 const BESIDE = ['migrations', 'proto', 'envoy']
+
+/**
+ * Compiling the bundle is an eighth of the processor's time that a start takes. Each process finds what an
+ * earlier one compiled beside the bundle, so that it goes when the bundle goes.
+ */
+const START = `import { enableCompileCache } from 'node:module'
+import { join } from 'node:path'
+enableCompileCache(join(import.meta.dirname, 'compiled'))
+await import('./dist/bin/usher/cli.js')
+`
 
 let known: string | undefined
 
@@ -27,7 +37,7 @@ export function usherProgram(): string {
 
 function bundled(): string {
   const folder = join(KEPT, digestOf([...BUNDLED, ...BESIDE]))
-  const program = join(folder, 'dist', 'bin', 'usher', 'cli.js')
+  const program = join(folder, 'start.js')
   if (!existsSync(program)) bundleInto(folder)
   markUsed(folder)
   return program
@@ -40,6 +50,7 @@ function bundleInto(folder: string): void {
   const making = `${folder}.${randomBytes(4).toString('hex')}`
   const dist = join(making, 'dist')
   mkdirSync(dist, { recursive: true })
+  writeFileSync(join(making, 'start.js'), START)
   cpSync(join(ROOT, 'package.json'), join(making, 'package.json'))
   for (const name of BESIDE) cpSync(join(ROOT, name), join(dist, name), { recursive: true })
   symlinkSync('../../../console', join(dist, 'console'))
