@@ -46,7 +46,7 @@ const SETTINGS: [string, string, string][] = [
   ['default_transaction_isolation', "'repeatable read'", 'read committed'],
   ['default_transaction_deferrable', 'on', 'off'],
   ['client_min_messages', "'error'", 'notice'],
-  ['idle_session_timeout', "'50ms'", '0'],
+  ['idle_session_timeout', "'1h'", '0'],
   ['statement_timeout', "'1h'", '10s'],
   ['lock_timeout', "'1ms'", '1200ms'],
   ['idle_in_transaction_session_timeout', "'1h'", '15s'],
