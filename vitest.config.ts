@@ -1,6 +1,7 @@
 /**
- * Four projects: `pure` needs nothing, `postgres` one database server per run, `product` also a real Envoy,
- * or the built package; `history` starts and kills servers of its own, and has the machine for itself.
+ * Five projects: `pure` needs nothing, `postgres` one database server per run, `product` also a real Envoy or
+ * a browser. The files of `alone` measure, build the package in this tree or use the ports that a page names,
+ * so they run one after the other; `history` starts and kills servers of its own, and runs last, by itself.
  */
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
@@ -20,11 +21,9 @@ export const POSTGRES = [
   'test/doctor/**/*.test.ts',
   'test/upgrade/**/*.test.ts',
 ]
-const PRODUCT = [
-  'test/envoy/**/*.test.ts',
-  'test/console/**/*.test.ts',
+const PRODUCT = ['test/envoy/**/*.test.ts', 'test/console/**/*.test.ts']
+const ALONE = [
   'test/docs/pages/**/*.test.ts',
-  // They measure, so nothing else may run beside them.
   'test/bench/**/*.full.test.ts',
   'test/image.full.test.ts',
   'test/package.full.test.ts',
@@ -67,7 +66,15 @@ export default defineConfig({
           name: 'pure',
           include: ['test/**/*.test.ts'],
           setupFiles: PROPERTIES,
-          exclude: [...POSTGRES, ...PRODUCT, ...HISTORY, ...LATER, 'test/cluster/**', 'test/gateway/**'],
+          exclude: [
+            ...POSTGRES,
+            ...PRODUCT,
+            ...ALONE,
+            ...HISTORY,
+            ...LATER,
+            'test/cluster/**',
+            'test/gateway/**',
+          ],
           maxWorkers: MORE_THAN_PROCESSORS,
           // They share nothing but what they import, which is then read once for each worker: 68 files of
           // `wire` and `rules` took 52 s of processor so, and take 19.
@@ -100,8 +107,8 @@ export default defineConfig({
           exclude: LATER,
           setupFiles: PROPERTIES,
           globalSetup: SERVER,
-          // Those of `make test` measure nothing, and wait for Envoy and for a browser.
-          ...(LANDING ? { maxWorkers: availableParallelism() } : { fileParallelism: false }),
+          // They wait for Envoy and for a browser more than they work.
+          maxWorkers: availableParallelism(),
           testTimeout: TEST_MS,
           // The first run may have to fetch Envoy.
           hookTimeout: 240_000,
@@ -111,12 +118,26 @@ export default defineConfig({
       },
       {
         test: {
+          name: 'alone',
+          include: ALONE,
+          exclude: LATER,
+          setupFiles: PROPERTIES,
+          globalSetup: SERVER,
+          fileParallelism: false,
+          testTimeout: TEST_MS,
+          hookTimeout: 240_000,
+          expect: EXPECT,
+          sequence: { groupOrder: 3 },
+        },
+      },
+      {
+        test: {
           name: 'history',
           include: HISTORY,
           exclude: LATER,
           expect: EXPECT,
           fileParallelism: false,
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 4 },
         },
       },
     ],
