@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { readTallyConfig } from '../../src/config.ts'
+import { createLogger } from '../../src/http/telemetry/log.ts'
 import { startTally } from '../../src/tally/main.ts'
 import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { exchange, onUndeclared, type Reply } from './authority.ts'
@@ -51,6 +52,8 @@ export interface TestTally {
   environment: Record<string, string>
   publicUrl: string
   metricsUrl: string
+  /** What it has logged. */
+  lines: readonly string[]
   /** A request to the public listener. */
   request(target: string, init?: RequestInit): Promise<Reply>
   /** A PAT of the resource server of the account. */
@@ -80,7 +83,9 @@ export async function startTestTally({
     DATABASE_URL: database!.url,
     ...more,
   }
+  const lines: string[] = []
   const running = await startTally(readTallyConfig(environment), {
+    log: createLogger({ name: 'tally', level: 'info', write: line => lines.push(line) }),
     onUndeclared,
     lockTimeoutMs: LOCK_TIMEOUT_MS,
   })
@@ -96,6 +101,7 @@ export async function startTestTally({
     environment,
     publicUrl,
     metricsUrl: `http://${running.metricsAddress}`,
+    lines,
     request,
     pat: async () => {
       const form = new URLSearchParams({

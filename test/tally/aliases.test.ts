@@ -20,22 +20,19 @@ const metadata = async (stand: JointStand) =>
 
 /** Whether bea's verdict is taken, signed anew under this `typ`. */
 async function isTaken(stand: JointStand, typ: string, changes: object = {}): Promise<boolean> {
-  const { server, key } = stand.holders[0]
+  const { key } = stand.holders[0]
   stand.holders[0].resigned = compact =>
     signJws({ typ, payload: { ...parseJws(compact).payload, ...changes } }, key)
   try {
-    const before = server.to('/joint/verdict').length
+    const before = stand.tally.lines.length
+    const wasRefused = () =>
+      stand.tally.lines.slice(before).some(line => line.includes('a verdict was not taken'))
     let poll = await stand.agree(await stand.offer())
-    for (let n = 0; n < 20 && poll.body.error === 'request_submitted'; n++) {
-      // Signed and refused is asked again: by then there was an answer.
-      const finals = () =>
-        stand.holders[0]
-          .questions()
-          .slice(before)
-          .filter(({ final }) => final === true)
-      await until(() => finals().length > 0)
-      poll = await stand.present(poll.body.ticket as string)
-    }
+    await until(async () => {
+      if (wasRefused()) return true
+      if (poll.body.error === 'request_submitted') poll = await stand.present(poll.body.ticket as string)
+      return poll.body.error !== 'request_submitted'
+    })
     return poll.status === 200
   } finally {
     stand.holders[0].resigned = undefined
