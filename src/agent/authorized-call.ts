@@ -74,7 +74,7 @@ export async function performCall<T>(
  */
 async function callAsNamed<T>(
   profile: Profile,
-  request: CallRequest<T>,
+  request: AuthorizedCallRequest<T>,
   { challenge, storedGrant }: { challenge: Challenge; storedGrant: Grant | undefined },
 ): Promise<Performed<T> | undefined> {
   const { resource, call } = request

@@ -18,7 +18,8 @@ import { signedByPasskey } from './access/passkey-statement.ts'
  * `other`: something signed that this page does not check.
  */
 export type ReceiptCheck =
-  { holds: false; fault: Fault } | { holds: true; kid: string; decision: 'none' | 'other' | { name: string } }
+  | { holds: false; fault: Fault }
+  | { holds: true; kid: string; decision: 'none' | 'other' | { name: string } }
 export type Fault =
   | 'unreadable'
   | 'key'

@@ -10,7 +10,7 @@ import { ask, jsonOf, Unwell } from './checks.ts'
 import type { Look } from './look.ts'
 
 type Served = SidecarConfig['owners'][number]
-type Tool = Served['tools'][number]
+type ServedTool = Served['tools'][number]
 
 /** Tools that need the same are asked about once; at most so many questions for each resource. */
 const ASKED_MAX = 200
@@ -38,8 +38,8 @@ export async function examineTools(
 }
 
 /** The tools by what they need. */
-function groupsOf(tools: readonly Tool[]): Map<string, Tool[]> {
-  const groups = new Map<string, Tool[]>()
+function groupsOf(tools: readonly ServedTool[]): Map<string, ServedTool[]> {
+  const groups = new Map<string, ServedTool[]>()
   for (const tool of tools) {
     const { resource_id, scopes, consequence, owner_approval } = tool
     const need = [resource_id, [...scopes].sort(), consequence ?? null, owner_approval !== undefined]
@@ -50,7 +50,7 @@ function groupsOf(tools: readonly Tool[]): Map<string, Tool[]> {
 }
 
 /** `it needs trade of alice/trades; what it does is irreversible`. */
-function needText({ resource_id, scopes, consequence, owner_approval }: Tool): string {
+function needText({ resource_id, scopes, consequence, owner_approval }: ServedTool): string {
   const leads =
     consequence === undefined ? 'nobody declared its consequence' : `its consequence is ${consequence}`
   const signed = owner_approval === undefined ? '' : ', and needs a decision that the owner signed'
@@ -60,7 +60,7 @@ function needText({ resource_id, scopes, consequence, owner_approval }: Tool): s
 /** What the authority says of the need. Throws `Unwell` if no approval could let the tool through. */
 async function checkTools(
   outbound: Outbound,
-  { served, tool, pat }: { served: Served; tool: Tool; pat: string },
+  { served, tool, pat }: { served: Served; tool: ServedTool; pat: string },
 ): Promise<string> {
   const { authority, client_id } = served
   const { resource_id, scopes } = tool
@@ -90,7 +90,7 @@ async function checkTools(
 }
 
 /** Which tier offers it, and for how many calls a grant is; `json` is the answer of /perm. */
-function offerText({ resource_id, scopes }: Tool, json: JsonObject): string {
+function offerText({ resource_id, scopes }: ServedTool, json: JsonObject): string {
   const { offered_scopes, offered_by: by } = json
   if (!Array.isArray(offered_scopes)) return 'the authority does not say who offers it'
   const offered = offered_scopes.filter(scope => typeof scope === 'string')

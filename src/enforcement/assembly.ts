@@ -149,11 +149,7 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
     health,
     ledgerHeads: () => heads.list(),
     keys: signingKeys(config.keys),
-    guard: createAuthorityGuard({
-      jwks,
-      signatureBase: signatureBase(config.public_url),
-      clock,
-    }),
+    guard: createAuthorityGuard({ jwks, signatureBase: signatureBase(config.public_url), clock }),
     checkSecrets: () => checkSecretsOf(config, routes, logger),
     notReady: () => faultOfAll(routes.routes.map(({ client }) => client)),
     register: () => {

@@ -13,7 +13,7 @@ import { LEASE_ID, LEASE_MS } from '../wire/resources/leases.ts'
 import { TOKENS_MAX } from '../wire/resources/authorization-server-metadata.ts'
 import { Refusal, refuse } from '../wire/refusal.ts'
 import { verifyRpt } from '../wire/negotiation/tokens.ts'
-import type { Issuer, LedgerHeads } from './issuer.ts'
+import type { Issuer, HourHeadSource } from './issuer.ts'
 import { invalidPat, PAT, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
 import type { OnBehalfOf, ResourceServer } from './resource-servers.ts'
 
@@ -66,7 +66,7 @@ export interface Grants {
   consume(holder: PatHolder, rptSha256: Buffer): Promise<string | undefined>
 }
 
-export interface IntrospectionEndpoint extends LedgerHeads {
+export interface IntrospectionEndpoint extends HourHeadSource {
   guard: PatGuard
   onBehalfOf: OnBehalfOf
   issuer: Pick<Issuer, 'keys'>

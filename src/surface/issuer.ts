@@ -22,7 +22,7 @@ export interface Issuer {
 }
 
 /** The heads of owners' ledgers that documents about them carry; a party without a log has none. */
-export interface LedgerHeads {
+export interface HourHeadSource {
   readonly checkpoints?: { readonly headOfHour: (owner: Owner) => LedgerHead | undefined } | undefined
 }
 

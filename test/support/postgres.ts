@@ -109,8 +109,9 @@ const roleOf = (database: string): string => `usher_runtime_${database}`
 let administrator: Promise<Client> | undefined
 
 /**
- * Runs `work` on a connection that the worker keeps, because a file makes and drops a database for most of its
- * tests, and a quarter of what that costs the server was its connections. `work` leaves no state in the session.
+ * Runs `work` on a connection that the worker keeps, because a file makes and drops a database for most of
+ * its tests, and a quarter of what that costs the server was its connections. `work` leaves no state in the
+ * session.
  */
 async function asAdministrator(work: (client: Client) => Promise<unknown>): Promise<void> {
   administrator ??= connect()

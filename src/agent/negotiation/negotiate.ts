@@ -47,7 +47,8 @@ export interface NegotiationRequest {
    * undefined, with nothing sent, if the pause is to come first. Left out: each such poll is sent.
    */
   pollEarly?:
-    ((send: () => Promise<TokenAnswer>, seconds: number) => Promise<TokenAnswer> | undefined) | undefined
+    | ((send: () => Promise<TokenAnswer>, seconds: number) => Promise<TokenAnswer> | undefined)
+    | undefined
 }
 
 /**

@@ -142,16 +142,16 @@ export async function runRemoveOwner(
     if (directory !== undefined) await releaseAllIn(directory.db, named(name))
     return leases === undefined ? done : { ...done, leases }
   })
-  tell<Removed & Waited>(removed, options, one => {
+  tell<Removed & LeaseWaitMember>(removed, options, one => {
     const where = one.archive === null ? '' : ` Her data is in ${one.archive}.`
     return `${one.owner} is removed (${one.rows} rows), and her name is never given again.${where}\n${leasesSentence(one)}`
   })
 }
 
-type Waited = Pick<StillWaiting, 'leases'>
+type LeaseWaitMember = Pick<StillWaiting, 'leases'>
 
 /** For whom an act waited; empty if for nobody. */
-function leasesSentence({ leases }: Waited): string {
+function leasesSentence({ leases }: LeaseWaitMember): string {
   if (leases === undefined) return ''
   const { holders, acknowledged, waited_ms, silent = [] } = leases
   const unanswered = silent.length === 0 ? '' : `; no answer came from those of ${silent.join(', ')}`

@@ -10,7 +10,9 @@ import type { Call } from '../call.ts'
  * `params` are what an owner approves, `params_s256` their hash.
  */
 export type CallRequest =
-  { kind: 'pass'; method: string } | { kind: 'open'; method: string } | ({ kind: 'tool' } & ToolRequest)
+  | { kind: 'pass'; method: string }
+  | { kind: 'open'; method: string }
+  | ({ kind: 'tool' } & ToolRequest)
 
 /**
  * A call of a tool. `method`: the MCP method, if it is another than `tools/call`. `inexactNumber`: the first

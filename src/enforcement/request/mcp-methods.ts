@@ -40,7 +40,7 @@ type MethodSettings = NonNullable<SidecarOwner['methods']>
 const STREAM_METHOD = 'GET'
 
 /** Whether the stream of a session (GET) passes without a grant. */
-export const isStreamFree = (configured: Configured = {}): boolean => configured[STREAM_METHOD] === 'free'
+export const isStreamFree = (configured: MethodSettings = {}): boolean => configured[STREAM_METHOD] === 'free'
 
 /** The rules of what is configured by method, and one for each list of objects that somebody may use. */
 export function methodRules(configured: MethodSettings = {}): MethodRules {

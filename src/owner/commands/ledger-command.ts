@@ -12,7 +12,7 @@ import { type LedgerQuery } from '../client.ts'
 import { ApiError } from '../../client/api-error.ts'
 import { untilInterrupted } from '../interrupt.ts'
 import { tell, type OwnerAction, type OwnerSession } from '../session.ts'
-import { handleOf, namesOf, type Names } from '../display/labels.ts'
+import { handleOf, namesOf, type DisplayNames } from '../display/labels.ts'
 import { ledgerLine, ledgerTable } from '../display/show-ledger.ts'
 import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
 
@@ -134,7 +134,7 @@ async function lastSeq({ client }: OwnerSession): Promise<number> {
 async function followOn(
   session: OwnerSession,
   from: LedgerQuery & { after: number },
-  names: Names,
+  names: DisplayNames,
   everySeconds: number,
 ): Promise<void> {
   const everyMs = everySeconds * 1_000
@@ -160,6 +160,10 @@ async function followOn(
   })
 }
 
-function printEntry({ terminal, json, columns }: OwnerSession, entry: LedgerEntry, names: Names): void {
+function printEntry(
+  { terminal, json, columns }: OwnerSession,
+  entry: LedgerEntry,
+  names: DisplayNames,
+): void {
   terminal.out(json ? `${printableLine(entry)}\n` : ledgerLine(entry, columns, names))
 }

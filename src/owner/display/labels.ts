@@ -15,15 +15,15 @@ export type Labels = ReadonlyMap<string, string>
 export const NO_LABELS: Labels = new Map()
 
 /** How a person at a terminal knows agents and resources. */
-export interface Names {
+export interface DisplayNames {
   labels: Labels
   resources: ResourceNames
 }
 
-export const NO_NAMES: Names = { labels: NO_LABELS, resources: NO_RESOURCE_NAMES }
+export const NO_NAMES: DisplayNames = { labels: NO_LABELS, resources: NO_RESOURCE_NAMES }
 
 /** Both, for people; none for a script, and none that cannot be read. */
-export async function namesOf(session: Pick<OwnerSession, 'client' | 'json'>): Promise<Names> {
+export async function namesOf(session: Pick<OwnerSession, 'client' | 'json'>): Promise<DisplayNames> {
   const [labels, resources] = await Promise.all([labelsOf(session), resourceNamesOf(session)])
   return { labels, resources }
 }

@@ -12,7 +12,7 @@ import {
   printableValue,
 } from '../../terminal/printable.ts'
 import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
-import { agentName, NO_NAMES, type Names } from './labels.ts'
+import { agentName, NO_NAMES, type DisplayNames } from './labels.ts'
 import { columnsTable, type Column } from './columns.ts'
 import { labelColumns } from './show.ts'
 
@@ -20,7 +20,11 @@ import { labelColumns } from './show.ts'
  * The ledger: on a terminal `columns` wide one sentence per entry, otherwise one line of a table, in which
  * members of a particular kind come last, without nested records (`--json` has all).
  */
-export function ledgerTable(entries: LedgerEntry[], columns?: number, names: Names = NO_NAMES): string {
+export function ledgerTable(
+  entries: LedgerEntry[],
+  columns?: number,
+  names: DisplayNames = NO_NAMES,
+): string {
   if (entries.length === 0) return 'Nothing is recorded.\n'
   if (columns !== undefined)
     return `Times of ${localZone()}. --wide shows every member of an entry.\n${entries.map(entry => ledgerLine(entry, columns, names)).join('')}`
@@ -29,7 +33,11 @@ export function ledgerTable(entries: LedgerEntry[], columns?: number, names: Nam
 }
 
 /** One entry of the ledger, as a line by itself. */
-export function ledgerLine(entry: LedgerEntry, columns: number | undefined, names: Names = NO_NAMES): string {
+export function ledgerLine(
+  entry: LedgerEntry,
+  columns: number | undefined,
+  names: DisplayNames = NO_NAMES,
+): string {
   if (columns !== undefined) return sentenceLine(entry, columns, names)
   const cells = ledgerColumns([entry], names).map(({ of, as }) =>
     as === 'time' ? printableTime(of(entry)) : of(entry),
@@ -38,7 +46,7 @@ export function ledgerLine(entry: LedgerEntry, columns: number | undefined, name
 }
 
 /** The time of a call is that of the call, not of its report. */
-function sentenceLine(entry: LedgerEntry, columns: number, names: Names): string {
+function sentenceLine(entry: LedgerEntry, columns: number, names: DisplayNames): string {
   const at = happenedAt(entry)
   const time = localTime(at.ms / 1_000, { precise: true })
   const sentence = sentenceOf(entry, names) ?? plainText(entry, names)
@@ -47,18 +55,18 @@ function sentenceLine(entry: LedgerEntry, columns: number, names: Names): string
   return `${hanging(head + text, head.length, columns)}\n`
 }
 
-function sentenceOf(entry: LedgerEntry, { labels, resources }: Names): string | undefined {
+function sentenceOf(entry: LedgerEntry, { labels, resources }: DisplayNames): string | undefined {
   return ledgerSentence(entry, handle => agentName(handle, labels), resources)
 }
 
 /** An entry of a kind that has no sentence. */
-function plainText({ kind, handle, ...members }: LedgerEntry, { labels }: Names): string {
+function plainText({ kind, handle, ...members }: LedgerEntry, { labels }: DisplayNames): string {
   const { seq: _seq, ts: _ts, family: _family, ...more } = members
   const who = typeof handle === 'string' ? ` ${agentName(handle, labels)}` : ''
   return `${kind}${who} ${moreText(more)}`.trimEnd()
 }
 
-function ledgerColumns(entries: readonly LedgerEntry[], { labels }: Names): Column<LedgerEntry>[] {
+function ledgerColumns(entries: readonly LedgerEntry[], { labels }: DisplayNames): Column<LedgerEntry>[] {
   return [
     { heading: 'seq', of: entry => entry.seq },
     { heading: 'time', of: entry => entry.ts, as: 'time' },

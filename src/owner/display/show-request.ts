@@ -10,7 +10,7 @@ import { canonicalize } from '../../wire/json.ts'
 import type { JointShare, PendingItem } from '../../wire/owner/owner-api.ts'
 import { enforcedText, prohibitionText } from './enforced.ts'
 import { shortName } from '../../client/names.ts'
-import { agentName, NO_NAMES, type Labels, type Names } from './labels.ts'
+import { agentName, NO_NAMES, type Labels, type DisplayNames } from './labels.ts'
 import { namedResource } from '../../rules/words/resource-words.ts'
 import { ownWordsText, type OwnWords } from './own-words.ts'
 import { operationText } from './show.ts'
@@ -18,7 +18,7 @@ import { operationText } from './show.ts'
 /** What is shown of a request beside its record: the agent's own words, and how she knows what it names. */
 export interface Beside {
   words: OwnWords
-  names?: Names
+  names?: DisplayNames
 }
 
 /** How long a line of sentences is at most, on a terminal of any width. */
@@ -40,7 +40,7 @@ export function pendingRecord(pending: PendingItem, { words, names = NO_NAMES }:
 }
 
 /** What she has allowed by approving it, and the command that ends it; empty for one without a record. */
-export function approvedText({ item }: Partial<Pick<PendingItem, 'item'>>, names: Names): string {
+export function approvedText({ item }: Partial<Pick<PendingItem, 'item'>>, names: DisplayNames): string {
   if (item === undefined) return ''
   const short = shortName(item.agent.handle)
   const sentences = approvedSentences(item, { ...calledBy(item, names), short })
@@ -50,13 +50,13 @@ export function approvedText({ item }: Partial<Pick<PendingItem, 'item'>>, names
 /** How sentences name the agent and the resource of a request. */
 function calledBy(
   { agent, resource_id }: DecisionItem,
-  { labels, resources }: Names,
+  { labels, resources }: DisplayNames,
 ): { who: string; resource: string } {
   const resource = namedResource(resource_id, resources) ?? `"${resource_id}"`
   return { who: agentName(agent.handle, labels), resource }
 }
 
-function factsOf(item: DecisionItem, { labels, resources }: Names): Record<string, unknown> {
+function factsOf(item: DecisionItem, { labels, resources }: DisplayNames): Record<string, unknown> {
   const { agent, terms, assurance, expires_in } = item
   return {
     family: item.family,

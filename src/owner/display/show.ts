@@ -4,7 +4,7 @@
  */
 import { columnsTable, type Column } from './columns.ts'
 import { shortName } from '../../client/names.ts'
-import { agentName, NO_LABELS, NO_NAMES, type Labels, type Names } from './labels.ts'
+import { agentName, NO_LABELS, NO_NAMES, type Labels, type DisplayNames } from './labels.ts'
 import { namedResource, type ResourceNames } from '../../rules/words/resource-words.ts'
 import { NO_CLAIMED_NAMES, type ClaimedNames } from './own-words.ts'
 import { wasRevoked } from '../../rules/words/rule-words.ts'
@@ -28,7 +28,7 @@ export function pendingTable(
   {
     names: { labels, resources } = NO_NAMES,
     claims = NO_CLAIMED_NAMES,
-  }: { names?: Names | undefined; claims?: ClaimedNames | undefined } = {},
+  }: { names?: DisplayNames | undefined; claims?: ClaimedNames | undefined } = {},
 ): string {
   if (all.length === 0) return 'Nothing waits for you.\n'
   const items = all.map(asRecorded)
@@ -308,7 +308,7 @@ export interface EventNames {
 const WHOLE_NAMES: EventNames = { agent: printableValue, family: printableValue, resource: printableValue }
 
 /** For a person at a terminal: her own names, and as much of others as commands take. */
-export function shortNames({ labels, resources }: Names): EventNames {
+export function shortNames({ labels, resources }: DisplayNames): EventNames {
   const nameOf = (toText: (name: string) => string) => (name: unknown) =>
     printableValue(typeof name === 'string' ? toText(name) : name)
   return {

@@ -13,7 +13,7 @@ import { grantAnswer, type GrantAnswer } from '../../wire/negotiation/negotiatio
 import type { TermsTemplate } from '../../wire/negotiation/terms.ts'
 import { newJti } from '../../wire/negotiation/ticket.ts'
 import { signRpt, type RptClaims } from '../../wire/negotiation/tokens.ts'
-import type { LedgerHeads, Signer } from '../issuer.ts'
+import type { HourHeadSource, Signer } from '../issuer.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 /** The result of an agreement. */
@@ -63,7 +63,7 @@ export function grantContent(of: {
  * ends after what it rests on. @returns what is recorded, and the answer for the agent.
  */
 export function signGrant(
-  signer: Signer & LedgerHeads,
+  signer: Signer & HourHeadSource,
   content: GrantContent,
   now: number = signer.now(),
 ): { signed: SignedGrant; body: GrantAnswer } {

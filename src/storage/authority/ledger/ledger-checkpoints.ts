@@ -77,8 +77,8 @@ export interface Continuing {
 
 /**
  * Keeps a checkpoint in place of the one before it. @returns whether it was kept. It was not if another one
- * came first, if that was less than SIGNING_INTERVAL_SECONDS ago, if its origin is not the owner's any more, or, for a
- * first one, if the tree is another by now.
+ * came first, if that was less than SIGNING_INTERVAL_SECONDS ago, if its origin is not the owner's any more,
+ * or, for a first one, if the tree is another by now.
  */
 export async function keepCheckpoint(
   db: Db,
