@@ -95,9 +95,10 @@ function hold(reply: () => Reply | undefined): { opened: Promise<void>; decide: 
 
 describe('A poll of a bridge whose caller waits', () => {
   it('is open when the owner decides, and the call is made by its answer, without a second poll', async () => {
-    const { opened, decide } = hold(() => undefined)
+    const { decide } = hold(() => undefined)
     begin(true)
-    await opened
+    await expect.poll(() => peers.tokenForms().length).toBe(FIRST_POLL)
+    expect(pauses()).toBe(0)
     expect(request.stage.name).toBe('waiting')
     expect(sent).toBe(0)
     decide()
