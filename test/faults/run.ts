@@ -4,8 +4,11 @@
  * fault pass is no proof of its absence.
  */
 import { availableParallelism } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { startEmbeddedPostgres } from '../../src/dev/stack/embedded-postgres.ts'
+import type { ExecutedTest } from '../support/contract-rows.ts'
+import { EXECUTED_TESTS_FILE } from '../support/executed-tests-reporter.ts'
 import { readFaults, type Fault } from './faults.ts'
 import { runTests } from './one-test.ts'
 import { copyTree, type Tree } from './tree.ts'
@@ -15,6 +18,8 @@ const USAGE = `usage: node test/faults/run.ts [options] [name...]
   --list       list them
   --shard I/N  run the I-th of N parts
   --jobs N     faults at a time, each in a copy of its own (as many as cores)
+  --tests-passed
+               the tests have just been run in this tree: those recorded as passed are not run without faults
 DATABASE_URL uses a Postgres of yours instead of an embedded one.`
 
 /** A test that has not ended by then is stopped, and shows nothing. */
@@ -25,6 +30,8 @@ interface Options {
   faults: Fault[]
   list: boolean
   jobs: number
+  /** Whether the record of the last run of tests is of this tree. */
+  testsPassed: boolean
 }
 
 function readOptions(): Options | undefined {
@@ -34,6 +41,7 @@ function readOptions(): Options | undefined {
       list: { type: 'boolean', default: false },
       shard: { type: 'string', default: '1/1' },
       jobs: { type: 'string' },
+      'tests-passed': { type: 'boolean', default: false },
       help: { type: 'boolean' },
     },
   })
@@ -47,23 +55,44 @@ function readOptions(): Options | undefined {
   const jobs = Number(values.jobs ?? availableParallelism())
   if (!Number.isInteger(jobs) || jobs < 1) throw new Error('Give --jobs as a number from 1.')
   const wanted = positionals.length === 0 ? all : all.filter(({ name }) => positionals.includes(name))
-  return { faults: wanted.filter((_, at) => at % parts === part - 1), list: values.list, jobs }
+  return {
+    faults: wanted.filter((_, at) => at % parts === part - 1),
+    list: values.list,
+    jobs,
+    testsPassed: values['tests-passed'],
+  }
 }
 
 /** Each fault with what is wrong about it; undefined if its test failed as it must. */
 type Miss = string | undefined
 
+/** Of these faults, those whose tests the last run of tests does not record as passed. */
+function withoutPassedTests(faults: readonly Fault[]): Fault[] {
+  const executed = JSON.parse(readFileSync(EXECUTED_TESTS_FILE, 'utf8')) as ExecutedTest[]
+  const passed = new Set(
+    executed.filter(test => test.passed).map(({ file, name }) => JSON.stringify([file, name])),
+  )
+  return faults.filter(({ file, test }) => !passed.has(JSON.stringify([file, test])))
+}
+
 /** Without any fault every test that will be asked for must be green: one run for all of them. */
-async function missesWithout(tree: Tree, faults: readonly Fault[], databaseUrl: string): Promise<Miss[]> {
+async function missesWithout(
+  tree: Tree,
+  faults: readonly Fault[],
+  databaseUrl: string,
+): Promise<Map<string, Miss>> {
+  if (faults.length === 0) return new Map()
   const endings = await runTests(tree.directory, faults, {
     databaseUrl,
     secondsMax: SECONDS_WITHOUT,
     hasFault: false,
   })
-  return endings.map(ending => {
-    if (ending.kind === 'passed') return undefined
-    return `without the fault, its test ${ending.kind === 'failed' ? 'fails' : 'is not shown'}: ${ending.said}`
-  })
+  return new Map(
+    endings.map((ending, at) => {
+      const without = `without the fault, its test ${ending.kind === 'failed' ? 'fails' : 'is not shown'}`
+      return [faults[at]!.name, ending.kind === 'passed' ? undefined : `${without}: ${ending.said}`]
+    }),
+  )
 }
 
 /** What is wrong with one fault; `tell` hears what its test said when it failed. */
@@ -96,23 +125,26 @@ async function missWith(
   }
 }
 
-async function runFaults({ faults, jobs }: Options, databaseUrl: string): Promise<number> {
+async function runFaults({ faults, jobs, testsPassed }: Options, databaseUrl: string): Promise<number> {
   const startedAt = performance.now()
   const trees = await Promise.all(Array.from({ length: Math.min(jobs, faults.length) }, copyTree))
   const tell = (line: string): void => void process.stdout.write(`${line}\n`)
   const missed: string[] = []
   try {
-    const without = await missesWithout(trees[0]!, faults, databaseUrl)
-    tell(
-      `without any fault: ${without.filter(miss => miss === undefined).length} of ${faults.length} tests green`,
-    )
-    const queue = faults.map((fault, at) => ({ fault, before: without[at] }))
+    const toShow = testsPassed ? withoutPassedTests(faults) : faults
+    const without = await missesWithout(trees[0]!, toShow, databaseUrl)
+    const green = faults.filter(({ name }) => without.get(name) === undefined).length
+    const before = testsPassed ? ` (${faults.length - toShow.length} of them in the run before)` : ''
+    tell(`without any fault: ${green} of ${faults.length} tests green${before}`)
+    const queue = faults.map(fault => ({ fault, before: without.get(fault.name) }))
     const lane = async (tree: Tree): Promise<void> => {
       for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
-        const { fault, before } = next
+        const { fault, before: missedBefore } = next
         const began = performance.now()
         const { miss, said } =
-          before === undefined ? await missWith(tree, fault, databaseUrl) : { miss: before, said: '' }
+          missedBefore === undefined
+            ? await missWith(tree, fault, databaseUrl)
+            : { miss: missedBefore, said: '' }
         const took = `${((performance.now() - began) / 1_000).toFixed(1)} s`
         tell(
           miss === undefined ? `caught  ${fault.name} (${took}): ${said}` : `MISSED  ${fault.name}: ${miss}`,
