@@ -7,6 +7,7 @@ import { z } from 'zod'
 import { stricterPermissions } from '../rules/permission.ts'
 import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
 import { importPublicJwk, type PublicKey } from '../wire/signatures/keys.ts'
+import type { OwnerEnds } from '../wire/documents/owner-ends.ts'
 import type { RptOperation } from '../wire/negotiation/tokens.ts'
 import { outage } from './deadline.ts'
 import { asFamily, asHandle, asOwner, type Owner } from '../wire/identifiers.ts'
@@ -79,6 +80,8 @@ export interface LiveGrant extends z.output<typeof sharedSchema> {
   lifetimeSeconds?: number | undefined
   /** The signed statement, according to the authority; nothing in it is trusted. */
   ownerDecision?: { item: JsonObject; statement: Json } | undefined
+  /** What the authority knew when it judged; left out if it does not say. */
+  judged?: OwnerEnds | undefined
   /** A tally's description of the verdicts behind the grant; nothing in it is trusted. */
   joint?: JsonObject | undefined
   /**
@@ -267,7 +270,9 @@ const consumeSchema = z.union([
 /** The answer about one of several grants. */
 const notKnown = z.object({ error: z.literal('temporarily_unavailable') })
 
-export type Consumption = { consumed: true } | { consumed: false; error: unknown }
+export type Consumption =
+  /** `judged`: what the authority knew when it spent the grant, if it says so. */
+  { consumed: true; judged?: OwnerEnds | undefined } | { consumed: false; error: unknown }
 
 /**
  * Reads a consume answer. Throws `temporarily_unavailable` if it is neither yes nor no, because the call must

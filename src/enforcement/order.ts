@@ -83,6 +83,8 @@ export async function judge(judged: CallInOrder, options: OrderOptions): Promise
   if (answer.leased === true) trace.leased = true
   trace.family = grant.family
   trace.handle = grant.sub
+  trace.issuedAt = grant.issuedAt
+  trace.judged = grant.judged
 
   enterStep(trace, 'permission') // 2. The tool's resource and scopes, inside the permission's own window.
   const now = secondsOf(options)
@@ -132,7 +134,11 @@ export async function judge(judged: CallInOrder, options: OrderOptions): Promise
     ? (later: Deadline) =>
         isStillLive({ ...judged, deadline: later }, { token, tool, once: grant.single_use }, options)
     : undefined
-  return { outcome, askAgain, ...(report === undefined ? {} : { report }) }
+  return {
+    outcome,
+    askAgain,
+    ...(report && { report: trace.judged === undefined ? report : { ...report, judged: trace.judged } }),
+  }
 }
 
 /** A request is answered by a stream on which a server says what happens later, for as long as it likes. */
@@ -369,7 +375,10 @@ async function consumeInTime(
   const issuer = grant.breakGlass !== undefined ? route.organization!.client : route.client
   const consume = (): Promise<Consumption> => issuer.consume(token, deadline, whyNot)
   const consumption = await (route.joint === undefined ? consume() : route.joint.spent.once(grant, consume))
-  if (consumption.consumed) return
+  if (consumption.consumed) {
+    trace.judged = consumption.judged ?? trace.judged
+    return
+  }
   const code = consumeRefusal(consumption.error)
   trace.reason = code
   refuse(code, 'The grant could not be used: negotiate again.')

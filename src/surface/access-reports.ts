@@ -7,6 +7,7 @@ import { z } from 'zod'
 import { endpoint, type Endpoint } from '../http/servers/endpoint.ts'
 import { invalidPat, PAT, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
 import type { OnBehalfOf, ResourceServers } from './resource-servers.ts'
+import { OWNER_ENDS } from '../wire/documents/owner-ends.ts'
 import { asFamily, type ClientId, type Family, type Owner } from '../wire/identifiers.ts'
 
 const SUMMARY_BYTES_MAX = 1_024
@@ -56,6 +57,8 @@ const ENTRY = z.object({
     .nonnegative()
     .transform(at => (at > TIME_MAX * 1_000 ? undefined : at))
     .optional(),
+  /** What the party answered when it judged the call. */
+  judged: OWNER_ENDS.optional(),
   instance: INSTANCE.optional(),
   n: NUMBER.optional(),
 })

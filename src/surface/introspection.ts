@@ -9,6 +9,7 @@ import { endpoint, type Endpoint } from '../http/servers/endpoint.ts'
 import type { GrantRecord } from '../rules/grant-content.ts'
 import { consumeError, livenessReason, type GrantEnd, type LivenessFacts } from '../rules/liveness.ts'
 import { sha256 } from '../wire/encoding.ts'
+import { OWNER_ENDS, type OwnerEnds } from '../wire/documents/owner-ends.ts'
 import { LEASE_ID, LEASE_MS } from '../wire/resources/leases.ts'
 import { TOKENS_MAX } from '../wire/resources/authorization-server-metadata.ts'
 import { Refusal, refuse } from '../wire/refusal.ts'
@@ -43,6 +44,8 @@ const LEASED_TOKENS_QUERY = z.strictObject({ ...TOKENS, ...LEASE })
 
 /** What a party knows of one token that a resource server asks about. */
 export interface GrantReading {
+  /** What was known when it was read; left out by a party that does not say. */
+  judged?: OwnerEnds
   /** Who asks, as recorded now. */
   server: Pick<ResourceServer, 'status' | 'generation' | 'resource_uri'>
   /** The grant of the asked owner; for which resource server it is, is looked at here. */
@@ -61,9 +64,9 @@ export interface Grants {
   /**
    * Spends a live single-use grant of the holder's resource server, once, in one statement that proves all it
    * hangs on.
-   * @returns its family if this call spent it.
+   * @returns its family if this call spent it, and what was known then, if the party says so.
    */
-  consume(holder: PatHolder, rptSha256: Buffer): Promise<string | undefined>
+  consume(holder: PatHolder, rptSha256: Buffer): Promise<{ family: string; judged?: OwnerEnds } | undefined>
 }
 
 export interface IntrospectionEndpoint extends HourHeadSource {
@@ -75,6 +78,10 @@ export interface IntrospectionEndpoint extends HourHeadSource {
 
 const text = z.string()
 const seconds = z.int()
+
+const ENDS_MEMBER = OWNER_ENDS.optional().describe(
+  'How many acts had ended something of the owner when this was judged, and the time of the database then, in milliseconds.',
+)
 
 /** What any issuer of grants answers about one. */
 export const INTROSPECTED = z.union([
@@ -108,6 +115,7 @@ export const INTROSPECTED = z.union([
       .object({ origin: text, size: z.int().min(0), root: text, kid: text, sig: text })
       .optional()
       .describe("The head of the owner's ledger that was signed last before the present hour (UTC)."),
+    judged: ENDS_MEMBER,
     owner_decision: z
       .object({ item: z.looseObject({}), statement: z.union([text, z.looseObject({})]) })
       .optional(),
@@ -117,7 +125,7 @@ type Introspected = z.output<typeof INTROSPECTED>
 
 /** What it answers who would spend one. */
 export const CONSUMED = z.union([
-  z.object({ consumed: z.literal(true), family: text }),
+  z.object({ consumed: z.literal(true), family: text, judged: ENDS_MEMBER }),
   z.object({ consumed: z.literal(false), error: text }),
 ])
 type Consumed = z.output<typeof CONSUMED>
@@ -206,13 +214,21 @@ async function introspect(
   if (leased && !single_use) answer.lease_ms = LEASE_MS
   const head = of.checkpoints?.headOfHour(holder.owner)
   if (head !== undefined) answer.ledger_head = head
-  return answer
+  return Object.assign(answer, judgedIn(of, reading))
+}
+
+/** Sent only beside signed heads: without a signed revocation it is held against nothing. */
+function judgedIn(
+  { checkpoints }: IntrospectionEndpoint,
+  { judged }: { judged?: OwnerEnds },
+): { judged?: OwnerEnds } {
+  return checkpoints === undefined || judged === undefined ? {} : { judged }
 }
 
 /** One conditional update spends the grant. Only if it changed nothing is the row read, to find out why. */
 async function consume(of: IntrospectionEndpoint, holder: PatHolder, token: string): Promise<Consumed> {
-  const family = await of.grants.consume(holder, sha256(token))
-  if (family !== undefined) return { consumed: true, family }
+  const spent = await of.grants.consume(holder, sha256(token))
+  if (spent !== undefined) return { consumed: true, family: spent.family, ...judgedIn(of, spent) }
   const reading = await read(of, holder, { token })
   const singleUse = reading.grant?.single_use === true
   const error = consumeError(

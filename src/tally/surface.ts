@@ -115,8 +115,10 @@ function grantsOf({ calls }: Database): Grants {
       if (reading?.grant === undefined) return reading && { server: reading.server }
       return { server: reading.server, grant: { ...reading.grant, ended: endOf(reading.grant) } }
     },
-    consume: ({ owner: account, client_id, generation }, rptSha256) =>
-      consumeGrant(calls, { account, client_id, generation, rptSha256 }),
+    consume: async ({ owner: account, client_id, generation }, rptSha256) => {
+      const family = await consumeGrant(calls, { account, client_id, generation, rptSha256 })
+      return family && { family }
+    },
   }
 }
 

@@ -15,7 +15,7 @@ const party: IntrospectionEndpoint = {
   grants: {
     consume: async (_holder, rptSha256) => {
       if (rptSha256.equals(sha256('lost'))) throw Object.assign(new Error('lost'), { code: 'ECONNRESET' })
-      return rptSha256.equals(sha256('fresh')) ? 'fam_x' : undefined
+      return rptSha256.equals(sha256('fresh')) ? { family: 'fam_x' } : undefined
     },
     read: async () => undefined,
   },

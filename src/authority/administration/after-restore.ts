@@ -12,6 +12,7 @@ import { replaceOrigin, type ReplacedHead } from '../../storage/authority/ledger
 import { appendLedger } from '../../storage/authority/ledger/ledger.ts'
 import { endEveryConnection } from '../../storage/authority/connections/connections.ts'
 import { listOwnerLives } from '../../storage/authority/owners/owner-lives.ts'
+import { raiseEnds } from '../../storage/authority/owners/ends.ts'
 import { lockQueue } from '../../storage/authority/owners/owners.ts'
 import { skipEventPositions } from '../../storage/authority/ledger/positions.ts'
 import { voidCodes } from '../../storage/authority/credentials/recoveries.ts'
@@ -61,6 +62,8 @@ function endOf(db: Db, owner: Owner, restoredTo: Date): Promise<number> {
     await revokeAllLetIn(tx, owner)
     await skipEventPositions(tx, owner)
     const replaced = await replaceOrigin(tx, owner)
+    // What was counted after the backup is lost: nobody may meet a lower count than one that was sent.
+    await raiseEnds(tx, owner, { toPresent: true })
     const handles = await endEveryConnection(tx, owner)
     const data = {
       by: 'authority',

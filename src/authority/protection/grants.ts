@@ -29,8 +29,8 @@ export function grantsOf({ calls }: Pick<Database, 'calls'>, { leases }: { lease
           ? await readLeasedGrant(calls, { owner, clientId, rptSha256, lease })
           : await readGrant(calls, owner, clientId, rptSha256)
       if (reading?.grant === undefined) return reading && { server: reading.server }
-      const { server, grant, leased } = reading
-      return { server, grant: { ...grant, ended: grantEnd(grant), leased } }
+      const { server, grant, leased, judged } = reading
+      return { server, judged, grant: { ...grant, ended: grantEnd(grant), leased } }
     },
     consume: (holder, rptSha256) => consumeGrant(calls, holder.owner, holder, rptSha256),
   }

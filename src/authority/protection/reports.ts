@@ -28,12 +28,13 @@ export async function recordReports(
   const unnamed = reports.filter(({ jti }) => jti === undefined).map(({ family }) => family)
   const grants = await grantsOfFamilies(tx, by.owner, unnamed)
   const calls = reports.map(report => {
-    const { family, tool, summary, at = now(), at_ms, instance, n } = report
+    const { family, tool, summary, at = now(), at_ms, judged, instance, n } = report
     const jti = report.jti ?? grants.get(family) ?? ''
     const entry = { tool, at, jti, client_id: by.client_id }
     const named = {
       ...(at_ms === undefined ? {} : { at_ms }),
       ...(summary === undefined ? {} : { summary }),
+      ...(judged === undefined ? {} : { judged }),
       ...(instance === undefined ? {} : { instance, n }),
     }
     return { key: touchKey(by.client_id, report), family, jti, data: { ...entry, ...named } }

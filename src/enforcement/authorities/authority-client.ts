@@ -22,6 +22,7 @@ import type { ReportsOf } from '../reports/outbox.ts'
 import { createAuditDoor, type AuditDoor } from './report-calls.ts'
 import type { AuthorityOffers } from './authority-offers.ts'
 import { createGrantQuestions, type GrantQuestions, type WhyNot } from './grant-questions.ts'
+import { createEndsWatch } from './ends-watch.ts'
 import { createLeaseDoor, type LeaseDoor } from './lease-calls.ts'
 import { createPatSource, type PatCredential, type PatSource } from './pat.ts'
 import { createProtectedCalls, UnreadableAnswer, UnwantedAnswer, type AskForJson } from './protected-calls.ts'
@@ -124,14 +125,20 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
   const leases = holderOf(options, { pats, askForJson })
   const questions = questionsOf(options, askForJson, leases)
   const spendings = spendingsOf(options, askForJson)
+  const endsWatch = createEndsWatch(options)
 
   const perm = { path: '/perm', pool: pools.challenges, repeatable: true }
 
   const askAbout = async (token: string, deadline: Deadline): Promise<LeaseAnswer> => {
+    const expected = endsWatch.expected()
     const answer = await questions(token, deadline)
     const rpt = presentedRpt(token, options, deadline)
     const introspection = await readIntrospection(answer, options, rpt)
-    if (introspection.active) options.onHead?.((answer as JsonObject)['ledger_head'])
+    if (introspection.active) {
+      const { ledger_head, judged } = answer as JsonObject
+      options.onHead?.(ledger_head)
+      introspection.grant.judged = endsWatch.takeLive(judged, expected)
+    }
     return { answer, introspection }
   }
 
@@ -160,7 +167,12 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
       if (leases !== undefined) return introspectUnderLease(leases, token, () => askAbout(token, deadline))
       return (await askAbout(token, deadline)).introspection
     },
-    consume: async (token, deadline, whyNot) => readConsumption(await spendings(token, deadline, whyNot)),
+    consume: async (token, deadline, whyNot) => {
+      const answer = await spendings(token, deadline, whyNot)
+      const consumption = readConsumption(answer)
+      if (!consumption.consumed) return consumption
+      return { ...consumption, judged: endsWatch.takeSpent((answer as JsonObject)['judged']) }
+    },
     ...createAuditDoor(askForJson, pools.challenges),
   }
 }

@@ -4,6 +4,7 @@
  * them in memory; `journal.ts` keeps them in files.
  */
 import type { ClientId, Family, Owner } from '../../wire/identifiers.ts'
+import type { OwnerEnds } from '../../wire/documents/owner-ends.ts'
 
 /** The reports' resource server, authority and owner. */
 export interface ReportsOf {
@@ -25,6 +26,8 @@ export interface AccessReport {
   at: number
   /** Left out in reports that an earlier version kept. */
   at_ms?: number | undefined
+  /** What the authority knew when it judged the call, if it said so. */
+  judged?: OwnerEnds | undefined
 }
 
 /**

@@ -6,6 +6,7 @@
 import { crc32 } from 'node:zlib'
 import { z } from 'zod'
 import { asClientId, asFamily, asOwner, type ClientId, type Owner } from '../../wire/identifiers.ts'
+import { OWNER_ENDS } from '../../wire/documents/owner-ends.ts'
 import type { AccessReport } from './outbox.ts'
 
 /** Changed with the format: files of another version are left alone. */
@@ -42,6 +43,7 @@ const RECORD = z.object({
   summary: z.string(),
   at: z.number(),
   at_ms: z.number().optional(),
+  judged: OWNER_ENDS.optional(),
 })
 export type SegmentRecord = AccessReport & { n: number }
 

@@ -4,6 +4,7 @@
  */
 import type { Logger } from '../../http/telemetry/log.ts'
 import type { Call, Denied, Outcome } from '../call.ts'
+import type { OwnerEnds } from '../../wire/documents/owner-ends.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 /** How far a call came. It is filled in step by step. */
@@ -19,6 +20,10 @@ export interface Trace {
   handle?: Handle
   /** Judged by what the authority said of an earlier call, under a lease. */
   leased?: true
+  /** When the grant was issued, in seconds since the epoch. */
+  issuedAt?: number | undefined
+  /** What the authority knew when it judged the grant, or spent it. */
+  judged?: OwnerEnds | undefined
   /** The authority's word, if it says more than the code that was answered. */
   reason?: string
   /** Why a check could not be made, for the person who must fix it. */
@@ -69,6 +74,7 @@ function writeLine(logger: Logger, { call, outcome, trace }: LogLine): void {
       ms: Math.round(trace.ms),
       peer: call?.peer ?? null,
       ...(trace.leased === undefined ? {} : { leased: true }),
+      ...(trace.judged === undefined ? {} : { iat: trace.issuedAt ?? null, judged: trace.judged }),
       ...(trace.detail === undefined ? {} : { detail: trace.detail }),
       ...(call?.requestId === undefined ? {} : { request_id: call.requestId.slice(0, 128) }),
       ...(call?.traceparent === undefined ? {} : { traceparent: call.traceparent.slice(0, 128) }),

@@ -4,9 +4,10 @@
  */
 import { openDatabase as openAny, type Database as AnyDatabase } from '../core/database.ts'
 import type { DatabaseOptions, Db as AnyDb, Tx as AnyTx } from '../core/database.ts'
-import { settleAfterCommit } from '../core/after-commit.ts'
+import { countBeforeCommit, settleAfterCommit } from '../core/after-commit.ts'
 import { partyDatabase } from '../serving.ts'
 import { letGo } from './grants/leases.ts'
+import { raiseEnds } from './owners/ends.ts'
 import type { AuthorityTables } from './tables.ts'
 
 /** A connection or a transaction: the first parameter of every function of this folder. */
@@ -17,11 +18,12 @@ export type Database = AnyDatabase<AuthorityTables>
 
 /**
  * Opens the pools. Nothing is connected until first use. Whatever ends a grant through it, in a server or a
- * command, returns once nobody relies on it any more.
+ * command, is counted, and returns once nobody relies on the grant any more.
  */
 export function openDatabase(options: DatabaseOptions): Database {
   const database = openAny<AuthorityTables>(options)
   settleAfterCommit(database.db, (owner, committedAt) => letGo(database.db, owner, committedAt))
+  countBeforeCommit(database.db, raiseEnds)
   return database
 }
 

@@ -11,6 +11,8 @@ import { tellAs } from './notify.ts'
 
 type CommitListener = (owner: Owner) => void
 type Follow = (db: object) => void
+/** Counts, as the last of a transaction, the act that ended something of an owner's. */
+type CountEnd = (tx: never, owner: Owner) => Promise<unknown>
 
 /**
  * Waits until nobody uses any more what ended for an owner with a commit. Never fails, because what was
@@ -30,6 +32,7 @@ export interface LeaseWait {
 
 const listeners = new WeakMap<object, CommitListener>()
 const settlers = new WeakMap<object, AwaitLeases>()
+const counters = new WeakMap<object, CountEnd>()
 /** What open transactions asked for. */
 const following = new WeakMap<object, Follow[]>()
 const written = new WeakMap<object, Set<Owner>>()
@@ -50,6 +53,14 @@ export function afterCommit(db: object, listener: CommitListener): void {
  */
 export function settleAfterCommit(db: object, settle: AwaitLeases): void {
   settlers.set(db, settle)
+}
+
+/**
+ * Has `count` awaited at the end of each transaction through `db` that ended something, once for each owner.
+ * One per database.
+ */
+export function countBeforeCommit(db: object, count: CountEnd): void {
+  counters.set(db, count)
 }
 
 /**
@@ -115,7 +126,7 @@ export async function tellAfterCommit<Tx extends object, T>(
 ): Promise<T> {
   const [owners, ending] = [new Set<Owner>(), new Set<Owner>()]
   let follows: Follow[] = []
-  const done = await run(tx => {
+  const done = await run(async tx => {
     owners.clear()
     ending.clear()
     follows = []
@@ -123,7 +134,9 @@ export async function tellAfterCommit<Tx extends object, T>(
     tellAs(db, tx)
     written.set(tx, owners)
     ended.set(tx, ending)
-    return work(tx)
+    const done = await work(tx)
+    for (const owner of ending) await counters.get(db)?.(tx as never, owner)
+    return done
   }).catch(async (error: unknown) => {
     // Perhaps nothing was left to end, because it ended before and nobody was waited for then.
     if (error instanceof Refusal) await settle(db, ending)

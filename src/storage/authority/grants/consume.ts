@@ -2,9 +2,18 @@
  * Spends grants, each once. Contract: "Single-use grant".
  */
 import type { ClientId, Family, Owner } from '../../../wire/identifiers.ts'
+import type { OwnerEnds } from '../../../wire/documents/owner-ends.ts'
 import { ASKED_FEW, gatheringOf, ownedBy, TOGETHER_MAX, WRITES_AT_ONCE } from '../../core/batch.ts'
 import { prepared, type Prepared, type Runner } from '../../core/database.ts'
-import { CONNECTED, CURRENT, HELD, membershipStands, REACH_STANDS, TIER_STANDS } from './facts.sql.ts'
+import {
+  CONNECTED,
+  CURRENT,
+  HELD,
+  OWNER_ENDS_COLUMNS,
+  membershipStands,
+  REACH_STANDS,
+  TIER_STANDS,
+} from './facts.sql.ts'
 
 /** A grant that is to be spent, and by whom. */
 interface Spending {
@@ -13,6 +22,19 @@ interface Spending {
   client_id: ClientId
   /** That the PAT was issued under; left out: whichever is in force. */
   generation?: number | undefined
+}
+
+/** A grant that was spent, and what was known then. */
+export interface ConsumedGrant {
+  family: Family
+  judged: OwnerEnds
+}
+
+interface ConsumedRow {
+  place: number
+  family: Family
+  ends: number
+  judged_at: number
 }
 
 /**
@@ -25,7 +47,7 @@ interface Spending {
  * The subqueries, which lock or have an OFFSET, are planned by themselves: each row is found by its key,
  * however small its table is when the plan is made.
  */
-function spending(name: string, { waits }: { waits: boolean }): Prepared<{ place: number; family: Family }> {
+function spending(name: string, { waits }: { waits: boolean }): Prepared<ConsumedRow> {
   const [others, itself] = waits ? ['', 'OFFSET 0'] : ['SKIP LOCKED', 'FOR NO KEY UPDATE SKIP LOCKED']
   return prepared(
     name,
@@ -52,7 +74,7 @@ function spending(name: string, { waits }: { waits: boolean }): Prepared<{ place
     UPDATE grants g SET consumed_at = clock_timestamp() FROM standing s
     WHERE ${ownedBy('g.owner', 's.owner')} AND g.rpt_sha256 = s.rpt_sha256 AND g.single_use AND g.consumed_at IS NULL
       AND CASE WHEN g.aud = s.resource_uri THEN g.expires_at > clock_timestamp() END
-    RETURNING s.place::int, g.family`,
+    RETURNING s.place::int, g.family, ${OWNER_ENDS_COLUMNS}`,
   )
 }
 
@@ -65,12 +87,12 @@ const CONSUME = spending('consume-grants', { waits: false })
 /** For what is not decided yet: it waits for the rows, in their order, and decides. */
 const CONSUME_ONE = spending('consume-grant', { waits: true })
 
-/** In their order, the family of each that this call spent. */
+/** In their order, each that this call spent. */
 async function spend(
   statement: typeof CONSUME,
   calls: Runner,
   spendings: Spending[],
-): Promise<(Family | undefined)[]> {
+): Promise<(ConsumedGrant | undefined)[]> {
   const { rows } = await statement(calls, [
     spendings[0]!.owner,
     spendings.map(({ rptSha256 }) => rptSha256),
@@ -78,7 +100,9 @@ async function spend(
     spendings.map(({ generation }) => generation ?? null),
   ])
   // By place and not by grant: of several that ask for one, a single one spent it.
-  const spent = new Map(rows.map(({ place, family }) => [place, family]))
+  const spent = new Map(
+    rows.map(({ place, family, ends, judged_at: at }) => [place, { family, judged: { ends, at } }]),
+  )
   return spendings.map((_, n) => spent.get(n + 1))
 }
 
@@ -97,17 +121,17 @@ const SPEND_TOGETHER = gatheringOf(
  * statement. What that has not spent, because it cannot be spent or because another transaction holds one of
  * its rows, is decided by a statement of its own, which waits for them. If a statement is lost, nothing is
  * sent again: it may have been done.
- * @returns the family where this call spent it; undefined if it did not (ask `readGrant` why).
+ * @returns what this call spent; undefined if it did not (ask `readGrant` why).
  */
 export async function consumeGrant(
   calls: Runner,
   owner: Owner,
   { client_id, generation }: { client_id: ClientId; generation?: number },
   rptSha256: Buffer,
-): Promise<Family | undefined> {
+): Promise<ConsumedGrant | undefined> {
   const request = { owner, client_id, generation, rptSha256 }
-  const family = await SPEND_TOGETHER(calls, request)
-  if (family !== undefined) return family
+  const consumed = await SPEND_TOGETHER(calls, request)
+  if (consumed !== undefined) return consumed
   const [decided] = await spend(CONSUME_ONE, calls, [request])
   return decided
 }

@@ -35,6 +35,14 @@ export const REACH_STANDS =
   'CASE WHEN g.org_handle_epoch IS NULL THEN tr.org IS NULL ELSE c.org_epoch = g.org_handle_epoch END'
 
 /**
+ * What a statement knows that judges grants of the owner `$1` and is a transaction by itself: how many acts
+ * had ended something of hers in its snapshot, and the time at which it began, in milliseconds since the
+ * epoch. Postgres sets `statement_timestamp()` anew after it has taken the snapshot, `now()` never.
+ */
+export const OWNER_ENDS_COLUMNS = `coalesce((SELECT ends FROM queues WHERE owner = $1), 0) AS ends,
+      floor(extract(epoch FROM now()) * 1000)::bigint AS judged_at`
+
+/**
  * The membership and the operator that the grant depends on are as they were. A grant on a resource that is
  * not governed depends on the membership only if its clearance was checked. `lock` is the clause by which the
  * rows are locked, if they are.

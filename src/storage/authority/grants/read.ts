@@ -5,6 +5,7 @@
 import { sql } from 'kysely'
 import type { GrantRecord } from '../../../rules/grant-content.ts'
 import type { ClientId, Family, Handle, Owner } from '../../../wire/identifiers.ts'
+import type { OwnerEnds } from '../../../wire/documents/owner-ends.ts'
 import { ownedBy } from '../../core/batch.ts'
 import { prepared, type Runner } from '../../core/database.ts'
 import {
@@ -17,12 +18,22 @@ import {
 } from '../../core/grant-reads.ts'
 import type { Tx } from '../database.ts'
 import type { ResourceServerRow } from '../registry/resources.ts'
-import { CONNECTED, CURRENT, HELD, membershipStands, REACH_STANDS, TIER_STANDS } from './facts.sql.ts'
+import {
+  CONNECTED,
+  CURRENT,
+  HELD,
+  OWNER_ENDS_COLUMNS,
+  membershipStands,
+  REACH_STANDS,
+  TIER_STANDS,
+} from './facts.sql.ts'
 
 /** What introspection reads. */
 export interface AuthorityGrantReading extends Pick<GrantRecords<ResourceServerRow['status']>, 'server'> {
   /** Whoever ends the grant asks the sidecar, which holds the lease that it named. */
   leased: boolean
+  /** What was known when it was read. */
+  judged: OwnerEnds
   grant?: GrantRecord & {
     family: Family
     /** The connection is active. */
@@ -43,12 +54,15 @@ interface GrantReadRow extends GrantRow<ResourceServerRow['status']> {
   governed: boolean
   /** Null if it cannot be told. */
   organization_ended: boolean | null
+  ends: number
+  judged_at: number
   /** Only of `READ_LEASED`. */
   leased?: boolean
 }
 
 const COLUMNS = `${GRANT_COLUMNS}, g.family,
       ${CONNECTED} AS connected, ${CURRENT} AS current, coalesce(${HELD}, false) AS governed,
+      ${OWNER_ENDS_COLUMNS},
       NOT (${REACH_STANDS} AND ${membershipStands()}) AS organization_ended`
 
 const OF_EACH_ASKED = `
@@ -116,12 +130,18 @@ function readingOf(row: GrantReadRow): AuthorityGrantReading | undefined {
   if (read === undefined) return undefined
   const { server, grant } = read
   const leased = row.leased === true
-  if (grant === undefined) return { server, leased }
+  const judged = { ends: row.ends, at: row.judged_at }
+  if (grant === undefined) return { server, leased, judged }
   const { family, governed } = row
   const organizationEnded = row.organization_ended !== false
   const connected = row.connected === true
   const current = row.current === true
-  return { server, leased, grant: { ...grant, family, connected, current, governed, organizationEnded } }
+  return {
+    server,
+    leased,
+    judged,
+    grant: { ...grant, family, connected, current, governed, organizationEnded },
+  }
 }
 
 const LIVE_GRANTS_COUNTED_MAX = 1_000

@@ -61,6 +61,8 @@ export interface NamespacesTable {
 
 export interface QueuesTable {
   owner: Owner
+  /** How many acts ended something of hers. */
+  ends: Generated<number>
 }
 
 export interface DeviceKeysTable {
