@@ -18,8 +18,10 @@ afterEach(() => denyAll(authority))
 
 const trade = () => ({ operation: { tool: 'place_trade', params: { symbol: 'VTI', qty: ++qty } } })
 const LOST = { answer_lost: true }
-const consume = (rpt: string) =>
-  consumeGrant(authority.database.calls, asOwner('alice'), { client_id: asClientId(CLIENT_ID) }, sha256(rpt))
+const consume = async (rpt: string) => {
+  const by = { client_id: asClientId(CLIENT_ID) }
+  return (await consumeGrant(authority.database.calls, asOwner('alice'), by, sha256(rpt)))?.family
+}
 const familyOf = (rpt: string) => parseJws(rpt).payload['family']
 
 /** A trade that she approved, and the grant of it, which the agent never received. */

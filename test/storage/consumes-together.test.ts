@@ -220,7 +220,7 @@ describe('Grants spent at the same time', () => {
     for (const [n, [, wins, rpt]] of cases.entries())
       if (wins) {
         const { grant } = (await readGrant(database.calls, owner, seed.CLIENT_ID, rpt))!
-        expect([grant?.family, grant?.consumed]).toEqual([done[n], true])
+        expect([grant?.family, grant?.consumed]).toEqual([done[n]!.family, true])
       }
   })
 
@@ -262,7 +262,7 @@ describe('Grants spent at the same time', () => {
       false,
       true,
     ])
-    expect(await consume(owner, grants[1]!.rpt)).toBeTypeOf('string')
+    expect(await consume(owner, grants[1]!.rpt)).toBeDefined()
   })
 })
 
@@ -320,7 +320,7 @@ describe('A grant whose connection somebody holds', () => {
     expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
     expect(outcomes[0]!.status === 'rejected' && isOutage(outcomes[0]!.reason)).toBe(true)
     await holder.leave()
-    expect(await consume(owner, slow!.rpt)).toBeTypeOf('string')
+    expect(await consume(owner, slow!.rpt)).toBeDefined()
   })
 
   it('is judged by the time at which it was let go', async () => {

