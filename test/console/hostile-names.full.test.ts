@@ -142,6 +142,8 @@ describeWith(installedBrowser(), 'Hostile names on her page', path => {
     await page.unrouteAll()
     for (const [pathname, json] of Object.entries(all)) await answers(page, pathname, json)
     await page.goto(`${stand.authority.ownerUrl}/#/more`)
+    // Else the page that is left may be the one that is opened, and it asks for nothing anew.
+    await page.getByRole('heading', { name: 'More', exact: true }).waitFor()
     await page.goto(`${stand.authority.ownerUrl}/#/${name}`)
   }
   /** All of it is on the page, and only as text. */

@@ -78,6 +78,8 @@ describeWith(installedBrowser(), 'Her rules on the page', path => {
       expect(await tier.getByRole('button', { name: 'Save', exact: true }).count()).toBe(0)
       await press(tier.getByRole('button', { name: 'Go on with both changes' }))
       await press(tier.getByRole('button', { name: 'Try on my past' }))
+      // Until the try has ended, saving asks her first whether she means it untried.
+      await tier.getByText(/of your past/).waitFor()
       await press(tier.getByRole('button', { name: 'Save', exact: true }))
       await page.getByText('Statements is saved').waitFor()
       const { rules, terms } = await tierOf('statements')

@@ -4,11 +4,12 @@
  * (joining names the charter version agreed).
  */
 import { randomBytes } from 'node:crypto'
-import { Pool } from 'pg'
+import type { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Reply } from '../support/authority.ts'
 import { charterOf, startTestOrganization, type TestOrganization } from '../support/organization.ts'
 import { startMemberStand, type MemberStand } from '../support/organization-members.ts'
+import { connected } from '../support/postgres.ts'
 import { callers } from '../support/seed.ts'
 import { raceRounds } from '../support/layer.ts'
 
@@ -17,14 +18,11 @@ const CALLERS = 32
 
 let stand: MemberStand
 let replicas: TestOrganization[]
-let pool: Pool
 beforeAll(async () => {
   stand = await startMemberStand()
   replicas = [stand.organization, await startTestOrganization({ beside: stand.organization })]
-  pool = new Pool({ connectionString: stand.organization.environment['DATABASE_URL'], max: 2 })
 })
 afterAll(async () => {
-  await pool.end()
   await replicas[1]!.close()
   await stand.close()
 })
@@ -44,7 +42,10 @@ const put = (name: string, base_version: number) => ({
 })
 const withStatus = (all: Reply[], status: number) => all.filter(one => one.status === status)
 /** What everybody who had a member is told, and everybody else: nobody is one. */
-const clear = () => pool.query('DELETE FROM notices; DELETE FROM notice_lines; DELETE FROM members')
+const atDatabase = <T>(work: (client: Client) => Promise<T>): Promise<T> =>
+  connected(stand.organization.environment['DATABASE_URL']!, work)
+const clear = () =>
+  atDatabase(client => client.query('DELETE FROM notices; DELETE FROM notice_lines; DELETE FROM members'))
 const sharedCode = async () => {
   const call = { method: 'POST', target: '/admin/join-code/rotate' } as const
   return (await stand.organization.admin(call)).body.code as string
@@ -163,7 +164,9 @@ describe('A join', () => {
       expect(refused.map(({ body }) => body.reason)).toEqual(
         Array<string>(CALLERS / 2).fill('already_member'),
       )
-      const { rows } = await pool.query<{ as_uri: string }>('SELECT as_uri FROM members')
+      const { rows } = await atDatabase(client =>
+        client.query<{ as_uri: string }>('SELECT as_uri FROM members'),
+      )
       expect(rows).toHaveLength(1)
       won[rows[0]!.as_uri === stand.first.uri ? 'first' : 'second']++
     }

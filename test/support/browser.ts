@@ -8,6 +8,7 @@ import { chromium, type Browser, type BrowserContextOptions, type Page } from 'p
 import { build } from 'rolldown'
 import { afterAll, beforeAll, expect } from 'vitest'
 import configuration from '../../rolldown.console.config.js'
+import { PATIENCE_MS } from './patience.ts'
 import type { Requirement } from './requirement.ts'
 
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
@@ -52,7 +53,7 @@ export function browserStand(path: string) {
     faults,
     async open(url: string, options: BrowserContextOptions = {}): Promise<Device> {
       const context = await browser!.newContext({ locale: 'en-GB', timezoneId: 'UTC', ...options })
-      context.setDefaultTimeout(15_000)
+      context.setDefaultTimeout(PATIENCE_MS)
       const page = await context.newPage()
       page.on('pageerror', error => faults.push(error.message))
       page.on('console', message => {

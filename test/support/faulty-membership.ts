@@ -2,9 +2,9 @@
  * Owns an authority and an organization of which alice may become a member, with a relay of the test in front
  * of each: their messages to each other can be lost, delayed, and sent to another replica.
  */
-import { Pool } from 'pg'
 import { startAlternatingDoor, type AlternatingDoor, type Passage } from './alternating-door.ts'
 import { startMembershipStand, type MembershipStand } from './membership.ts'
+import { connected } from './postgres.ts'
 import { until } from './until.ts'
 import { startTestOrganization, type TestOrganization } from './organization.ts'
 import { dueAtOnce } from './due.ts'
@@ -67,11 +67,10 @@ export async function startFaultyStand({ asProcess = false } = {}): Promise<Faul
     },
     sql,
     hurry: kind => dueAtOnce(authority.database, kind),
-    hurryNotices: async () => {
-      const pool = new Pool({ connectionString: organization.environment['DATABASE_URL'], max: 1 })
-      await pool.query('UPDATE notice_lines SET due_at = now()')
-      await pool.end()
-    },
+    hurryNotices: () =>
+      connected(organization.environment['DATABASE_URL']!, async client => {
+        await client.query('UPDATE notice_lines SET due_at = now()')
+      }),
     unheardFor: seconds => sql(`UPDATE memberships SET read_at = now() - ${seconds} * interval '1 second'`),
     takeBackJoins: async () => {
       await sql("UPDATE organization_calls SET since = now() - interval '61 seconds'")
