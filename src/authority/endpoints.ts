@@ -15,13 +15,15 @@ import { NOTICE } from './organization/notices.ts'
 import { CONSISTENCY } from './ledger/consistency.ts'
 import { LOG_KEYS } from './ledger/log-keys.ts'
 import { CHECKPOINT } from './owner/checkpoint.ts'
+import { REVOCATION_ENDPOINT } from './owner/revocations.ts'
 import { LEDGER } from './owner/ledger.ts'
 import { PENDING } from './owner/pending/pending.ts'
 import { RECEIPTS } from './owner/receipts.ts'
 import type { OwnerApi } from './owner/api.ts'
 import { BANNED_ORIGINS } from './owner/servers/banned-origins.ts'
 import { BLOCKED_AGENTS } from './owner/agents/blocked-agents.ts'
-import { CONNECTIONS, OPERATORS } from './owner/agents/connections.ts'
+import { CONNECTIONS } from './owner/agents/connections.ts'
+import { OPERATORS } from './owner/agents/operators.ts'
 import { CREDENTIALS } from './owner/credentials/credentials.ts'
 import { ENROLMENT } from './owner/credentials/enrolment.ts'
 import { EVENTS } from './owner/events/events.ts'
@@ -83,10 +85,13 @@ export const JOINT_ENDPOINTS: Readonly<Record<AuthorityListener, readonly Descri
   owner: JOINT_OWNER_ENDPOINTS,
 }
 
+/** What of the log an owner reads, if there are keys of the log. */
+export const LOG_OWNER_ENDPOINTS = [...CHECKPOINT, REVOCATION_ENDPOINT]
+
 /** The additional endpoints of a listener, if there are keys of the log. */
 export const LOG_ENDPOINTS: Readonly<Record<AuthorityListener, readonly Described[]>> = {
   public: [LOG_KEYS, CONSISTENCY],
-  owner: CHECKPOINT,
+  owner: LOG_OWNER_ENDPOINTS,
 }
 
 const securitySchemes = {
@@ -158,7 +163,7 @@ const OWNER_CHAPTERS = [
   {
     name: 'connections',
     description: 'Agents that she let in, and the operators behind them.',
-    paths: ['/owner/connections', '/owner/operators'],
+    paths: ['/owner/connections', '/owner/operators', '/owner/revocations'],
   },
   {
     name: 'resource servers',

@@ -19,6 +19,7 @@ import {
   ENDPOINTS,
   JOINT_ENDPOINTS,
   JOINT_OWNER_ENDPOINTS,
+  LOG_OWNER_ENDPOINTS,
   LOG_ENDPOINTS,
   OWNER_ENDPOINTS,
   type AuthorityListener,
@@ -31,7 +32,6 @@ import type { Notifier } from './notifications/sending.ts'
 import { each, type AuthorityCell } from './opening.ts'
 import { NOTICE } from './organization/notices.ts'
 import { createOwnerApi, type OwnerApi } from './owner/api.ts'
-import { CHECKPOINT } from './owner/checkpoint.ts'
 import { CONSOLE } from './owner/console.ts'
 import type { LeaseStreams } from './protection/lease-streams.ts'
 import { LEASES } from './protection/leases.ts'
@@ -164,7 +164,7 @@ export function ownerRoutes(app: HttpServer, cells: Cells<AuthorityCell>, routes
     for (const api of apis.values()) api.feeds.end()
   })
   cells.serve(app, apis, OWNER_ENDPOINTS)
-  if (authority.checkpoints !== undefined) cells.serve(app, apis, CHECKPOINT)
+  if (authority.checkpoints !== undefined) cells.serve(app, apis, LOG_OWNER_ENDPOINTS)
   if (authority.tallies.issuers.length > 0) cells.serve(app, apis, JOINT_OWNER_ENDPOINTS)
   cells.serve(
     app,

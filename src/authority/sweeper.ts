@@ -10,7 +10,10 @@ import { completeTree } from '../storage/authority/ledger/ledger-tree.ts'
 import { number } from '../storage/authority/ledger/positions.ts'
 import { REPORT_SILENCE_SECONDS, tellSilent } from '../storage/authority/ledger/report-instances.ts'
 import { sweepAgain, sweepOwner, type Retention } from '../storage/authority/sweep.ts'
+import type { Issuer } from '../surface/issuer.ts'
+import type { Owner } from '../wire/identifiers.ts'
 import type { LedgerLog, Store } from './context.ts'
+import { signLeftRevocations } from './ledger/revocations.ts'
 import { listeningFor, type Listening } from './listening-time.ts'
 import { withdrawExpired } from './negotiation/withdrawals.ts'
 import { tellUnmetEmergencies } from './organization/emergency-faults.ts'
@@ -38,6 +41,8 @@ const IDLE_PAUSES = 60
 const TURN_DELAY_MS_MAX = 60_000
 
 interface Sweeping extends Store, Partial<Pick<LedgerLog, 'checkpoints'>> {
+  /** Signs revocations that a replica left when it ended. */
+  signLeft?: (owner: Owner) => Promise<void>
   /** For how long this process has listened without a break. */
   listening: Listening
   retention?: Retention
@@ -56,11 +61,13 @@ export interface SweeperOptions {
  * running batch.
  */
 export function startSweeper(
-  { database, log, checkpoints }: Store & LedgerLog,
+  authority: Store & Issuer & LedgerLog,
   { pauseSeconds, localClock, retention }: SweeperOptions,
 ): Repetition {
   const listening = listeningFor({ clock: localClock, apartMsMax: pauseSeconds * 1_000 + TURN_DELAY_MS_MAX })
-  const sweeping = { database, log, checkpoints, listening, retention }
+  const { database, log, checkpoints } = authority
+  const signLeft = (owner: Owner): Promise<void> => signLeftRevocations(authority, owner)
+  const sweeping = { database, log, checkpoints, signLeft, listening, retention }
   const onError = (error: unknown): void => say(sweeping, 'a sweep was broken off', { error })
   return startRepeating(stopped => sweepDue(sweeping, pauseSeconds, stopped), { pauseSeconds, onError })
 }
@@ -116,6 +123,7 @@ async function sweepOne(
     lacksLeaves = await completeTree(db, owner)
   })
   if (!lacksLeaves) authority.checkpoints?.due(owner)
+  await attempt('revocations wait for their signature', async () => authority.signLeft?.(owner))
   await attempt('expired items were not announced', () => withdrawExpired(db, owner, ROWS_PER_BATCH))
   await attempt('registrations that lapsed were not told', () => sweepLapsed(db, owner))
   await attempt('emergencies were not compared', () => tellUnmetEmergencies(db, owner, ROWS_PER_BATCH))

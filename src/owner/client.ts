@@ -37,6 +37,7 @@ import type {
   Resource,
   ResourceServerEntry,
   Revoked,
+  SignedRevocation,
   Subscription,
   Tier,
   WholePendingItem,
@@ -102,6 +103,8 @@ export interface OwnerClient {
   unbanOrigin(origin: string): Promise<{ origin: string; banned: false }>
   ledger(query?: LedgerQuery): AsyncGenerator<LedgerEntry>
   receipts(query?: ReceiptsQuery): AsyncGenerator<ReceiptRecord>
+  /** The signed revocation of an act of hers; null in it until it is signed. */
+  revocation: (jti: string) => Promise<SignedRevocation>
   /** The keys that the authority publishes at its issuer, by which its receipts are verified. */
   publishedKeys(): Promise<PublishedKey[]>
   /** The document of terms that the authority publishes at its issuer, as agents read it. */
@@ -142,6 +145,8 @@ export function createOwnerClient(access: ApiAccess): OwnerClient {
   apiBase(access.api)
   if (!URL.canParse(access.issuer))
     throw new ApiError('address_refused', `The issuer is no URL: ${access.issuer}`)
+  const read = async <T>(path: string): Promise<T> =>
+    expectObject((await exchange(access, { method: 'GET', path })).json, path) as T
   const post = async <T>(path: string, body: unknown): Promise<T> =>
     expectObject((await exchange(access, { method: 'POST', path, body })).json, path) as T
   const put = async <T>(path: string, body: unknown): Promise<T> =>
@@ -151,10 +156,7 @@ export function createOwnerClient(access: ApiAccess): OwnerClient {
   return {
     access,
     pending: () => list<PendingItem>(access, '/owner/pending'),
-    pendingRequest: async family => {
-      const path = `/owner/pending/${encodeURIComponent(family)}`
-      return expectObject((await exchange(access, { method: 'GET', path })).json, path)
-    },
+    pendingRequest: family => read(`/owner/pending/${encodeURIComponent(family)}`),
     decide: (family, decision, details = {}) =>
       post(`/owner/pending/${encodeURIComponent(family)}/decision`, { decision, ...details }),
     connections: () => list<Connection>(access, '/owner/connections'),
@@ -176,6 +178,7 @@ export function createOwnerClient(access: ApiAccess): OwnerClient {
     unbanOrigin: origin => post('/owner/resource-servers/unban', { origin }),
     ledger: (query = {}) => readNumbered(access, '/owner/ledger', 'entries', query),
     receipts: (query = {}) => readNumbered(access, '/owner/receipts', 'receipts', query),
+    revocation: jti => read(`/owner/revocations/${encodeURIComponent(jti)}`),
     publishedKeys: () => publishedKeys(access),
     publishedTerms: async templateId => {
       const { url, json } = await published(access, new URL(termsUri(access.issuer, templateId)).pathname)

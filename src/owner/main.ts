@@ -34,6 +34,7 @@ import { actOn, addPolicyCommands } from './commands/policy-commands.ts'
 import { addTermsCommand } from './commands/terms-command.ts'
 import { addProfile, readCode } from './commands/profile-command.ts'
 import { addReceipts } from './commands/receipt-commands.ts'
+import { addRevocation } from './commands/revocation-command.ts'
 import { addServerCommands } from './commands/server-commands.ts'
 import { claimedNamesOf, NO_CLAIMED_NAMES, readOwnWords } from './display/own-words.ts'
 import { boundApproval, type BoundBy } from './signed-approval.ts'
@@ -127,6 +128,7 @@ function ownerCommand(terminal: Terminal): Command {
   addJointCommands(program, action)
   addLedger(program, action, wholeNumber)
   addReceipts(program, action, wholeNumber)
+  addRevocation(program, action)
   addArchiveCommands(program, action)
   addNotificationCommands(program, action)
   addConsole(program, action)

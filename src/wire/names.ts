@@ -124,6 +124,7 @@ export const TYP = {
   verdictWithdrawal: 'ext-verdict-withdrawal+jwt',
   accessesRequest: 'ext-accesses-req+jwt',
   decision: 'ext-decision-v1+jws',
+  revocation: 'ext-revocation+jwt',
 } as const
 
 const OTHER_KINDS: ReadonlySet<string> = new Set(

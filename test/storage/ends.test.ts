@@ -112,12 +112,12 @@ describe('A statement that judged a grant says', () => {
     async (_what, end) => {
       for (let round = 0; round < ROUNDS; round++) {
         const { owner, grants } = await granted()
-        let over = false
-        const ending = inTx(tx => end(tx, owner)).finally(() => (over = true))
+        const over = new AbortController()
+        const ending = inTx(tx => end(tx, owner)).finally(() => over.abort())
         const readers = Array.from({ length: READERS }, async (_, nth) => {
           const all = []
           do all.push(await reading(owner, grants[0], nth % 2 === 0 ? database : replica))
-          while (!over)
+          while (!over.signal.aborted)
           return all
         })
         const spending = consumeGrant(replica.calls, owner, { client_id: seed.CLIENT_ID }, grants[1])

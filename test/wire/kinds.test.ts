@@ -15,6 +15,7 @@ import { verifySignedMetadata } from '../../src/wire/resources/resource-metadata
 import { verifyMembership } from '../../src/wire/organization/membership.ts'
 import { TYP } from '../../src/wire/names.ts'
 import { verifyOrganizationAdmin } from '../../src/wire/organization/organization-admin.ts'
+import { verifyRevocation } from '../../src/wire/ledger/revocation.ts'
 import { verifyPat, verifyRpt } from '../../src/wire/negotiation/tokens.ts'
 import { verifyTallyRequest, verifyVerdict, verifyWithdrawal } from '../../src/wire/joint/verdict.ts'
 import { refusalOf } from '../support/refusals.ts'
@@ -129,6 +130,23 @@ const CLAIMS: Record<Kind, object> = {
     exp: NOW + 3660,
     jti: 'dec_1',
   },
+  revocation: {
+    iss: ISSUER,
+    owner: 'bea',
+    jti: 'rev_1',
+    iat: NOW,
+    at: NOW * 1_000,
+    ends: 1,
+    ended: [`jkt:${key.thumbprint}`],
+    seq: 1,
+    ledger_head: {
+      origin: 'as.example/ledger/tag',
+      size: 1,
+      root: encodeBase64url(Buffer.alloc(32)),
+      kid: 'log',
+      sig: encodeBase64url(Buffer.alloc(64)),
+    },
+  },
 }
 
 const VERIFIERS: Record<Kind, (jws: string) => unknown> = {
@@ -161,6 +179,7 @@ const VERIFIERS: Record<Kind, (jws: string) => unknown> = {
   verdictWithdrawal: jws => verifyWithdrawal(jws, [key], { issuer: ISSUER, audience: ISSUER, now: NOW }),
   accessesRequest: jws => verifyAccessesRequest(jws, [key], { issuer: ISSUER, audience: ISSUER, now: NOW }),
   decision: jws => verifyStatement(jws, { devices: [key], passkeys: [] }, { audience: ISSUER, now: NOW }),
+  revocation: jws => verifyRevocation(jws, [key], { issuer: ISSUER, now: NOW }),
 }
 
 const KINDS = Object.keys(TYP) as Kind[]

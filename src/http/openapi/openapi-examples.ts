@@ -66,6 +66,8 @@ const DOCUMENTS = {
   access_token: COMPACT,
   token: COMPACT,
   receipt: COMPACT,
+  revocation: COMPACT,
+  revocation_jti: 'rev_5f0c2a7e91d34b68',
   assertion: COMPACT,
   statement: COMPACT,
   agreement_jws: COMPACT,

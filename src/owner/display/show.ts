@@ -162,7 +162,12 @@ export function revokedSentence(
   const grants = `${count}${more ? ' or more' : ''} live grant${count === 1 && !more ? '' : 's'}`
   const connections = revoked.connections_revoked ?? 1
   const others = connections > 1 ? `, ${connections} connections in all` : ''
-  return `${printable(revoked.handle)} is ${printable(revoked.status)}: ${grants} ended${others}.\n${waitingSentence(revoked)}`
+  return `${printable(revoked.handle)} is ${printable(revoked.status)}: ${grants} ended${others}.\n${waitingSentence(revoked)}${signedSentence(revoked)}`
+}
+
+/** By which name the signed revocation is printed; empty if none is signed. */
+function signedSentence({ revocation_jti: jti }: Pick<Revoked, 'revocation_jti'>): string {
+  return jti === undefined ? '' : `Signed proof of it: usher owner revocation ${printable(jti)}\n`
 }
 
 /** Who else had a part in ending it: sidecars, and tallies that have not yet; empty if nobody. */

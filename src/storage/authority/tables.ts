@@ -26,6 +26,7 @@ import type {
   LedgerTilesTable,
   ReceiptPositionsTable,
   ReceiptsTable,
+  RevocationsTable,
   RefusalCountsTable,
   ReportInstancesTable,
 } from './ledger/record-tables.ts'
@@ -299,6 +300,7 @@ export interface AuthorityTables {
   grants: GrantsTable
   heads: HeadsTable
   receipts: ReceiptsTable
+  revocations: RevocationsTable
   receipt_positions: ReceiptPositionsTable
   ledger: LedgerTable
   ledger_checkpoints: LedgerCheckpointsTable

@@ -73,12 +73,20 @@ export interface StillWaiting {
     | undefined
 }
 
-/** The things that a revocation ended. */
+/** The signed revocation of an act, as a JWT (`ext-revocation+jwt`); null until it is signed. */
+export interface SignedRevocation {
+  revocation_jti: string
+  revocation: string | null
+}
+
+/** The things that a revocation ended; its signed revocation, if the authority has keys of the log. */
 export interface Revoked extends Deactivated {
   handle: Handle
   status: 'revoked'
   /** With those that it introduced. */
   connections_revoked: number
+  revocation_jti?: string | undefined
+  revocation?: string | null | undefined
 }
 
 /** How an agent stands with her now, and what ended with that. */

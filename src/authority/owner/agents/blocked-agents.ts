@@ -14,7 +14,7 @@ import type { Blocked } from '../../../wire/owner/owner-api.ts'
 import { refuse } from '../../../wire/refusal.ts'
 import { runAndTellTallies } from '../../joint/withdrawals.ts'
 import type { OwnerApi } from '../api.ts'
-import { deactivated, ENDED, recordEnded } from './connections.ts'
+import { deactivated, ENDED, recordEnded } from './ended.ts'
 import { changeAs, OWNER, type OwnerCredential } from '../credentials/guard.ts'
 import { HANDLE } from '../../../wire/documents/names.ts'
 

@@ -1,42 +1,26 @@
 /**
- * Standing connections and the operators behind them: lists, labels, revoke, block, unblock. What ends here
- * ends in one transaction, which touches no grant. Contract: "Connection" (states), "Owner API"
- * (connections, operators).
+ * Standing connections: list, label, revoke. What ends here ends in one transaction, which touches no grant.
+ * Contract: "Connection" (states), "Owner API" (connections).
  */
 import { z } from 'zod'
-import { asHandle, type Handle, type Owner } from '../../../wire/identifiers.ts'
 import { endpoint, type Endpoint } from '../../../http/servers/endpoint.ts'
 import { plainText } from '../../../http/servers/pages.ts'
 import {
-  blockOperator,
   labelConnection,
   listConnections,
-  listOperators,
   revokeConnection,
-  unblockOperator,
-  type ConnectionEnd,
   type ListedConnection,
 } from '../../../storage/authority/connections/connections.ts'
-import { claimOperator, disclaimOperator } from '../../../storage/authority/connections/operators.ts'
-import type { Tx } from '../../../storage/authority/database.ts'
-import { appendEvent, appendEvents, type NewEvent } from '../../../storage/authority/ledger/events.ts'
-import {
-  appendLedger,
-  appendLedgerAll,
-  type NewLedgerEntry,
-} from '../../../storage/authority/ledger/ledger.ts'
-import type { Actor } from '../../../wire/owner/actor.ts'
+import { appendEvent } from '../../../storage/authority/ledger/events.ts'
+import { lastRevocationOf } from '../../../storage/authority/ledger/revocations.ts'
+import { HANDLE } from '../../../wire/documents/names.ts'
+import { asHandle, type Handle } from '../../../wire/identifiers.ts'
+import type { Connection, Labelled, Revoked } from '../../../wire/owner/owner-api.ts'
 import { refuse } from '../../../wire/refusal.ts'
-import type { Connection, Deactivated, Labelled, Operator, Revoked } from '../../../wire/owner/owner-api.ts'
-import { runAndTellTallies, STILL_WAITING } from '../../joint/withdrawals.ts'
 import type { OwnerApi } from '../api.ts'
 import { changeAs, OWNER, type OwnerCredential } from '../credentials/guard.ts'
 import { ownerList } from '../lists.ts'
-import { HANDLE } from '../../../wire/documents/names.ts'
-import { admittedOrigin, NAMED_ORIGIN } from '../servers/origins.ts'
-
-/** How long a claim waits for the operator's directory. */
-const DIRECTORY_MS_MAX = 3_000
+import { deactivated, ENDED, recordEnded, runAndSign, SIGNED_REVOCATION } from './ended.ts'
 
 const text = z.string()
 const maybe = text.nullable()
@@ -60,18 +44,13 @@ const CONNECTION: z.ZodType<Connection> = z
     blocked_at: maybe,
   })
   .meta({ id: 'Connection' })
-/** What ended with an act of hers. */
-export const ENDED = {
-  rpts_deactivated: count,
-  rpts_deactivated_more: z.literal(true).optional(),
-  ...STILL_WAITING,
-}
 const REVOKED: z.ZodType<Revoked> = z
   .object({
     handle: HANDLE,
     status: z.literal('revoked'),
     connections_revoked: count,
     ...ENDED,
+    ...SIGNED_REVOCATION,
   })
   .meta({ id: 'Revoked' })
 
@@ -130,95 +109,7 @@ export const CONNECTIONS: readonly Endpoint<OwnerApi>[] = [
     answers: { 200: { says: 'Nothing of it is live any more.', schema: REVOKED } },
     refuses: { 404: ['not_found'] },
     handle: async (api: OwnerApi, { caller, body, answer }) =>
-      answer(200, await runAndTellTallies(api, caller.owner, () => revoke(api, caller, body.handle))),
-  }),
-]
-
-const OPERATOR: z.ZodType<Operator> = z
-  .object({
-    origin: text,
-    name: maybe,
-    agents: count,
-    active: count,
-    blocked: z.boolean(),
-    blocked_at: maybe,
-    mine: z.boolean(),
-  })
-  .meta({ id: 'Operator' })
-const STANDING = z
-  .object({ origin: text, connections_revoked: count, ...ENDED })
-  .meta({ id: 'OperatorStanding' })
-const CLAIMED = z.object({ origin: text, mine: z.literal(true), first_party: z.array(text) })
-const DISCLAIMED = z.object({ origin: text, mine: z.literal(false) })
-
-/** Declares an endpoint for an act on an operator. */
-function onOperator<Answer>(declared: {
-  path: string
-  rows: Endpoint<OwnerApi>['rows']
-  summary: string
-  says: string
-  schema: z.ZodType<Answer>
-  act: (api: OwnerApi, credential: OwnerCredential, origin: string) => Promise<Answer>
-}): Endpoint<OwnerApi> {
-  const { path, rows, summary, says, schema, act } = declared
-  return endpoint({
-    method: 'post',
-    path,
-    rows,
-    summary,
-    credential: OWNER,
-    body: { schema: NAMED_ORIGIN },
-    answers: { 200: { says, schema } },
-    refuses: { 404: ['not_found'] },
-    handle: async (api: OwnerApi, { caller, body, answer }) =>
-      answer(200, await act(api, caller, admittedOrigin(api, body.origin))),
-  })
-}
-
-/** The endpoints for operators behind connections. */
-export const OPERATORS: readonly Endpoint<OwnerApi>[] = [
-  ownerList({
-    path: '/owner/operators',
-    rows: ['owner-operators'],
-    summary: 'Operators behind connections and whether blocked',
-    says: 'By origin.',
-    item: OPERATOR,
-    list: listOperators,
-    key: 'origin',
-    show: row => row,
-  }),
-  onOperator({
-    path: '/owner/operators/block',
-    rows: ['owner-operators-block'],
-    summary: 'Ends every connection of one operator and refuses future requests',
-    says: 'What ended with it.',
-    schema: STANDING,
-    act: (api, credential, origin) =>
-      runAndTellTallies(api, credential.owner, () => block(api, credential, origin)),
-  }),
-  onOperator({
-    path: '/owner/operators/unblock',
-    rows: ['owner-operators-unblock'],
-    summary: 'Restores the right to negotiate, not the access withdrawn',
-    says: 'What ended with it.',
-    schema: STANDING,
-    act: unblock,
-  }),
-  onOperator({
-    path: '/owner/operators/claim',
-    rows: { addedUnder: 'Owner API' },
-    summary: 'Marks an operator as her own',
-    says: 'And which of its connected agents became first-party.',
-    schema: CLAIMED,
-    act: claim,
-  }),
-  onOperator({
-    path: '/owner/operators/disclaim',
-    rows: { addedUnder: 'Owner API' },
-    summary: 'Takes that mark back',
-    says: 'Taken back.',
-    schema: DISCLAIMED,
-    act: disclaim,
+      answer(200, await runAndSign(api, caller.owner, () => revoke(api, caller, body.handle))),
   }),
 ]
 
@@ -267,129 +158,16 @@ function revoke(api: OwnerApi, credential: OwnerCredential, handle: Handle): Pro
   return changeAs(api, credential, async tx => {
     const ended = await revokeConnection(tx, owner, handle, actor)
     if (ended === undefined) refuse('not_found', 'You have no connection with this handle.')
-    await recordEnded(tx, owner, ended, { endedBy: 'revocation', actor })
-    return { handle, status: 'revoked', ...deactivated(ended), connections_revoked: ended.handles.length }
-  })
-}
-
-/**
- * Blocks an operator, even one that is not known yet: its agents are refused from now on, and their access
- * ends.
- */
-function block(
-  api: OwnerApi,
-  credential: OwnerCredential,
-  origin: string,
-): Promise<z.output<typeof STANDING>> {
-  const { owner, actor } = credential
-  return changeAs(api, credential, async tx => {
-    const ended = await blockOperator(tx, owner, origin, actor)
-    if (ended.newly) await recordStanding(tx, credential, 'blocked', origin)
-    await recordEnded(tx, owner, ended, { endedBy: 'block', operator: origin, actor })
-    return { origin, connections_revoked: ended.handles.length, ...deactivated(ended) }
-  })
-}
-
-/** Restores the right to negotiate and nothing else. 404 if the owner has no such operator. */
-function unblock(
-  api: OwnerApi,
-  credential: OwnerCredential,
-  origin: string,
-): Promise<z.output<typeof STANDING>> {
-  const { owner } = credential
-  return changeAs(api, credential, async tx => {
-    const wasBlocked =
-      (await unblockOperator(tx, owner, origin)) ??
-      refuse('not_found', 'You have no operator with this origin.')
-    if (wasBlocked) await recordStanding(tx, credential, 'unblocked', origin)
-    return { origin, connections_revoked: 0, rpts_deactivated: 0 }
-  })
-}
-
-/** Writes to the ledger how an operator stands with her from now on, and what that ended. */
-function recordStanding(
-  tx: Tx,
-  { owner, actor }: OwnerCredential,
-  kind: 'blocked' | 'unblocked',
-  operator: string,
-): Promise<void> {
-  return appendLedger(tx, owner, { kind, data: { operator, by: 'owner', actor } })
-}
-
-/**
- * Marks an operator as the owner's own. Its connected agents become first-party only if its directory lists
- * their keys now. The directory is read before the transaction; if it cannot be fetched, it attests none.
- */
-async function claim(
-  api: OwnerApi,
-  credential: OwnerCredential,
-  origin: string,
-): Promise<z.output<typeof CLAIMED>> {
-  const { owner, actor } = credential
-  const patience = { deadline: Date.now() + DIRECTORY_MS_MAX, favoured: true }
-  const published = await api.operators.published(origin, patience)
-  return changeAs(api, credential, async tx => {
-    const first_party = await claimOperator(tx, owner, origin, [...(published ?? [])])
-    const data = { operator: origin, first_party, by: 'owner', actor }
-    await appendLedgerAll(tx, owner, [{ kind: 'claimed', data }])
-    return { origin, mine: true, first_party }
-  })
-}
-
-/** Takes the mark back, and with it the standing it gave. 404 if the owner has no such operator. */
-function disclaim(
-  api: OwnerApi,
-  credential: OwnerCredential,
-  origin: string,
-): Promise<z.output<typeof DISCLAIMED>> {
-  const { owner, actor } = credential
-  return changeAs(api, credential, async tx => {
-    if (!(await disclaimOperator(tx, owner, origin)))
-      refuse('not_found', 'You have no operator with this origin.')
-    await appendLedgerAll(tx, owner, [{ kind: 'disclaimed', data: { operator: origin, by: 'owner', actor } }])
-    return { origin, mine: false }
-  })
-}
-
-/** Writes to the ledger and the stream what ended: each connection, and each item that waited for one. */
-export async function recordEnded(
-  tx: Tx,
-  owner: Owner,
-  ended: ConnectionEnd,
-  how: { endedBy: 'revocation' | 'block'; operator?: string; actor: Actor },
-): Promise<void> {
-  const { actor } = how
-  const operator = how.operator === undefined ? {} : { operator: how.operator }
-  const entries: NewLedgerEntry[] = [
-    ...ended.handles.map(handle => ({
-      kind: 'revoked' as const,
+    const isSigned = api.checkpoints !== undefined
+    const jti = await recordEnded(tx, owner, ended, { endedBy: 'revocation', actor, isSigned })
+    // If nothing was left to end, the first answer may have been lost.
+    const revocation_jti = jti ?? (isSigned ? await lastRevocationOf(tx, owner, handle) : undefined)
+    return {
       handle,
-      data: { by: 'owner', actor, ...operator },
-    })),
-    ...ended.families.map(family => ({
-      kind: 'denied' as const,
-      family,
-      data: { by: how.endedBy, actor, ...operator },
-    })),
-  ]
-  const events: NewEvent[] = [
-    ...ended.handles.map(handle => ({
-      event: 'connection_revoked' as const,
-      data: { handle, by: 'owner', actor },
-    })),
-    ...ended.families.map(family => ({
-      event: 'decided' as const,
-      data: { family, decision: 'denied', by: how.endedBy, actor },
-    })),
-  ]
-  await appendLedgerAll(tx, owner, entries)
-  await appendEvents(tx, owner, events)
-}
-
-/** How many grants ended, as answers say it. */
-export function deactivated(ended: ConnectionEnd): Deactivated {
-  return {
-    rpts_deactivated: ended.rptsDeactivated,
-    ...(ended.more ? { rpts_deactivated_more: true } : {}),
-  }
+      status: 'revoked',
+      ...deactivated(ended),
+      connections_revoked: ended.handles.length,
+      ...(revocation_jti && { revocation_jti }),
+    }
+  })
 }

@@ -60,6 +60,17 @@ export interface ReceiptsTable {
   receipt: string
 }
 
+export interface RevocationsTable {
+  owner: Owner
+  jti: string
+  ends: number
+  ended: Handle[]
+  entry_id: string
+  done_at: Generated<Date>
+  /** Null until it may be signed. */
+  jwt: string | null
+}
+
 export interface ReceiptPositionsTable {
   owner: Owner
   jti: string
