@@ -70,14 +70,14 @@ interface HeadsOptions {
   json?: boolean
 }
 
-interface SurveyOptions {
+interface SurveyFlags {
   owner?: string
   header?: string[]
   diff?: string
   path?: string
   check?: boolean
 }
-interface ProvisionOptions {
+interface ProvisionFlags {
   from: string
   owner?: string
   resource?: string
@@ -123,7 +123,7 @@ authority
   .option('--client-id <name>', 'of a server: the name by which the authority will know it (tools)')
   .option('--header <name: value...>', 'sent to the server with each request')
   .description('write resource servers, resources and tiers of the provisioning file, for you to edit')
-  .action(async (options: ProvisionOptions) => {
+  .action(async (options: ProvisionFlags) => {
     await heedProxy()
     await (await import('./agent/bridge/survey/main.ts')).runProvisionProposal(options, processTerminal)
   })
@@ -258,7 +258,7 @@ sidecar
   .description(
     "write `tools:` and `methods:` of the sidecar's file from what a server lists, for you to edit",
   )
-  .action(async (url: string, options: SurveyOptions) => {
+  .action(async (url: string, options: SurveyFlags) => {
     await heedProxy()
     const { runToolsSurvey } = await import('./agent/bridge/survey/main.ts')
     exitCode = await runToolsSurvey(url, options, processTerminal)

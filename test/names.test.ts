@@ -104,9 +104,6 @@ it.each([
  * the component beside them takes.
  */
 const OFTEN = new Set(['Database', 'Db', 'Props', 'Tx'])
-/** The bridge is a program of its own, and declares these twice. */
-const BRIDGE = /^src\/agent\/bridge\//
-const OFTEN_IN_BRIDGE = new Set(['Exchange', 'Handler', 'ListedTool'])
 
 /** The types and classes that a file declares. What it adds to a module of somebody else is not its own. */
 function typesIn({ path, text }: TextFile): string[] {
@@ -131,11 +128,7 @@ function sharedTypeNames(files: readonly TextFile[], often: ReadonlySet<string>)
 
 describe('the name of a type', () => {
   it('is declared once in src: give the second type a name of its own, or import the first', () => {
-    const [bridge, others] = [true, false].map(inside =>
-      sources.filter(({ path }) => BRIDGE.test(path) === inside),
-    )
-    expect(sharedTypeNames(others!, OFTEN)).toEqual([])
-    expect(sharedTypeNames(bridge!, OFTEN_IN_BRIDGE)).toEqual([])
+    expect(sharedTypeNames(sources, OFTEN)).toEqual([])
   })
 
   it('that two files declare, exported or not, is found, and one that a file adds to a module is not', () => {

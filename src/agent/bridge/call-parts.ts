@@ -6,9 +6,9 @@ import type { JsonObject } from '../../wire/json.ts'
 import type { Directory } from '../negotiation/metadata.ts'
 import type { Profile } from '../profile.ts'
 import type { ToolCall } from '../transports/mcp.ts'
-import type { BridgeState, Owner } from './negotiation/state.ts'
+import type { BridgeState, ResourceOwner } from './negotiation/state.ts'
 import type { AcceptedBeforehand } from './negotiation/terms.ts'
-import type { Listeners } from './notices/logs.ts'
+import type { ProgressListeners } from './notices/logs.ts'
 import type { Ask } from './questions/questions.ts'
 import type { Upstream } from './upstream/upstream.ts'
 
@@ -19,7 +19,7 @@ export interface CallParts {
   beforehand: AcceptedBeforehand
   lingerSeconds: number
   now: () => number
-  profileOf(owner: Owner): Promise<Profile>
+  profileOf(owner: ResourceOwner): Promise<Profile>
   /** Signs nothing: for calls without a grant. */
   bare: Profile
   upstreamOf(resource: string): Upstream
@@ -34,7 +34,7 @@ export interface CallParts {
 }
 
 /** One call of a client. */
-export interface ClientCall extends Listeners {
+export interface ClientCall extends ProgressListeners {
   resource: string
   call: ToolCall
   /** Hash of the tool as it is when the call comes, and as the client was shown it. */

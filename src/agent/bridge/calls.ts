@@ -10,27 +10,27 @@ import type { Challenge } from '../../wire/negotiation/negotiation.ts'
 import type { TermsTemplate } from '../../wire/negotiation/terms.ts'
 import type { CallParts, ClientCall } from './call-parts.ts'
 import { callDirectly, findGrant, sendUnder, type Note } from './direct-call.ts'
-import { familyId, isClosed, type Family } from './negotiation/family.ts'
+import { familyId, isClosed, type FamilyRecord } from './negotiation/family.ts'
 import { KnownTools } from './known-tools.ts'
 import { createRenewals, type AgentGrant, type Renewals } from './negotiation/renewal.ts'
 import type { CallListeners } from './negotiation/negotiation-parts.ts'
-import { PendingRequest, type RequestParts, type Waiter } from './negotiation/request.ts'
+import { OpenRequest, type RequestParts, type Waiter } from './negotiation/request.ts'
 import type { KnownTool } from './negotiation/state.ts'
 import { createSweeper, type Sweeper } from './negotiation/sweep.ts'
-import { isAgreed, readOffer, type Offer } from './negotiation/terms.ts'
+import { isAgreed, readOffer, type TermsOffer } from './negotiation/terms.ts'
 import { withChange } from './listing/tools.ts'
 
 /** The call is answered, or there is a negotiation to wait for; call `leave` when waiting is over. */
 export type Entered =
   | { kind: 'answer'; result: Json }
-  | { kind: 'pending'; request: PendingRequest; leave: () => void }
+  | { kind: 'pending'; request: OpenRequest; leave: () => void }
 
 /** The calls of one client. */
 export class Calls {
   readonly #parts: CallParts
-  readonly #pending = new Map<string, PendingRequest>()
+  readonly #pending = new Map<string, OpenRequest>()
   /** Those that are about one operation by now, and so have another id. */
-  readonly #operations = new WeakSet<PendingRequest>()
+  readonly #operations = new WeakSet<OpenRequest>()
   readonly #tools: KnownTools
   readonly #sweeper: Sweeper
   readonly #renewals: Renewals
@@ -71,8 +71,8 @@ export class Calls {
   }
 
   /** A request that is running or kept, by its id. */
-  async find(id: string): Promise<{ request: PendingRequest; leave: () => void } | undefined> {
-    const record = this.#pending.get(id)?.record ?? (await this.#parts.state.family<Family>(id))
+  async find(id: string): Promise<{ request: OpenRequest; leave: () => void } | undefined> {
+    const record = this.#pending.get(id)?.record ?? (await this.#parts.state.family<FamilyRecord>(id))
     if (record === undefined) return undefined
     // A person's consent counts for the tool as it is listed: without the list she would be asked again, but
     // nobody is there.
@@ -115,15 +115,15 @@ export class Calls {
     }
   }
 
-  #open(record: Family, challenge: Challenge | undefined): PendingRequest {
-    const request = new PendingRequest(record, this.#requestParts)
+  #open(record: FamilyRecord, challenge: Challenge | undefined): OpenRequest {
+    const request = new OpenRequest(record, this.#requestParts)
     this.#pending.set(record.id, request)
     void request.run(challenge)
     return request
   }
 
   async #join(
-    record: Family,
+    record: FamilyRecord,
     challenge: Challenge | undefined,
     waiter: Waiter = {},
   ): Promise<Extract<Entered, { kind: 'pending' }>> {
@@ -171,7 +171,7 @@ export class Calls {
   }
 
   async #sendOnce(
-    { id, resource, call }: Family,
+    { id, resource, call }: FamilyRecord,
     access: AgentGrant,
     listeners: CallListeners,
   ): Promise<Json> {
@@ -186,7 +186,7 @@ export class Calls {
   }
 
   /** The request turned out to be about one operation: its id by now. */
-  #idOfOperation(request: PendingRequest): string {
+  #idOfOperation(request: OpenRequest): string {
     const { record } = request
     const id = familyId(record.resource, record.call, true)
     if (this.#operations.has(request) || record.id === id) return id
@@ -196,13 +196,13 @@ export class Calls {
     return id
   }
 
-  #forget(request: PendingRequest): void {
+  #forget(request: OpenRequest): void {
     const { id } = request.record
     if (this.#pending.get(id) === request) this.#pending.delete(id)
   }
 }
 
-function newFamily(id: string, { resource, call, definition }: ClientCall, since: number): Family {
+function newFamily(id: string, { resource, call, definition }: ClientCall, since: number): FamilyRecord {
   return { id, resource, call, definition, since, phase: { name: 'new' } }
 }
 
@@ -217,8 +217,8 @@ async function offerOf(
     call,
     definition: before,
     template,
-  }: Pick<Family, 'resource' | 'call' | 'definition'> & { template: TermsTemplate },
-): Promise<Offer> {
+  }: Pick<FamilyRecord, 'resource' | 'call' | 'definition'> & { template: TermsTemplate },
+): Promise<TermsOffer> {
   const now = parts.definitionOf(resource, call.tool)
   if (now === undefined)
     fail('terms_untrusted', 'The resource lists this tool no more, so nobody can say what it is agreed for.')

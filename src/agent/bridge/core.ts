@@ -8,17 +8,17 @@ import type { JsonObject } from '../../wire/json.ts'
 import { standingGrants } from '../authorized-call.ts'
 import { createDirectory } from '../negotiation/metadata.ts'
 import { readProfile, type AgentOptions, type Profile } from '../profile.ts'
-import type { Proof } from './upstream/exchange.ts'
+import type { GrantProof } from './upstream/exchange.ts'
 import { Calls } from './calls.ts'
 import { Catalogue, type CatalogueOptions } from './listing/catalogue.ts'
-import type { Introduction } from './greeting.ts'
+import type { ServerIntroduction } from './greeting.ts'
 import { openIntroductions } from './listing/introductions.ts'
 import type { ListName } from './notices/logs.ts'
 import { createNotices, type Notices } from './notices/notices.ts'
 import { methodDefinition, openObjects, type Objects } from './listing/objects.ts'
 import { openPrefixes } from './listing/prefixes.ts'
 import type { Upstream } from './upstream/upstream.ts'
-import { bridgeState, type BridgeState, type Owner } from './negotiation/state.ts'
+import { bridgeState, type BridgeState, type ResourceOwner } from './negotiation/state.ts'
 import type { AcceptedBeforehand } from './negotiation/terms.ts'
 import { describeTool, type ListedTool } from './listing/tools.ts'
 
@@ -46,7 +46,7 @@ export interface Bridge {
   /** What servers say outside calls. */
   notices: Notices
   /** What each server says of itself. */
-  introductions(): Promise<Introduction[]>
+  introductions(): Promise<ServerIntroduction[]>
   /** Called with the list that changed, until the returned function is called. */
   onChanged(listener: (list: ListName) => void): () => void
   close(): Promise<void>
@@ -142,8 +142,8 @@ const CLIENT_NAME_CHARACTERS_MAX = 60
 /** The newest standing grant that is held for a resource, with its key; undefined if there is none. */
 function standingProofs(
   state: BridgeState,
-  profileOf: (owner: Owner) => Promise<Profile>,
-): (resource: string) => Promise<Proof | undefined> {
+  profileOf: (owner: ResourceOwner) => Promise<Profile>,
+): (resource: string) => Promise<GrantProof | undefined> {
   return async resource => {
     const owner = await state.ownerOf(resource)
     if (owner === undefined) return undefined
@@ -158,7 +158,7 @@ function standingProofs(
 function profilesOf(
   state: BridgeState,
   common: Pick<AgentOptions, 'client_id' | 'client_name' | 'allowLoopback' | 'specNs'>,
-): (owner: Owner) => Promise<Profile> {
+): (owner: ResourceOwner) => Promise<Profile> {
   const profiles = new Map<string, Promise<Profile>>()
   return owner => {
     const name = JSON.stringify([owner.as_uri, owner.owner])

@@ -15,7 +15,7 @@ import { foreignLine, foreignText } from './answers/foreign-text.ts'
 import { safeIcons } from './listing/icons.ts'
 
 /** What a server says of itself. */
-export interface Introduction {
+export interface ServerIntroduction {
   resource: string
   serverInfo: JsonObject | undefined
   instructions: string | undefined
@@ -28,18 +28,18 @@ const INSTRUCTIONS_LENGTH_MAX = 16_384
 /** Of the first answer: what the bridge itself is, and what each server behind it says that it is. */
 const META = { bridge: 'usher/bridge', servers: 'usher/servers' } as const
 
-type Handler = (request: JSONRPCRequest, context: ServerContext) => Promise<Result>
+type RequestHandler = (request: JSONRPCRequest, context: ServerContext) => Promise<Result>
 
 /** A server whose first answer says what the servers behind it say of themselves. */
 export class IntroducingServer extends Server {
-  #introduced: ((context: ServerContext) => Promise<Introduction[]>) | undefined
+  #introduced: ((context: ServerContext) => Promise<ServerIntroduction[]>) | undefined
 
   /** Sets how they are asked. If that fails, the answer says nothing of them. */
-  introduce(introduced: (context: ServerContext) => Promise<Introduction[]>): void {
+  introduce(introduced: (context: ServerContext) => Promise<ServerIntroduction[]>): void {
     this.#introduced = introduced
   }
 
-  protected override _wrapHandler(method: string, handler: Handler): Handler {
+  protected override _wrapHandler(method: string, handler: RequestHandler): RequestHandler {
     const wrapped = super._wrapHandler(method, handler)
     if (method !== 'initialize' && method !== 'server/discover') return wrapped
     return async (request, context) => {
@@ -50,13 +50,17 @@ export class IntroducingServer extends Server {
     }
   }
 
-  async #ask(context: ServerContext): Promise<Introduction[]> {
+  async #ask(context: ServerContext): Promise<ServerIntroduction[]> {
     return (await this.#introduced?.(context)) ?? []
   }
 }
 
 /** The first answer, with the words of the servers; since 2026-07-28 a server's name is in `_meta`. */
-function withIntroductions(answer: JsonObject, all: readonly Introduction[], isModern: boolean): JsonObject {
+function withIntroductions(
+  answer: JsonObject,
+  all: readonly ServerIntroduction[],
+  isModern: boolean,
+): JsonObject {
   const servers = all.flatMap(({ resource, serverInfo }) =>
     serverInfo === undefined ? [] : [{ resource, serverInfo: shownInfo(serverInfo) }],
   )
@@ -75,7 +79,7 @@ function withIntroductions(answer: JsonObject, all: readonly Introduction[], isM
 }
 
 /** Under a line that says whose words follow: a model must not take them for the bridge's or the owner's. */
-function shownInstructions({ resource, instructions }: Introduction): string[] {
+function shownInstructions({ resource, instructions }: ServerIntroduction): string[] {
   if (instructions === undefined || instructions.trim() === '') return []
   return [
     `The server at ${foreignLine(resource)} says this about its tools, not usher and not the owner:\n${foreignText(instructions, INSTRUCTIONS_LENGTH_MAX)}`,

@@ -22,14 +22,14 @@ export class KnownTools {
   }
 
   /** Notes what is known of a tool by now. Without a definition, the one of before stays. */
-  note(...fact: Fact): Promise<void> {
+  note(...fact: ToolFacts): Promise<void> {
     // One after the other: of two at once, the one that knows less must not be written last.
     const noted = this.#turn.then(() => this.#write(...fact))
     this.#turn = noted.catch(() => undefined)
     return noted
   }
 
-  async #write(...[resource, tool, access, definition]: Fact): Promise<void> {
+  async #write(...[resource, tool, access, definition]: ToolFacts): Promise<void> {
     const before = await this.known(resource, tool)
     const now = { resource, tool, access, definition: definition ?? before?.definition }
     const name = `${resource} ${tool}`
@@ -46,4 +46,4 @@ export class KnownTools {
   }
 }
 
-type Fact = [resource: string, tool: string, access: KnownTool['access'], definition?: string]
+type ToolFacts = [resource: string, tool: string, access: KnownTool['access'], definition?: string]

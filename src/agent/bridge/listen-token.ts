@@ -44,7 +44,7 @@ function codeOf(error: unknown): string {
 }
 
 /** Who sent a request: a client with a secret of its own, by its name, or any that knows the bridge's. */
-export interface Caller {
+export interface BridgeCaller {
   name: string | undefined
 }
 
@@ -57,7 +57,7 @@ export function clientSecret(token: string, name: string): string {
 }
 
 /** Whose secret a request carries. The comparison takes the same time for a nearly right one. */
-export function callerOf(authorization: string | undefined, token: string): Caller | undefined {
+export function callerOf(authorization: string | undefined, token: string): BridgeCaller | undefined {
   const [, secret] = /^Bearer +(\S+) *$/i.exec(authorization ?? '') ?? []
   if (secret === undefined) return undefined
   if (isSame(secret, token)) return { name: undefined }

@@ -18,20 +18,20 @@ import { isLoopbackHost } from '../../wire/loopback.ts'
 import { writingLines } from './answers/as-written.ts'
 import { openClients } from './clients.ts'
 import type { BridgeOptions } from './core.ts'
-import { callerOf, type Caller } from './listen-token.ts'
-import { serverFor, type Serving, type Shared } from './serve.ts'
+import { callerOf, type BridgeCaller } from './listen-token.ts'
+import { serverFor, type Serving, type ServerParts } from './serve.ts'
 import { marked } from './answers/unchanged.ts'
 
 /** The address, and what clients must know. */
-export interface ListenOptions {
+export interface LoopbackOptions {
   host: string
   port: number
   token: string
 }
 
 /** One request and its answer. */
-interface Exchange {
-  caller: Caller
+interface ClientExchange {
+  caller: BridgeCaller
   /** Called when the answer has been written completely. */
   whenSent: (() => Promise<void>)[]
   /** Called if the connection was closed before that. */
@@ -43,7 +43,7 @@ interface Exchange {
 /** A client of 2025-11-25, from its `initialize` on. */
 interface Session {
   /** Nobody else speaks in it, whatever else they know. */
-  caller: Caller
+  caller: BridgeCaller
   server: Server
   transport: WebStandardStreamableHTTPServerTransport
   /** How many of its requests are being answered. */
@@ -58,12 +58,12 @@ const CONNECTIONS_MAX = 256
 const IDLE_MS = 620_000
 
 /** Serves clients over HTTP on a loopback address. */
-export async function serveOnLoopback(options: BridgeOptions, listen: ListenOptions): Promise<Serving> {
+export async function serveOnLoopback(options: BridgeOptions, listen: LoopbackOptions): Promise<Serving> {
   const { host, port, token } = listen
   const { toNodeHandler } = await import('@modelcontextprotocol/node')
-  const exchanges = new AsyncLocalStorage<Exchange>()
+  const exchanges = new AsyncLocalStorage<ClientExchange>()
   const clients = openClients(options)
-  const shared: Shared = {
+  const shared: ServerParts = {
     options,
     clients,
     whenSent: (_id, act) => void exchanges.getStore()?.whenSent.push(act),
@@ -73,7 +73,7 @@ export async function serveOnLoopback(options: BridgeOptions, listen: ListenOpti
   }
   const modern = createMcpHandler(context => serverFor(shared, context), { legacy: 'reject' })
   clients.onChanged(list => modern.notify[`${list}Changed`]())
-  const sessions = new Sessions(shared, exchanges)
+  const sessions = new LoopbackSessions(shared, exchanges)
   const serve = toNodeHandler({
     fetch: async (original, extra) => {
       const request = await markedRequest(original)
@@ -140,13 +140,13 @@ function notListening(error: Error, address: string): Error {
   )
 }
 
-interface Refusal {
+interface HttpRefusal {
   status: number
   message: string
   headers?: Record<string, string>
 }
 
-const UNKNOWN_CALLER: Refusal = {
+const UNKNOWN_CALLER: HttpRefusal = {
   status: 401,
   message:
     'Send the secret of this client, which `usher agent bridge config --listen` hands out, or of this bridge (Authorization: Bearer ...): it is printed on standard error at the start, or is in the file of --listen-token-file.',
@@ -154,7 +154,10 @@ const UNKNOWN_CALLER: Refusal = {
 }
 
 /** A foreign web page may reach the loopback, under its own host name or origin. */
-function refusalOf({ headers, url }: IncomingMessage, caller: Caller | undefined): Refusal | undefined {
+function refusalOf(
+  { headers, url }: IncomingMessage,
+  caller: BridgeCaller | undefined,
+): HttpRefusal | undefined {
   if (isForeign(headers.host) || isForeign(headers.origin?.replace(/^https?:\/\//, '')))
     return { status: 403, message: 'This bridge serves programs of this machine, by its loopback address.' }
   if (caller === undefined) return UNKNOWN_CALLER
@@ -169,7 +172,7 @@ function isForeign(host: string | undefined): boolean {
 }
 
 /** The request is not read. */
-function refuse(response: ServerResponse, { status, message, headers }: Refusal): void {
+function refuse(response: ServerResponse, { status, message, headers }: HttpRefusal): void {
   response.writeHead(status, { 'content-type': 'application/json', connection: 'close', ...headers })
   response.end(JSON.stringify(errorBody(message)))
 }
@@ -185,9 +188,9 @@ function errorBody(message: string): object {
   return { jsonrpc: '2.0', error: { code: -32_000, message }, id: null }
 }
 
-function exchangeOf(response: ServerResponse, caller: Caller): Exchange {
+function exchangeOf(response: ServerResponse, caller: BridgeCaller): ClientExchange {
   const ending = new AbortController()
-  const whenSent: Exchange['whenSent'] = []
+  const whenSent: ClientExchange['whenSent'] = []
   response.once('finish', () => {
     if (ending.signal.aborted) return
     for (const act of whenSent.splice(0)) void act().catch(() => undefined)
@@ -202,13 +205,13 @@ function exchangeOf(response: ServerResponse, caller: Caller): Exchange {
 }
 
 /** The connections of clients of 2025-11-25: each says at its beginning who it is and what it can do. */
-class Sessions {
-  readonly #shared: Shared
-  readonly #exchanges: AsyncLocalStorage<Exchange>
+class LoopbackSessions {
+  readonly #shared: ServerParts
+  readonly #exchanges: AsyncLocalStorage<ClientExchange>
   /** The session that was used last comes last. */
   readonly #sessions = new Map<string, Session>()
 
-  constructor(shared: Shared, exchanges: AsyncLocalStorage<Exchange>) {
+  constructor(shared: ServerParts, exchanges: AsyncLocalStorage<ClientExchange>) {
     this.#shared = shared
     this.#exchanges = exchanges
   }
@@ -234,7 +237,7 @@ class Sessions {
     await Promise.all([...this.#sessions.values()].map(({ server }) => server.close()))
   }
 
-  async #begin(request: Request, caller: Caller): Promise<Response> {
+  async #begin(request: Request, caller: BridgeCaller): Promise<Response> {
     const room = roomFor(caller, this.#sessions)
     if ('refusal' in room) return refused(503, room.refusal)
     const server = serverFor(this.#shared, { era: 'legacy' })
@@ -270,7 +273,7 @@ class Sessions {
  * ones go first, the one that was used least recently at the head; of a full share no other caller pays.
  */
 function roomFor(
-  { name }: Caller,
+  { name }: BridgeCaller,
   sessions: ReadonlyMap<string, Session>,
 ): { refusal: string } | { leaving?: string; left?: Session } {
   const own = [...sessions].filter(([, { caller }]) => caller.name === name)

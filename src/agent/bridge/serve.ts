@@ -46,7 +46,7 @@ export interface Serving {
 }
 
 /** The things that requests of a process share. */
-export interface Shared {
+export interface ServerParts {
   options: BridgeOptions
   clients: Clients
   /** Clients of 2026-07-28 are notified of changes by a request of their own, and not here. */
@@ -62,7 +62,7 @@ export interface Shared {
 }
 
 /** The server for one client, or for one request of a client if each request says who makes it. */
-export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
+export function serverFor(shared: ServerParts, { era }: McpRequestContext): Server {
   const modern = era === 'modern'
   const server = new IntroducingServer(
     { ...BRIDGE_INFO },
@@ -82,7 +82,7 @@ export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
     for (const end of listening) end()
   }
   const sources = new WeakSet<Bridge>()
-  const open = (context: ServerContext, greets = false): Served => {
+  const open = (context: ServerContext, greets = false): ConnectedClient => {
     const { name, capabilities } = clientOf(server, context, modern)
     const found = shared.clients.open(
       shared.callerName?.() ?? shared.options.clientName ?? name,
@@ -91,7 +91,7 @@ export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
     )
     return { ...found, capabilities }
   }
-  const of = (context: ServerContext): Served => {
+  const of = (context: ServerContext): ConnectedClient => {
     const found = open(context)
     if (!(modern && shared.listening === true) && !sources.has(found.bridge)) {
       sources.add(found.bridge)
@@ -134,8 +134,8 @@ export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
 
 /** How a request that is no tool call is asked about, and until when it is waited for. */
 function methodParts(
-  shared: Shared,
-  calling: Served & Pick<Calling, 'server' | 'context' | 'notices'>,
+  shared: ServerParts,
+  calling: ConnectedClient & Pick<Calling, 'server' | 'context' | 'notices'>,
   modern: boolean,
 ): MethodParts {
   const { server, context, capabilities, bridge, notices } = calling
@@ -152,7 +152,7 @@ function methodParts(
 }
 
 /** Until when the client waits, and what is done once it has its answer. */
-function legOf(shared: Shared, { mcpReq }: ServerContext): Pick<Leg, 'signal' | 'onDelivered'> {
+function legOf(shared: ServerParts, { mcpReq }: ServerContext): Pick<Leg, 'signal' | 'onDelivered'> {
   const disconnect = shared.disconnect?.()
   const signal = disconnect === undefined ? mcpReq.signal : AbortSignal.any([mcpReq.signal, disconnect])
   return { signal, onDelivered: act => void (signal.aborted || shared.whenSent(mcpReq.id, act)) }
@@ -183,11 +183,11 @@ function isAskable({ elicitation, sampling, roots }: ClientCapabilities): boolea
   return [elicitation, sampling, roots].some(capability => capability !== undefined)
 }
 
-interface Served extends OpenedClient {
+interface ConnectedClient extends OpenedClient {
   capabilities: ClientCapabilities
 }
 
-interface Calling extends Served {
+interface Calling extends ConnectedClient {
   server: Server
   context: ServerContext
   request: JsonObject
@@ -195,7 +195,7 @@ interface Calling extends Served {
   notices: ClientNotices
 }
 
-async function callTool(shared: Shared, calling: Calling): Promise<never> {
+async function callTool(shared: ServerParts, calling: Calling): Promise<never> {
   const { context, request, bridge, notices } = calling
   const changed = whyChanged(context.mcpReq._meta)
   if (changed !== undefined)
@@ -322,7 +322,11 @@ function progressTo({ mcpReq }: ServerContext): Pick<Leg, 'waited' | 'onProgress
   }
 }
 
-function addTaskMethods(server: Server, shared: Shared, tasksOf: (context: ServerContext) => Tasks): void {
+function addTaskMethods(
+  server: Server,
+  shared: ServerParts,
+  tasksOf: (context: ServerContext) => Tasks,
+): void {
   const schemas = { params: ANY_OBJECT }
   const idIn = (params: unknown): string => {
     const { taskId } = params as { taskId?: unknown }

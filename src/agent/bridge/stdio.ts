@@ -10,7 +10,7 @@ import { sentence } from './answers/answers.ts'
 import { messageAsWritten } from './answers/as-written.ts'
 import { openClients } from './clients.ts'
 import type { BridgeOptions } from './core.ts'
-import { serverFor, type Serving, type Shared } from './serve.ts'
+import { serverFor, type Serving, type ServerParts } from './serve.ts'
 import { markingLines } from './answers/unchanged.ts'
 
 /** Serves one client over standard input and output. */
@@ -18,7 +18,7 @@ export function serveOnStdio(options: BridgeOptions): Serving {
   const sent = new Map<string | number, () => Promise<void>>()
   const clients = openClients(options)
   let introduced: Promise<unknown> = Promise.resolve()
-  const shared: Shared = {
+  const shared: ServerParts = {
     options,
     clients,
     whenSent: (id, act) => void sent.set(id, act),

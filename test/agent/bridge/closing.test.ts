@@ -6,8 +6,8 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { AgentError } from '../../../src/agent/agent-error.ts'
-import { familyId, type Family } from '../../../src/agent/bridge/negotiation/family.ts'
-import { PendingRequest } from '../../../src/agent/bridge/negotiation/request.ts'
+import { familyId, type FamilyRecord } from '../../../src/agent/bridge/negotiation/family.ts'
+import { OpenRequest } from '../../../src/agent/bridge/negotiation/request.ts'
 import { bridgeState, type BridgeState } from '../../../src/agent/bridge/negotiation/state.ts'
 import { createDirectory } from '../../../src/agent/negotiation/metadata.ts'
 import { readProfile } from '../../../src/agent/profile.ts'
@@ -48,8 +48,8 @@ function pending(
   onProfile: () => Promise<unknown>,
   onSend: () => Promise<string>,
   onEnded: () => void = () => undefined,
-): PendingRequest {
-  return new PendingRequest(
+): OpenRequest {
+  return new OpenRequest(
     { id, resource, call, since: now(), phase: { name: 'new' } },
     {
       state,
@@ -75,14 +75,14 @@ function pending(
 
 it('A bridge that is closed before a call was written down sends nothing, and the grant waits for whoever asks again', async () => {
   let sent = 0
-  const request: PendingRequest = pending(
+  const request: OpenRequest = pending(
     () => request.close(),
     async () => `${++sent}`,
   )
   request.enter()
   await request.run(undefined)
   expect(sent).toBe(0)
-  expect(await state.family<Family>(id)).toMatchObject({ phase: { name: 'granted' } })
+  expect(await state.family<FamilyRecord>(id)).toMatchObject({ phase: { name: 'granted' } })
 })
 
 it('A failure is told once the request has ended: who asks again at once asks anew, and not what has failed', async () => {
@@ -116,10 +116,10 @@ it('A call that needs no permission any more is made once: its answer is kept un
   await request.run(undefined)
   expect(request.stage).toMatchObject({ settled: { kind: 'answer', result: 'made without asking' } })
   const phase = { name: 'answered', result: 'made without asking' }
-  expect(await state.family<Family>(id)).toMatchObject({ phase })
+  expect(await state.family<FamilyRecord>(id)).toMatchObject({ phase })
   await request.delivered()
   leave()
-  expect(await state.family<Family>(id)).toBeUndefined()
+  expect(await state.family<FamilyRecord>(id)).toBeUndefined()
   expect(ended).toEqual([id])
 })
 
@@ -135,7 +135,7 @@ it('A grant that was collected when nobody waits any more is kept, and spent onl
   const held = async (): Promise<string[]> => readdir(join(state.folder, 'held')).catch(() => [])
   await expect.poll(held).toContainEqual(expect.stringMatching(/\.offered$/))
   expect(sent).toBe(0)
-  expect(await state.family<Family>(id)).toMatchObject({ phase: { name: 'granted' } })
+  expect(await state.family<FamilyRecord>(id)).toMatchObject({ phase: { name: 'granted' } })
   const leave = request.enter()
   await running
   expect(request.stage).toMatchObject({ settled: { kind: 'answer', result: 'sent 1' } })

@@ -3,9 +3,9 @@
  * poll until the owner decides, and the ticket that a poll brings outlives the bridge.
  */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { familyId, type Family } from '../../../src/agent/bridge/negotiation/family.ts'
+import { familyId, type FamilyRecord } from '../../../src/agent/bridge/negotiation/family.ts'
 import { EARLY_POLL_SECONDS_MAX } from '../../../src/agent/bridge/negotiation/early-poll.ts'
-import { PendingRequest } from '../../../src/agent/bridge/negotiation/request.ts'
+import { OpenRequest } from '../../../src/agent/bridge/negotiation/request.ts'
 import { bridgeState, type BridgeState } from '../../../src/agent/bridge/negotiation/state.ts'
 import { createDirectory } from '../../../src/agent/negotiation/metadata.ts'
 import { readProfile } from '../../../src/agent/profile.ts'
@@ -26,7 +26,7 @@ const FIRST_POLL = 3
 
 let folder: Awaited<ReturnType<typeof bridgeFolder>>
 let state: BridgeState
-let request: PendingRequest
+let request: OpenRequest
 let running: Promise<void>
 let sent: number
 
@@ -50,7 +50,7 @@ function begin(isAwaited: boolean): void {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   vi.spyOn(globalThis, 'setTimeout')
   const profile = readProfile({ key: newKey(), allowLoopback: true })
-  request = new PendingRequest(
+  request = new OpenRequest(
     { id: id(), resource: peers.resource, call, since: now(), phase: { name: 'new' } },
     {
       state,
@@ -135,7 +135,7 @@ describe('A poll of a bridge for which nobody waits', () => {
     begin(false)
     await expect.poll(pauses).toBe(1)
     expect(polls()).toBe(0)
-    expect(await state.family<Family>(id())).toMatchObject({ phase: { name: 'waiting' } })
+    expect(await state.family<FamilyRecord>(id())).toMatchObject({ phase: { name: 'waiting' } })
     request.enter()
     await running
     expect(polls()).toBe(1)
@@ -154,7 +154,7 @@ describe('A bridge that ends while a poll is held', () => {
     decide()
     await closed
     await running
-    const kept = await state.family<Family>(id())
+    const kept = await state.family<FamilyRecord>(id())
     expect(kept).toMatchObject({ phase: { name: 'waiting', request: { ticket } } })
     expect(polls()).toBe(1)
   })
@@ -167,7 +167,7 @@ describe('A bridge that ends while a poll is held', () => {
     decide()
     await closed
     await running
-    expect(await state.family<Family>(id())).toMatchObject({ phase: { name: 'granted' } })
+    expect(await state.family<FamilyRecord>(id())).toMatchObject({ phase: { name: 'granted' } })
     expect(sent).toBe(0)
   })
 

@@ -5,7 +5,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createRenewals } from '../../../src/agent/bridge/negotiation/renewal.ts'
 import { familyId } from '../../../src/agent/bridge/negotiation/family.ts'
-import { PendingRequest } from '../../../src/agent/bridge/negotiation/request.ts'
+import { OpenRequest } from '../../../src/agent/bridge/negotiation/request.ts'
 import { bridgeState, type BridgeState } from '../../../src/agent/bridge/negotiation/state.ts'
 import { createDirectory } from '../../../src/agent/negotiation/metadata.ts'
 import { readProfile, type Profile } from '../../../src/agent/profile.ts'
@@ -44,8 +44,8 @@ const KINDS: [string, RptOperation | undefined][] = [
 ]
 
 /** A negotiation about the call, whose terms a person agreed to before. */
-async function negotiated(id = familyId(peers.resource, call, false)): Promise<PendingRequest> {
-  const request = new PendingRequest(
+async function negotiated(id = familyId(peers.resource, call, false)): Promise<OpenRequest> {
+  const request = new OpenRequest(
     { id, resource: peers.resource, call, since: now(), phase: { name: 'new' } },
     {
       state,

@@ -4,8 +4,8 @@
  */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Calls } from '../../../src/agent/bridge/calls.ts'
-import { familyId, type Family } from '../../../src/agent/bridge/negotiation/family.ts'
-import type { PendingRequest } from '../../../src/agent/bridge/negotiation/request.ts'
+import { familyId, type FamilyRecord } from '../../../src/agent/bridge/negotiation/family.ts'
+import type { OpenRequest } from '../../../src/agent/bridge/negotiation/request.ts'
 import { bridgeState, type BridgeState } from '../../../src/agent/bridge/negotiation/state.ts'
 import { createTasks, TASKS_MAX, type Tasks } from '../../../src/agent/bridge/questions/tasks.ts'
 import { createDirectory } from '../../../src/agent/negotiation/metadata.ts'
@@ -23,7 +23,7 @@ let state: BridgeState
 let seconds: number
 let calls: Calls
 let tasks: Tasks
-let request: PendingRequest
+let request: OpenRequest
 let leave: () => void
 
 const now = (): number => seconds
@@ -36,7 +36,7 @@ const pass = async (more: number): Promise<void> => {
   await vi.advanceTimersByTimeAsync(more * 1000)
 }
 const ask = (taskId: string) => tasks.get(taskId, () => undefined)
-const kept = () => state.family<Family>(id)
+const kept = () => state.family<FamilyRecord>(id)
 
 /** A request that the owner is asked about, whose authority does not answer. */
 beforeEach(async () => {

@@ -53,7 +53,7 @@ export function bounded(response: Response, bounds: Bounds): Response {
     return response
   }
   const reader = response.body.getReader()
-  const refuse = async (code: RefusalCode): Promise<AgentError> => {
+  const refuse = async (code: AnswerLimitCode): Promise<AgentError> => {
     const error = refused(code, url, exchange?.isCall === true && response.ok)
     if (exchange !== undefined) exchange.failure = error
     exchange?.ending.abort()
@@ -271,9 +271,9 @@ function parsed(text: string): Json | undefined {
   }
 }
 
-type RefusalCode = 'answer_too_deep' | 'answer_too_large'
+type AnswerLimitCode = 'answer_too_deep' | 'answer_too_large'
 
-function refused(code: RefusalCode, url: URL, isMade: boolean): AgentError {
+function refused(code: AnswerLimitCode, url: URL, isMade: boolean): AgentError {
   const what =
     code === 'answer_too_large'
       ? `more than ${TOOL_ANSWER_BYTES_MAX} bytes`

@@ -47,7 +47,7 @@ function listOf(message: Json): Json[] {
 }
 
 /** Marks one message; false if it may stay as it is. */
-function markOne(one: JsonObject, exact: JsonObject, written: Written): boolean {
+function markOne(one: JsonObject, exact: JsonObject, written: WrittenMessage): boolean {
   let isChanged = keepIds(one, exact)
   if (one['params'] === null) {
     delete one['params']
@@ -77,13 +77,13 @@ const INVALID_PARAMS = -32_602
 /** The members of a request's params that are passed on to a tool, in whatever request they come. */
 const PASSED_ON = ['arguments', 'inputResponses'] as const
 
-interface Written {
+interface WrittenMessage {
   source: string | Buffer
   text: string
 }
 
 /** Why what a message says would arrive otherwise than it was written; undefined if it does not. */
-function whyOtherwise({ source, text }: Written, parts: Json[]): string | undefined {
+function whyOtherwise({ source, text }: WrittenMessage, parts: Json[]): string | undefined {
   if (typeof source !== 'string' && !isUtf8(source)) return 'Send JSON in UTF-8.'
   const number = firstIn(parts, isMarkedNumber)
   if (number !== undefined) return inexactSentence(JSON.stringify(asWritten(number)))

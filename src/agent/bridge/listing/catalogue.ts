@@ -6,7 +6,7 @@ import type { ClientCapabilities } from '@modelcontextprotocol/client'
 import { LATE, waitAtMost } from '../../../limits/patience.ts'
 import { AgentError } from '../../agent-error.ts'
 import { checkAddress } from '../../transports/transport.ts'
-import type { Proof } from '../upstream/exchange.ts'
+import type { GrantProof } from '../upstream/exchange.ts'
 import { foreignLine } from '../answers/foreign-text.ts'
 import { openLentNames, type LentNames } from './lent-names.ts'
 import type { SpoiltTool } from '../answers/readable-tool.ts'
@@ -30,7 +30,7 @@ interface CatalogueParts {
   capabilities: () => ClientCapabilities
   prefixes: Prefixes
   /** A standing grant for the resource, if one is held. */
-  standingProof: (resource: string) => Promise<Proof | undefined>
+  standingProof: (resource: string) => Promise<GrantProof | undefined>
   /** Seconds since the epoch. */
   now: () => number
   /** Takes what the server of a resource says outside calls. */

@@ -9,7 +9,7 @@ import { refuseExposedFolder } from '../../../files/private-file.ts'
 import { LATE, waitAtMost } from '../../../limits/patience.ts'
 import { isJsonObject, type Json } from '../../../wire/json.ts'
 import { fileName } from '../../store.ts'
-import type { Introduction } from '../greeting.ts'
+import type { ServerIntroduction } from '../greeting.ts'
 import type { Upstream } from '../upstream/upstream.ts'
 
 /** What each server says of itself. */
@@ -18,7 +18,7 @@ export interface Introductions {
    * Of each resource, in their order. A server that was never reached is waited for, a second at most, and
    * otherwise says nothing.
    */
-  all: () => Promise<Introduction[]>
+  all: () => Promise<ServerIntroduction[]>
   /** The server was reached: what it says is kept for the next start. Never rejects. */
   note: (resource: string) => Promise<void>
 }
@@ -33,7 +33,7 @@ export function openIntroductions(of: {
 }): Introductions {
   const place = join(of.folder, 'introductions')
   const known = new Map<string, string>()
-  const ask = async (resource: string): Promise<Introduction> => {
+  const ask = async (resource: string): Promise<ServerIntroduction> => {
     const introduction = { resource, ...(await of.upstreamOf(resource).introduction()) }
     const text = JSON.stringify(introduction)
     if (known.get(resource) === text) return introduction
@@ -47,7 +47,7 @@ export function openIntroductions(of: {
     await mkdir(place, { recursive: true, mode: 0o700 })
     await writeFile(join(place, fileName(resource)), text, { mode: 0o600 })
   }
-  const load = async (resource: string): Promise<Introduction | undefined> => {
+  const load = async (resource: string): Promise<ServerIntroduction | undefined> => {
     refuseExposedFolder(of.folder)
     const json = JSON.parse(await readFile(join(place, fileName(resource)), 'utf8')) as Json
     if (!isJsonObject(json)) return undefined
@@ -58,7 +58,7 @@ export function openIntroductions(of: {
       instructions: typeof instructions === 'string' ? instructions : undefined,
     }
   }
-  const one = async (resource: string): Promise<Introduction> => {
+  const one = async (resource: string): Promise<ServerIntroduction> => {
     const before = await load(resource).catch(() => undefined)
     if (before !== undefined) return before
     const first = await waitAtMost(FIRST_MILLISECONDS_MAX, ask(resource)).catch((): typeof LATE => LATE)

@@ -81,10 +81,10 @@ export function addMethods(
   })
 }
 
-type Handler = (params: JsonObject, context: ServerContext) => Promise<JsonObject>
+type MethodHandler = (params: JsonObject, context: ServerContext) => Promise<JsonObject>
 
 /** Adds a method whose request must have arrived as it was written. */
-export function handle(server: Server, method: string, handler: Handler): void {
+export function handle(server: Server, method: string, handler: MethodHandler): void {
   server.setRequestHandler(method, { params: ANY_OBJECT }, async (params, context) => {
     const changed = whyChanged(context.mcpReq._meta)
     if (changed !== undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, changed)

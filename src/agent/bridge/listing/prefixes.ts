@@ -89,7 +89,7 @@ async function nameOf(
   return plainName(owner === undefined || owner === '' ? lastPart(resource) : owner)
 }
 
-interface Store {
+interface PrefixStore {
   find: (resource: string) => Promise<string | undefined>
   /** Keeps the first that is free for the resource. */
   claim: (resource: string, name: string) => Promise<void>
@@ -97,7 +97,7 @@ interface Store {
   lend: (resource: string) => Promise<string>
 }
 
-function openStore(place: string): Store {
+function openStore(place: string): PrefixStore {
   const known = new Map<string, string>()
   /** The resource, by what was lent to it; it stays so, because a client may have an old list for long. */
   const lent = new Map<string, string>()

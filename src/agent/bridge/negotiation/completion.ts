@@ -14,10 +14,10 @@ import type { ClientCall } from '../call-parts.ts'
 import type { Calls } from '../calls.ts'
 import { foreignLine } from '../answers/foreign-text.ts'
 import { putQuestion, replyIn } from '../questions/questions.ts'
-import type { PendingRequest } from './request.ts'
+import type { OpenRequest } from './request.ts'
 import type { Stage } from './stage.ts'
 import { unusable } from './state.ts'
-import { termsText, type Offer } from './terms.ts'
+import { termsText, type TermsOffer } from './terms.ts'
 
 /** A person's answer to a question. */
 export type Word = 'accept' | 'decline' | 'cancel'
@@ -38,7 +38,7 @@ export interface Client {
   form: boolean
   url: boolean
   /** Makes a task of the call; `name` is the tool's as the client calls it. */
-  toTask?: ((request: PendingRequest, call: ToolCall, name: string) => Promise<JsonObject>) | undefined
+  toTask?: ((request: OpenRequest, call: ToolCall, name: string) => Promise<JsonObject>) | undefined
   /** The answers that it brought, and their questions. */
   words: { terms?: Word | undefined; owner?: Word | undefined; about?: string | undefined }
   progress?: ((message: string) => Promise<void>) | undefined
@@ -103,7 +103,7 @@ export async function answerCall(calls: Calls, clientCall: CallToAnswer): Promis
  * Follows a request as far as this call can; undefined if there is a grant now, or what it came to is about
  * another call.
  */
-async function follow(request: PendingRequest, clientCall: CallToAnswer): Promise<Answer | undefined> {
+async function follow(request: OpenRequest, clientCall: CallToAnswer): Promise<Answer | undefined> {
   const { signal, client } = clientCall
   const holdMilliseconds = clientCall.holdSeconds * 1000
   let ends: number | undefined
@@ -157,18 +157,18 @@ async function follow(request: PendingRequest, clientCall: CallToAnswer): Promis
 }
 
 /** If several calls wait for one person, one of them asks her, and another one if that one leaves. */
-const asking = new WeakSet<PendingRequest>()
+const asking = new WeakSet<OpenRequest>()
 /** A person's answer; the stage moves on a moment later. */
-const answered = new WeakSet<Offer>()
+const answered = new WeakSet<TermsOffer>()
 
-function isUnasked(request: PendingRequest, offer: Offer): boolean {
+function isUnasked(request: OpenRequest, offer: TermsOffer): boolean {
   return !asking.has(request) && !answered.has(offer)
 }
 
 /** Asks a person for yes or no; returns the question if it goes back with the answer. */
 async function askTerms(
-  request: PendingRequest,
-  offer: Offer,
+  request: OpenRequest,
+  offer: TermsOffer,
   clientCall: CallToAnswer,
 ): Promise<Answer | undefined> {
   const { client, signal } = clientCall
@@ -206,7 +206,7 @@ async function askTerms(
   })
 }
 
-function decideTerms(request: PendingRequest, offer: Offer, word: Word): void {
+function decideTerms(request: OpenRequest, offer: TermsOffer, word: Word): void {
   answered.add(offer)
   if (word !== 'cancel') return request.decide(word === 'accept')
   const detail =
@@ -215,7 +215,7 @@ function decideTerms(request: PendingRequest, offer: Offer, word: Word): void {
   request.decide(new AgentError('terms_unanswered', { detail, local: true }))
 }
 
-function termsMessage(offer: Offer): string {
+function termsMessage(offer: TermsOffer): string {
   const { tool, resource } = offer
   return `${foreignLine(tool)} at ${foreignLine(resource)} may be used on these terms.\n${termsText(offer)}\nAccept them?`
 }
@@ -232,16 +232,11 @@ function cardOf(
 }
 
 /** A person's answer about the card of this very request: about another one's it says nothing. */
-function cardWord({ words }: Client, { record }: PendingRequest): Word | undefined {
+function cardWord({ words }: Client, { record }: OpenRequest): Word | undefined {
   return words.about === record.id ? words.owner : undefined
 }
 
-async function linkBack(
-  client: Client,
-  url: string,
-  message: string,
-  request: PendingRequest,
-): Promise<Answer> {
+async function linkBack(client: Client, url: string, message: string, request: OpenRequest): Promise<Answer> {
   return inputRequired({
     inputRequests: { owner: inputRequired.elicitUrl({ message, url }) },
     requestState: await client.sealed({ about: request.record.id }),
@@ -253,7 +248,7 @@ async function linkBack(
  * answers what the call still waits for.
  */
 async function holdOn(
-  request: PendingRequest,
+  request: OpenRequest,
   clientCall: CallToAnswer,
   { ends, link }: { ends: number; link: string | undefined },
 ): Promise<Waiting | undefined> {
@@ -275,11 +270,11 @@ function isWaiting(stage: Stage): stage is Waiting {
   return stage.name === 'waiting' || stage.name === 'approved'
 }
 
-const shown = new WeakSet<PendingRequest>()
+const shown = new WeakSet<OpenRequest>()
 
 /** Shows the card once; returns the function that tells the client that she decided. */
 function showCard(
-  request: PendingRequest,
+  request: OpenRequest,
   { client, signal, name }: CallToAnswer,
   url: string,
 ): (() => Promise<void>) | undefined {

@@ -9,16 +9,16 @@ import { AgentError } from '../../agent-error.ts'
 import { toolCallParams, type ToolCall } from '../../transports/mcp.ts'
 import type { WaitingRequest } from '../../negotiation/negotiate.ts'
 import type { Grant } from '../../store.ts'
-import type { Owner } from './state.ts'
+import type { ResourceOwner } from './state.ts'
 
 /** Times are in seconds since the epoch. */
-export interface Family {
+export interface FamilyRecord {
   id: string
   resource: string
   call: ToolCall
   /** Hash of the tool as it was when the call came that began this. */
   definition?: string | undefined
-  owner?: Owner | undefined
+  owner?: ResourceOwner | undefined
   /**
    * If a later negotiation of the same terms joined an earlier one: the family and template that the owner
    * was first asked about.
@@ -75,12 +75,12 @@ export function isSameCall(one: ToolCall, other: ToolCall): boolean {
 }
 
 /** Whether it is about its call alone, and about no other call of the tool. */
-export function isOfOneCall({ id, resource, call }: Family): boolean {
+export function isOfOneCall({ id, resource, call }: FamilyRecord): boolean {
   return id === familyId(resource, call, true)
 }
 
 /** The `family` of the contract, as far as it is known. */
-export function familyName({ phase, joined }: Family): string | undefined {
+export function familyName({ phase, joined }: FamilyRecord): string | undefined {
   switch (phase.name) {
     case 'new':
       return undefined
@@ -143,7 +143,7 @@ export function isOver(error: AgentError): boolean {
  * The owner and authority, by the challenge that was found to agree with the resource: `<owner>/<tool>`, and
  * the authority.
  */
-export function ownerIn({ as_uri, authorization_remediation }: Challenge): Owner {
+export function ownerIn({ as_uri, authorization_remediation }: Challenge): ResourceOwner {
   const [first] = authorization_remediation.authorization_details
   const owner = first?.identifier.split('/')[0]
   return { as_uri, owner: owner === undefined || owner === '' ? 'unnamed' : owner }

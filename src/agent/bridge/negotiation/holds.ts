@@ -136,13 +136,13 @@ async function isRemoved(path: string): Promise<boolean> {
   )
 }
 
-interface Candidate {
+interface HoldAttempt {
   id: string
   mine: string
   target: 'abandoned' | 'offered'
 }
 
-async function hasOtherHolder(folder: string, { id, mine, target }: Candidate): Promise<boolean> {
+async function hasOtherHolder(folder: string, { id, mine, target }: HoldAttempt): Promise<boolean> {
   const names = (await readdir(folder)).filter(name => name.startsWith(`${id}.`) && name !== mine)
   const others = names.filter(name => !name.endsWith(OFFERED))
   if (others.length === 0) return false

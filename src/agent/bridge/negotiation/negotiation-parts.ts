@@ -9,36 +9,36 @@ import type { Directory } from '../../negotiation/metadata.ts'
 import type { Profile } from '../../profile.ts'
 import type { Grant } from '../../store.ts'
 import type { ToolCall } from '../../transports/mcp.ts'
-import type { Listeners } from '../notices/logs.ts'
+import type { ProgressListeners } from '../notices/logs.ts'
 import type { Ask } from '../questions/questions.ts'
-import type { Family } from './family.ts'
+import type { FamilyRecord } from './family.ts'
 import type { Stages } from './stage.ts'
-import type { BridgeState, Owner } from './state.ts'
+import type { BridgeState, ResourceOwner } from './state.ts'
 import type { StoredFamily } from './stored-family.ts'
-import type { Offer } from './terms.ts'
+import type { TermsOffer } from './terms.ts'
 
 /** What running a negotiation needs. */
 export interface NegotiationParts {
   state: BridgeState
   directory: Directory
   now: () => number
-  profileOf(owner: Owner): Promise<Profile>
+  profileOf(owner: ResourceOwner): Promise<Profile>
   /** A challenge to the record's call, or its answer if no grant is needed any more. */
-  challenge(record: Family, signal: AbortSignal): Promise<CallAnswer>
+  challenge(record: FamilyRecord, signal: AbortSignal): Promise<CallAnswer>
   /** The terms as a person is asked about them; undefined if she agreed already. */
-  offer(template: TermsTemplate, record: Family): Promise<Offer | undefined>
+  offer(template: TermsTemplate, record: FamilyRecord): Promise<TermsOffer | undefined>
   /** A person agreed to this offer, with the tool as it was when she was asked. */
-  onAgreed(offer: Offer, record: Family): Promise<void>
+  onAgreed(offer: TermsOffer, record: FamilyRecord): Promise<void>
   /** Sends the call under a grant for this one use. */
   sendOnce(
-    record: Family,
+    record: FamilyRecord,
     access: { grant: Grant; profile: Profile },
     listeners: CallListeners,
   ): Promise<Json>
 }
 
 /** Messages about a call that come before its answer. */
-export interface CallListeners extends Listeners {
+export interface CallListeners extends ProgressListeners {
   ask: Ask
 }
 
@@ -52,5 +52,5 @@ export interface NegotiationAbout {
   awaitedCall: () => ToolCall | undefined
   /** Called if the request turns out to be for one operation, and so has another id. */
   onOperation: () => Promise<string>
-  listeners: Listeners
+  listeners: ProgressListeners
 }

@@ -19,12 +19,20 @@ import type { Profile } from '../../profile.ts'
 import type { Accepted } from '../../negotiation/receipt.ts'
 import type { Grant } from '../../store.ts'
 import type { TokenAnswer } from '../../negotiation/token.ts'
-import { familyId, familyName, isOfOneCall, outcomeUnknown, ownerIn, thrown, type Family } from './family.ts'
+import {
+  familyId,
+  familyName,
+  isOfOneCall,
+  outcomeUnknown,
+  ownerIn,
+  thrown,
+  type FamilyRecord,
+} from './family.ts'
 import { EarlyPoll } from './early-poll.ts'
 import type { CallListeners, NegotiationAbout, NegotiationParts } from './negotiation-parts.ts'
 import type { StoredFamily } from './stored-family.ts'
 import type { Settled, Stages } from './stage.ts'
-import type { Owner } from './state.ts'
+import type { ResourceOwner } from './state.ts'
 
 /** A grant that ends while the call is on its way is useless. */
 const SECONDS_LEFT_MIN = 2
@@ -37,7 +45,7 @@ const IDLE_SECONDS = 1800
 const OUTAGE_SECONDS = 5
 
 /** One negotiation, led from what is kept of it, or from a challenge, to its grant or its answer. */
-export class Negotiation {
+export class BridgeNegotiation {
   readonly #parts: NegotiationParts
   readonly #about: NegotiationAbout
   readonly #ending = new AbortController()
@@ -63,7 +71,7 @@ export class Negotiation {
     return this.#about.at
   }
 
-  get record(): Family {
+  get record(): FamilyRecord {
     return this.#storedFamily.record
   }
 
@@ -162,7 +170,7 @@ export class Negotiation {
   }
 
   /** If its ticket is no longer valid, a new negotiation joins what waits. */
-  async #resume(waiting: WaitingRequest, owner: Owner): Promise<Accepted | undefined> {
+  async #resume(waiting: WaitingRequest, owner: ResourceOwner): Promise<Accepted | undefined> {
     const { directory } = this.#parts
     const profile = await this.#parts.profileOf(owner)
     this.#tellWaiting(waiting, owner)
@@ -232,7 +240,7 @@ export class Negotiation {
     return true
   }
 
-  #negotiation(owner: Owner, profile: Profile) {
+  #negotiation(owner: ResourceOwner, profile: Profile) {
     const { resource, call } = this.record
     return {
       resource,
@@ -314,7 +322,7 @@ export class Negotiation {
     return accepted
   }
 
-  async #accepted({ grant }: Accepted, owner: Owner): Promise<Settled> {
+  async #accepted({ grant }: Accepted, owner: ResourceOwner): Promise<Settled> {
     await this.#parts.state.keepOwner(this.record.resource, owner)
     if (!grant.single_use) return { kind: 'grant', grant, owner }
     // If this is not written to disk, it is only lost with this process: nothing is sent under it before it
@@ -330,7 +338,7 @@ export class Negotiation {
   }
 
   /** An approval executes nothing while nobody waits. */
-  async #use(grant: Grant, owner: Owner): Promise<Settled> {
+  async #use(grant: Grant, owner: ResourceOwner): Promise<Settled> {
     const { family } = grant
     const wasLive = this.#isLive(grant)
     const approved = { name: 'approved', owner: owner.owner, family } as const
@@ -364,7 +372,7 @@ export class Negotiation {
     return { kind: 'answer', result, family }
   }
 
-  #tellWaiting({ kind, signed }: WaitingRequest, { owner }: Owner): void {
+  #tellWaiting({ kind, signed }: WaitingRequest, { owner }: ResourceOwner): void {
     const family = familyName(this.record) ?? signed.template.family
     this.#at.move({ name: 'waiting', owner, since: this.record.since, family, kind })
   }

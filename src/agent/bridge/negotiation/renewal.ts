@@ -12,7 +12,7 @@ import { negotiate, withdrawRequest, type NegotiationRequest } from '../../negot
 import type { Profile } from '../../profile.ts'
 import type { Grant } from '../../store.ts'
 import { ownerIn } from './family.ts'
-import type { Owner } from './state.ts'
+import type { ResourceOwner } from './state.ts'
 
 /** A grant, and who it was given to. */
 export interface AgentGrant {
@@ -28,7 +28,7 @@ interface About {
 
 export interface RenewalParts {
   directory: Directory
-  profileOf(owner: Owner): Promise<Profile>
+  profileOf(owner: ResourceOwner): Promise<Profile>
   /** Whether a person agreed to these terms of the tool. */
   isAgreed(template: TermsTemplate, about: About): Promise<boolean>
 }

@@ -15,13 +15,13 @@ import {
   isSameCall,
   storedError,
   outcomeUnknown,
-  type Family,
+  type FamilyRecord,
   type StoredTask,
 } from './family.ts'
 import { NoAnswer } from '../answers/foreign-answer.ts'
-import type { Listeners } from '../notices/logs.ts'
+import type { ProgressListeners } from '../notices/logs.ts'
 import { StoredFamily } from './stored-family.ts'
-import { Negotiation } from './negotiation.ts'
+import { BridgeNegotiation } from './negotiation.ts'
 import type { NegotiationAbout, NegotiationParts } from './negotiation-parts.ts'
 import { Stages, type Settled, type Stage } from './stage.ts'
 import { unusable } from './state.ts'
@@ -30,40 +30,40 @@ import { unusable } from './state.ts'
 export interface RequestParts extends NegotiationParts {
   lingerSeconds: number
   /** Called if the request turns out to be for one operation, and so has another id. */
-  onOperation(request: PendingRequest): Promise<string>
+  onOperation(request: OpenRequest): Promise<string>
   /** There is a grant for every call of the tool. */
-  onGrant(record: Family): void
-  onEnded(request: PendingRequest): void
+  onGrant(record: FamilyRecord): void
+  onEnded(request: OpenRequest): void
   /** It ended here, and what is kept of it waits for its owner, or was approved by her. */
   onLeft(id: string): void
   /** The owner, or one of her rules, refused. */
-  onRefused(record: Family, error: AgentError): Promise<void>
+  onRefused(record: FamilyRecord, error: AgentError): Promise<void>
 }
 
 const LOOK_SECONDS_MAX = 86_400
 
 /** A call that waits, and who is told of the tool's progress meanwhile. */
-export interface Waiter extends Listeners {
+export interface Waiter extends ProgressListeners {
   call?: ToolCall | undefined
   /** What its client says about the sending alone. */
   meta?: JsonObject | undefined
 }
 
 /** A negotiation under way. */
-export class PendingRequest {
+export class OpenRequest {
   #dropping: Promise<void> | undefined
   /** Whether it is over, and nothing of it is to be kept. */
   #isOver = false
   readonly #parts: RequestParts
   readonly #storedFamily: StoredFamily
   readonly #at = new Stages()
-  readonly #negotiation: Negotiation
+  readonly #negotiation: BridgeNegotiation
   readonly #waiting = new Set<Waiter>()
   #linger: NodeJS.Timeout | undefined
   /** A caller here got the result, or is about to get it. */
   #isReported = false
 
-  constructor(record: Family, parts: RequestParts) {
+  constructor(record: FamilyRecord, parts: RequestParts) {
     this.#storedFamily = new StoredFamily(record, parts.state)
     this.#parts = parts
     const about: NegotiationAbout = {
@@ -81,14 +81,14 @@ export class PendingRequest {
         },
       },
     }
-    this.#negotiation = new Negotiation(about, parts)
+    this.#negotiation = new BridgeNegotiation(about, parts)
   }
 
   get stage(): Stage {
     return this.#at.stage
   }
 
-  get record(): Family {
+  get record(): FamilyRecord {
     return this.#storedFamily.record
   }
 

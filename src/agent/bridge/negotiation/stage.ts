@@ -7,15 +7,15 @@ import type { AgentError } from '../../agent-error.ts'
 import type { WaitingRequest } from '../../negotiation/negotiate.ts'
 import type { Grant } from '../../store.ts'
 import type { Question, Reply } from '../questions/questions.ts'
-import type { Owner } from './state.ts'
-import type { Offer } from './terms.ts'
+import type { ResourceOwner } from './state.ts'
+import type { TermsOffer } from './terms.ts'
 
 /**
  * How a negotiation ended well: a grant for every call of the tool, or the answer to the record's call, which
  * was approved, or is `free`: it was answered without a grant, so that no call of the tool needs one.
  */
 export type Settled =
-  | { kind: 'grant'; grant: Grant; owner: Owner }
+  | { kind: 'grant'; grant: Grant; owner: ResourceOwner }
   | { kind: 'answer'; result: Json; family: string; free?: boolean }
 
 /**
@@ -25,7 +25,7 @@ export type Settled =
  */
 export type Stage =
   | { name: 'starting' }
-  | { name: 'offer'; offer: Offer }
+  | { name: 'offer'; offer: TermsOffer }
   | { name: 'waiting'; owner: string; since: number; family: string; kind: WaitingRequest['kind'] }
   | { name: 'approved'; owner: string; family: string; sent: boolean }
   | { name: 'asked'; question: Question }

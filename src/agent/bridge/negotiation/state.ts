@@ -16,7 +16,7 @@ import { fileName, fileStore, readAll, readOne, writeWhole, type AgentStore } fr
 import { holdIn, type Hold } from './holds.ts'
 
 /** The owner of the resource, and who decides for her. */
-export interface Owner {
+export interface ResourceOwner {
   as_uri: string
   owner: string
 }
@@ -45,11 +45,11 @@ export interface Identity {
 export interface BridgeState {
   readonly folder: string
   /** The key and the store for one owner; the key is made when it is first needed. */
-  identity(owner: Owner): Promise<Identity>
+  identity(owner: ResourceOwner): Promise<Identity>
   /** The file of the key for one owner, and the key, if it was made. */
-  keyOf(owner: Owner): Promise<{ file: string; key: PrivateKey | undefined }>
-  ownerOf(resource: string): Promise<Owner | undefined>
-  keepOwner(resource: string, owner: Owner): Promise<void>
+  keyOf(owner: ResourceOwner): Promise<{ file: string; key: PrivateKey | undefined }>
+  ownerOf(resource: string): Promise<ResourceOwner | undefined>
+  keepOwner(resource: string, owner: ResourceOwner): Promise<void>
   tool(resource: string, tool: string): Promise<KnownTool | undefined>
   keepTool(tool: KnownTool): Promise<void>
   /** Whether a person agreed to these terms, by the hash of everything that she was shown. */
@@ -78,7 +78,7 @@ export function bridgeState(root: string, client: string): BridgeState {
   }
   const identities = new Map<string, Promise<Identity>>()
   const named = (...parts: string[]): string => fileName(JSON.stringify(parts))
-  const placeOf = (owner: Owner): string =>
+  const placeOf = (owner: ResourceOwner): string =>
     join(at('owners'), named(owner.as_uri, owner.owner).replace(/\.json$/, ''))
   return {
     folder,
@@ -94,7 +94,7 @@ export function bridgeState(root: string, client: string): BridgeState {
       known.catch(() => identities.delete(place))
       return known
     },
-    ownerOf: async resource => readOne<Owner>(join(at('resources'), named(resource))),
+    ownerOf: async resource => readOne<ResourceOwner>(join(at('resources'), named(resource))),
     keepOwner: async (resource, owner) => writeWhole(at('resources'), named(resource), owner),
     tool: async (resource, tool) => readOne<KnownTool>(join(at('tools'), named(resource, tool))),
     keepTool: async tool => writeWhole(at('tools'), named(tool.resource, tool.tool), tool),

@@ -4,12 +4,12 @@
  * what may happen is written to disk before it can.
  */
 import { AgentError } from '../../agent-error.ts'
-import type { Family } from './family.ts'
+import type { FamilyRecord } from './family.ts'
 import type { Hold } from './holds.ts'
 import type { BridgeState } from './state.ts'
 
 export class StoredFamily {
-  record: Family
+  record: FamilyRecord
   readonly #state: BridgeState
   #writes: Promise<void> = Promise.resolve()
   /** Nothing is written any more, because it was dropped or this process ends. */
@@ -26,7 +26,7 @@ export class StoredFamily {
   #isWritten = true
   readonly #known = Promise.withResolvers<void>()
 
-  constructor(record: Family, state: BridgeState) {
+  constructor(record: FamilyRecord, state: BridgeState) {
     this.record = record
     this.#state = state
   }
@@ -108,7 +108,7 @@ export class StoredFamily {
    */
   async recover(): Promise<boolean> {
     try {
-      const record = await this.#state.family<Family>(this.record.id)
+      const record = await this.#state.family<FamilyRecord>(this.record.id)
       if (record === undefined) return false
       this.record = { ...record, left: undefined }
       return true
@@ -128,7 +128,7 @@ export class StoredFamily {
   }
 
   /** Writes it in the phase before the phase counts: if that fails, it stays in the phase that it was in. */
-  async keepPhase(phase: Family['phase']): Promise<void> {
+  async keepPhase(phase: FamilyRecord['phase']): Promise<void> {
     const before = this.record.phase
     this.record.phase = phase
     try {
@@ -140,7 +140,7 @@ export class StoredFamily {
   }
 
   /** It is in the phase from now on. If that cannot be written to disk, only this process knows of it. */
-  async enterPhase(phase: Family['phase']): Promise<void> {
+  async enterPhase(phase: FamilyRecord['phase']): Promise<void> {
     await this.keepPhase(phase).catch(() => undefined)
     this.record.phase = phase
   }

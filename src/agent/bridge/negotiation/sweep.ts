@@ -7,15 +7,15 @@ import { AgentError } from '../../agent-error.ts'
 import type { Directory } from '../../negotiation/metadata.ts'
 import { withdrawRequest } from '../../negotiation/negotiate.ts'
 import type { Profile } from '../../profile.ts'
-import { isOver, type Family } from './family.ts'
-import type { BridgeState, Owner } from './state.ts'
+import { isOver, type FamilyRecord } from './family.ts'
+import type { BridgeState, ResourceOwner } from './state.ts'
 
 export interface SweepParts {
   state: BridgeState
   directory: Directory
   lingerSeconds: number
   now: () => number
-  profileOf(owner: Owner): Promise<Profile>
+  profileOf(owner: ResourceOwner): Promise<Profile>
 }
 
 export interface Sweeper {
@@ -46,7 +46,7 @@ export function createSweeper(parts: SweepParts, isLed: (id: string) => boolean)
   }
   return {
     begin: async () => {
-      for (const { id } of await parts.state.families<Family>()) await look(id)
+      for (const { id } of await parts.state.families<FamilyRecord>()) await look(id)
     },
     left: id => {
       if (closed || timers.has(id)) return
@@ -55,7 +55,7 @@ export function createSweeper(parts: SweepParts, isLed: (id: string) => boolean)
     },
     answered: async id => {
       try {
-        const record = await parts.state.family<Family>(id)
+        const record = await parts.state.family<FamilyRecord>(id)
         if (record?.phase.name !== 'waiting') return
         await lookAt({ ...parts, lingerSeconds: 0 }, id, isLed)
       } catch {
@@ -81,7 +81,7 @@ async function lookAt(
   // The process that holds it takes care of it, unless that one dies too.
   if (hold === undefined) return Math.max(lingerSeconds, AGAIN_SECONDS_MIN)
   try {
-    const record = await state.family<Family>(id)
+    const record = await state.family<FamilyRecord>(id)
     if (record === undefined || isLed(id)) return undefined
     const until = Math.max(0, ...(record.tasks ?? []).map(task => task.until))
     if (until > now()) return Math.min(until - now(), TIMER_SECONDS_MAX)
@@ -101,7 +101,7 @@ async function lookAt(
 const TIMER_SECONDS_MAX = 86_400
 
 /** Callers must learn that a call may have run, however late they ask. */
-async function end(parts: SweepParts, record: Family): Promise<void> {
+async function end(parts: SweepParts, record: FamilyRecord): Promise<void> {
   const { id, phase, owner, resource, call } = record
   if (phase.name === 'sending') return
   if (phase.name === 'waiting' && owner !== undefined) {

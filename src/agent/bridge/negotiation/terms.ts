@@ -14,7 +14,7 @@ import { foreignWhole } from '../answers/foreign-text.ts'
 import type { BridgeState } from './state.ts'
 
 /** Terms as a person is asked about them. */
-export interface Offer {
+export interface TermsOffer {
   resource: string
   tool: string
   template: TermsTemplate
@@ -71,7 +71,7 @@ function hashIn(text: string): string {
 export async function readOffer(
   of: { resource: string; tool: string; definition: string; template: TermsTemplate },
   signal: AbortSignal | undefined,
-): Promise<Offer> {
+): Promise<TermsOffer> {
   const { template, resource, tool, definition } = of
   const document = await fetchDocument(new URL(template.terms_uri), 'terms document', signal)
   for (const name of PUBLISHED) {
@@ -105,7 +105,7 @@ const TERMS_LENGTH_MAX = 8000
 
 /** Whether the terms were agreed to already, for the tool as it is listed now. */
 export async function isAgreed(
-  offer: Offer,
+  offer: TermsOffer,
   beforehand: AcceptedBeforehand,
   state: BridgeState,
 ): Promise<boolean> {
@@ -113,7 +113,7 @@ export async function isAgreed(
 }
 
 /** The terms in lines, each value escaped, so that nothing in one line can look like another line. */
-export function termsText({ template }: Pick<Offer, 'template'>): string {
+export function termsText({ template }: Pick<TermsOffer, 'template'>): string {
   const { purpose, scope, expires_in, prohibited, per_operation, template_id, proffered_by } = template
   const words = (texts: readonly string[]): string => texts.map(foreignWhole).join('; ')
   const notice =

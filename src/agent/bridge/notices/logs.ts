@@ -10,13 +10,13 @@ import { foreignLine, foreignText } from '../answers/foreign-text.ts'
 
 /** The levels of MCP, the least grave first. */
 const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'] as const
-export type LogLevel = (typeof LEVELS)[number]
+export type McpLogLevel = (typeof LEVELS)[number]
 
 /** A message as a client gets it. */
-export type Log = JsonObject & { level: LogLevel; data: Json }
+export type Log = JsonObject & { level: McpLogLevel; data: Json }
 
 /** What the client of a call hears before the answer. */
-export interface Listeners {
+export interface ProgressListeners {
   onProgress?: ((progress: Progress) => void) | undefined
   onLog?: ((log: Log) => void) | undefined
 }
@@ -36,17 +36,17 @@ export interface UpstreamNotices {
 }
 
 /** A level of MCP; undefined for anything else. */
-export function levelIn(value: unknown): LogLevel | undefined {
+export function levelIn(value: unknown): McpLogLevel | undefined {
   return LEVELS.find(level => level === value)
 }
 
 /** Whether a message of that level is at least as grave as the client wants. */
-export function isGraveEnough(level: LogLevel, least: LogLevel): boolean {
+export function isGraveEnough(level: McpLogLevel, least: McpLogLevel): boolean {
   return LEVELS.indexOf(level) >= LEVELS.indexOf(least)
 }
 
 /** The level that lets through what any of them wants; undefined for none. */
-export function leastOf(levels: Iterable<LogLevel>): LogLevel | undefined {
+export function leastOf(levels: Iterable<McpLogLevel>): McpLogLevel | undefined {
   const choices = new Set(levels)
   return LEVELS.find(level => choices.has(level))
 }

@@ -4,15 +4,22 @@
  * asked under a standing grant that is held, and nobody is asked for one.
  */
 import type { ToolCall } from '../../transports/mcp.ts'
-import type { Proof } from '../upstream/exchange.ts'
+import type { GrantProof } from '../upstream/exchange.ts'
 import type { Upstream } from '../upstream/upstream.ts'
 import { CHANGED_MILLISECONDS, spaced } from '../listing/spaced.ts'
-import { limitLogs, leastOf, type ListName, type Log, type LogLevel, type UpstreamNotices } from './logs.ts'
+import {
+  limitLogs,
+  leastOf,
+  type ListName,
+  type Log,
+  type McpLogLevel,
+  type UpstreamNotices,
+} from './logs.ts'
 import { createSubscriptions, type Subscriptions } from './subscriptions.ts'
 
 export interface Notices {
   /** The least grave level that a session wants; `session` is any object of its own. */
-  wantLevel: (session: object, level: LogLevel) => Promise<void>
+  wantLevel: (session: object, level: McpLogLevel) => Promise<void>
   /** Called with messages that belong to no call, until the returned function is called. */
   onLog: (listener: (log: Log) => void) => () => void
   subscriptions: Subscriptions
@@ -28,7 +35,7 @@ export interface Notices {
 interface NoticesParts {
   resources: readonly string[]
   upstreamOf: (resource: string) => Upstream
-  standingProof: (resource: string) => Promise<Proof | undefined>
+  standingProof: (resource: string) => Promise<GrantProof | undefined>
   /** Notifies the client that a list is another one. */
   changed: (list: ListName) => void
 }
@@ -38,7 +45,7 @@ export function createNotices({ resources, upstreamOf, standingProof, changed }:
     prompts: spaced(() => changed('prompts'), CHANGED_MILLISECONDS),
     resources: spaced(() => changed('resources'), CHANGED_MILLISECONDS),
   }
-  const levels = new Map<object, LogLevel>()
+  const levels = new Map<object, McpLogLevel>()
   const listeners = new Set<(log: Log) => void>()
   const subscriptions = createSubscriptions()
   const tell = (log: Log): void => {

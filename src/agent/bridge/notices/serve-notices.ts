@@ -13,7 +13,7 @@ import type { JsonObject } from '../../../wire/json.ts'
 import { LOG_LEVEL } from '../answers/message-meta.ts'
 import type { Bridge } from '../core.ts'
 import { ask, foundPlace, handle, textIn, type MethodParts } from '../listing/methods.ts'
-import { isGraveEnough, levelIn, type Log, type LogLevel } from './logs.ts'
+import { isGraveEnough, levelIn, type Log, type McpLogLevel } from './logs.ts'
 import type { Follower } from './subscriptions.ts'
 
 /** What a server that serves them declares. */
@@ -24,13 +24,13 @@ export interface ClientNotices {
   /** Takes the messages of a call, for a client that wants any. */
   logListener: (context: ServerContext) => ((log: Log) => void) | undefined
   /** The level that the client named: for its session, or with this request. */
-  levelOf: (context: ServerContext) => LogLevel | undefined
+  levelOf: (context: ServerContext) => McpLogLevel | undefined
   /** The client gets what belongs to no call from here on. Returns what ends that. */
   hear: (bridge: Bridge) => () => void
 }
 
 /** A session that sets none gets what is worth a person's attention. */
-const LEVEL_BY_DEFAULT: LogLevel = 'info'
+const LEVEL_BY_DEFAULT: McpLogLevel = 'info'
 
 /** Adds them to the server. `partsOf` reads who asks, and by which abilities. */
 export function addNotices(
@@ -39,7 +39,7 @@ export function addNotices(
   partsOf: (context: ServerContext) => MethodParts,
   withSdkErrors: <T>(outcome: Promise<T>) => Promise<T>,
 ): ClientNotices {
-  let least: LogLevel | undefined
+  let least: McpLogLevel | undefined
   const send = (method: string, params: JsonObject): void =>
     void server.notification({ method, params }).catch(() => undefined)
   const follower: Follower = { updated: uri => send('notifications/resources/updated', { uri }) }
@@ -54,7 +54,7 @@ export function addNotices(
     })
     addSubscriptions(server, follower, { partsOf, withSdkErrors })
   }
-  const levelOf = ({ mcpReq }: ServerContext): LogLevel | undefined =>
+  const levelOf = ({ mcpReq }: ServerContext): McpLogLevel | undefined =>
     modern ? levelIn((mcpReq.envelope as Record<string, unknown> | undefined)?.[LOG_LEVEL]) : least
   return {
     levelOf,

@@ -29,7 +29,7 @@ const SUBSCRIPTIONS_MAX = 256
 /** However often a server says that a resource changed, a session is notified at most once in this time. */
 const UPDATED_MILLISECONDS = 500
 
-interface Following {
+interface FollowedResource {
   resource: string
   uri: string
   /** Each with its own spacing. */
@@ -37,7 +37,7 @@ interface Following {
 }
 
 export function createSubscriptions(): Subscriptions {
-  const following = new Map<string, Following>()
+  const following = new Map<string, FollowedResource>()
   const keyOf = (resource: string, uri: string): string => JSON.stringify([resource, uri])
   const remove: Subscriptions['remove'] = (follower, resource, uri) => {
     const key = keyOf(resource, uri)
@@ -47,7 +47,7 @@ export function createSubscriptions(): Subscriptions {
     following.delete(key)
     return true
   }
-  const ofFollower = (follower: Follower): Following[] =>
+  const ofFollower = (follower: Follower): FollowedResource[] =>
     [...following.values()].filter(({ followers }) => followers.has(follower))
   return {
     add: (follower, resource, uri) => {

@@ -7,7 +7,7 @@
 import { isJsonObject, type Json, type JsonObject } from '../../../wire/json.ts'
 import { present } from '../../../wire/json-members.ts'
 import { AgentError, fail } from '../../agent-error.ts'
-import { asTheServers, refuseQuestion, type Asker } from './asker.ts'
+import { asTheServers, refuseQuestion, type AskingServer } from './asker.ts'
 import { sendable } from './answer-field.ts'
 import { isMarkedNumber } from '../answers/as-written.ts'
 import { foreignLine, foreignText, isPlain } from '../answers/foreign-text.ts'
@@ -18,7 +18,7 @@ import { plainSampling } from './model-question.ts'
  * asking server. Fails with `unexpected_answer` if it asks something else, or in values that cannot be shown
  * as they are.
  */
-export function withPlainQuestions(result: Json, asker: Asker): Json {
+export function withPlainQuestions(result: Json, asker: AskingServer): Json {
   if (!isJsonObject(result) || result['resultType'] !== 'input_required') return result
   const { resultType, inputRequests, requestState } = present(result)
   const state = requestState === undefined ? {} : { requestState }
@@ -34,7 +34,7 @@ export function withPlainQuestions(result: Json, asker: Asker): Json {
  * The parameters of one `elicitation/create` as they may be shown. Fails with `unexpected_answer` if they
  * cannot be.
  */
-export function plainElicitation(params: Json, asker: Asker): JsonObject {
+export function plainElicitation(params: Json, asker: AskingServer): JsonObject {
   return isJsonObject(params) ? formOrPage(params, asker) : refuseQuestion()
 }
 
@@ -45,7 +45,7 @@ const PAGE_REQUIRED = -32_042
  * The `data` of an error of a tool: as it came, except for pages that a person is asked to visit, which are
  * escaped, with the name of the asking server. Undefined if one of them may not be shown.
  */
-export function withPlainPages(code: number, data: Json | undefined, asker: Asker): Json | undefined {
+export function withPlainPages(code: number, data: Json | undefined, asker: AskingServer): Json | undefined {
   if (code !== PAGE_REQUIRED) return data
   const { elicitations } = isJsonObject(data) ? data : {}
   if (!Array.isArray(elicitations) || elicitations.length > QUESTIONS_MAX) return undefined
@@ -63,7 +63,10 @@ const QUESTIONS_MAX = 16
  * One question of a server as it may be passed on: a form or a page for a person, a question to the model, or
  * the one for the client's roots. Fails with `unexpected_answer` for any other.
  */
-export function plainQuestion(question: Json, asker: Asker): { method: QuestionMethod; params: JsonObject } {
+export function plainQuestion(
+  question: Json,
+  asker: AskingServer,
+): { method: QuestionMethod; params: JsonObject } {
   const { method, params = null } = isJsonObject(question) ? question : {}
   switch (method) {
     case 'elicitation/create':
@@ -81,7 +84,7 @@ export function plainQuestion(question: Json, asker: Asker): { method: QuestionM
 export type QuestionMethod = 'elicitation/create' | 'sampling/createMessage' | 'roots/list'
 
 /** The parameters of one `elicitation/create`; only known members are passed on. */
-function formOrPage(params: JsonObject, asker: Asker): JsonObject {
+function formOrPage(params: JsonObject, asker: AskingServer): JsonObject {
   const { mode, message, elicitationId, url, requestedSchema } = present(params)
   if (typeof message !== 'string') return refuseQuestion()
   if (mode === 'url') {

@@ -7,7 +7,7 @@ import { fail } from '../../agent-error.ts'
 import { foreignLine } from '../answers/foreign-text.ts'
 
 /** The server that asks. */
-export interface Asker {
+export interface AskingServer {
   resource: string
   tool: string
 }
@@ -16,7 +16,7 @@ export interface Asker {
  * The server's words under a line that says whose they are: nobody, person or model, must take a stranger's
  * question for one of the bridge's own. `words` are escaped already.
  */
-export function asTheServers({ resource, tool }: Asker, words: string): string {
+export function asTheServers({ resource, tool }: AskingServer, words: string): string {
   return (
     `The tool's server asks this (${foreignLine(tool)} at ${foreignLine(resource)}), ` +
     `not usher and not the owner. Its words:\n${words}`

@@ -8,11 +8,11 @@ import { s256Json } from '../../../wire/encoding.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../../wire/json.ts'
 import { AgentError, fail } from '../../agent-error.ts'
 import type { Answer } from '../negotiation/completion.ts'
-import type { Listeners } from '../notices/logs.ts'
+import type { ProgressListeners } from '../notices/logs.ts'
 import { REPLY_MILLISECONDS, replyTo, type Ask, type Reply } from './questions.ts'
 
 /** One request of the client. */
-export interface Leg extends Listeners {
+export interface Leg extends ProgressListeners {
   /** The request as the client repeats it, without the answers that it brings. */
   about: Json
   signal: AbortSignal

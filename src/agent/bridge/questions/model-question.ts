@@ -5,7 +5,7 @@
  */
 import { isJsonObject, type Json, type JsonObject } from '../../../wire/json.ts'
 import { present } from '../../../wire/json-members.ts'
-import { asTheServers, refuseQuestion, type Asker } from './asker.ts'
+import { asTheServers, refuseQuestion, type AskingServer } from './asker.ts'
 import { foreignText } from '../answers/foreign-text.ts'
 
 const MESSAGES_MAX = 64
@@ -14,7 +14,7 @@ const NUMBERS = ['maxTokens', 'temperature'] as const
 const PRIORITIES = ['costPriority', 'speedPriority', 'intelligencePriority'] as const
 
 /** The parameters as they may be passed on. Fails with `unexpected_answer` if they may not be. */
-export function plainSampling(params: Json, asker: Asker): JsonObject {
+export function plainSampling(params: Json, asker: AskingServer): JsonObject {
   if (!isJsonObject(params) || JSON.stringify(params).length > LENGTH_MAX) return refuseQuestion()
   const {
     messages,

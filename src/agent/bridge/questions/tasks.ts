@@ -9,7 +9,7 @@ import type { ToolCall } from '../../transports/mcp.ts'
 import { errorResult, waitingText } from '../answers/answers.ts'
 import type { Calls } from '../calls.ts'
 import { isOfOneCall, type StoredTask } from '../negotiation/family.ts'
-import type { PendingRequest } from '../negotiation/request.ts'
+import type { OpenRequest } from '../negotiation/request.ts'
 import { replyTo, type Question } from './questions.ts'
 import { unusable } from '../negotiation/state.ts'
 
@@ -23,7 +23,7 @@ interface Task {
   cancelled?: boolean
   /** The client has the answer. */
   isDelivered?: boolean
-  request: PendingRequest
+  request: OpenRequest
   /** Ends it if nobody asks for it any more. */
   timer?: NodeJS.Timeout
 }
@@ -31,7 +31,7 @@ interface Task {
 /** The tasks of one client. */
 export interface Tasks {
   /** `name`: the tool as the client calls it. */
-  create(request: PendingRequest, call: ToolCall, name?: string): Promise<JsonObject>
+  create(request: OpenRequest, call: ToolCall, name?: string): Promise<JsonObject>
   /**
    * Undefined for a task that nobody knows. If it is completed, `onDelivered` gets what to do when that has
    * been written to the client.

@@ -8,7 +8,7 @@ import { s256Json } from '../../../wire/encoding.ts'
 import type { Json } from '../../../wire/json.ts'
 
 /** The parts of a listed tool that are read; none of them is trusted. */
-export interface ListedTool {
+export interface SurveyTool {
   name: string
   description?: unknown
   annotations?: unknown
@@ -56,7 +56,7 @@ const TOOL = /^[\x21-\x7e]{1,128}$/
 const DESCRIPTION_LENGTH_MAX = 100
 
 /** What is proposed for what a server lists; `owner` begins each resource id. */
-export function proposalFor(listed: readonly ListedTool[], owner: string, offers: Offers = {}): Proposal {
+export function proposalFor(listed: readonly SurveyTool[], owner: string, offers: Offers = {}): Proposal {
   const names = new Set<string>()
   const tools: ProposedTool[] = []
   const leftOut: Proposal['leftOut'] = []
@@ -121,7 +121,7 @@ const SESSION_LINES = [
 
 /** The whole block. `revision` is the revision of MCP in which it was listed. */
 export function toolsBlock(
-  listed: readonly ListedTool[],
+  listed: readonly SurveyTool[],
   {
     url,
     owner,

@@ -16,7 +16,7 @@ import { printable } from '../../../terminal/printable.ts'
 import { NAME_PATTERN } from '../../../wire/names.ts'
 import { readAnswer, sentIn } from '../answers/read-answer.ts'
 import type { SpoiltTool } from '../answers/readable-tool.ts'
-import { proposalFor, toolEntry, toolsBlock, type ListedTool, type Offers } from './block.ts'
+import { proposalFor, toolEntry, toolsBlock, type SurveyTool, type Offers } from './block.ts'
 import { differences } from './difference.ts'
 
 export interface SurveyOptions {
@@ -152,7 +152,7 @@ function headersOf(lines: readonly string[]): Record<string, string> {
 }
 
 interface Survey {
-  tools: ListedTool[]
+  tools: SurveyTool[]
   spoilt: SpoiltTool[]
   revision: string | undefined
   offers: Offers
@@ -198,7 +198,7 @@ async function listTools(url: URL, headers: Record<string, string>): Promise<Sur
   })
   try {
     await client.connect(transport, { signal })
-    const tools: ListedTool[] = []
+    const tools: SurveyTool[] = []
     const offers: Offers = client.getServerCapabilities() ?? {}
     let cursor: string | undefined
     for (let page = 0; page < PAGES_MAX && tools.length < TOOLS_MAX; page++) {

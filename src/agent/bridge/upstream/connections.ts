@@ -7,7 +7,7 @@ import { AgentError } from '../../agent-error.ts'
 import type { OwnStream } from './own-stream.ts'
 import type { Questions } from '../questions/questions.ts'
 
-export interface Connection {
+export interface UpstreamConnection {
   client: Client
   transport: StreamableHTTPClientTransport
   questions: Questions
@@ -16,32 +16,32 @@ export interface Connection {
   forgotten?: Promise<boolean> | undefined
 }
 
-export interface Connections {
-  current: () => Promise<Connection>
+export interface UpstreamConnections {
+  current: () => Promise<UpstreamConnection>
   /** A call over a connection, which is not closed before it has ended. */
-  using: <T>(connection: Connection, call: () => Promise<T>) => Promise<T>
+  using: <T>(connection: UpstreamConnection, call: () => Promise<T>) => Promise<T>
   /**
    * The next one that is needed is another; this one is closed when the calls over it have ended. False if
    * another caller noticed the loss already.
    */
-  lose: (connection: Connection) => boolean
+  lose: (connection: UpstreamConnection) => boolean
   /**
    * A step that changes nothing, retried once over another connection if the present one fails.
    */
-  repeatable: <T>(step: (connection: Connection) => Promise<T>) => Promise<T>
+  repeatable: <T>(step: (connection: UpstreamConnection) => Promise<T>) => Promise<T>
   close: () => Promise<void>
 }
 
 /** Keeps one connection at a time. */
-export function keepConnected(connectNow: () => Promise<Connection>): Connections {
-  let connected: Promise<Connection> | undefined
-  let latest: Connection | undefined
+export function keepConnected(connectNow: () => Promise<UpstreamConnection>): UpstreamConnections {
+  let connected: Promise<UpstreamConnection> | undefined
+  let latest: UpstreamConnection | undefined
   /**
    * How many calls are under way over each; those that were lost are among them as long as they have any.
    */
-  const calls = new Map<Connection, number>()
-  const end = ({ client }: Connection): Promise<void> => client.close().catch(() => undefined)
-  const current = async (): Promise<Connection> => {
+  const calls = new Map<UpstreamConnection, number>()
+  const end = ({ client }: UpstreamConnection): Promise<void> => client.close().catch(() => undefined)
+  const current = async (): Promise<UpstreamConnection> => {
     connected ??= connectNow()
     const mine = connected
     try {
@@ -51,7 +51,7 @@ export function keepConnected(connectNow: () => Promise<Connection>): Connection
       throw error
     }
   }
-  const lose = (connection: Connection): boolean => {
+  const lose = (connection: UpstreamConnection): boolean => {
     if (latest !== connection) return false
     latest = connected = undefined
     if (!calls.has(connection)) void end(connection)

@@ -12,7 +12,7 @@ import type { SpoiltTool } from '../answers/readable-tool.ts'
 import type { SessionWord } from './session.ts'
 
 /** A grant, and the key that it is bound to. */
-export interface Proof {
+export interface GrantProof {
   accessToken: string
   key: PrivateKey
 }
@@ -24,7 +24,7 @@ export interface Exchange {
   /** It may need a grant, so whether it was made is never guessed; otherwise it lists, or connects. */
   isCall: boolean
   /** Left out, it goes bare. */
-  proof: Proof | undefined
+  proof: GrantProof | undefined
   /** Of the JSON-RPC request that was sent last; left out while connecting. */
   id?: Json | undefined
   sent: boolean
@@ -56,7 +56,7 @@ export interface Unread {
 }
 
 /** An exchange that has not been sent yet; `call` are the parts of one that may need a grant. */
-export function newExchange(method: string, call?: { proof: Proof | undefined }): Exchange {
+export function newExchange(method: string, call?: { proof: GrantProof | undefined }): Exchange {
   const ending = new AbortController()
   const isCall = call !== undefined
   return {

@@ -11,26 +11,26 @@ import { readMessage } from '../../transports/message.ts'
 import { signedHeaders } from '../../transports/proof.ts'
 import { bodyChunks, DOCUMENT_BYTES_MAX, neverLeft } from '../../transports/transport.ts'
 import { idAsWritten } from '../answers/as-written.ts'
-import type { Exchange, Proof } from './exchange.ts'
+import type { Exchange, GrantProof } from './exchange.ts'
 import { noStream, signedFor, type OwnStream } from './own-stream.ts'
 import { BrokenOffAnswer } from '../answers/foreign-answer.ts'
 import { probeRevision, PROBE_MILLISECONDS_MAX, readAnswer, sentIn } from '../answers/read-answer.ts'
 import { sessionWord } from './session.ts'
 
 /** What the `fetch` of a resource needs. */
-export interface GuardedOptions {
+export interface GuardedFetchOptions {
   url: URL
   specNs: string
   now: () => number
   /** How long the answer to `server/discover` is waited for; ten seconds if left out. */
   probeMillisecondsMax?: number | undefined
   /** A standing grant for the resource, if one is held: what no call asks for is asked for under it. */
-  standingProof?: (() => Promise<Proof | undefined>) | undefined
+  standingProof?: (() => Promise<GrantProof | undefined>) | undefined
 }
 
 /** Follows no redirect, accepts no endless answer, and sends our credentials to no other address. */
 export function guardedFetch(
-  options: GuardedOptions,
+  options: GuardedFetchOptions,
   underway: AsyncLocalStorage<Exchange>,
   stream: OwnStream,
 ): typeof fetch {
@@ -105,7 +105,7 @@ function isResumption(init: RequestInit, exchange: Exchange | undefined): exchan
 async function resume(
   { at, init }: { at: URL; init: RequestInit },
   exchange: Exchange,
-  options: GuardedOptions,
+  options: GuardedFetchOptions,
 ): Promise<Response> {
   const headers = new Headers(init.headers)
   if (exchange.proof !== undefined) {
@@ -145,7 +145,7 @@ async function resume(
 async function readRefusal(
   response: Response,
   exchange: Exchange,
-  options: GuardedOptions,
+  options: GuardedFetchOptions,
 ): Promise<{ status: number; message: Json | undefined } | undefined> {
   exchange.answered = response.ok
   const { status } = response

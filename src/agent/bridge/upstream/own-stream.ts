@@ -6,7 +6,7 @@
 import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { waitAtMost } from '../../../limits/patience.ts'
 import { signedHeaders } from '../../transports/proof.ts'
-import type { Proof } from './exchange.ts'
+import type { GrantProof } from './exchange.ts'
 
 /** The stream of one connection. */
 export interface OwnStream {
@@ -16,9 +16,9 @@ export interface OwnStream {
 }
 
 /** What signing needs. */
-interface Signing {
+interface StreamSigning {
   now: () => number
-  standingProof?: (() => Promise<Proof | undefined>) | undefined
+  standingProof?: (() => Promise<GrantProof | undefined>) | undefined
 }
 
 /** A call is not kept waiting for a stream any longer. */
@@ -40,7 +40,7 @@ export function noStream(): Response {
 /** Signs the request for the stream, if a standing grant is held. */
 export async function signedFor(
   headers: Headers,
-  { at, stream, options }: { at: URL; stream: OwnStream; options: Signing },
+  { at, stream, options }: { at: URL; stream: OwnStream; options: StreamSigning },
 ): Promise<void> {
   const proof = await options.standingProof?.().catch(() => undefined)
   if (proof === undefined) return
@@ -56,8 +56,8 @@ export async function signedFor(
  */
 export async function openOwnStream(
   { transport, stream }: { transport: StreamableHTTPClientTransport; stream: OwnStream },
-  call: { proof?: Proof | undefined; once?: boolean | undefined },
-  { standingProof }: Signing,
+  call: { proof?: GrantProof | undefined; once?: boolean | undefined },
+  { standingProof }: StreamSigning,
 ): Promise<void> {
   if (stream.isOpen || transport.sessionId === undefined) return
   const proof = call.once === true ? await standingProof?.().catch(() => undefined) : call.proof

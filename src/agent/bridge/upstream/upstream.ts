@@ -13,26 +13,26 @@ import { readMessage } from '../../transports/message.ts'
 import { withoutOurMarks } from '../answers/answers.ts'
 import { withoutLevel } from '../answers/message-meta.ts'
 import { withPlainPages, withPlainQuestions, type QuestionMethod } from '../questions/asked-back.ts'
-import { newExchange, type Exchange, type Proof } from './exchange.ts'
+import { newExchange, type Exchange, type GrantProof } from './exchange.ts'
 import { heedMessage, UnreadAnswer } from '../answers/foreign-answer.ts'
 import { guardedFetch } from './guarded-fetch.ts'
 import { ANY_OBJECT, entriesOf, type ListMethod } from '../listing/entries.ts'
-import { keepConnected, type Connection, type Connections } from './connections.ts'
+import { keepConnected, type UpstreamConnection, type UpstreamConnections } from './connections.ts'
 import type { SpoiltTool } from '../answers/readable-tool.ts'
 import { openOwnStream, reconnectLater, RECONNECTION } from './own-stream.ts'
 import { openQuestions, type Ask } from '../questions/questions.ts'
-import { limitLogs, readLog, type Listeners, type UpstreamNotices } from '../notices/logs.ts'
+import { limitLogs, readLog, type ProgressListeners, type UpstreamNotices } from '../notices/logs.ts'
 import { boundedProgress } from '../questions/progress.ts'
 import { loadSdk } from '../answers/read-answer.ts'
 import { sessionWord } from './session.ts'
 
 /** One call as it is sent. */
-export interface Sending extends Listeners {
+export interface Sending extends ProgressListeners {
   call: ToolCall
   /** What the client says about the sending alone, such as `traceparent`. */
   meta?: JsonObject | undefined
   /** If left out, the call goes without a grant. */
-  proof?: Proof | undefined
+  proof?: GrantProof | undefined
   /**
    * This call spends the grant, so it is not sent to a server that would refuse it because a session is
    * missing.
@@ -80,7 +80,7 @@ export interface UpstreamOptions {
   /** Takes what its server says outside calls. */
   notices?: UpstreamNotices | undefined
   /** A standing grant for the resource, if one is held. */
-  standingProof?: (() => Promise<Proof | undefined>) | undefined
+  standingProof?: (() => Promise<GrantProof | undefined>) | undefined
   /** A call ends after this long, whatever it tells of its progress; an hour if left out. */
   callMillisecondsMax?: number | undefined
   /** How long the answer to `server/discover` is waited for; ten seconds if left out. */
@@ -140,7 +140,7 @@ export function openUpstream(options: UpstreamOptions): Upstream {
     send: async sending => {
       if (sending.once === true)
         await attempted(() => connections.repeatable(one => askForSession(one, underway)))
-      const sendNow = async (): Promise<{ connection: Connection; exchange: Exchange; answer: Answered }> => {
+      const sendNow = async (): Promise<SentCall> => {
         const exchange = newExchange(requestOf(sending.call).method, { proof: sending.proof })
         const connection = await attempted(connections.current)
         await openOwnStream(connection, sending, options)
@@ -176,9 +176,9 @@ export function openUpstream(options: UpstreamOptions): Upstream {
 }
 
 /** Keeps the connection, and says when it was lost, or made again. */
-function connectionsTo(options: UpstreamOptions, underway: AsyncLocalStorage<Exchange>): Connections {
+function connectionsTo(options: UpstreamOptions, underway: AsyncLocalStorage<Exchange>): UpstreamConnections {
   let isConnectedAgain = false
-  const connections: Connections = keepConnected(async () => {
+  const connections: UpstreamConnections = keepConnected(async () => {
     const connection = await connect(options, underway)
     if (isConnectedAgain) options.notices?.again()
     isConnectedAgain = true
@@ -198,7 +198,17 @@ function connectionsTo(options: UpstreamOptions, underway: AsyncLocalStorage<Exc
 
 type Answered = { value: CallAnswer } | { error: unknown }
 
-async function connect(options: UpstreamOptions, underway: AsyncLocalStorage<Exchange>): Promise<Connection> {
+/** A call that was sent once, and over which connection. */
+interface SentCall {
+  connection: UpstreamConnection
+  exchange: Exchange
+  answer: Answered
+}
+
+async function connect(
+  options: UpstreamOptions,
+  underway: AsyncLocalStorage<Exchange>,
+): Promise<UpstreamConnection> {
   const { url, resource, onToolsChanged } = options
   const capabilities = options.capabilities()
   const sdk = await loadSdk()
@@ -275,7 +285,7 @@ async function overseen(
 
 /** Fails if the server ended the session, or forgot it. */
 async function askForSession(
-  { client, transport }: Connection,
+  { client, transport }: UpstreamConnection,
   underway: AsyncLocalStorage<Exchange>,
 ): Promise<void> {
   if (transport.sessionId !== undefined) await overseen(underway, signal => client.ping({ signal }))
@@ -285,7 +295,10 @@ async function askForSession(
  * Whether the server proves that it does not know the session: it refuses, in the same session, a request
  * that changes nothing. Calls that come to doubt together ask once.
  */
-async function isForgotten(connection: Connection, underway: AsyncLocalStorage<Exchange>): Promise<boolean> {
+async function isForgotten(
+  connection: UpstreamConnection,
+  underway: AsyncLocalStorage<Exchange>,
+): Promise<boolean> {
   connection.forgotten ??= askForSession(connection, underway).then(
     () => false,
     async (error: unknown) => {
