@@ -216,10 +216,10 @@ async function runBridge(
 }
 
 function sayTo(terminal: Terminal): (line: string) => void {
-  return line => terminal.err(`usher bridge: ${printable(line.slice(0, LINE_MAX))}\n`)
+  return line => terminal.err(`usher bridge: ${printable(line.slice(0, LOG_LINE_LENGTH_MAX))}\n`)
 }
 
-const LINE_MAX = 2000
+const LOG_LINE_LENGTH_MAX = 2000
 
 /**
  * The SDK's `console` messages, which quote the resource. They do not go to the client's channel, and are

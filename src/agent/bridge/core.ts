@@ -21,6 +21,7 @@ import type { Upstream } from './upstream/upstream.ts'
 import { bridgeState, type BridgeState, type ResourceOwner } from './negotiation/state.ts'
 import type { AcceptedBeforehand } from './negotiation/terms.ts'
 import { describeTool, type ListedTool } from './listing/tools.ts'
+import { NEGOTIATION_SECONDS_MAX } from './bounds.ts'
 
 /** The options that the bridge is started with. Times in seconds. */
 export interface BridgeOptions extends CatalogueOptions {
@@ -166,12 +167,11 @@ function profilesOf(
       profiles.get(name) ??
       state
         .identity(owner)
-        .then(({ key, store }) => readProfile({ ...common, key, store, waitSecondsMax: WAIT_SECONDS_MAX }))
+        .then(({ key, store }) =>
+          readProfile({ ...common, key, store, waitSecondsMax: NEGOTIATION_SECONDS_MAX }),
+        )
     profiles.set(name, known)
     known.catch(() => profiles.delete(name))
     return known
   }
 }
-
-/** The lifetime of a negotiation. Holding and lingering decide who waits for it, and how long. */
-const WAIT_SECONDS_MAX = 7 * 86_400

@@ -26,7 +26,7 @@ export const BRIDGE_INSTRUCTIONS =
   'These tools belong to an owner who decides who may call them. A call may wait for her: repeat it with the same arguments.'
 const INSTRUCTIONS_LENGTH_MAX = 16_384
 /** Of the first answer: what the bridge itself is, and what each server behind it says that it is. */
-const META = { bridge: 'usher/bridge', servers: 'usher/servers' } as const
+const GREETING_META = { bridge: 'usher/bridge', servers: 'usher/servers' } as const
 
 type RequestHandler = (request: JSONRPCRequest, context: ServerContext) => Promise<Result>
 
@@ -74,7 +74,12 @@ function withIntroductions(
     ...answer,
     ...info,
     instructions: [BRIDGE_INSTRUCTIONS, ...words].join('\n\n'),
-    _meta: { ...meta, ...infoMeta, [META.bridge]: { ...BRIDGE_INFO }, [META.servers]: servers },
+    _meta: {
+      ...meta,
+      ...infoMeta,
+      [GREETING_META.bridge]: { ...BRIDGE_INFO },
+      [GREETING_META.servers]: servers,
+    },
   }
 }
 

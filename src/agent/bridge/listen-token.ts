@@ -9,7 +9,7 @@ import { ExposedFile, readPrivateFile } from '../../files/private-file.ts'
 import { UsageError } from '../../terminal/command.ts'
 import { encodeBase64url, sha256 } from '../../wire/encoding.ts'
 
-const TOKEN = /^[A-Za-z0-9._~+/-]{32,512}$/
+const TOKEN_PATTERN = /^[A-Za-z0-9._~+/-]{32,512}$/
 /** The name that a secret contains. */
 export const CLIENT_NAME = /^[A-Za-z0-9_-]{1,64}$/
 
@@ -29,7 +29,7 @@ export async function listenToken(file: string | undefined): Promise<{ token: st
     })
     if (contents === undefined) await createDurably(dirname(path), basename(path), `${fresh}\n`)
     const token = (contents ?? (await readPrivateFile(path))).toString('utf8').trim()
-    if (!TOKEN.test(token))
+    if (!TOKEN_PATTERN.test(token))
       throw new UsageError(`${path} holds no secret: 32 letters and digits or more, on one line.`)
     return { token, notice: `clients send the header Authorization: Bearer, and what is in ${path}` }
   } catch (error) {

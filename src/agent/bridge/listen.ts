@@ -21,6 +21,7 @@ import type { BridgeOptions } from './core.ts'
 import { callerOf, type BridgeCaller } from './listen-token.ts'
 import { serverFor, type Serving, type ServerParts } from './serve.ts'
 import { marked } from './answers/unchanged.ts'
+import { JSON_TYPE, RPC_CODE } from './protocol.ts'
 
 /** The address, and what clients must know. */
 export interface LoopbackOptions {
@@ -55,7 +56,7 @@ const SESSIONS_MAX = 64
 const SESSIONS_OF_CALLER_MAX = 16
 const CONNECTIONS_MAX = 256
 /** Longer than clients and balancers keep an idle connection: no request meets one that is just closing. */
-const IDLE_MS = 620_000
+const KEEP_ALIVE_MILLISECONDS = 620_000
 
 /** Serves clients over HTTP on a loopback address. */
 export async function serveOnLoopback(options: BridgeOptions, listen: LoopbackOptions): Promise<Serving> {
@@ -93,7 +94,7 @@ export async function serveOnLoopback(options: BridgeOptions, listen: LoopbackOp
     exchanges.run(exchangeOf(response, caller), () => serve(node, response)).catch(failed)
   })
   server.maxConnections = CONNECTIONS_MAX
-  server.keepAliveTimeout = IDLE_MS
+  server.keepAliveTimeout = KEEP_ALIVE_MILLISECONDS
   await new Promise<void>((resolve, reject) => {
     server.once('error', error => reject(notListening(error, `${host}:${port}`))).listen(port, host, resolve)
   })
@@ -173,7 +174,7 @@ function isForeign(host: string | undefined): boolean {
 
 /** The request is not read. */
 function refuse(response: ServerResponse, { status, message, headers }: HttpRefusal): void {
-  response.writeHead(status, { 'content-type': 'application/json', connection: 'close', ...headers })
+  response.writeHead(status, { 'content-type': JSON_TYPE, connection: 'close', ...headers })
   response.end(JSON.stringify(errorBody(message)))
 }
 
@@ -185,7 +186,7 @@ function abandon(response: ServerResponse, error: unknown, say: (line: string) =
 }
 
 function errorBody(message: string): object {
-  return { jsonrpc: '2.0', error: { code: -32_000, message }, id: null }
+  return { jsonrpc: '2.0', error: { code: RPC_CODE.connectionRefused, message }, id: null }
 }
 
 function exchangeOf(response: ServerResponse, caller: BridgeCaller): ClientExchange {

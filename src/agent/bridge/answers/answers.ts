@@ -11,10 +11,10 @@ import { foreignLine, foreignWhole } from './foreign-text.ts'
 import type { Stage } from '../negotiation/stage.ts'
 
 /** Members of `_meta` in an answer of the bridge's own. */
-export const META = { family: 'usher/family', reason: 'usher/reason', since: 'usher/since' } as const
+export const ANSWER_META = { family: 'usher/family', reason: 'usher/reason', since: 'usher/since' } as const
 
 /** Only the bridge may use these names. */
-const OURS = /^usher\//
+const OUR_META = /^usher\//
 
 /** A resource's answer, without marks that a program could attribute to the bridge. */
 export function withoutOurMarks(result: Json): Json {
@@ -27,7 +27,7 @@ export function withoutOurMarks(result: Json): Json {
 export function withoutOurNames<T>(value: T): T {
   if (!isJsonObject(value)) return value
   const members = Object.entries(value)
-  const theirs = members.filter(([name]) => !OURS.test(nameAsWritten(name)))
+  const theirs = members.filter(([name]) => !OUR_META.test(nameAsWritten(name)))
   return theirs.length === members.length ? value : (Object.fromEntries(theirs) as T)
 }
 
@@ -43,9 +43,9 @@ export function waitingResult(tool: string, waiting: Waiting, structured: boolea
     content: [{ type: 'text', text: waitingText(tool, waiting) }],
     ...(structured ? { isError: true } : {}),
     _meta: {
-      [META.reason]: waiting.name,
-      [META.family]: foreignLine(waiting.family),
-      ...(waiting.name === 'waiting' ? { [META.since]: isoTime(waiting.since) } : {}),
+      [ANSWER_META.reason]: waiting.name,
+      [ANSWER_META.family]: foreignLine(waiting.family),
+      ...(waiting.name === 'waiting' ? { [ANSWER_META.since]: isoTime(waiting.since) } : {}),
     },
   }
 }
@@ -85,8 +85,8 @@ export function errorResult(error: AgentError, family: string | undefined): Call
 /** The part for programs of a call, or another request, that failed. */
 export function marksOf(error: AgentError, family: string | undefined): Record<string, Json> {
   return {
-    [META.reason]: foreignLine(error.code),
-    ...(family === undefined || family === '' ? {} : { [META.family]: foreignLine(family) }),
+    [ANSWER_META.reason]: foreignLine(error.code),
+    ...(family === undefined || family === '' ? {} : { [ANSWER_META.family]: foreignLine(family) }),
     'usher/terminal': error.terminal,
     ...(error.terminal ? {} : { 'usher/retry_after': secondsUntilRetry(error) }),
   }

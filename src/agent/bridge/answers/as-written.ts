@@ -7,8 +7,8 @@
 import { inexactNumberIn, isJsonObject, type Json, type JsonObject } from '../../../wire/json.ts'
 
 /** Before the text of a number, or before text (of a name, too) that is to be told from that. */
-const MARK = 'usher:as-written:'
-const TEXT = `${MARK}text:`
+const WRITTEN_MARK = 'usher:as-written:'
+const TEXT = `${WRITTEN_MARK}text:`
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 /** Text without any of this needs no second reading; any name may be written with escapes. */
 const MAY_BE_LOST = /__proto__|usher:|\\u/
@@ -30,9 +30,11 @@ export function parseMarked(text: string): { plain: Json; exact: Json } {
   if (!MAY_BE_LOST.test(text) && inexactNumberIn(text) === undefined) return { plain, exact: plain }
   const exact = parse(text, (_name, value, { source }) => {
     if (typeof value === 'number')
-      return source === undefined || inexactNumberIn(source) === undefined ? value : MARK + source
-    if (typeof value === 'string') return value.startsWith(MARK) ? TEXT + value : value
-    return renamed(value, name => (name === '__proto__' || name.startsWith(MARK) ? TEXT + name : name))
+      return source === undefined || inexactNumberIn(source) === undefined ? value : WRITTEN_MARK + source
+    if (typeof value === 'string') return value.startsWith(WRITTEN_MARK) ? TEXT + value : value
+    return renamed(value, name =>
+      name === '__proto__' || name.startsWith(WRITTEN_MARK) ? TEXT + name : name,
+    )
   })
   return { plain, exact }
 }
@@ -73,7 +75,8 @@ export function asWritten(marked: Json): Json {
 
 /** The value with its numbers as doubles: for members of which clients take nothing else. */
 export function rounded(marked: Json): Json {
-  if (typeof marked === 'string') return isMarkedNumber(marked) ? Number(marked.slice(MARK.length)) : marked
+  if (typeof marked === 'string')
+    return isMarkedNumber(marked) ? Number(marked.slice(WRITTEN_MARK.length)) : marked
   if (Array.isArray(marked)) return marked.map(rounded)
   if (!isJsonObject(marked)) return marked
   return Object.fromEntries(Object.entries(marked).map(([name, value]) => [name, rounded(value)]))
@@ -93,7 +96,11 @@ export function asQuestion(marked: Json): Json {
 
 /** Whether it represents a number that no double carries. */
 export function isMarkedNumber(marked: Json | undefined): boolean {
-  return typeof marked === 'string' && marked.startsWith(MARK) && NUMBER.test(marked.slice(MARK.length))
+  return (
+    typeof marked === 'string' &&
+    marked.startsWith(WRITTEN_MARK) &&
+    NUMBER.test(marked.slice(WRITTEN_MARK.length))
+  )
 }
 
 /** Whether it represents a number that is past every double. */
@@ -112,7 +119,7 @@ export function nameAsWritten(marked: string): string {
 }
 
 function wordAsWritten(marked: string): Json {
-  return isMarkedNumber(marked) ? rawJSON(marked.slice(MARK.length)) : nameAsWritten(marked)
+  return isMarkedNumber(marked) ? rawJSON(marked.slice(WRITTEN_MARK.length)) : nameAsWritten(marked)
 }
 
 function renamed(value: Json, rename: (name: string) => string): Json {
@@ -149,7 +156,7 @@ function resultAsWritten(result: Json): Json {
 
 /** The text of an answer to a server, under the id that the server sent. */
 export function idAsWritten(text: string): string {
-  if (!text.includes(MARK)) return text
+  if (!text.includes(WRITTEN_MARK)) return text
   const message = JSON.parse(text) as Json
   if (!isJsonObject(message) || message['id'] === undefined) return text
   return JSON.stringify({ ...message, id: asWritten(message['id']) })
@@ -157,7 +164,7 @@ export function idAsWritten(text: string): string {
 
 /** The text of a message to the client so; the same text if nothing in it is marked. */
 function textAsWritten(text: string): string {
-  if (!text.includes(MARK)) return text
+  if (!text.includes(WRITTEN_MARK)) return text
   const message = JSON.parse(text) as Json
   const written = Array.isArray(message) ? message.map(oneAsWritten) : oneAsWritten(message)
   return JSON.stringify(written)
@@ -167,7 +174,7 @@ function oneAsWritten(message: Json): Json {
   return isJsonObject(message) ? messageAsWritten(message) : message
 }
 
-const DATA = 'data: '
+const DATA_FIELD = 'data: '
 
 /** A stream of events or a document, each message in it as it was written. */
 export function writingLines(): TransformStream<Uint8Array, Uint8Array> {
@@ -175,7 +182,9 @@ export function writingLines(): TransformStream<Uint8Array, Uint8Array> {
   const encoder = new TextEncoder()
   let rest = ''
   const written = (line: string): string =>
-    line.startsWith(DATA) ? DATA + textAsWritten(line.slice(DATA.length)) : textAsWritten(line)
+    line.startsWith(DATA_FIELD)
+      ? DATA_FIELD + textAsWritten(line.slice(DATA_FIELD.length))
+      : textAsWritten(line)
   return new TransformStream({
     transform: (chunk, controller) => {
       const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')

@@ -12,6 +12,7 @@ import { asQuestion, asWritten, isMarkedNumber, keepIds, parseMarked } from './a
 import type { Exchange } from '../upstream/exchange.ts'
 import { completed } from './foreign-answer.ts'
 import { readableMessage, type ReadFor } from './readable-message.ts'
+import { EVENT_STREAM_TYPE, JSON_TYPE } from '../protocol.ts'
 
 /** Where an answer comes from, and what it answers; left out of `exchange`, it is no answer to one. */
 export interface Bounds {
@@ -40,7 +41,7 @@ interface Reading {
  */
 export function bounded(response: Response, bounds: Bounds): Response {
   const { exchange, url } = bounds
-  const isStream = mediaTypeOf(response) === EVENT_STREAM
+  const isStream = mediaTypeOf(response) === EVENT_STREAM_TYPE
   const isShallow = depthGuard(isStream)
   const reading = isStream ? eventsOf(response, bounds) : documentOf(response, bounds)
   const over = (): void => {
@@ -97,12 +98,10 @@ export function bounded(response: Response, bounds: Bounds): Response {
   return new Response(body, { status: isAnswer ? 200 : status, statusText, headers })
 }
 
-const EVENT_STREAM = 'text/event-stream'
-const JSON_TYPE = 'application/json'
 /** A server that asks to be asked again at once gets this much peace, milliseconds. */
-const RETRY_MILLISECONDS_MIN = 100
+const RESUME_MILLISECONDS_MIN = 100
 /** The most that one waits before it asks again. */
-const RETRY_MILLISECONDS_MAX = 60_000
+const RESUME_MILLISECONDS_MAX = 60_000
 
 function mediaTypeOf({ headers }: Response): string | undefined {
   return headers.get('content-type')?.split(';')[0]?.trim().toLowerCase()
@@ -111,11 +110,15 @@ function mediaTypeOf({ headers }: Response): string | undefined {
 /** Keeps what came in the place of the answer to a call, as far as anybody would read it. */
 function noteUnread(response: Response, { exchange, request }: Bounds, text: string): void {
   if (exchange?.isCall !== true || request?.method !== exchange.method) return
-  exchange.unread = { status: response.status, type: mediaTypeOf(response), text: text.slice(0, UNREAD_MAX) }
+  exchange.unread = {
+    status: response.status,
+    type: mediaTypeOf(response),
+    text: text.slice(0, UNREAD_LENGTH_MAX),
+  }
 }
 
 /** More of it than is ever shown. */
-const UNREAD_MAX = 2000
+const UNREAD_LENGTH_MAX = 2000
 
 /** A document: passed on whole, when all of it has come. */
 function documentOf(response: Response, bounds: Bounds): Reading {
@@ -197,7 +200,7 @@ function eventsOf(response: Response, bounds: Bounds): Reading {
 
 /** The pause before a stream is opened again, as a server wants it, within what a client can wait for. */
 function patience(retry: number): number {
-  return Math.min(Math.max(retry, RETRY_MILLISECONDS_MIN), RETRY_MILLISECONDS_MAX)
+  return Math.min(Math.max(retry, RESUME_MILLISECONDS_MIN), RESUME_MILLISECONDS_MAX)
 }
 
 /** Whether a header field can carry an id: a stream whose id none can carry cannot go on. */

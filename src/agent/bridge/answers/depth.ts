@@ -7,14 +7,14 @@
 /** The outermost array or object of a message counts as one. */
 export const ANSWER_DEPTH_MAX = 128
 
-const LINE_END = 0x0a
-const RETURN = 0x0d
+export const LINE_FEED = 0x0a
+const CARRIAGE_RETURN = 0x0d
 const QUOTE = 0x22
 const ESCAPE = 0x5c
 const OPENING = 0x7b
 const CLOSING = 0x7d
-const DATA = Buffer.from('data:')
-const MARK = Buffer.from([0xef, 0xbb, 0xbf])
+const DATA_BYTES = Buffer.from('data:')
+const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
 
 /**
  * Tells for each chunk of a body whether it is nested no deeper than an answer may be. In a stream of events,
@@ -88,17 +88,18 @@ function streamGuard(nesting: Nesting): (chunk: Uint8Array) => boolean {
   let marked = 0
   return chunk => {
     let at = 0
-    while (marked < MARK.length && at < chunk.length) {
-      if (chunk[at] !== MARK[marked++]) marked = MARK.length
+    while (marked < BYTE_ORDER_MARK.length && at < chunk.length) {
+      if (chunk[at] !== BYTE_ORDER_MARK[marked++]) marked = BYTE_ORDER_MARK.length
       else at++
     }
     let line = -1
     let back = -1
     while (at < chunk.length) {
-      if (line < at) line = next(chunk, LINE_END, at)
-      if (back < at) back = next(chunk, RETURN, at)
+      if (line < at) line = next(chunk, LINE_FEED, at)
+      if (back < at) back = next(chunk, CARRIAGE_RETURN, at)
       const end = Math.min(line, back)
-      for (; at < end && length < DATA.length; at++, length++) isData &&= chunk[at] === DATA[length]
+      for (; at < end && length < DATA_BYTES.length; at++, length++)
+        isData &&= chunk[at] === DATA_BYTES[length]
       if (isData && at < end && !nesting.take(chunk, at, end)) return false
       length += end - at
       if (end >= chunk.length) return true

@@ -5,12 +5,12 @@
  */
 import { printable, printableLines } from '../../../terminal/printable.ts'
 
-const LINE_MAX = 500
-const TEXT_MAX = 4000
+const LINE_LENGTH_MAX = 500
+const TEXT_LENGTH_MAX = 4000
 
 /** One line: controls and hidden characters as escapes, markup as entities, at most 500 characters. */
 export function foreignLine(text: string): string {
-  return withoutMarkup(printable(bounded(text, LINE_MAX)))
+  return withoutMarkup(printable(bounded(text, LINE_LENGTH_MAX)))
 }
 
 /** One line, never cut: for text that is shown whole or not at all. */
@@ -19,7 +19,7 @@ export function foreignWhole(text: string): string {
 }
 
 /** Several lines, at most so many characters, 4000 if left out. */
-export function foreignText(text: string, max = TEXT_MAX): string {
+export function foreignText(text: string, max = TEXT_LENGTH_MAX): string {
   return withoutMarkup(printableLines(bounded(text, max)))
 }
 

@@ -12,6 +12,7 @@ import { bounded } from './bounded-answer.ts'
 import type { Exchange } from '../upstream/exchange.ts'
 import { isSame, type ReadFor } from './readable-message.ts'
 import type { SpoiltTool } from './readable-tool.ts'
+import { EVENT_STREAM_TYPE, JSON_TYPE, RPC_CODE } from '../protocol.ts'
 
 /**
  * The SDK's client is loaded when a resource is first asked, so that the bridge's own client gets its first
@@ -70,8 +71,6 @@ export async function readAnswer(response: Response, to: AnswerTo): Promise<Resp
 
 /** The first revision whose results and lists say more of themselves. */
 const MODERN = '2026'
-const METHOD_NOT_FOUND = -32_601
-const JSON_TYPE = 'application/json'
 
 /**
  * The answer to `server/discover`. Servers before 2026-07-28 have never seen it, and answer whatever they
@@ -82,7 +81,7 @@ async function answerToProbe(response: Response, to: AnswerTo): Promise<Response
   const { status, ok, headers } = response
   if (isChallenge(response, to)) return response
   const id = to.request?.id
-  const isStream = headers.get('content-type')?.toLowerCase().startsWith('text/event-stream') === true
+  const isStream = headers.get('content-type')?.toLowerCase().startsWith(EVENT_STREAM_TYPE) === true
   const text = isStream ? await firstAnswer(response, id) : await response.text()
   const isAnswer = isAnswerTo(text, id)
   const isUnseen = status === 401 || status === 403 || status >= 500 || (ok && !isAnswer)
@@ -96,7 +95,7 @@ async function answerToProbe(response: Response, to: AnswerTo): Promise<Response
 
 /** As a server answers that says itself what it does not know. */
 function unseen(id: Json | undefined): Response {
-  const error = { code: METHOD_NOT_FOUND, message: 'This server does not know server/discover.' }
+  const error = { code: RPC_CODE.methodNotFound, message: 'This server does not know server/discover.' }
   return Response.json({ jsonrpc: '2.0', id, error })
 }
 

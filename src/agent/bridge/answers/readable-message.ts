@@ -9,6 +9,8 @@ import { asRpcError } from '../../transports/mcp.ts'
 import { asQuestion } from './as-written.ts'
 import { readableResult, unreadableResult, type IsContent } from './readable-result.ts'
 import { readableTool, type SpoiltTool } from './readable-tool.ts'
+import { LIST_TTL_MILLISECONDS } from '../bounds.ts'
+import { RPC_CODE } from '../protocol.ts'
 
 /** The request whose answer is read. */
 export interface ReadFor {
@@ -21,10 +23,6 @@ export interface ReadFor {
   onSpoilt?: ((tool: SpoiltTool) => void) | undefined
 }
 
-const INTERNAL_ERROR = -32_603
-/** A list that does not say how long it may be kept. */
-const TTL_MILLISECONDS = 60_000
-
 /** The message, or an array of messages, as the SDK can read it; the same object if it can already. */
 export function readableMessage(message: Json, request: ReadFor): Json {
   if (Array.isArray(message)) return message.map(one => readableMessage(one, request))
@@ -35,11 +33,11 @@ export function readableMessage(message: Json, request: ReadFor): Json {
   const id = idOf(message['id'], request)
   const isError = isJsonObject(error) || typeof error === 'string'
   if (isError || (error !== null && (result === undefined || result === null))) {
-    const { code, ...words } = asRpcError(error) ?? { code: INTERNAL_ERROR, message: wordsOf(error) }
+    const { code, ...words } = asRpcError(error) ?? { code: RPC_CODE.internalError, message: wordsOf(error) }
     return {
       jsonrpc: '2.0',
       ...id,
-      error: { code: Number.isInteger(code) ? code : INTERNAL_ERROR, ...words },
+      error: { code: Number.isInteger(code) ? code : RPC_CODE.internalError, ...words },
     }
   }
   if (result === undefined) return message
@@ -112,7 +110,7 @@ function readableList(result: Json, isModern: boolean, onSpoilt: ReadFor['onSpoi
     return 'tool' in read ? [read.tool] : []
   })
   const isTtl = typeof ttlMs === 'number' && Number.isFinite(ttlMs) && ttlMs >= 0
-  const ttl = isTtl ? { ttlMs: Math.floor(ttlMs) } : isModern ? { ttlMs: TTL_MILLISECONDS } : {}
+  const ttl = isTtl ? { ttlMs: Math.floor(ttlMs) } : isModern ? { ttlMs: LIST_TTL_MILLISECONDS } : {}
   const isScope = cacheScope === 'public' || cacheScope === 'private'
   return {
     ...rest,

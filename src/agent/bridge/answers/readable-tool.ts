@@ -8,6 +8,7 @@ import { present } from '../../../wire/json-members.ts'
 import { isTaskOnly } from '../../transports/task-tools.ts'
 import { isPastDoubles, isText } from './as-written.ts'
 import { safeIcons } from '../listing/icons.ts'
+import { TOOL_HINTS } from '../protocol.ts'
 
 /** A tool that cannot be shown. Both members quote a stranger: escape them. */
 export interface SpoiltTool {
@@ -17,7 +18,6 @@ export interface SpoiltTool {
   part?: string
 }
 
-const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const
 const TEXTS = ['title', 'description'] as const
 
 class Spoilt extends Error {}
@@ -118,7 +118,7 @@ function propertiesIn(properties: Json, member: string): JsonObject {
 function annotationsIn(annotations: Json): JsonObject {
   if (!isJsonObject(annotations)) return spoilt('its annotations are no object')
   const values = present(annotations)
-  const hints = HINTS.filter(hint => values[hint] !== undefined).map((hint): [string, Json] => {
+  const hints = TOOL_HINTS.filter(hint => values[hint] !== undefined).map((hint): [string, Json] => {
     const value = values[hint]!
     return typeof value === 'boolean' ? [hint, value] : spoilt(`${hint} in its annotations is no boolean`)
   })

@@ -8,15 +8,17 @@ import { Transform } from 'node:stream'
 import { inexactSentence, isJsonObject, parseJson, type Json, type JsonObject } from '../../../wire/json.ts'
 import { Refusal } from '../../../wire/refusal.ts'
 import { asWritten, isMarkedNumber, keepIds, nameAsWritten, parseMarked } from './as-written.ts'
+import { RPC_CODE } from '../protocol.ts'
+import { LINE_FEED } from './depth.ts'
 
 /** In the `_meta` of a request that would not arrive as it was written: why, in a sentence. */
-const MARK = 'usher/changed'
+const CHANGED_META = 'usher/changed'
 const MEMBER_SENTENCE =
   'Give no argument the name __proto__: programs on the way would drop it, and another call would be made.'
 
 /** Why the request would not arrive as it was written; undefined if it does. */
 export function whyChanged(meta: unknown): string | undefined {
-  const why = isJsonObject(meta) ? meta[MARK] : undefined
+  const why = isJsonObject(meta) ? meta[CHANGED_META] : undefined
   return typeof why === 'string' ? why : undefined
 }
 
@@ -57,7 +59,7 @@ function markOne(one: JsonObject, exact: JsonObject, written: WrittenMessage): b
   if (one['method'] === undefined && isJsonObject(result)) {
     const why = whyOtherwise(written, [exact['result']!])
     if (why === undefined) return isChanged
-    one['error'] = { code: INVALID_PARAMS, message: why }
+    one['error'] = { code: RPC_CODE.invalidParams, message: why }
     delete one['result']
     return true
   }
@@ -69,11 +71,10 @@ function markOne(one: JsonObject, exact: JsonObject, written: WrittenMessage): b
   if (why === undefined) return isChanged
   const meta = isJsonObject(params['_meta']) ? params['_meta'] : {}
   const emptied = Object.fromEntries(passed.map(name => [name, {}]))
-  one['params'] = { ...params, ...emptied, _meta: { ...meta, [MARK]: why } }
+  one['params'] = { ...params, ...emptied, _meta: { ...meta, [CHANGED_META]: why } }
   return true
 }
 
-const INVALID_PARAMS = -32_602
 /** The members of a request's params that are passed on to a tool, in whatever request they come. */
 const PASSED_ON = ['arguments', 'inputResponses'] as const
 
@@ -117,7 +118,6 @@ function hasProto(marked: Json): boolean {
 
 /** A longer line is passed on as it comes: the SDK takes none, and says so. */
 const LINE_BYTES_MAX = 16 * 1024 * 1024
-const LINE_FEED = 0x0a
 
 /**
  * A stream of messages, one on each line, each marked. Its end is passed on after `beforeEnd`, so that what

@@ -15,6 +15,7 @@ import type { Prefixes } from './prefixes.ts'
 import { listedTools, TASK_ONLY_WHY, withChange, type ListedTool } from './tools.ts'
 import type { UpstreamNotices } from '../notices/logs.ts'
 import { openUpstream, type Upstream } from '../upstream/upstream.ts'
+import { RETRY_MILLISECONDS, RETRY_MILLISECONDS_MAX } from '../bounds.ts'
 
 export interface CatalogueOptions {
   resources: readonly string[]
@@ -60,9 +61,6 @@ const LISTING_MILLISECONDS_MIN = 1000
 const LISTING_MILLISECONDS_MAX = 86_400_000
 /** If there are several, one that takes longer than this is listed when it has answered. */
 const SLOW_MILLISECONDS = 5000
-/** A resource that is down is tried again after this time, and then more and more rarely. */
-const RETRY_MILLISECONDS = 5000
-const RETRY_MILLISECONDS_MAX = 300_000
 
 /** The resources, and what they listed last. */
 export class Catalogue {

@@ -6,18 +6,20 @@ import type { AsyncLocalStorage } from 'node:async_hooks'
 import type { Client } from '@modelcontextprotocol/client'
 import { isJsonObject, type JsonObject } from '../../../wire/json.ts'
 import { newExchange, type Exchange } from '../upstream/exchange.ts'
+import { LIST_ENTRIES_MAX, LIST_PAGES_MAX } from '../bounds.ts'
+import { RPC_CODE } from '../protocol.ts'
 
-/** The lists, and the member of the result, and the capability of the server, that each has. */
-const LISTS = {
-  'resources/list': { member: 'resources', capability: 'resources' },
-  'resources/templates/list': { member: 'resourceTemplates', capability: 'resources' },
-  'prompts/list': { member: 'prompts', capability: 'prompts' },
+/** The lists: the member of the result, the capability of the server, and the member that names an entry. */
+export const LIST_METHODS = {
+  'resources/list': { member: 'resources', capability: 'resources', namedBy: 'uri' },
+  'resources/templates/list': {
+    member: 'resourceTemplates',
+    capability: 'resources',
+    namedBy: 'uriTemplate',
+  },
+  'prompts/list': { member: 'prompts', capability: 'prompts', namedBy: 'name' },
 } as const
-export type ListMethod = keyof typeof LISTS
-
-const ENTRIES_MAX = 2000
-const PAGES_MAX = 100
-const METHOD_NOT_FOUND = -32_601
+export type ListMethod = keyof typeof LIST_METHODS
 
 /** Takes any result as it came: what a server says of its resources is data for the client. */
 export const ANY_OBJECT = {
@@ -34,7 +36,7 @@ export async function entriesOf(
   method: ListMethod,
   underway: AsyncLocalStorage<Exchange>,
 ): Promise<JsonObject[]> {
-  const { member, capability } = LISTS[method]
+  const { member, capability } = LIST_METHODS[method]
   if (client.getServerCapabilities()?.[capability] === undefined) return []
   const exchange = newExchange(method)
   const { signal } = exchange.ending
@@ -46,7 +48,7 @@ export async function entriesOf(
   const entries: JsonObject[] = []
   let cursor: string | undefined
   try {
-    for (let pages = 0; pages < PAGES_MAX && entries.length < ENTRIES_MAX; pages++) {
+    for (let pages = 0; pages < LIST_PAGES_MAX && entries.length < LIST_ENTRIES_MAX; pages++) {
       const result = await page(cursor)
       const listed = result[member]
       if (Array.isArray(listed)) entries.push(...listed.filter(isJsonObject))
@@ -56,8 +58,8 @@ export async function entriesOf(
       if (cursor === '') break
     }
   } catch (error) {
-    if ((error as { code?: unknown }).code === METHOD_NOT_FOUND) return []
+    if ((error as { code?: unknown }).code === RPC_CODE.methodNotFound) return []
     throw exchange.failure ?? error
   }
-  return entries.slice(0, ENTRIES_MAX)
+  return entries.slice(0, LIST_ENTRIES_MAX)
 }

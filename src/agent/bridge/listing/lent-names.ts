@@ -5,6 +5,7 @@
 import { BoundedMap } from '../../../limits/bounded-map.ts'
 import type { Prefixes } from './prefixes.ts'
 import type { ListedTool } from './tools.ts'
+import { RETRY_MILLISECONDS, RETRY_MILLISECONDS_MAX } from '../bounds.ts'
 
 type Place = Pick<ListedTool, 'resource' | 'tool'>
 
@@ -17,9 +18,6 @@ export interface LentNames {
 }
 
 const NAMES_MAX = 10_000
-/** Metadata that could not be read is asked for again after this time, and then more and more rarely. */
-const RETRY_MILLISECONDS = 5000
-const RETRY_MILLISECONDS_MAX = 300_000
 
 /**
  * A lent name still leads to its tool after the resource has a prefix to keep, because a client continues

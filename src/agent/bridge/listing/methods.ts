@@ -12,10 +12,10 @@ import {
 import { isJsonObject, type Json, type JsonObject } from '../../../wire/json.ts'
 import { AgentError } from '../../agent-error.ts'
 import type { ToolCall } from '../../transports/mcp.ts'
-import { META } from '../answers/answers.ts'
+import { ANSWER_META } from '../answers/answers.ts'
 import { answerCall, type Client } from '../negotiation/completion.ts'
 import type { Bridge } from '../core.ts'
-import { ANY_OBJECT, type ListMethod } from './entries.ts'
+import { ANY_OBJECT, LIST_METHODS, type ListMethod } from './entries.ts'
 import type { Leg } from '../questions/conversations.ts'
 import { methodDefinition } from './objects.ts'
 import { whyChanged } from '../answers/unchanged.ts'
@@ -35,11 +35,8 @@ export interface MethodParts {
 /** The capabilities of a server that has such methods; what its resources lack is empty. */
 export const METHOD_CAPABILITIES = { prompts: { listChanged: true }, completions: {} } as const
 
-const LISTS: Record<ListMethod, string> = {
-  'resources/list': 'resources',
-  'resources/templates/list': 'resourceTemplates',
-  'prompts/list': 'prompts',
-}
+/** What a list or an answer says of its age to clients of 2026-07-28. */
+const UNCACHED = { ttlMs: 0, cacheScope: 'private' } as const
 
 /** Adds them to the server of one client. `partsOf` reads who asks, and by which abilities. */
 export function addMethods(
@@ -48,17 +45,17 @@ export function addMethods(
   partsOf: (context: ServerContext) => MethodParts,
   withSdkErrors: <T>(outcome: Promise<T>) => Promise<T>,
 ): void {
-  for (const [method, member] of Object.entries(LISTS) as [ListMethod, string][]) {
+  for (const method of Object.keys(LIST_METHODS) as ListMethod[]) {
     handle(server, method, async (_params, context) => {
       const entries = await withSdkErrors(partsOf(context).bridge.objects.list(method))
-      return { [member]: entries, ...(modern ? { ttlMs: 0, cacheScope: 'private' } : {}) }
+      return { [LIST_METHODS[method].member]: entries, ...(modern ? UNCACHED : {}) }
     })
   }
   handle(server, 'resources/read', async (params, context) => {
     const parts = partsOf(context)
     const place = await withSdkErrors(foundPlace(parts, textIn(params, 'uri')))
     const result = await withSdkErrors(ask(parts, place, 'resources/read', params))
-    return modern ? { ttlMs: 0, cacheScope: 'private', ...result } : result
+    return modern ? { ...UNCACHED, ...result } : result
   })
   handle(server, 'prompts/get', async (params, context) => {
     const parts = partsOf(context)
@@ -137,7 +134,7 @@ export async function ask(
     onDelivered,
   })) as JsonObject
   const { _meta: marks, content } = answer
-  if (isJsonObject(marks) && marks[META.reason] !== undefined)
+  if (isJsonObject(marks) && marks[ANSWER_META.reason] !== undefined)
     throw new ProtocolError(ProtocolErrorCode.InternalError, wordsIn(content), marks)
   if (answer['resultType'] === 'input_required')
     throw new AgentError('unexpected_answer', {

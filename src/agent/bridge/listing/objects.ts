@@ -6,7 +6,7 @@
 import { s256Json } from '../../../wire/encoding.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../../wire/json.ts'
 import { withoutOurMarks } from '../answers/answers.ts'
-import type { ListMethod } from './entries.ts'
+import { LIST_METHODS, type ListMethod } from './entries.ts'
 import { foreignLine, foreignText, isPlain } from '../answers/foreign-text.ts'
 import { safeIcons } from './icons.ts'
 import type { Upstream } from '../upstream/upstream.ts'
@@ -48,10 +48,10 @@ export function openObjects(parts: ObjectsParts): Objects {
     const entries = await parts.upstreamOf(resource).listAll(method)
     const prefix = method === 'prompts/list' ? await parts.prefixOf(resource) : ''
     return entries.flatMap(entry => {
-      const shown = shownEntry(entry, NAMED_BY[method], prefix)
+      const shown = shownEntry(entry, LIST_METHODS[method].namedBy, prefix)
       if (shown === undefined) {
         parts.say(
-          `${resource}: an entry of ${method} is left out: it has no ${NAMED_BY[method]} that can be shown.`,
+          `${resource}: an entry of ${method} is left out: it has no ${LIST_METHODS[method].namedBy} that can be shown.`,
         )
         return []
       }
@@ -83,12 +83,6 @@ export function methodDefinition(method: string): string | undefined {
   return method.includes('/') ? s256Json({ method }) : undefined
 }
 
-const NAMED_BY: Record<ListMethod, 'uri' | 'uriTemplate' | 'name'> = {
-  'resources/list': 'uri',
-  'resources/templates/list': 'uriTemplate',
-  'prompts/list': 'name',
-}
-
 /** The server of the template with the longest beginning of the URI. */
 function byTemplate(templates: ReadonlyMap<string, string>, uri: string): string | undefined {
   const fitting = [...templates].filter(([template]) => uri.startsWith(beginning(template)))
@@ -110,7 +104,7 @@ function shownEntry(entry: JsonObject, by: string, prefix: string): JsonObject |
 function withPlainTexts(entry: JsonObject): JsonObject {
   return Object.fromEntries(
     Object.entries(entry).map(([name, value]): [string, Json] => {
-      if (typeof value === 'string' && LINES.has(name)) return [name, foreignLine(value)]
+      if (typeof value === 'string' && ONE_LINE_MEMBERS.has(name)) return [name, foreignLine(value)]
       if (typeof value === 'string' && name === 'description') return [name, foreignText(value)]
       if (name === 'arguments' && Array.isArray(value))
         return [name, value.filter(isJsonObject).map(withArgumentTexts)]
@@ -119,7 +113,7 @@ function withPlainTexts(entry: JsonObject): JsonObject {
   )
 }
 
-const LINES: ReadonlySet<string> = new Set(['title', 'name'])
+const ONE_LINE_MEMBERS: ReadonlySet<string> = new Set(['title', 'name'])
 
 /** The name of an argument is data: the client sends it back. */
 function withArgumentTexts(argument: JsonObject): JsonObject {

@@ -34,7 +34,7 @@ export interface Prefixes {
 }
 
 /** It leaves room for a readable part of the tool's own name. */
-const PREFIX_MAX = 20
+const PREFIX_LENGTH_MAX = 20
 const PREFIXES_MAX = 1000
 /** A list waits no longer for the metadata of its resource, and for that of others. */
 const METADATA_MILLISECONDS = 2000
@@ -148,7 +148,7 @@ function numbered(name: string): string[] {
 export function plainName(name: string): string {
   const plain = name.replaceAll(/[^A-Za-z0-9-]/g, '-').replace(/^-+/, '')
   const headed = BEGINS_WELL.test(plain) ? plain : plain === '' ? 'owner' : `owner-${plain}`
-  return headed.slice(0, PREFIX_MAX)
+  return headed.slice(0, PREFIX_LENGTH_MAX)
 }
 
 const BEGINS_WELL = /^[A-Za-z]/

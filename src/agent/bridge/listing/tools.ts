@@ -13,6 +13,7 @@ import { foreignLine, foreignText, isVisible } from '../answers/foreign-text.ts'
 import { safeIcons } from './icons.ts'
 import type { SpoiltTool } from '../answers/readable-tool.ts'
 import type { KnownTool } from '../negotiation/state.ts'
+import { TOOL_HINTS } from '../protocol.ts'
 
 /** A tool as a client calls it, and what is behind the name. */
 export interface ListedTool {
@@ -135,7 +136,8 @@ export function describeTool(
 ): JsonObject {
   const description = typeof listed['description'] === 'string' ? `${listed['description']}\n` : ''
   if (isTaskOnly) return markTool({ ...listed, description: description + TASK_ONLY }, 'closed')
-  const line = hasGrant && known?.access === 'terms' ? LINES.withGrant : LINES[known?.access ?? 'unknown']
+  const line =
+    hasGrant && known?.access === 'terms' ? ACCESS_LINES.withGrant : ACCESS_LINES[known?.access ?? 'unknown']
   return markTool({ ...listed, description: description + line }, accessOf(known, hasGrant))
 }
 
@@ -149,7 +151,7 @@ function accessOf(known: KnownTool | undefined, hasGrant: boolean): ToolAccess {
 export const TASK_ONLY_WHY = 'its server runs it as a task alone, and no call of it is made'
 const TASK_ONLY = 'Cannot be called here: its server runs it as a task alone.'
 
-const LINES = {
+const ACCESS_LINES = {
   free: 'Needs no permission of the owner.',
   terms: "Needs the owner's terms to be accepted.",
   withGrant: "The owner's terms are accepted.",
@@ -178,12 +180,14 @@ export function withChange(before: string | undefined, now: string): string {
 const SCHEMA_DEPTH_MAX = JSON_DEPTH_MAX - 1
 /** What a person who agrees to a tool has in mind: its words, its hints and its schemas. */
 const MEMBERS = ['inputSchema', 'outputSchema'] as const
-const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const
 
 function shown(tool: JsonObject, name: string): JsonObject {
   const { title, description, annotations } = tool
   const values = isJsonObject(annotations) ? annotations : {}
-  const hints = HINTS.filter(hint => typeof values[hint] === 'boolean').map(hint => [hint, values[hint]!])
+  const hints = TOOL_HINTS.filter(hint => typeof values[hint] === 'boolean').map(hint => [
+    hint,
+    values[hint]!,
+  ])
   const labelled = typeof values['title'] === 'string' ? { title: foreignLine(values['title']) } : {}
   return {
     name,

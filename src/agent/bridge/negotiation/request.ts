@@ -25,6 +25,7 @@ import { BridgeNegotiation } from './negotiation.ts'
 import type { NegotiationAbout, NegotiationParts } from './negotiation-parts.ts'
 import { Stages, type Settled, type Stage } from './stage.ts'
 import { unusable } from './state.ts'
+import { TIMER_SECONDS_MAX } from '../bounds.ts'
 
 /** What running a request needs. */
 export interface RequestParts extends NegotiationParts {
@@ -39,8 +40,6 @@ export interface RequestParts extends NegotiationParts {
   /** The owner, or one of her rules, refused. */
   onRefused(record: FamilyRecord, error: AgentError): Promise<void>
 }
-
-const LOOK_SECONDS_MAX = 86_400
 
 /** A call that waits, and who is told of the tool's progress meanwhile. */
 export interface Waiter extends ProgressListeners {
@@ -265,7 +264,7 @@ export class OpenRequest {
     if (seconds > 0) {
       // How long a disconnected client may come back for its task.
       const look = (): void => void (this.#waiters === 0 && this.#deserted())
-      this.#linger = setTimeout(look, Math.min(seconds, LOOK_SECONDS_MAX) * 1000).unref()
+      this.#linger = setTimeout(look, Math.min(seconds, TIMER_SECONDS_MAX) * 1000).unref()
       return
     }
     this.record.tasks = undefined

@@ -9,6 +9,7 @@ import { withdrawRequest } from '../../negotiation/negotiate.ts'
 import type { Profile } from '../../profile.ts'
 import { isOver, type FamilyRecord } from './family.ts'
 import type { BridgeState, ResourceOwner } from './state.ts'
+import { TIMER_SECONDS_MAX } from '../bounds.ts'
 
 export interface SweepParts {
   state: BridgeState
@@ -97,8 +98,6 @@ async function lookAt(
     await hold.release()
   }
 }
-
-const TIMER_SECONDS_MAX = 86_400
 
 /** Callers must learn that a call may have run, however late they ask. */
 async function end(parts: SweepParts, record: FamilyRecord): Promise<void> {

@@ -74,8 +74,8 @@ function escapeTexts(value: Json): Json {
   )
 }
 
-const BURST_MAX = 64
-const MILLISECONDS_EACH = 50
+const LOG_BURST_MAX = 64
+const LOG_MILLISECONDS_EACH = 50
 
 /**
  * Tells the listener of messages, 64 at once and 20 a second after that; the rest is dropped. `now` is in
@@ -85,7 +85,7 @@ export function limitLogs(
   listener: (log: Log) => void,
   now: () => number = () => performance.now(),
 ): (log: Log) => void {
-  const mayPass = createBucket({ burst: BURST_MAX, millisecondsEach: MILLISECONDS_EACH, now })
+  const mayPass = createBucket({ burst: LOG_BURST_MAX, millisecondsEach: LOG_MILLISECONDS_EACH, now })
   return log => {
     if (mayPass()) listener(log)
   }

@@ -12,6 +12,8 @@ import { sendable } from './answer-field.ts'
 import { isMarkedNumber } from '../answers/as-written.ts'
 import { foreignLine, foreignText, isPlain } from '../answers/foreign-text.ts'
 import { plainSampling } from './model-question.ts'
+import { QUESTIONS_OF_CALL_MAX } from '../bounds.ts'
+import { RPC_CODE } from '../protocol.ts'
 
 /**
  * The tool's answer: unchanged; or, if it asks back, with its questions escaped and with the name of the
@@ -25,7 +27,7 @@ export function withPlainQuestions(result: Json, asker: AskingServer): Json {
   if (inputRequests === undefined) return { resultType: resultType!, ...state }
   if (!isJsonObject(inputRequests)) return refuseQuestion()
   const questions = Object.entries(inputRequests)
-  if (questions.length > QUESTIONS_MAX) return refuseQuestion()
+  if (questions.length > QUESTIONS_OF_CALL_MAX) return refuseQuestion()
   const plain = questions.map(([key, one]): [string, Json] => [plainValue(key), plainQuestion(one, asker)])
   return { resultType: resultType!, inputRequests: Object.fromEntries(plain), ...state }
 }
@@ -38,17 +40,14 @@ export function plainElicitation(params: Json, asker: AskingServer): JsonObject 
   return isJsonObject(params) ? formOrPage(params, asker) : refuseQuestion()
 }
 
-/** MCP 2025-11-25: a call fails because its server wants a page to be visited first. */
-const PAGE_REQUIRED = -32_042
-
 /**
  * The `data` of an error of a tool: as it came, except for pages that a person is asked to visit, which are
  * escaped, with the name of the asking server. Undefined if one of them may not be shown.
  */
 export function withPlainPages(code: number, data: Json | undefined, asker: AskingServer): Json | undefined {
-  if (code !== PAGE_REQUIRED) return data
+  if (code !== RPC_CODE.pageRequired) return data
   const { elicitations } = isJsonObject(data) ? data : {}
-  if (!Array.isArray(elicitations) || elicitations.length > QUESTIONS_MAX) return undefined
+  if (!Array.isArray(elicitations) || elicitations.length > QUESTIONS_OF_CALL_MAX) return undefined
   try {
     return { elicitations: elicitations.map(one => plainElicitation(one, asker)) }
   } catch (error) {
@@ -56,8 +55,6 @@ export function withPlainPages(code: number, data: Json | undefined, asker: Aski
     throw error
   }
 }
-
-const QUESTIONS_MAX = 16
 
 /**
  * One question of a server as it may be passed on: a form or a page for a person, a question to the model, or

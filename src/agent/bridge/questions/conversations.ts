@@ -42,7 +42,7 @@ export const QUESTION = 'question '
  */
 const CONVERSATIONS_MAX = 32
 /** How long an answer that nobody fetched is kept. */
-const KEPT_MILLISECONDS = 600_000
+const ANSWER_MILLISECONDS_MAX = 600_000
 
 interface Conversation {
   id: string
@@ -140,7 +140,7 @@ function settle(
 ): void {
   one.outcome = outcome
   changed(one)
-  one.timer = setTimeout(() => drop(one), KEPT_MILLISECONDS).unref()
+  one.timer = setTimeout(() => drop(one), ANSWER_MILLISECONDS_MAX).unref()
 }
 
 /** The answer to this request: the call's answer, or the question that it waits for. */

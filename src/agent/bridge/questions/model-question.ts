@@ -9,13 +9,13 @@ import { asTheServers, refuseQuestion, type AskingServer } from './asker.ts'
 import { foreignText } from '../answers/foreign-text.ts'
 
 const MESSAGES_MAX = 64
-const LENGTH_MAX = 4 * 1_048_576
+const SAMPLING_LENGTH_MAX = 4 * 1_048_576
 const NUMBERS = ['maxTokens', 'temperature'] as const
 const PRIORITIES = ['costPriority', 'speedPriority', 'intelligencePriority'] as const
 
 /** The parameters as they may be passed on. Fails with `unexpected_answer` if they may not be. */
 export function plainSampling(params: Json, asker: AskingServer): JsonObject {
-  if (!isJsonObject(params) || JSON.stringify(params).length > LENGTH_MAX) return refuseQuestion()
+  if (!isJsonObject(params) || JSON.stringify(params).length > SAMPLING_LENGTH_MAX) return refuseQuestion()
   const {
     messages,
     systemPrompt = '',

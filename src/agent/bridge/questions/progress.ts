@@ -7,9 +7,9 @@ import type { Progress } from '@modelcontextprotocol/client'
 import { createBucket } from '../../../limits/bucket.ts'
 
 /** How many messages one call may cause: so many at once, and one more after each time. */
-const NOTIFICATIONS_MAX = 500
-const BURST_MAX = 8
-const MILLISECONDS_EACH = 200
+const PROGRESS_OF_CALL_MAX = 500
+const PROGRESS_BURST_MAX = 8
+const PROGRESS_MILLISECONDS_EACH = 200
 
 /**
  * Tells the listener of progress that goes forward, 8 times at once, then 5 times a second, and 500
@@ -19,11 +19,15 @@ export function boundedProgress(
   listener: (progress: Progress) => void,
   now: () => number = () => performance.now(),
 ): (progress: Progress) => void {
-  const mayPass = createBucket({ burst: BURST_MAX, millisecondsEach: MILLISECONDS_EACH, now })
+  const mayPass = createBucket({
+    burst: PROGRESS_BURST_MAX,
+    millisecondsEach: PROGRESS_MILLISECONDS_EACH,
+    now,
+  })
   let count = 0
   let reached = Number.NEGATIVE_INFINITY
   return report => {
-    if (count >= NOTIFICATIONS_MAX || !(report.progress > reached) || !mayPass()) return
+    if (count >= PROGRESS_OF_CALL_MAX || !(report.progress > reached) || !mayPass()) return
     count++
     reached = report.progress
     listener(report)

@@ -9,6 +9,7 @@ import { LATE, waitAtMost } from '../../../limits/patience.ts'
 import { fail } from '../../agent-error.ts'
 import { withoutAnswer } from './answer-field.ts'
 import { plainQuestion } from './asked-back.ts'
+import { QUESTIONS_OF_CALL_MAX } from '../bounds.ts'
 
 /** A person's answer, with the fields that she filled in. */
 export type PersonsReply = { action: 'accept' | 'decline' | 'cancel'; content?: JsonObject }
@@ -52,8 +53,6 @@ export interface Questions {
 
 /** How long a person has for one question of a server. The call has its own time, which continues to run. */
 export const REPLY_MILLISECONDS = 240_000
-/** How many questions one call may have. */
-const QUESTIONS_MAX = 16
 
 /** The questions that a server may ask over one connection. */
 export function openQuestions(resource: string): Questions {
@@ -76,10 +75,10 @@ export function openQuestions(resource: string): Questions {
           'unexpected_answer',
           'Nobody can be asked: no call that waits for an answer is asked about.',
         )
-      if (call.isAsking || call.questionCount >= QUESTIONS_MAX)
+      if (call.isAsking || call.questionCount >= QUESTIONS_OF_CALL_MAX)
         return fail(
           'unexpected_answer',
-          `One question at a time is put to a person, ${QUESTIONS_MAX} in a call.`,
+          `One question at a time is put to a person, ${QUESTIONS_OF_CALL_MAX} in a call.`,
         )
       const plain = plainQuestion(question, { resource, tool: call.tool })
       call.questionCount++

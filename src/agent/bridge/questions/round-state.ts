@@ -34,31 +34,32 @@ export interface Round {
 /** Content of a state of ours. */
 type Sealed = { about: string; own?: ToolsOwn; call?: string }
 
-const SECONDS_KEPT = 3600
+const STATE_SECONDS_MAX = 3600
 /**
  * Tells our states from a tool's, whoever sealed them: a state that is over would else go to the tool's
  * server, with the answer of a person.
  */
-const OURS = 'usher.bridge.'
+const STATE_PREFIX = 'usher.bridge.'
 /** The state of a call that is under way: if it is over, the call must not be made a second time. */
-const OURS_OF_CALL = `${OURS}call.`
+const CALL_STATE_PREFIX = `${STATE_PREFIX}call.`
 
 /** Clients of HTTP send the state in a body of at most 4 MiB, in base64. */
 const OWN_LENGTH_MAX = 1_048_576
 
 /** `secret` signs the states of this client; `call` is what it repeats in each round. */
 export async function roundIn(of: { secret: Buffer; call: Json }, context: ServerContext): Promise<Round> {
-  const codec = createRequestStateCodec<Sealed>({ key: of.secret, ttlSeconds: SECONDS_KEPT })
+  const codec = createRequestStateCodec<Sealed>({ key: of.secret, ttlSeconds: STATE_SECONDS_MAX })
   const raw = context.mcpReq.requestState<string>()
-  const ours = typeof raw === 'string' && raw.startsWith(OURS) ? await opened(raw, codec, context) : undefined
+  const ours =
+    typeof raw === 'string' && raw.startsWith(STATE_PREFIX) ? await opened(raw, codec, context) : undefined
   const own = ours === undefined ? toolsOwn(context) : ownOf(ours, of.call)
   return {
     about: ours?.about,
     own,
     seal: async about => {
       // The call that asks is under way, and has what was brought for it.
-      if (about.startsWith(QUESTION)) return `${OURS_OF_CALL}${await codec.mint({ about }, context)}`
-      return `${OURS}${await codec.mint({ about, ...carried(own, of.call) }, context)}`
+      if (about.startsWith(QUESTION)) return `${CALL_STATE_PREFIX}${await codec.mint({ about }, context)}`
+      return `${STATE_PREFIX}${await codec.mint({ about, ...carried(own, of.call) }, context)}`
     },
   }
 }
@@ -66,8 +67,8 @@ export async function roundIn(of: { secret: Buffer; call: Json }, context: Serve
 type Codec = ReturnType<typeof createRequestStateCodec<Sealed>>
 
 function opened(raw: string, codec: Codec, context: ServerContext): Promise<Sealed> {
-  const prefix = raw.startsWith(OURS_OF_CALL) ? OURS_OF_CALL : OURS
-  const over: Sealed = { about: prefix === OURS_OF_CALL ? QUESTION : '' }
+  const prefix = raw.startsWith(CALL_STATE_PREFIX) ? CALL_STATE_PREFIX : STATE_PREFIX
+  const over: Sealed = { about: prefix === CALL_STATE_PREFIX ? QUESTION : '' }
   return codec.verify(raw.slice(prefix.length), context).catch(() => over)
 }
 

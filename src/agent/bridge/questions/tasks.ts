@@ -12,6 +12,7 @@ import { isOfOneCall, type StoredTask } from '../negotiation/family.ts'
 import type { OpenRequest } from '../negotiation/request.ts'
 import { replyTo, type Question } from './questions.ts'
 import { unusable } from '../negotiation/state.ts'
+import { NEGOTIATION_SECONDS_MAX } from '../bounds.ts'
 
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 
@@ -48,15 +49,10 @@ export interface Tasks {
  */
 export const TASKS_MAX = 100
 const TTL_SECONDS = 3600
-/**
- * Asking for a task prolongs it, up to this age: a client that never stops asking keeps no request with an
- * owner for ever.
- */
-const AGE_SECONDS_MAX = 7 * 86_400
 /** A poll is written to disk only if that extends the task by at least this much. */
 const LONGER_SECONDS_MIN = 300
 const POLL_MILLISECONDS = 2000
-const FOR_EVER = 2 ** 31 - 1
+const FOR_EVER_SECONDS = 2 ** 31 - 1
 const TASK_ID = /^([A-Za-z0-9_-]{43})\.[0-9a-f-]{36}$/
 
 /** The tasks that this process knows. */
@@ -199,7 +195,7 @@ function tooMany(): AgentError {
 
 /** When a task that was made then ends, however often it is asked for. */
 function lastOf(created: number): number {
-  return created + AGE_SECONDS_MAX
+  return created + NEGOTIATION_SECONDS_MAX
 }
 
 function secondsLeft({ created }: StoredTask, now: number): number {
@@ -244,7 +240,7 @@ async function delivered(task: Task): Promise<void> {
 async function finish(calls: Calls, { entry, request, ending }: Task): Promise<JsonObject | undefined> {
   const { signal } = ending
   try {
-    await request.until(({ name }) => name === 'settled' || name === 'failed', FOR_EVER, signal)
+    await request.until(({ name }) => name === 'settled' || name === 'failed', FOR_EVER_SECONDS, signal)
     const { stage, record } = request
     const { resource } = record
     const call = entry.call ?? record.call

@@ -23,6 +23,7 @@ import { sentence } from '../answers/answers.ts'
 import { bridgeState } from '../negotiation/state.ts'
 import { listedTools, TASK_ONLY_WHY } from '../listing/tools.ts'
 import { openUpstream } from '../upstream/upstream.ts'
+import { JSON_TYPE } from '../protocol.ts'
 
 export interface DiagnoseOptions {
   resource: string
@@ -124,7 +125,7 @@ async function readMetadata(
   const url = new URL(
     reading('request_invalid', 'The resource has no metadata address', () => resourceMetadataUrl(resource)),
   )
-  const headers = { accept: 'application/json' }
+  const headers = { accept: JSON_TYPE }
   const answer = await exchange(
     { method: 'GET', url, headers, timeoutSeconds: DOCUMENT_SECONDS_MAX },
     DOCUMENT_BYTES_MAX,

@@ -115,16 +115,16 @@ function afterSpace(text: string, at: number): number {
   return next
 }
 
-const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{}]|[^\s,:"[\]{}]+|[\s,:]+/y
+const JSON_TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{}]|[^\s,:"[\]{}]+|[\s,:]+/y
 
 /** The position at which the value that begins at `at` ends. */
 function endOfValue(text: string, at: number): number {
   let depth = 0
-  TOKEN.lastIndex = at
+  JSON_TOKEN.lastIndex = at
   do {
-    const [token] = TOKEN.exec(text)!
+    const [token] = JSON_TOKEN.exec(text)!
     if (token === '{' || token === '[') depth++
     else if (token === '}' || token === ']') depth--
   } while (depth > 0)
-  return TOKEN.lastIndex
+  return JSON_TOKEN.lastIndex
 }

@@ -18,6 +18,7 @@ import { readAnswer, sentIn } from '../answers/read-answer.ts'
 import type { SpoiltTool } from '../answers/readable-tool.ts'
 import { proposalFor, toolEntry, toolsBlock, type SurveyTool, type Offers } from './block.ts'
 import { differences } from './difference.ts'
+import { LIST_ENTRIES_MAX, LIST_PAGES_MAX } from '../bounds.ts'
 
 export interface SurveyOptions {
   /** The owner whose resource ids are written; `{owner}` if left out, for `resources` of the file. */
@@ -40,9 +41,7 @@ export interface ProvisionOptions extends Pick<SurveyOptions, 'owner' | 'header'
   clientId?: string | undefined
 }
 
-const SECONDS_MAX = 30
-const PAGES_MAX = 100
-const TOOLS_MAX = 2_000
+const SURVEY_SECONDS_MAX = 30
 const HEADER = /^([A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}): *([\x20-\x7e]{0,4000})$/
 const CLIENT_ID = /^[\x21-\x7e]{1,255}$/
 
@@ -133,7 +132,7 @@ async function survey(
   terminal: Terminal,
 ): Promise<Survey> {
   const found = await listTools(url, headersOf(header))
-  for (const { name, why } of found.spoilt.slice(0, TOOLS_MAX))
+  for (const { name, why } of found.spoilt.slice(0, LIST_ENTRIES_MAX))
     terminal.err(`The tool "${printable(name)}" is left out: ${printable(why)}.\n`)
   if (found.tools.length === 0)
     terminal.err(`${printable(url.href)} lists no tool, so there is nothing to configure.\n`)
@@ -169,7 +168,7 @@ interface Way {
 /** Speaks the revision that the server speaks: 2026-07-28, or 2025-11-25 with a session. */
 async function listTools(url: URL, headers: Record<string, string>): Promise<Survey> {
   const { Client, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client')
-  const signal = AbortSignal.timeout(SECONDS_MAX * 1_000)
+  const signal = AbortSignal.timeout(SURVEY_SECONDS_MAX * 1_000)
   const way: Way = {}
   const spoilt: SpoiltTool[] = []
   const client = new Client(
@@ -201,7 +200,7 @@ async function listTools(url: URL, headers: Record<string, string>): Promise<Sur
     const tools: SurveyTool[] = []
     const offers: Offers = client.getServerCapabilities() ?? {}
     let cursor: string | undefined
-    for (let page = 0; page < PAGES_MAX && tools.length < TOOLS_MAX; page++) {
+    for (let page = 0; page < LIST_PAGES_MAX && tools.length < LIST_ENTRIES_MAX; page++) {
       const answer = await client.listTools(cursor === undefined ? {} : { cursor }, { signal })
       tools.push(...answer.tools)
       cursor = answer.nextCursor
@@ -209,7 +208,7 @@ async function listTools(url: URL, headers: Record<string, string>): Promise<Sur
     }
     const revision = client.getNegotiatedProtocolVersion()
     const keepsSessions = transport.sessionId !== undefined
-    return { tools: tools.slice(0, TOOLS_MAX), spoilt, revision, offers, keepsSessions }
+    return { tools: tools.slice(0, LIST_ENTRIES_MAX), spoilt, revision, offers, keepsSessions }
   } catch (error) {
     throw new Error(`The tools of ${url.href} could not be read: ${whyNot(error, way, signal)}`, {
       cause: error,
@@ -220,7 +219,8 @@ async function listTools(url: URL, headers: Record<string, string>): Promise<Sur
 }
 
 function whyNot(error: unknown, { failure, status }: Way, signal: AbortSignal): string {
-  if (signal.aborted) return `it did not answer within ${SECONDS_MAX} s. Try again later, or nearer to it.`
+  if (signal.aborted)
+    return `it did not answer within ${SURVEY_SECONDS_MAX} s. Try again later, or nearer to it.`
   if (failure !== undefined)
     return connectionWords(failure) ?? 'the connection failed. Correct the host and the port.'
   if (status === 401 || status === 403)

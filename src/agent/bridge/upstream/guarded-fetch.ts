@@ -16,6 +16,7 @@ import { noStream, signedFor, type OwnStream } from './own-stream.ts'
 import { BrokenOffAnswer } from '../answers/foreign-answer.ts'
 import { probeRevision, PROBE_MILLISECONDS_MAX, readAnswer, sentIn } from '../answers/read-answer.ts'
 import { sessionWord } from './session.ts'
+import { EVENT_STREAM_TYPE } from '../protocol.ts'
 
 /** What the `fetch` of a resource needs. */
 export interface GuardedFetchOptions {
@@ -125,8 +126,7 @@ async function resume(
     if (!mayRetry()) return over()
     throw error
   })
-  const isStream =
-    response.headers.get('content-type')?.toLowerCase().startsWith('text/event-stream') === true
+  const isStream = response.headers.get('content-type')?.toLowerCase().startsWith(EVENT_STREAM_TYPE) === true
   if (response.ok && isStream) {
     exchange.failedResumptions = 0
     const lastEventId = headers.get('last-event-id') ?? ''

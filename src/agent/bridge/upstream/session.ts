@@ -6,6 +6,7 @@
  */
 import { isJsonObject, type Json } from '../../../wire/json.ts'
 import { asRpcError } from '../../transports/mcp.ts'
+import { RPC_CODE } from '../protocol.ts'
 
 /**
  * `ended`: the server did not read the request, because it does not know the session. `doubtful`: that may be
@@ -16,8 +17,6 @@ export type SessionWord = 'ended' | 'doubtful'
 /** What the official SDKs' servers and their examples say. */
 const GONE = /session (?:not found|expired|ended|has been terminated)|(?:invalid|expired) session/i
 const NEVER_BEGUN = /not initialized|no valid session/i
-/** By this code the official SDK says it, in whatever words. */
-const GONE_CODE = -32_001
 
 /**
  * The meaning of an answer to a request that named a session; undefined if it is the answer to the request.
@@ -37,7 +36,7 @@ export function sessionWord(
     if (NEVER_BEGUN.test(error.message)) return isAnswer ? 'doubtful' : 'ended'
     return GONE.test(error.message) ? 'doubtful' : undefined
   }
-  const isEnd = error !== undefined && (error.code === GONE_CODE || GONE.test(error.message))
+  const isEnd = error !== undefined && (error.code === RPC_CODE.sessionNotFound || GONE.test(error.message))
   if (isAnswer) return isEnd ? 'doubtful' : undefined
   return isEnd ? 'ended' : 'doubtful'
 }

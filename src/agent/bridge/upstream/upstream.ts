@@ -25,6 +25,7 @@ import { limitLogs, readLog, type ProgressListeners, type UpstreamNotices } from
 import { boundedProgress } from '../questions/progress.ts'
 import { loadSdk } from '../answers/read-answer.ts'
 import { sessionWord } from './session.ts'
+import { LIST_ENTRIES_MAX, LIST_TTL_MILLISECONDS } from '../bounds.ts'
 
 /** One call as it is sent. */
 export interface Sending extends ProgressListeners {
@@ -96,8 +97,6 @@ const CAPABILITY_OF: Record<QuestionMethod, 'elicitation' | 'sampling' | 'roots'
 /** A call that tells nothing of its progress for this long ends. */
 const SILENCE_MILLISECONDS_MAX = 600_000
 const CALL_MILLISECONDS_MAX = 3_600_000
-const TTL_MILLISECONDS = 60_000
-const TOOLS_MAX = 2000
 /** The SDK says at once that a list changed, and does not read it. */
 const AT_ONCE = { autoRefresh: false, debounceMs: 0 }
 
@@ -115,14 +114,14 @@ export function openUpstream(options: UpstreamOptions): Upstream {
         connections.repeatable(async ({ client }) => {
           const exchange = newExchange('tools/list')
           const list = await underway.run(exchange, () => listAll(client, exchange))
-          return { list, spoilt: exchange.spoilt.slice(0, TOOLS_MAX) }
+          return { list, spoilt: exchange.spoilt.slice(0, LIST_ENTRIES_MAX) }
         }),
       )
       const { tools, ttlMs } = list
-      const lifetime = typeof ttlMs === 'number' && ttlMs >= 0 ? ttlMs : TTL_MILLISECONDS
-      const why = `the list has more than ${TOOLS_MAX} tools without it`
-      const over = tools.slice(TOOLS_MAX).map(({ name }) => ({ name, why }))
-      return { tools: tools.slice(0, TOOLS_MAX), spoilt: [...spoilt, ...over], ttlMs: lifetime }
+      const lifetime = typeof ttlMs === 'number' && ttlMs >= 0 ? ttlMs : LIST_TTL_MILLISECONDS
+      const why = `the list has more than ${LIST_ENTRIES_MAX} tools without it`
+      const over = tools.slice(LIST_ENTRIES_MAX).map(({ name }) => ({ name, why }))
+      return { tools: tools.slice(0, LIST_ENTRIES_MAX), spoilt: [...spoilt, ...over], ttlMs: lifetime }
     },
     listAll: method =>
       attempted(() => connections.repeatable(({ client }) => entriesOf(client, method, underway))),
