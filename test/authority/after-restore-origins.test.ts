@@ -3,68 +3,30 @@
  * connections of its own to a real Postgres.
  */
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { endAfterRestore } from '../../src/authority/administration/after-restore.ts'
 import { proveConsistency } from '../../src/authority/ledger/consistency.ts'
-import { signTree } from '../../src/authority/ledger/checkpoints.ts'
-import { openDatabase, type Database, type Tx } from '../../src/storage/authority/database.ts'
+import type { Database, Tx } from '../../src/storage/authority/database.ts'
 import {
   keepCheckpoint,
-  readCheckpoint,
   readHourCheckpoint,
   replaceOrigin,
   type SignedCheckpoint,
 } from '../../src/storage/authority/ledger/ledger-checkpoints.ts'
-import { appendLedgerAll } from '../../src/storage/authority/ledger/ledger.ts'
 import { number, skipEventPositions } from '../../src/storage/authority/ledger/positions.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Owner } from '../../src/wire/identifiers.ts'
-import { originBase, verifyCheckpoint } from '../../src/wire/ledger/checkpoint.ts'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
+import { verifyCheckpoint } from '../../src/wire/ledger/checkpoint.ts'
+import { BASE, ledgerStand } from '../support/ledger-stand.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'
-import { freshDatabase, PATIENT } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { until } from '../support/until.ts'
 
-let database: Database
-/** As another replica has it. */
-let replica: Database
-beforeAll(async () => {
-  database = await freshDatabase(PATIENT)
-  replica = openDatabase({ url: database.url, poolMax: 10, ...PATIENT })
-})
-afterAll(async () => {
-  await replica.close()
-  await database.close()
-})
+const { database, replica, key, append, sign, present, rested, headOf } = ledgerStand()
 
-const ISSUER = 'https://as.example'
-const BASE = originBase(ISSUER)
-const key = importPrivateJwk(generatePrivateJwk())
 const RESTORED_TO = new Date('2026-11-01T00:00:00Z')
 
-async function append(owner: Owner, count = 3): Promise<void> {
-  await appendLedgerAll(
-    database.db,
-    owner,
-    Array.from({ length: count }, (_, n) => ({ kind: 'approved' as const, data: { n } })),
-  )
-  await number(database.db, owner)
-}
-const sign = (owner: Owner, { db } = database) => signTree(db, owner, { issuer: ISSUER, key })
-const present = (owner: Owner) => readCheckpoint(database.db, owner, BASE)
 const restore = () => endAfterRestore(database.db, RESTORED_TO)
-/** As if the last checkpoints had been signed two seconds before. */
-const rested = (owner: Owner) =>
-  sql`UPDATE ledger_checkpoints SET signed_at = signed_at - interval '2 seconds' WHERE owner = ${owner}`.execute(
-    database.db,
-  )
-const headOf = async (owner: Owner) => {
-  const { rows } = await sql<{ size: number; root: Buffer; tag: string; origin_at: number | null }>`
-    SELECT tree_size AS size, tree_root AS root, tag, origin_at FROM heads JOIN owners USING (owner)
-    WHERE owner = ${owner}`.execute(database.db)
-  return rows[0]!
-}
 const originsOf = async (owner: Owner) => {
   const { rows } = await sql<SignedCheckpoint & { ended: boolean }>`
     SELECT origin, size, root, kid, note, ended_at IS NOT NULL AS ended FROM ledger_checkpoints
@@ -115,7 +77,7 @@ async function whileOpen<T>(first: (tx: Tx) => Promise<unknown>, work: () => Pro
 describe('After a restore', () => {
   it('what is signed has an origin with its time, and covers the entry that names the newest known head of the old one', async () => {
     const owner = await seed.seedOwner(database.db)
-    await append(owner)
+    await append(owner, 3)
     expect(await sign(owner)).toBe('signed')
     const before = (await present(owner))!
     const since = Math.floor(Date.now() / 1_000)
@@ -142,7 +104,7 @@ describe('After a restore', () => {
 
   it('each restore has another origin, also within a second, and names what was signed at the one before it', async () => {
     const owner = await seed.seedOwner(database.db)
-    await append(owner)
+    await append(owner, 3)
     await sign(owner)
     const signed = [(await present(owner))!]
     for (let n = 0; n < 2; n++) {
@@ -173,7 +135,7 @@ describe('After a restore', () => {
 
   it('the head of the hour is none of the old origin, and proofs are up to what is signed at the new one', async () => {
     const owner = await seed.seedOwner(database.db)
-    await append(owner)
+    await append(owner, 3)
     await sign(owner)
     await sql`UPDATE ledger_checkpoints SET signed_at = signed_at - interval '3 hours' WHERE owner = ${owner}`.execute(
       database.db,
@@ -195,13 +157,13 @@ describe('After a restore', () => {
 describe('A replica that signs while a restore is noted keeps nothing at the old origin after it', () => {
   it('if it read the tree before, and the restore is over', async () => {
     const first = await seed.seedOwner(database.db)
-    await append(first)
+    await append(first, 3)
     const unsigned = await nextOf(first)
     const owner = await seed.seedOwner(database.db)
-    await append(owner)
+    await append(owner, 3)
     await sign(owner)
     const before = await headOf(owner)
-    await append(owner)
+    await append(owner, 3)
     await rested(owner)
     const next = await nextOf(owner)
     await restore()
@@ -213,7 +175,7 @@ describe('A replica that signs while a restore is noted keeps nothing at the old
 
   it('if it waits for the restore: neither a first checkpoint', async () => {
     const owner = await seed.seedOwner(database.db)
-    await append(owner)
+    await append(owner, 3)
     const next = await nextOf(owner)
     const isKept = await whileOpen(
       tx => replaceAs(tx, owner),
@@ -225,10 +187,10 @@ describe('A replica that signs while a restore is noted keeps nothing at the old
 
   it('nor a later one', async () => {
     const owner = await seed.seedOwner(database.db)
-    await append(owner)
+    await append(owner, 3)
     await sign(owner)
     const [kept, before] = [await originsOf(owner), await headOf(owner)]
-    await append(owner)
+    await append(owner, 3)
     await rested(owner)
     const next = await nextOf(owner)
     const isKept = await whileOpen(
@@ -243,10 +205,10 @@ describe('A replica that signs while a restore is noted keeps nothing at the old
     'and if the restore waits for it, the entry names what it kept: a %s checkpoint',
     async which => {
       const owner = await seed.seedOwner(database.db)
-      await append(owner)
+      await append(owner, 3)
       if (which === 'later') await sign(owner)
       const before = which === 'later' ? await headOf(owner) : undefined
-      await append(owner)
+      await append(owner, 3)
       await rested(owner)
       const next = await nextOf(owner)
       await whileOpen(
@@ -264,7 +226,7 @@ describe('A replica that signs while a restore is noted keeps nothing at the old
     async () => {
       for (let round = 0; round < 8; round++) {
         const owner = await seed.seedOwner(database.db)
-        await append(owner)
+        await append(owner, 3)
         if (round % 2 === 0) await sign(owner)
         const signing = async (of: Database) => {
           for (let n = 0; n < 4; n++) {

@@ -1,6 +1,6 @@
 /** Checkpoints as they are signed and kept: docs/choices.md, "Checkpoints of the ledger". */
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { signTree } from '../../src/authority/ledger/checkpoints.ts'
 import { deletedLeaf } from '../../src/rules/ledger/ledger-leaf.ts'
 import {
@@ -12,62 +12,17 @@ import {
   provesConsistency,
   rootOf,
 } from '../../src/rules/ledger/merkle.ts'
-import { openDatabase, type Database } from '../../src/storage/authority/database.ts'
 import { keepCheckpoint, readCheckpoint } from '../../src/storage/authority/ledger/ledger-checkpoints.ts'
 import { readTiles } from '../../src/storage/authority/ledger/ledger-tiles.ts'
 import { completeTree } from '../../src/storage/authority/ledger/ledger-tree.ts'
-import { appendLedgerAll } from '../../src/storage/authority/ledger/ledger.ts'
-import { number } from '../../src/storage/authority/ledger/positions.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { originBase, verifyCheckpoint } from '../../src/wire/ledger/checkpoint.ts'
-import { asHandle, type Owner } from '../../src/wire/identifiers.ts'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
-import { connected, freshDatabase, PATIENT } from '../support/postgres.ts'
+import type { Owner } from '../../src/wire/identifiers.ts'
+import { BASE, ledgerStand, RETENTION_SECONDS } from '../support/ledger-stand.ts'
+import { connected } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 
-let database: Database
-/** As another replica has it. */
-let replica: Database
-beforeAll(async () => {
-  database = await freshDatabase(PATIENT)
-  replica = openDatabase({ url: database.url, poolMax: 10, ...PATIENT })
-})
-afterAll(async () => {
-  await replica.close()
-  await database.close()
-})
-
-const ISSUER = 'https://as.example'
-const BASE = originBase(ISSUER)
-const key = importPrivateJwk(generatePrivateJwk())
-const LOG = { issuer: ISSUER, key }
-const RETENTION = 40 * 86_400
-
-async function append(owner: Owner, count: number): Promise<void> {
-  const entries = Array.from({ length: count }, (_, n) => ({
-    kind: 'approved' as const,
-    ...(n % 2 === 0 ? { handle: asHandle('jkt:one') } : {}),
-    data: { n },
-  }))
-  await appendLedgerAll(database.db, owner, entries)
-  await number(database.db, owner)
-}
-
-const sign = (owner: Owner, { db } = database) => signTree(db, owner, LOG)
-const kept = (owner: Owner) => readCheckpoint(database.db, owner, BASE)
-
-/** As if the last checkpoint had been signed two seconds before. */
-const rested = (owner: Owner) =>
-  sql`UPDATE ledger_checkpoints SET signed_at = signed_at - interval '2 seconds' WHERE owner = ${owner}`.execute(
-    database.db,
-  )
-
-const headOf = async (owner: Owner) => {
-  const { rows } = await sql<{ size: number; root: Buffer; frontier: Buffer; tag: string }>`
-    SELECT tree_size AS size, tree_root AS root, frontier, tag FROM heads JOIN owners USING (owner)
-    WHERE owner = ${owner}`.execute(database.db)
-  return rows[0]!
-}
+const { database, replica, key, append, sign, present, rested, headOf } = ledgerStand()
 
 /** All leaves, as tiles and entries have them. */
 const leavesOf = async (owner: Owner, size: number) => {
@@ -83,7 +38,7 @@ describe('The head of a tree', () => {
     await append(owner, 300)
     expect(await sign(owner)).toBe('signed')
     const { size, root, tag } = await headOf(owner)
-    const checkpoint = (await kept(owner))!
+    const checkpoint = (await present(owner))!
     expect(checkpoint).toMatchObject({ origin: `as.example/ledger/${tag}`, size: 300, root, kid: key.kid })
     expect(verifyCheckpoint(checkpoint.note, { origin: checkpoint.origin, keys: [key] })).toEqual({
       origin: checkpoint.origin,
@@ -96,7 +51,7 @@ describe('The head of a tree', () => {
     const owner = await seed.seedOwner(database.db)
     await append(owner, 1)
     expect(await sign(owner)).toBe('signed')
-    const first = (await kept(owner))!
+    const first = (await present(owner))!
     await rested(owner)
     expect(await sign(owner)).toBe('unchanged')
     await sql`UPDATE ledger_checkpoints SET signed_at = clock_timestamp() WHERE owner = ${owner}`.execute(
@@ -104,17 +59,17 @@ describe('The head of a tree', () => {
     )
     await append(owner, 1)
     expect(await sign(owner)).toBe('resting')
-    expect(await kept(owner)).toEqual(first)
+    expect(await present(owner)).toEqual(first)
     await rested(owner)
     expect(await sign(owner)).toBe('signed')
-    expect((await kept(owner))!.size).toBe(2)
+    expect((await present(owner))!.size).toBe(2)
   })
 
   it('of an owner without entries is not signed, and neither is one of nobody', async () => {
     const owner = await seed.seedOwner(database.db)
     expect(await sign(owner)).toBe('unchanged')
     expect(await sign(seed.name('nobody-'))).toBe('unchanged')
-    expect(await kept(owner)).toBeUndefined()
+    expect(await present(owner)).toBeUndefined()
   })
 
   it('has another origin at another issuer, and begins anew there', async () => {
@@ -123,7 +78,7 @@ describe('The head of a tree', () => {
     expect(await sign(owner)).toBe('signed')
     const other = { issuer: 'https://other.example', key }
     expect(await signTree(database.db, owner, other)).toBe('signed')
-    expect((await kept(owner))!.size).toBe(3)
+    expect((await present(owner))!.size).toBe(3)
     const there = await readCheckpoint(database.db, owner, originBase(other.issuer))
     expect(there!.origin).toMatch(/^other\.example\/ledger\//)
   })
@@ -139,7 +94,7 @@ describe('The head of a tree', () => {
     expect(await sign(owner)).toBe('incomplete')
     while (await completeTree(database.db, owner));
     expect(await sign(owner)).toBe('signed')
-    expect((await kept(owner))!.size).toBe(301)
+    expect((await present(owner))!.size).toBe(301)
   })
 })
 
@@ -194,11 +149,11 @@ describe('Two replicas that sign at once', () => {
     const owner = await seed.seedOwner(database.db)
     await append(owner, 4)
     await sign(owner)
-    const [first, { size, root }] = [(await kept(owner))!, await headOf(owner)]
+    const [first, { size, root }] = [(await present(owner))!, await headOf(owner)]
     await append(owner, 4)
     await rested(owner)
     await sign(owner)
-    const second = (await kept(owner))!
+    const second = (await present(owner))!
     await rested(owner)
     const late = { ...second, size: 6, note: 'late' }
     expect(await keepCheckpoint(replica.db, owner, late, { before: { size, root }, origin_at: null })).toBe(
@@ -206,7 +161,7 @@ describe('Two replicas that sign at once', () => {
     )
     expect(await keepCheckpoint(replica.db, owner, late, { before: second, origin_at: null })).toBe(false)
     expect(await keepCheckpoint(replica.db, owner, first, { origin_at: null })).toBe(false)
-    expect(await kept(owner)).toEqual(second)
+    expect(await present(owner)).toEqual(second)
   })
 })
 
@@ -242,12 +197,12 @@ describe('A tree that is not what was signed of it is not signed', () => {
     const owner = await seed.seedOwner(database.db)
     await append(owner, 300)
     expect(await sign(owner)).toBe('signed')
-    const before = await kept(owner)
+    const before = await present(owner)
     await append(owner, 3)
     await rested(owner)
     await change(owner, text)
     expect(await sign(owner)).toBe('contradicted')
-    expect(await kept(owner)).toEqual(before)
+    expect(await present(owner)).toEqual(before)
   })
 })
 
@@ -267,7 +222,7 @@ describe('A thief who makes the whole tree anew over a changed entry', () => {
     await sql`UPDATE heads SET tree_root = ${rootOf(frontier)}, frontier = ${Buffer.concat(frontier.hashes)}
       WHERE owner = ${owner}`.execute(database.db)
     expect(await sign(owner)).toBe('contradicted')
-    expect((await kept(owner))!.size).toBe(300)
+    expect((await present(owner))!.size).toBe(300)
   })
 })
 
@@ -279,7 +234,7 @@ describe('Leaves that the sweep of an older program lost', () => {
     await sql`UPDATE ledger SET ts = now() - interval '41 days' WHERE owner = ${owner} AND seq <= ${upTo}`.execute(
       database.db,
     )
-    const { faults } = await sweepOwner(database.db, owner, 1_000, RETENTION)
+    const { faults } = await sweepOwner(database.db, owner, 1_000, RETENTION_SECONDS)
     expect(faults).toEqual([])
   }
 
@@ -373,10 +328,10 @@ describe('Leaves that the sweep of an older program lost', () => {
     expect(outcomes.filter(one => one === 'mended')).toHaveLength(1)
     const { tag } = await headOf(owner)
     const stale = { origin: BASE + tag, size, root, kid: key.kid, note: 'stale' }
-    if ((await kept(owner)) === undefined)
+    if ((await present(owner)) === undefined)
       expect(await keepCheckpoint(replica.db, owner, stale, { origin_at: null })).toBe(false)
     await sign(owner)
-    expect((await kept(owner))!.root).toEqual((await headOf(owner)).root)
+    expect((await present(owner))!.root).toEqual((await headOf(owner)).root)
     await expectMended(owner, [257, 270])
   })
 })

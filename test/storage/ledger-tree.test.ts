@@ -3,7 +3,7 @@
  * "Events" (row 5).
  */
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { deletedLeaf, ledgerLeaf } from '../../src/rules/ledger/ledger-leaf.ts'
 import {
   appendLeaves,
@@ -17,41 +17,27 @@ import {
   TILE_HASHES,
   type ProofPlan,
 } from '../../src/rules/ledger/merkle.ts'
-import { openDatabase, type Database } from '../../src/storage/authority/database.ts'
-import { appendLedger, appendLedgerAll, readLedger } from '../../src/storage/authority/ledger/ledger.ts'
+import type { Database } from '../../src/storage/authority/database.ts'
+import { appendLedger, readLedger } from '../../src/storage/authority/ledger/ledger.ts'
 import { completeTree } from '../../src/storage/authority/ledger/ledger-tree.ts'
 import { number } from '../../src/storage/authority/ledger/positions.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { asHandle, type Owner } from '../../src/wire/identifiers.ts'
-import { connected, freshDatabase, PATIENT } from '../support/postgres.ts'
+import { ledgerStand, RETENTION_SECONDS } from '../support/ledger-stand.ts'
+import { connected } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 
-let database: Database
-/** As another replica has it. */
-let replica: Database
-beforeAll(async () => {
-  database = await freshDatabase(PATIENT)
-  replica = openDatabase({ url: database.url, poolMax: 10, ...PATIENT })
-})
-afterAll(async () => {
-  await replica.close()
-  await database.close()
-})
+const { database, replica, append: appendEntries } = ledgerStand()
 
-const RETENTION = 40 * 86_400
 const HANDLES = ['jkt:one', 'jkt:two', 'jkt:three'].map(asHandle)
 
 /** Appends entries, of which every fourth has no handle, and numbers them. */
-async function append(owner: Owner, count: number): Promise<void> {
-  const entries = Array.from({ length: count }, (_, n) => ({
-    kind: 'approved' as const,
+const append = (owner: Owner, count: number) =>
+  appendEntries(owner, count, n => ({
     ...(n % 4 === 3 ? {} : { handle: HANDLES[n % 4]! }),
     data: { n, text: 'é "quoted" 😀' },
   }))
-  await appendLedgerAll(database.db, owner, entries)
-  await number(database.db, owner)
-}
 
 async function completed(owner: Owner): Promise<void> {
   while (await completeTree(database.db, owner));
@@ -83,7 +69,7 @@ const age = (owner: Owner, upTo: number) =>
 
 /** @returns how many entries went. */
 async function sweep(owner: Owner, limit: number): Promise<number> {
-  const { rows: gone, faults } = await sweepOwner(database.db, owner, limit, RETENTION)
+  const { rows: gone, faults } = await sweepOwner(database.db, owner, limit, RETENTION_SECONDS)
   expect(faults).toEqual([])
   return gone
 }

@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely'
 import { Client } from 'pg'
-import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest'
+import { describe, expect, inject, it, onTestFinished } from 'vitest'
 import { startEmbeddedPostgres } from '../../src/dev/stack/embedded-postgres.ts'
 import {
   AUTHORITY_DATABASE,
@@ -23,21 +23,12 @@ import {
 import { readReceipts } from '../../src/storage/authority/ledger/receipts.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
-import { freshDatabase, PATIENT } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
+import { replicatedStand } from '../support/stands.ts'
 import { asFamily, asHandle, type Family, type Owner } from '../../src/wire/identifiers.ts'
 
-let database: Database
-/** As another replica has it: what is under way there is not known here. */
-let replica: Database
-beforeAll(async () => {
-  database = await freshDatabase(PATIENT)
-  replica = openDatabase({ url: database.url, poolMax: 10, ...PATIENT })
-})
-afterAll(async () => {
-  await replica.close()
-  await database.close()
-})
+/** What is under way at one is not known at the other. */
+const { database, replica } = replicatedStand()
 
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
 const ALL = { after: 0, limit: 1_000 }
