@@ -2,24 +2,15 @@
  * Resources, prompts and completion through the bridge, for the official clients of both revisions. contract,
  * "What the service does", beats 1 to 4, and "Single-use grant".
  */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { JsonObject } from '../../../src/wire/json.ts'
 import { s256Json } from '../../../src/wire/encoding.ts'
-import { bridgeFolder, startBridge, type BridgedClient, type ClientKind } from '../../support/bridge.ts'
+import type { ClientKind } from '../../support/bridge.ts'
+import { messageIn, UNCACHED, useMappedBridges, type Message } from '../../support/mapped-bridges.ts'
 import type { Received, Reply } from '../../support/scripted-http.ts'
-import { challengeOf, startScriptedPeers } from '../../support/scripted-resource.ts'
-import { startedForEach } from '../../support/started.ts'
+import { challengeOf } from '../../support/scripted-resource.ts'
 
-const peers = startedForEach(startScriptedPeers)
-let folder: Awaited<ReturnType<typeof bridgeFolder>>
-const open: BridgedClient[] = []
-beforeAll(async () => {
-  folder = await bridgeFolder()
-})
-afterEach(async () => {
-  for (const one of open.splice(0)) await one.close()
-})
-afterAll(() => folder.remove())
+const { peers, bridge, declare, publish } = useMappedBridges()
 
 const URI = 'demo://portfolio/{1}?a=%20b'
 const RESULTS: Record<string, JsonObject> = {
@@ -33,35 +24,20 @@ const RESULTS: Record<string, JsonObject> = {
 }
 const FREE = new Set(['tools/list', 'resources/list', 'resources/templates/list', 'prompts/list'])
 
-interface Message {
-  id: string | number
-  method: string
-  params: JsonObject
-}
-const messageIn = ({ body }: Received): Message => JSON.parse(body.toString()) as Message
-
 /** A server of MCP 2026-07-28 behind an enforcement point that maps each method to `read_file`. */
 function serveObjects(changes: Record<string, (id: Message['id']) => Reply> = {}): void {
   const { twists } = peers
   twists.challenge = () => challengeOf(peers, 'read_file')
-  const capabilities = { resources: {}, prompts: {}, completions: {}, tools: {} }
-  twists.discovery = id => ({
-    body: { jsonrpc: '2.0', id, result: { supportedVersions: ['2026-07-28'], capabilities } },
-  })
-  let terms: JsonObject = {}
+  declare({ resources: {}, prompts: {}, completions: {}, tools: {} })
   twists.template = plain => {
-    // What is published is the same in each negotiation.
-    const { family: _family, nonce: _nonce, ...published } = plain
-    terms = published
+    publish(plain)
     return plain
   }
-  peers.authority.script('/terms/alice/reading/v1', () => ({ body: terms }))
   peers.tools.script('/mcp/alice', received => {
     const { id, method } = messageIn(received)
     const change = changes[method]
     if (change !== undefined) return change(id)
-    const more =
-      method.endsWith('/list') || method === 'resources/read' ? { ttlMs: 0, cacheScope: 'private' } : {}
+    const more = method.endsWith('/list') || method === 'resources/read' ? UNCACHED : {}
     if (!FREE.has(method) && received.headers.authorization === undefined) return undefined
     const result = { resultType: 'complete', ...more, ...RESULTS[method] }
     return { body: { jsonrpc: '2.0', id, result } }
@@ -77,20 +53,10 @@ interface Objects {
   complete(params: object): Promise<JsonObject>
 }
 
-let count = 0
 async function clientOf(kind: ClientKind, args: readonly string[] = []): Promise<Objects> {
   const capabilities = kind.endsWith('2026-07-28') ? {} : { elicitation: { form: {} } }
-  const name = `objects ${++count}`
-  const bridged = await startBridge({
-    kind,
-    name,
-    resources: [peers.resource],
-    state: folder.folder,
-    capabilities,
-    args,
-  })
-  open.push(bridged)
-  return bridged.client as unknown as Objects
+  const { client } = await bridge({ kind, capabilities, args })
+  return client as unknown as Objects
 }
 
 const asked = (method: string): Received[] =>
