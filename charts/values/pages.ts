@@ -83,11 +83,7 @@ function valueRows(path: string, of: Node, value: unknown): string[] {
     '',
     of.description ?? '',
     '',
-    '| Value | Type | Default | Meaning |',
-    '|---|---|---|---|',
-    ...rows.map(({ name, node, value }) =>
-      row(`\`${name}\``, typeOf(node), shown(value), node.description ?? ''),
-    ),
+    ...rows.map(({ name, node, value }) => point(name, node, shown(value))),
     '',
   ]
 }
@@ -120,6 +116,8 @@ function shown(value: unknown): string {
   return value === undefined || value === '' ? '' : `\`${JSON.stringify(value)}\``
 }
 
-function row(...cells: string[]): string {
-  return `| ${cells.map(cell => cell.replaceAll('|', String.raw`\|`).replaceAll('\n', ' ')).join(' | ')} |`
+/** A point of a list, which the formatter wraps: cells of a table would make lines of any width. */
+function point(name: string, node: Node, standard: string): string {
+  const about = standard === '' ? typeOf(node) : `${typeOf(node)}; default ${standard}`
+  return `- \`${name}\` (${about}): ${(node.description ?? '').replaceAll('\n', ' ')}`
 }
