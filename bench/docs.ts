@@ -70,8 +70,10 @@ function peersPage(run: PeersRun): string {
   )
   const over = (other: PeerName): string[] => cell(peerRatio(run, 'usher', other))
   return [
-    `Taken on ${run.started_at.slice(0, 10)} by \`${run.command}\`: cycles of rounds of ${run.seconds} s, ${run.in_flight} calls in flight. Machine: ${machine.cpu}, ${machine.cores} cores, Node ${machine.node}; load average before it began: ${run.load_average.toFixed(1)}.`,
-    `With ${named.join('; ')}.`,
+    ...wrapped(
+      `Taken on ${run.started_at.slice(0, 10)} by \`${run.command}\`: cycles of rounds of ${run.seconds} s, ${run.in_flight} calls in flight. Machine: ${machine.cpu}, ${machine.cores} cores, Node ${machine.node}; load average before it began: ${run.load_average.toFixed(1)}.`,
+    ),
+    ...wrapped(`With ${named.join('; ')}.`),
     '',
     table(
       ['Who decides', 'Calls a second', 'Least to most'],
@@ -91,21 +93,27 @@ function peersPage(run: PeersRun): string {
 }
 
 function figuresPage(report: Report): string {
+  const scenarios = Object.values(report.scenarios)
   const { machine, postgres, settings, others_cpu_share: others } = report
   const busy =
     others === null
       ? ''
       : ` Other work took ${percent(others.median)} of the CPU (at most ${percent(others.max)}).`
   return [
-    `Taken on ${report.started_at.slice(0, 10)} by \`${report.command}\`: ${settings['rounds']} cycles of rounds of ${settings['seconds']} s, ${settings['in_flight']} calls in flight, ${report.took_seconds} s in all.`,
-    `Machine: ${machine.cpu}, ${machine.cores} cores, ${machine.memory_mib} MiB, ${machine.file_system}, Node ${machine.node}; Postgres ${postgres.version} with fsync ${postgres.fsync}, synchronous_commit ${postgres.synchronous_commit}, full_page_writes ${postgres.full_page_writes}.${busy}`,
+    ...wrapped(
+      `Taken on ${report.started_at.slice(0, 10)} by \`${report.command}\`: ${settings['rounds']} cycles of rounds of ${settings['seconds']} s, ${settings['in_flight']} calls in flight, ${report.took_seconds} s in all.`,
+    ),
+    ...wrapped(
+      `Machine: ${machine.cpu}, ${machine.cores} cores, ${machine.memory_mib} MiB, ${machine.file_system}, Node ${machine.node}; Postgres ${postgres.version} with fsync ${postgres.fsync}, synchronous_commit ${postgres.synchronous_commit}, full_page_writes ${postgres.full_page_writes}.${busy}`,
+    ),
     '',
     table(['Figure', 'Seen', 'Least to most', 'Goal', 'Met'], Object.entries(report.figures).map(figureRow)),
     '',
-    table(
-      ['Scenario', 'Calls a second', 'p50 ms', 'p99 ms', ...PARTIES.map(party => `${party} µs`)],
-      Object.values(report.scenarios).map(scenarioRow),
-    ),
+    table(['Scenario', 'Calls a second', 'p50 ms', 'p99 ms'], scenarios.map(scenarioRow)),
+    '',
+    'CPU time of each party, in µs a call:',
+    '',
+    table(['Scenario', ...PARTIES], scenarios.map(cpuRow)),
     ...crossCheckLine(report),
   ].join('\n')
 }
@@ -118,7 +126,9 @@ function crossCheckLine({ cross_check: checked, scenarios }: Report): string[] {
   )
   return [
     '',
-    `The same checks sent by ${checked.tool}, calls a second, beside our last round: ${rates.join(', ')}.`,
+    ...wrapped(
+      `The same checks sent by ${checked.tool}, calls a second, beside our last round: ${rates.join(', ')}.`,
+    ),
   ]
 }
 
@@ -131,18 +141,34 @@ function figureRow([name, figure]: [string, Figure]): string[] {
   return [`\`${name}\``, short(value), `${short(spread.min)} to ${short(spread.max)}`, asked, met]
 }
 
-function scenarioRow({ title, calls_per_second, p50_ms, p99_ms, cpu_us_per_call }: ScenarioReport): string[] {
-  const cpu = PARTIES.map(party => {
-    const micros = cpu_us_per_call?.[party]
-    return micros === undefined || micros < 1 ? '-' : String(Math.round(micros))
-  })
+function scenarioRow({ title, calls_per_second, p50_ms, p99_ms }: ScenarioReport): string[] {
   return [
     title,
     String(Math.round(calls_per_second.median)),
     p50_ms.median.toFixed(1),
     p99_ms.median.toFixed(1),
-    ...cpu,
   ]
+}
+
+function cpuRow({ title, cpu_us_per_call }: ScenarioReport): string[] {
+  const cpu = PARTIES.map(party => {
+    const micros = cpu_us_per_call?.[party]
+    return micros === undefined || micros < 1 ? '-' : String(Math.round(micros))
+  })
+  return [title, ...cpu]
+}
+
+const COLUMNS_MAX = 120
+
+/** The sentences as lines of the width of every page. */
+function wrapped(text: string): string[] {
+  const lines: string[] = []
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1)
+    if (last === undefined || last.length + 1 + word.length > COLUMNS_MAX) lines.push(word)
+    else lines[lines.length - 1] = `${last} ${word}`
+  }
+  return lines
 }
 
 function table(head: string[], rows: string[][]): string {
