@@ -89,7 +89,7 @@ check-exports:
 	  echo 'Call it, delete it, or mark it @internal with the reason (CONTRIBUTING.md, "What a machine checks").'; exit 1; }
 
 check-tidy:
-	@vitest run --project pure --reporter=agent test/tidy.test.ts test/names.test.ts test/docs/readme.test.ts test/docs/blocks.test.ts test/import-rules.test.ts test/faults.test.ts
+	@vitest run --project pure --reporter=agent test/tidy.test.ts test/names.test.ts test/docs/readme.test.ts test/docs/blocks.test.ts test/docs/widths.test.ts test/import-rules.test.ts test/faults.test.ts
 
 format: $(INSTALLED) ## Format everything
 	@oxfmt .

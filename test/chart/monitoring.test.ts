@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse, stringify } from 'yaml'
-import { ROOT, tableRows } from '../support/repository.ts'
+import { listPoints, ROOT } from '../support/repository.ts'
 import { describeWith } from '../support/requirement.ts'
 import { CHART, complaints, named, rendered, tools, valueSet } from './render.ts'
 
@@ -21,7 +21,14 @@ interface Rule {
 const ALERTS = join(CHART, 'files', 'alerts.yaml')
 const groups = (parse(readFileSync(ALERTS, 'utf8')) as { groups: { name: string; rules: Rule[] }[] }).groups
 const rules = groups.flatMap(({ rules }) => rules)
-const operating = tableRows(readFileSync(join(ROOT, 'docs', 'operating.md'), 'utf8'))
+const operating = listPoints(readFileSync(join(ROOT, 'docs', 'operating.md'), 'utf8'))
+/** The labels of each metric that the page names. */
+const labels = new Map(
+  operating.flatMap(({ text }) => {
+    const [, name, list] = /^`(usher_\w+)` \(\w+(?:; labels ([^)]*))?\): /.exec(text) ?? []
+    return name === undefined ? [] : [[name, list?.split(', ') ?? []] as const]
+  }),
+)
 
 interface Dashboard {
   panels: { title: string; targets: { expr: string }[] }[]
@@ -32,8 +39,10 @@ const expressions = dashboard.panels.flatMap(({ targets }) => targets.map(({ exp
 describe('the alerts', () => {
   test('are those of docs/operating.md, with the time that each must last', () => {
     const advised = operating
-      .filter(({ cells }) => cells.has('When') && cells.has('Why'))
-      .map(({ first }) => /`(.+?)`(?: for (\d+ [smh]))?$/.exec(first)!.slice(1))
+      .filter(({ heading }) => heading === 'Alerts to set')
+      .map(({ text }) =>
+        /^`(.+?)`(?: for (\d+ [smh]))?: /.exec(text.replace('` unless `', ' unless '))!.slice(1),
+      )
       .map(([expr, lasting]) => [expr, lasting?.replace(' ', '')])
     expect(advised.length).toBeGreaterThan(5)
     expect(rules.map(({ expr, for: lasting }) => [expr, lasting])).toEqual(advised)
@@ -41,26 +50,17 @@ describe('the alerts', () => {
 })
 
 test('alerts and dashboard ask for metrics that docs/operating.md names', () => {
-  const documented = new Set(
-    operating
-      .filter(({ first }) => first.startsWith('`usher_'))
-      .map(({ first }) => first.replaceAll('`', '')),
-  )
   const asked = [...rules.map(({ expr }) => expr), ...expressions].flatMap(
     text => text.match(/\busher_\w+/g) ?? [],
   )
   const unknown = asked
     .map(name => name.replace(/_(?:bucket|count|sum)$/, ''))
-    .filter(name => !documented.has(name))
-  expect(documented.size).toBeGreaterThan(15)
+    .filter(name => !labels.has(name))
+  expect(labels.size).toBeGreaterThan(15)
   expect(unknown).toEqual([])
 })
 
 test('alerts and dashboard select and sum by labels that docs/operating.md names of the metric', () => {
-  const labels = new Map<string, string[]>()
-  for (const { first, cells } of operating)
-    if (first.startsWith('`usher_'))
-      labels.set(first.replaceAll('`', ''), (cells.get('Labels') ?? '').split(', '))
   const ofEveryScrape = ['namespace', 'job', 'pod', 'le']
   const unknown = [...rules.map(({ expr }) => expr), ...expressions].flatMap(text => {
     const metrics = (text.match(/\busher_\w+/g) ?? []).map(name => name.replace(/_(?:bucket|count|sum)$/, ''))

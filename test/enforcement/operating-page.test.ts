@@ -13,14 +13,16 @@ import { createServerMetrics } from '../../src/http/telemetry/server-metrics.ts'
 import { NOTICES_TOLD } from '../../src/organization/notices/outbox.ts'
 import { openDatabase } from '../../src/storage/authority/database.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
+import { listPoints } from '../support/repository.ts'
 
 const page = readFileSync(new URL('../../docs/operating.md', import.meta.url), 'utf8')
 
-/** `name|type|meaning` of each row of the table that follows a line of the page. */
+/** `name|type|meaning` of each point of the list that follows a line of the page. */
 function documented(after: string): string[] {
   const text = page.slice(page.indexOf(`\n${after}\n`)).split(/\n(?=Of the|###|## |`step`)/)[1] ?? ''
-  const rows = text.matchAll(/^\| `(usher_\w+)` +\| (\w+) +\|[^|]*\| (.*?) +\|$/gm)
-  return [...rows].map(([, ...cells]) => cells.join('|')).sort()
+  return listPoints(text)
+    .flatMap(point => /^`(usher_\w+)` \((\w+)[^)]*\): (.*)$/.exec(point.text)?.slice(1).join('|') ?? [])
+    .sort()
 }
 
 /** The same of what a process says of itself. */

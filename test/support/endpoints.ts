@@ -5,9 +5,9 @@
 import type { Described } from '../../src/http/servers/endpoint.ts'
 import { HEALTH, READY } from '../../src/http/servers/health.ts'
 import { AUTHORITY_PATH, ORGANIZATION_PATH, WELL_KNOWN } from '../../src/wire/names.ts'
-import { tableRows, type TextFile } from './repository.ts'
+import { listPoints, type TextFile } from './repository.ts'
 
-/** `by` is the folder under src that registers the route, or the column "Here" of the document. */
+/** `by` is the folder under src that registers the route, or who serves it by the document. */
 export interface Endpoint {
   method: string
   path: string
@@ -42,17 +42,21 @@ export function declaredEndpoints(declared: readonly Described[], party: string)
     }))
 }
 
+/** What a point begins with: the endpoint, and in brackets who serves it. */
+const SERVED = /^(.*?) \((authority|organization|tally|sidecar|every listener|later)[;)]/
+
 /**
- * The endpoints of the contract, from its tables and from the headings that name one. A template id is three
+ * The endpoints of the contract, from its lists and from the headings that name one. A template id is three
  * segments.
  */
 export function contractEndpoints(markdown: string): Endpoint[] {
-  const rows = tableRows(markdown).filter(({ cells }) => cells.has('Here'))
-  const listed = rows.flatMap(({ heading, first, cells }) => {
+  const listed = listPoints(markdown).flatMap(({ heading, text }) => {
+    const [, first, by] = SERVED.exec(text) ?? []
+    if (first === undefined || by === undefined) return []
     const own = [...first.matchAll(ENDPOINT)]
     const found = own.length > 0 ? own : [...heading.matchAll(ENDPOINT)]
     return found.flatMap(([, methods, path]) =>
-      methods!.split(' or ').map(method => ({ method, path: normalized(path!), by: cells.get('Here')! })),
+      methods!.split(' or ').map(method => ({ method, path: normalized(path!), by })),
     )
   })
   return [...new Map(listed.map(one => [`${one.method} ${one.path} ${one.by}`, one])).values()]

@@ -65,3 +65,24 @@ export function tableRows(markdown: string): TableRow[] {
   }
   return rows
 }
+
+/** One point of a Markdown list, its lines joined, with the heading that it is under. */
+export interface ListPoint {
+  heading: string
+  text: string
+}
+
+/** Every point of the outermost lists of a Markdown text. */
+export function listPoints(markdown: string): ListPoint[] {
+  const points: ListPoint[] = []
+  let heading = ''
+  let inPoint = false
+  for (const line of markdown.split('\n')) {
+    if (line.startsWith('#')) heading = line.replace(/^#+ /, '')
+    const begin = /^(?:-|\d+\.) +(.*)$/.exec(line)?.[1]
+    if (begin !== undefined) points.push({ heading, text: begin })
+    else if (inPoint && /^ +\S/.test(line)) points.at(-1)!.text += ` ${line.trim()}`
+    inPoint = begin !== undefined || (inPoint && /^ +\S/.test(line))
+  }
+  return points
+}
