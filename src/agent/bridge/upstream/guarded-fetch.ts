@@ -12,7 +12,7 @@ import { signedHeaders } from '../../transports/proof.ts'
 import { bodyChunks, DOCUMENT_BYTES_MAX, neverLeft } from '../../transports/transport.ts'
 import { idAsWritten } from '../answers/as-written.ts'
 import type { Exchange, GrantProof } from './exchange.ts'
-import { noStream, signedFor, type OwnStream } from './own-stream.ts'
+import { noStream, noteStream, signedFor, type OwnStream } from './own-stream.ts'
 import { BrokenOffAnswer } from '../answers/foreign-answer.ts'
 import { probeRevision, PROBE_MILLISECONDS_MAX, readAnswer, sentIn } from '../answers/read-answer.ts'
 import { sessionWord } from './session.ts'
@@ -46,6 +46,7 @@ export function guardedFetch(
     if (init.method === 'GET' && ending?.aborted === true) return noStream()
     const waiting = underway.getStore()
     if (isResumption(init, waiting)) return resume({ at, init }, waiting, options)
+    if (init.method === 'GET') return (stream.opening = openStream({ at, init }, stream, options))
     const exchange = init.method === 'POST' ? underway.getStore() : undefined
     const text = typeof init.body === 'string' ? idAsWritten(init.body) : undefined
     const message = sentIn(init)
@@ -59,7 +60,6 @@ export function guardedFetch(
       const proof = signedHeaders({ method: 'POST', url, body: text, accessToken }, { key, now: options.now })
       for (const [name, value] of Object.entries(proof)) headers.set(name, value)
     }
-    if (init.method === 'GET') await signedFor(headers, { at, stream, options })
     const sentBefore = exchange?.sent === true
     if (isCall) exchange.sent = true
     const signals = [init.signal, isOurs ? ending : undefined].filter(one => one instanceof AbortSignal)
@@ -70,11 +70,7 @@ export function guardedFetch(
       if (isCall && neverLeft(error)) exchange.sent = sentBefore
       throw error
     })
-    if (response.status >= 300 && response.status < 400) {
-      await response.body?.cancel()
-      fail('redirect_refused', `${url.origin} answered with a redirect, which is not followed.`)
-    }
-    if (init.method === 'GET') stream.isOpen = response.ok
+    await refuseRedirect(response, url)
     const refused = isCall ? await readRefusal(response, exchange, options) : undefined
     if (refused !== undefined && headers.has('mcp-session-id'))
       exchange!.session = sessionWord(refused, exchange!.id)
@@ -88,6 +84,26 @@ export function guardedFetch(
     sentIn(init)?.method === 'server/discover'
       ? probeRevision(init, probeMillisecondsMax, bound => send(input, bound))
       : send(input, init)
+}
+
+/** Asks for the stream of the session, unless a call has opened it again before the SDK did. */
+async function openStream(
+  { at, init }: { at: URL; init: RequestInit },
+  stream: OwnStream,
+  options: GuardedOptions,
+): Promise<Response> {
+  if (stream.isOpen) return noStream()
+  const headers = new Headers(init.headers)
+  await signedFor(headers, { at, stream, options })
+  const response = await fetch(at, { ...init, headers, redirect: 'manual' })
+  await refuseRedirect(response, options.url)
+  return readAnswer(noteStream(response, stream), { ...options, exchange: undefined, request: undefined })
+}
+
+async function refuseRedirect({ status, body }: Response, { origin }: URL): Promise<void> {
+  if (status < 300 || status >= 400) return
+  await body?.cancel()
+  fail('redirect_refused', `${origin} answered with a redirect, which is not followed.`)
 }
 
 /** How often in a row a stream may fail to be opened again: its server may be starting again. */

@@ -11,9 +11,16 @@ import type { GrantProof } from './exchange.ts'
 /** The stream of one connection. */
 export interface OwnStream {
   isOpen: boolean
+  /** It was open and ended, so it may be had again as it was: without a grant, or under the same one. */
+  isBroken: boolean
+  /** The request for it that was sent last. */
+  opening?: Promise<unknown>
   /** The grant that it was asked for under last. */
   accessToken?: string | undefined
 }
+
+/** The stream of a connection that was just made. */
+export const newStream = (): OwnStream => ({ isOpen: false, isBroken: false })
 
 /** What signing needs. */
 interface StreamSigning {
@@ -37,6 +44,39 @@ export function noStream(): Response {
   return new Response(null, { status: 405 })
 }
 
+/**
+ * Notes what became of a request for the stream, and passes its answer on: the stream is open until its body
+ * ends. A server that refuses one is not asked again as before; one that fails, or still holds the stream of
+ * before (409), may be.
+ */
+export function noteStream(response: Response, stream: OwnStream): Response {
+  const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true
+  if (!response.ok || !isStream || response.body === null) {
+    if (response.status < 500 && response.status !== 409) stream.isBroken = false
+    return response
+  }
+  Object.assign(stream, { isOpen: true, isBroken: false })
+  const ended = (): void => void Object.assign(stream, { isOpen: false, isBroken: true })
+  const reader = response.body.getReader()
+  const body = new ReadableStream<Uint8Array>({
+    pull: async controller => {
+      const { done, value } = await reader.read().catch((error: unknown) => {
+        ended()
+        throw error
+      })
+      if (!done) return controller.enqueue(value)
+      ended()
+      controller.close()
+    },
+    cancel: reason => {
+      ended()
+      return reader.cancel(reason)
+    },
+  })
+  const { status, statusText, headers } = response
+  return new Response(body, { status, statusText, headers })
+}
+
 /** Signs the request for the stream, if a standing grant is held. */
 export async function signedFor(
   headers: Headers,
@@ -51,8 +91,8 @@ export async function signedFor(
 }
 
 /**
- * Asks for the stream before a call, once under each standing grant, if it is not open: a tool may ask its
- * client there. The call is made whether or not there is one.
+ * Asks for the stream before a call if it is not open, because a tool may ask its client there: once under
+ * each standing grant, and again after it ended. The call is made whether or not there is one.
  */
 export async function openOwnStream(
   { transport, stream }: { transport: StreamableHTTPClientTransport; stream: OwnStream },
@@ -61,10 +101,16 @@ export async function openOwnStream(
 ): Promise<void> {
   if (stream.isOpen || transport.sessionId === undefined) return
   const proof = call.once === true ? await standingProof?.().catch(() => undefined) : call.proof
-  if (proof === undefined || proof.accessToken === stream.accessToken) return
-  stream.accessToken = proof.accessToken
-  const opening = transport.resumeStream('').catch(() => undefined)
-  await waitAtMost(OPENING_MILLISECONDS_MAX, opening)
+  const isNew = proof !== undefined && proof.accessToken !== stream.accessToken
+  if (!isNew && !stream.isBroken) return
+  if (isNew) stream.accessToken = proof.accessToken
+  // The SDK asks for it as soon as there is a session, and a server has one of them at a time.
+  const before = stream.opening?.catch(() => undefined)
+  const opening = async (): Promise<void> => {
+    await before
+    if (!stream.isOpen) await transport.resumeStream('').catch(() => undefined)
+  }
+  await waitAtMost(OPENING_MILLISECONDS_MAX, opening())
 }
 
 /**

@@ -19,7 +19,7 @@ import { guardedFetch } from './guarded-fetch.ts'
 import { ANY_OBJECT, entriesOf, type ListMethod } from '../listing/entries.ts'
 import { keepConnected, type UpstreamConnection, type UpstreamConnections } from './connections.ts'
 import type { SpoiltTool } from '../answers/readable-tool.ts'
-import { openOwnStream, reconnectLater, RECONNECTION } from './own-stream.ts'
+import { newStream, openOwnStream, reconnectLater, RECONNECTION } from './own-stream.ts'
 import { openQuestions, type Ask } from '../questions/questions.ts'
 import { limitLogs, readLog, type ProgressListeners, type UpstreamNotices } from '../notices/logs.ts'
 import { boundedProgress } from '../questions/progress.ts'
@@ -225,7 +225,7 @@ async function connect(
     },
   )
   const questions = openQuestions(resource)
-  const stream = { isOpen: false }
+  const stream = newStream()
   for (const [method, capability] of Object.entries(CAPABILITY_OF)) {
     if (capabilities[capability] === undefined) continue
     const answer = async (
