@@ -16,6 +16,8 @@ export interface AskingTools {
   questions: ElicitRequest['params'][]
   /** Over the stream of the call, or over one of the session's own, which names no call. */
   stream: 'call' | 'session'
+  /** How long it waits for an answer on the stream of the session, milliseconds. */
+  patience: number
   /** Asks though the client declared that nobody can be asked. */
   insists: boolean
   /** What it was answered, or how it failed. */
@@ -28,6 +30,7 @@ export function askingTools(): AskingTools {
   const tools: AskingTools = {
     questions: [],
     stream: 'call',
+    patience: 60_000,
     insists: false,
     answers: [],
     progress: 0,
@@ -69,7 +72,7 @@ function serverOf(tools: AskingTools, { executions }: ToolServer['record']): Mcp
         const asked =
           tools.insists || tools.stream === 'call'
             ? sendRequest(request, ElicitResultSchema)
-            : server.server.elicitInput(params)
+            : server.server.elicitInput(params, { timeout: tools.patience })
         const answer = await asked.catch((error: unknown) => error)
         tools.answers.push(answer)
         if (answer instanceof Error) throw answer

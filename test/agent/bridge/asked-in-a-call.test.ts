@@ -7,6 +7,7 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { parse, stringify } from 'yaml'
 import type { ToolServer } from '../../../src/dev/stack/tool-server.ts'
+import type { ToolAnswer } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
 import { rowsOfLayer } from '../../support/layer.ts'
 import { askingTools } from '../../support/asking-tools.ts'
@@ -40,7 +41,15 @@ beforeAll(async () => {
   return () => free.stop()
 })
 beforeEach(() => {
-  Object.assign(tools, { questions: [], stream: 'call', insists: false, answers: [], progress: 0 })
+  const defaults = {
+    questions: [],
+    stream: 'call',
+    patience: 60_000,
+    insists: false,
+    answers: [],
+    progress: 0,
+  }
+  Object.assign(tools, defaults)
 })
 afterEach(() => void free.record.executions.splice(0))
 
@@ -143,6 +152,50 @@ describe('A server that asks what it may not', () => {
     release()
     expect((await first).text).toBe('did portfolio_read')
     expect(elicited).toHaveLength(1)
+  })
+})
+
+describe('A tool that asks on the stream of its session, where that does not pass', () => {
+  /** An answer to a call that the owner approves. */
+  const approved = async (answer: Promise<ToolAnswer>): Promise<ToolAnswer> => {
+    answer.catch(() => undefined)
+    await stand.owner.decide((await waiting()).family, 'approved')
+    return answer
+  }
+
+  it('gets its own error at once, once it has waited there in vain, and nobody is asked', async () => {
+    Object.assign(tools, { stream: 'session', questions: [question()], patience: 200 })
+    const { call, elicited } = await bridge({ capabilities: FORM })
+    const first = await approved(call('place_trade', { symbol: 'VTI', qty: unique() }))
+    expect(first).toMatchObject({ isError: true, text: expect.stringContaining('timed out') as string })
+    tools.patience = 600_000
+    const second = await approved(call('place_trade', { symbol: 'VTI', qty: unique() }))
+    expect(second).toMatchObject({
+      isError: true,
+      text: expect.stringContaining('does not support') as string,
+    })
+    expect(elicited.filter(({ message }) => message.includes("The tool's server asks"))).toEqual([])
+  })
+
+  it('leaves other tools of the server, which ask on the stream of the call, their questions', async () => {
+    Object.assign(tools, { stream: 'session', questions: [question()], patience: 200 })
+    const { call, elicited } = await bridge({ capabilities: FORM })
+    await approved(call('place_trade', { symbol: 'VTI', qty: unique() }))
+    tools.stream = 'call'
+    expect((await approved(call('portfolio_read'))).text).toBe('did portfolio_read')
+    expect(elicited.at(-1)!.message).toContain("The tool's server asks this (portfolio_read")
+  })
+
+  it('is asked for again on the stream of the call, once it succeeded without a question', async () => {
+    Object.assign(tools, { stream: 'session', questions: [question()], patience: 200 })
+    const { call, elicited } = await bridge({ capabilities: FORM })
+    const trade = () => call('place_trade', { symbol: 'VTI', qty: unique() })
+    expect((await approved(trade())).isError).toBe(true)
+    tools.questions = []
+    expect((await approved(trade())).text).toBe('did place_trade')
+    Object.assign(tools, { stream: 'call', questions: [question()] })
+    expect((await approved(trade())).text).toBe('did place_trade')
+    expect(elicited.at(-1)!.message).toContain("The tool's server asks this (place_trade")
   })
 })
 

@@ -54,8 +54,14 @@ export interface Questions {
 /** How long a person has for one question of a server. The call has its own time, which continues to run. */
 export const REPLY_MILLISECONDS = 240_000
 
-/** The questions that a server may ask over one connection. */
-export function openQuestions(resource: string): Questions {
+/**
+ * The questions that a server may ask over one connection. `onQuestion` is called with the tool of the call
+ * that one is about; `isAside` if it did not come on the stream of that call.
+ */
+export function openQuestions(
+  resource: string,
+  onQuestion: (tool: string, isAside: boolean) => void,
+): Questions {
   const calls = new Set<AskingCall>()
   return {
     begin: (tool, ask) => {
@@ -80,6 +86,7 @@ export function openQuestions(resource: string): Questions {
           'unexpected_answer',
           `One question at a time is put to a person, ${QUESTIONS_OF_CALL_MAX} in a call.`,
         )
+      onQuestion(call.tool, about === undefined)
       const plain = plainQuestion(question, { resource, tool: call.tool })
       call.questionCount++
       call.isAsking = true

@@ -90,7 +90,7 @@ export function guardedFetch(
 async function openStream(
   { at, init }: { at: URL; init: RequestInit },
   stream: OwnStream,
-  options: GuardedOptions,
+  options: GuardedFetchOptions,
 ): Promise<Response> {
   if (stream.isOpen) return noStream()
   const headers = new Headers(init.headers)

@@ -9,7 +9,6 @@ import type { Json, JsonObject } from '../../../wire/json.ts'
 import { AgentError, fail, unsent } from '../../agent-error.ts'
 import { interpretRpc, type CallAnswer } from '../../answer.ts'
 import { requestOf, type ToolCall } from '../../transports/mcp.ts'
-import { readMessage } from '../../transports/message.ts'
 import { withoutOurMarks } from '../answers/answers.ts'
 import { withoutLevel } from '../answers/message-meta.ts'
 import { withPlainPages, withPlainQuestions, type QuestionMethod } from '../questions/asked-back.ts'
@@ -17,6 +16,7 @@ import { newExchange, type Exchange, type GrantProof } from './exchange.ts'
 import { heedMessage, UnreadAnswer } from '../answers/foreign-answer.ts'
 import { guardedFetch } from './guarded-fetch.ts'
 import { ANY_OBJECT, entriesOf, type ListMethod } from '../listing/entries.ts'
+import { createAsides, isUnheard, type Asides } from './asides.ts'
 import { keepConnected, type UpstreamConnection, type UpstreamConnections } from './connections.ts'
 import type { SpoiltTool } from '../answers/readable-tool.ts'
 import { newStream, openOwnStream, reconnectLater, RECONNECTION } from './own-stream.ts'
@@ -24,7 +24,7 @@ import { openQuestions, type Ask } from '../questions/questions.ts'
 import { limitLogs, readLog, type ProgressListeners, type UpstreamNotices } from '../notices/logs.ts'
 import { boundedProgress } from '../questions/progress.ts'
 import { loadSdk } from '../answers/read-answer.ts'
-import { sessionWord } from './session.ts'
+import { askForSession, isForgotten, overseen } from './session.ts'
 import { LIST_ENTRIES_MAX, LIST_TTL_MILLISECONDS } from '../bounds.ts'
 
 /** One call as it is sent. */
@@ -106,7 +106,10 @@ const AT_ONCE = { autoRefresh: false, debounceMs: 0 }
  */
 export function openUpstream(options: UpstreamOptions): Upstream {
   const underway = new AsyncLocalStorage<Exchange>()
-  const connections = connectionsTo(options, underway)
+  const asides = createAsides(options.capabilities)
+  const connections = connectionsTo(options, underway, asides)
+  const silent = { capabilities: () => ({}), onToolsChanged: () => undefined, notices: undefined }
+  const undeclared = connectionsTo({ ...options, ...silent, standingProof: undefined }, underway, asides)
   return {
     resource: options.resource,
     listTools: async () => {
@@ -136,49 +139,80 @@ export function openUpstream(options: UpstreamOptions): Upstream {
       const serverInfo = client.getServerVersion() as unknown as JsonObject | undefined
       return { serverInfo, instructions: client.getInstructions() }
     },
-    send: async sending => {
-      if (sending.once === true)
-        await attempted(() => connections.repeatable(one => askForSession(one, underway)))
-      const sendNow = async (): Promise<SentCall> => {
-        const exchange = newExchange(requestOf(sending.call).method, { proof: sending.proof })
-        const connection = await attempted(connections.current)
-        await openOwnStream(connection, sending, options)
-        const { call, end } = connection.questions.begin(sending.call.tool, sending.ask)
-        exchange.asking = call
-        exchange.onLog = sending.onLog && limitLogs(sending.onLog)
-        const answer: Answered = await connections
-          .using(connection, () =>
-            underway.run(exchange, () => sendCall(connection.client, sending, { exchange, options })),
-          )
-          .then(
-            value => ({ value }),
-            (error: unknown) => ({ error }),
-          )
-          .finally(end)
-        return { connection, exchange, answer }
-      }
-      let { connection, exchange, answer } = await sendNow()
-      const isEnded =
-        exchange.session === 'ended' ||
-        (exchange.session === 'doubtful' &&
-          sending.once !== true &&
-          (await isForgotten(connection, underway)))
-      if (isEnded) {
-        connections.lose(connection)
-        if (sending.once !== true) ({ answer } = await sendNow())
-      }
-      if ('error' in answer) throw answer.error
-      return answer.value
-    },
-    close: connections.close,
+    send: sending => send(sending, { options, underway, connections, undeclared, asides }),
+    close: async () => void (await Promise.all([connections.close(), undeclared.close()])),
   }
 }
 
+interface SendParts {
+  options: UpstreamOptions
+  underway: AsyncLocalStorage<Exchange>
+  connections: UpstreamConnections
+  /** Those that declare nothing that the client can be asked. */
+  undeclared: UpstreamConnections
+  asides: Asides
+}
+
+async function send(sending: Sending, parts: SendParts): Promise<CallAnswer> {
+  const { options, underway, asides } = parts
+  const connections = await attempted(() => wayOf(sending, parts))
+  if (sending.once === true)
+    await attempted(() => connections.repeatable(one => askForSession(one, underway)))
+  const sendNow = async (): Promise<{
+    connection: UpstreamConnection
+    exchange: Exchange
+    answer: Answered
+  }> => {
+    const exchange = newExchange(requestOf(sending.call).method, { proof: sending.proof })
+    const connection = await attempted(connections.current)
+    await openOwnStream(connection, sending, options)
+    const { call, end } = connection.questions.begin(sending.call.tool, sending.ask)
+    exchange.asking = call
+    exchange.onLog = sending.onLog && limitLogs(sending.onLog)
+    const answer: Answered = await connections
+      .using(connection, () =>
+        underway.run(exchange, () => sendCall(connection.client, sending, { exchange, options })),
+      )
+      .then(
+        value => ({ value }),
+        (error: unknown) => ({ error }),
+      )
+      .finally(end)
+    asides.noteEnd(call, connection, answer)
+    return { connection, exchange, answer }
+  }
+  let { connection, exchange, answer } = await sendNow()
+  const isEnded =
+    exchange.session === 'ended' ||
+    (exchange.session === 'doubtful' && sending.once !== true && (await isForgotten(connection, underway)))
+  if (isEnded) {
+    connections.lose(connection)
+    if (sending.once !== true) ({ answer } = await sendNow())
+  }
+  if ('error' in answer) throw answer.error
+  return answer.value
+}
+
+/** A tool that would ask where nobody hears it is called where it knows that nobody can be asked. */
+async function wayOf(
+  sending: Sending,
+  { options, connections, undeclared, asides }: SendParts,
+): Promise<UpstreamConnections> {
+  if (!asides.has(sending.call.tool)) return connections
+  const connection = await connections.current()
+  await openOwnStream(connection, sending, options)
+  return isUnheard(connection) ? undeclared : connections
+}
+
 /** Keeps the connection, and says when it was lost, or made again. */
-function connectionsTo(options: UpstreamOptions, underway: AsyncLocalStorage<Exchange>): UpstreamConnections {
+function connectionsTo(
+  options: UpstreamOptions,
+  underway: AsyncLocalStorage<Exchange>,
+  asides: Asides,
+): UpstreamConnections {
   let isConnectedAgain = false
   const connections: UpstreamConnections = keepConnected(async () => {
-    const connection = await connect(options, underway)
+    const connection = await connect(options, underway, asides)
     if (isConnectedAgain) options.notices?.again()
     isConnectedAgain = true
     // Nobody tells of changes any more, so there may have been some, and the next list subscribes again.
@@ -197,16 +231,10 @@ function connectionsTo(options: UpstreamOptions, underway: AsyncLocalStorage<Exc
 
 type Answered = { value: CallAnswer } | { error: unknown }
 
-/** A call that was sent once, and over which connection. */
-interface SentCall {
-  connection: UpstreamConnection
-  exchange: Exchange
-  answer: Answered
-}
-
 async function connect(
   options: UpstreamOptions,
   underway: AsyncLocalStorage<Exchange>,
+  asides: Asides,
 ): Promise<UpstreamConnection> {
   const { url, resource, onToolsChanged } = options
   const capabilities = options.capabilities()
@@ -224,7 +252,7 @@ async function connect(
       },
     },
   )
-  const questions = openQuestions(resource)
+  const questions = openQuestions(resource, asides.noteQuestion)
   const stream = newStream()
   for (const [method, capability] of Object.entries(CAPABILITY_OF)) {
     if (capabilities[capability] === undefined) continue
@@ -267,50 +295,6 @@ async function listAll(client: Client, exchange: Exchange): Promise<ListToolsRes
   } catch (error) {
     throw exchange.failure ?? error
   }
-}
-
-/** A step before any call. It ends if an answer to it is not accepted, and fails with the reason. */
-async function overseen(
-  underway: AsyncLocalStorage<Exchange>,
-  step: (signal: AbortSignal) => Promise<unknown>,
-): Promise<void> {
-  const exchange = newExchange('connect')
-  try {
-    await underway.run(exchange, () => step(exchange.ending.signal))
-  } catch (error) {
-    throw exchange.failure ?? error
-  }
-}
-
-/** Fails if the server ended the session, or forgot it. */
-async function askForSession(
-  { client, transport }: UpstreamConnection,
-  underway: AsyncLocalStorage<Exchange>,
-): Promise<void> {
-  if (transport.sessionId !== undefined) await overseen(underway, signal => client.ping({ signal }))
-}
-
-/**
- * Whether the server proves that it does not know the session: it refuses, in the same session, a request
- * that changes nothing. Calls that come to doubt together ask once.
- */
-async function isForgotten(
-  connection: UpstreamConnection,
-  underway: AsyncLocalStorage<Exchange>,
-): Promise<boolean> {
-  connection.forgotten ??= askForSession(connection, underway).then(
-    () => false,
-    async (error: unknown) => {
-      const { SdkHttpError } = await loadSdk()
-      if (!(error instanceof SdkHttpError)) return false
-      const { status, data } = error
-      const message = typeof data.text === 'string' ? readMessage(data.text) : undefined
-      return sessionWord({ status, message }, undefined) !== undefined
-    },
-  )
-  const isProved = await connection.forgotten
-  if (!isProved) connection.forgotten = undefined
-  return isProved
 }
 
 async function sendCall(
