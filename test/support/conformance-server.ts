@@ -260,7 +260,11 @@ export function conformanceServer(onCall: (tool: string, args: unknown) => void 
   server.setRequestHandler(ReadResourceRequestSchema, ({ params }) => ({
     contents: [contentsOf(params.uri)],
   }))
-  server.setRequestHandler(SubscribeRequestSchema, ({ params }) => (watched.add(params.uri), {}))
+  server.setRequestHandler(SubscribeRequestSchema, ({ params }) => {
+    if (!RESOURCES.some(({ uri }) => uri === params.uri)) throw new Error(`no resource ${params.uri}`)
+    watched.add(params.uri)
+    return {}
+  })
   server.setRequestHandler(UnsubscribeRequestSchema, ({ params }) => (watched.delete(params.uri), {}))
   server.setRequestHandler(ListPromptsRequestSchema, () => ({ prompts: PROMPTS }))
   server.setRequestHandler(GetPromptRequestSchema, ({ params }) => ({

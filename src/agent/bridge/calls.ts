@@ -70,6 +70,15 @@ export class Calls {
     return { kind: 'answer', result: direct.result }
   }
 
+  /**
+   * The result of a request that nobody is asked about: under a grant that is held, or without one. Undefined
+   * if it needs another.
+   */
+  async answerUnasked(clientCall: ClientCall): Promise<Json | undefined> {
+    const answer = await this.#callDirectly(clientCall)
+    return answer.kind === 'result' ? answer.result : undefined
+  }
+
   /** A request that is running or kept, by its id. */
   async find(id: string): Promise<{ request: OpenRequest; leave: () => void } | undefined> {
     const record = this.#pending.get(id)?.record ?? (await this.#parts.state.family<FamilyRecord>(id))

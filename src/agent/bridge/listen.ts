@@ -13,13 +13,14 @@ import {
   type Server,
 } from '@modelcontextprotocol/server'
 import { UsageError } from '../../terminal/command.ts'
-import { isJsonObject, type Json } from '../../wire/json.ts'
+import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { isLoopbackHost } from '../../wire/loopback.ts'
 import { writingLines } from './answers/as-written.ts'
 import { openClients } from './clients.ts'
 import type { BridgeOptions } from './core.ts'
 import { callerOf, type BridgeCaller } from './listen-token.ts'
-import { serverFor, type Serving, type ServerParts } from './serve.ts'
+import { isListening, listenFor } from './notices/listening.ts'
+import { bridgeFor, serverFor, type Serving, type ServerParts } from './serve.ts'
 import { marked } from './answers/unchanged.ts'
 import { JSON_TYPE, RPC_CODE } from './protocol.ts'
 
@@ -78,8 +79,9 @@ export async function serveOnLoopback(options: BridgeOptions, listen: LoopbackOp
   const serve = toNodeHandler({
     fetch: async (original, extra) => {
       const request = await markedRequest(original)
-      const isLegacy = await isLegacyRequest(request)
-      return written(await (isLegacy ? sessions.serve(request) : modern.fetch(request, extra)))
+      if (await isLegacyRequest(request)) return written(await sessions.serve(request))
+      const serveModern = (one: Request): Promise<Response> => modern.fetch(one, extra)
+      return written(await listened(request, { shared, exchange: exchanges.getStore()!, serve: serveModern }))
     },
   })
   const server = createServer((request, response) => {
@@ -126,6 +128,59 @@ function written(response: Response): Response {
   const { body, status, statusText, headers } = response
   if (body === null) return response
   return new Response(body.pipeThrough(writingLines()), { status, statusText, headers })
+}
+
+/** The answer to a request of 2026-07-28; one to listen has what the bridge follows for it. */
+async function listened(request: Request, { shared, exchange, serve }: ListenParts): Promise<Response> {
+  const message = request.method === 'POST' ? await jsonOf(request) : undefined
+  if (!isListening(message)) return serve(request)
+  let write: (notification: JsonObject) => void = () => undefined
+  const listening = await listenFor(
+    message,
+    params => bridgeFor(shared, params),
+    one => write(one),
+  )
+  void exchange.over.then(listening.end)
+  const body = JSON.stringify(listening.request)
+  const response = await serve(new Request(request, { method: 'POST', body }))
+  const { status, statusText, headers } = response
+  if (response.body === null || headers.get('content-type') !== 'text/event-stream') return response
+  const added = addedEvents(listening.acknowledge)
+  write = added.write
+  return new Response(response.body.pipeThrough(added.stream), { status, statusText, headers })
+}
+
+interface ListenParts {
+  shared: ServerParts
+  exchange: ClientExchange
+  serve: (request: Request) => Promise<Response>
+}
+
+/** A stream of events into which more can be written, after its first one has passed (`onFirst`). */
+function addedEvents(onFirst: () => void): {
+  stream: TransformStream<Uint8Array, Uint8Array>
+  write: (message: JsonObject) => void
+} {
+  let into: TransformStreamDefaultController<Uint8Array> | undefined
+  let isFirst = true
+  const stream = new TransformStream<Uint8Array, Uint8Array>({
+    start: controller => void (into = controller),
+    transform: (chunk, controller) => {
+      controller.enqueue(chunk)
+      if (isFirst) onFirst()
+      isFirst = false
+    },
+    flush: () => void (into = undefined),
+  })
+  const write = (message: JsonObject): void => {
+    try {
+      into?.enqueue(Buffer.from(`event: message\ndata: ${JSON.stringify(message)}\n\n`))
+    } catch {
+      // The client left.
+      into = undefined
+    }
+  }
+  return { stream, write }
 }
 
 /** Says what to do if the address cannot be bound. */
@@ -296,9 +351,14 @@ function refused(status: number, message: string): Response {
 
 async function isInitialize(request: Request): Promise<boolean> {
   if (request.method !== 'POST') return false
-  const body = (await request
+  const body = await jsonOf(request)
+  return isJsonObject(body) && body['method'] === 'initialize'
+}
+
+/** The body; undefined if it is no JSON. */
+async function jsonOf(request: Request): Promise<Json | undefined> {
+  return (await request
     .clone()
     .json()
     .catch(() => undefined)) as Json | undefined
-  return isJsonObject(body) && body['method'] === 'initialize'
 }

@@ -71,7 +71,7 @@ export function serverFor(shared: ServerParts, { era }: McpRequestContext): Serv
         tools: { listChanged: true },
         ...METHOD_CAPABILITIES,
         ...NOTICE_CAPABILITIES,
-        resources: { listChanged: true, ...(modern ? {} : { subscribe: true }) },
+        resources: { listChanged: true, subscribe: true },
         ...(modern ? { extensions: { [TASKS_EXTENSION]: {} } } : {}),
       },
       instructions: BRIDGE_INSTRUCTIONS,
@@ -130,6 +130,14 @@ export function serverFor(shared: ServerParts, { era }: McpRequestContext): Serv
   const notices = addNotices(server, modern, partsOf, withSdkErrors)
   if (modern) addTaskMethods(server, shared, context => of(context).tasks)
   return server
+}
+
+/** The bridge of a client of 2026-07-28 whose request is not served by a `Server`, by its parameters. */
+export function bridgeFor({ clients, options, callerName }: ServerParts, { _meta }: JsonObject): Bridge {
+  const meta = isJsonObject(_meta) ? _meta : {}
+  const info = meta[CLIENT_INFO_META_KEY] as { name?: string } | undefined
+  const capabilities = (meta[CLIENT_CAPABILITIES_META_KEY] ?? {}) as ClientCapabilities
+  return clients.open(callerName?.() ?? options.clientName ?? info?.name, capabilities).bridge
 }
 
 /** How a request that is no tool call is asked about, and until when it is waited for. */

@@ -137,8 +137,8 @@ describe.each<[string, () => Promise<Changing>]>([
 })
 
 describe('A client of MCP 2026-07-28 that listens (subscriptions/listen)', () => {
-  it('is told which changes it will hear of: those of lists, and of no single resource', async () => {
-    const { url } = await older()
+  it('is told which changes it will hear of: those of lists, and of no resource whose server does not say so', async () => {
+    const { url } = await newer()
     const { open } = await listen(await bridged('2.x 2026-07-28', url))
     expect(open?.honoredFilter).toEqual({ promptsListChanged: true, resourcesListChanged: true })
   })

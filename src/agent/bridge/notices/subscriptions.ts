@@ -24,8 +24,8 @@ export interface Subscriptions {
   close: () => void
 }
 
-/** Of one session. */
-const SUBSCRIPTIONS_MAX = 256
+/** Of one session, or of one request to listen. */
+export const SUBSCRIPTIONS_MAX = 256
 /** However often a server says that a resource changed, a session is notified at most once in this time. */
 const UPDATED_MILLISECONDS = 500
 
