@@ -3,9 +3,9 @@
  * poll until the owner decides, and the ticket that a poll brings outlives the bridge.
  */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { familyId, type FamilyRecord } from '../../../src/agent/bridge/negotiation/family.ts'
+import { familyId, type FamilyRecord, type StoredTask } from '../../../src/agent/bridge/negotiation/family.ts'
 import { EARLY_POLL_SECONDS_MAX } from '../../../src/agent/bridge/negotiation/early-poll.ts'
-import { OpenRequest } from '../../../src/agent/bridge/negotiation/request.ts'
+import { OpenRequest, type Waiter } from '../../../src/agent/bridge/negotiation/request.ts'
 import { bridgeState, type BridgeState } from '../../../src/agent/bridge/negotiation/state.ts'
 import { createDirectory } from '../../../src/agent/negotiation/metadata.ts'
 import { readProfile } from '../../../src/agent/profile.ts'
@@ -46,12 +46,12 @@ afterEach(async () => {
 })
 
 /** Begins the negotiation about the call; no pause between polls ends by itself. */
-function begin(isAwaited: boolean): void {
+function begin(waiter: Waiter | undefined, tasks?: StoredTask[]): void {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   vi.spyOn(globalThis, 'setTimeout')
   const profile = readProfile({ key: newKey(), allowLoopback: true })
   request = new OpenRequest(
-    { id: id(), resource: peers.resource, call, since: now(), phase: { name: 'new' } },
+    { id: id(), resource: peers.resource, call, since: now(), phase: { name: 'new' }, tasks },
     {
       state,
       directory: createDirectory({ allowLoopback: true, now }),
@@ -69,7 +69,7 @@ function begin(isAwaited: boolean): void {
       onRefused: async () => undefined,
     },
   )
-  if (isAwaited) request.enter()
+  if (waiter !== undefined) request.enter(waiter)
   running = request.run(challengeOf(peers, call.tool))
 }
 
@@ -96,7 +96,7 @@ function hold(reply: () => Reply | undefined): { opened: Promise<void>; decide: 
 describe('A poll of a bridge whose caller waits', () => {
   it('is open when the owner decides, and the call is made by its answer, without a second poll', async () => {
     const { decide } = hold(() => undefined)
-    begin(true)
+    begin({})
     await expect.poll(() => peers.tokenForms().length).toBe(FIRST_POLL)
     expect(pauses()).toBe(0)
     expect(request.stage.name).toBe('waiting')
@@ -109,7 +109,7 @@ describe('A poll of a bridge whose caller waits', () => {
 
   it('is sent before the interval is over only once to an authority that holds none', async () => {
     peers.twists.owner!.polls = 3
-    begin(true)
+    begin({})
     for (const count of [1, 2]) {
       await expect.poll(pauses).toBe(count)
       expect(polls()).toBe(count)
@@ -124,7 +124,7 @@ describe('A poll of a bridge whose caller waits', () => {
 
   it('is not held where the authority asks for a longer interval than a bridge has for ending', async () => {
     peers.twists.owner!.interval = EARLY_POLL_SECONDS_MAX + 1
-    begin(true)
+    begin({})
     await expect.poll(pauses).toBe(1)
     expect(polls()).toBe(0)
   })
@@ -132,7 +132,7 @@ describe('A poll of a bridge whose caller waits', () => {
 
 describe('A poll of a bridge for which nobody waits', () => {
   it('is not held: the ticket stays on the disk, and whoever asks again has it polled at once', async () => {
-    begin(false)
+    begin(undefined)
     await expect.poll(pauses).toBe(1)
     expect(polls()).toBe(0)
     expect(await state.family<FamilyRecord>(id())).toMatchObject({ phase: { name: 'waiting' } })
@@ -143,12 +143,34 @@ describe('A poll of a bridge for which nobody waits', () => {
   })
 })
 
+describe('A poll for a task', () => {
+  const tasks = (): StoredTask[] => [{ id: `${id()}.1`, created: now(), until: now() + 3600 }]
+
+  it('is open when the owner decides, as long as the client asks for the task', async () => {
+    const { decide } = hold(() => undefined)
+    begin({ isHere: () => true }, tasks())
+    await expect.poll(() => peers.tokenForms().length).toBe(FIRST_POLL)
+    expect(pauses()).toBe(0)
+    decide()
+    await running
+    expect(request.stage).toMatchObject({ settled: { kind: 'answer', result: 'sent 1' } })
+    expect(polls()).toBe(1)
+  })
+
+  it('is not held where the client asks no more: the ticket stays on the disk between polls', async () => {
+    begin({ isHere: () => false }, tasks())
+    await expect.poll(pauses).toBe(1)
+    expect(polls()).toBe(0)
+    expect(await state.family<FamilyRecord>(id())).toMatchObject({ phase: { name: 'waiting' } })
+  })
+})
+
 describe('A bridge that ends while a poll is held', () => {
   it('writes down the ticket that the poll brings, for the bridge that comes after it', async () => {
     const { ticket } = newTicket('tag')
     const body = { error: 'request_submitted', kind: 'operation', ticket, interval: INTERVAL }
     const { opened, decide } = hold(() => ({ status: 403, body }))
-    begin(true)
+    begin({})
     await opened
     const closed = request.close()
     decide()
@@ -161,7 +183,7 @@ describe('A bridge that ends while a poll is held', () => {
 
   it('keeps an approval that the poll brings, and sends nothing', async () => {
     const { opened, decide } = hold(() => undefined)
-    begin(true)
+    begin({})
     await opened
     const closed = request.close()
     decide()
@@ -173,7 +195,7 @@ describe('A bridge that ends while a poll is held', () => {
 
   it('does not wait for an authority that answers after the longest time', async () => {
     const { opened, decide } = hold(() => undefined)
-    begin(true)
+    begin({})
     await opened
     const closed = request.close()
     await vi.advanceTimersByTimeAsync(EARLY_POLL_SECONDS_MAX * 1000)

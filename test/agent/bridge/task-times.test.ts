@@ -118,6 +118,19 @@ describe('A task that a client waits by', () => {
     await expect.poll(async () => (await kept())?.tasks).toBeUndefined()
   })
 
+  it('has its client there for a decision for ten seconds after it asked', async () => {
+    const enter = vi.spyOn(request, 'enter')
+    const { taskId } = (await tasks.create(request, request.record.call)) as { taskId: string }
+    leave()
+    const { isHere } = enter.mock.lastCall![0]!
+    await pass(10)
+    expect(isHere!()).toBe(true)
+    await pass(1)
+    expect(isHere!()).toBe(false)
+    await ask(taskId)
+    expect(isHere!()).toBe(true)
+  })
+
   it('is not known any more to a process that comes after its time', async () => {
     const { taskId } = (await tasks.create(request, request.record.call)) as { taskId: string }
     leave()

@@ -286,11 +286,11 @@ export class BridgeNegotiation {
   }
 
   /**
-   * A caller waits, so a poll may be held for it. A poll spends the ticket: for a task, which outlives this
-   * process, and for nobody, the ticket stays on disk between polls.
+   * Somebody hears of a decision, so a poll may be held. A poll spends the ticket: for a task whose client is
+   * away, and for nobody, the ticket stays on disk between polls.
    */
   get #mayPollEarly(): boolean {
-    return this.#about.isAwaited() && this.record.tasks === undefined && !this.#withdrawing
+    return this.#about.isHeard() && !this.#withdrawing
   }
 
   /** Somebody waits for it, or it is to be withdrawn. */

@@ -46,6 +46,8 @@ export interface Waiter extends ProgressListeners {
   call?: ToolCall | undefined
   /** What its client says about the sending alone. */
   meta?: JsonObject | undefined
+  /** Whether its client is there for the answer at the moment; left out, it is. */
+  isHere?: (() => boolean) | undefined
 }
 
 /** A negotiation under way. */
@@ -69,6 +71,7 @@ export class OpenRequest {
       storedFamily: this.#storedFamily,
       at: this.#at,
       isAwaited: () => this.#waiters > 0,
+      isHeard: () => [...this.#waiting].some(({ isHere }) => isHere?.() ?? true),
       awaitedCall: () => this.#awaitedCall(),
       onOperation: () => parts.onOperation(this),
       listeners: {

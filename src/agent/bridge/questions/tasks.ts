@@ -18,6 +18,8 @@ export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 
 interface Task {
   entry: StoredTask
+  /** When its client asked for it last, seconds since the epoch. */
+  asked?: number
   ending: AbortController
   /** The answer to the call, once there is one. */
   result?: JsonObject
@@ -52,6 +54,8 @@ const TTL_SECONDS = 3600
 /** A poll is written to disk only if that extends the task by at least this much. */
 const LONGER_SECONDS_MIN = 300
 const POLL_MILLISECONDS = 2000
+/** A client that asked within this time asks again soon, and gets a decision then. */
+const HERE_SECONDS = (5 * POLL_MILLISECONDS) / 1000
 const FOR_EVER_SECONDS = 2 ** 31 - 1
 const TASK_ID = /^([A-Za-z0-9_-]{43})\.[0-9a-f-]{36}$/
 
@@ -63,6 +67,8 @@ interface Shelf {
   roomFor: (more: number) => boolean
   /** A client that does not ask for it this long is no longer waiting. */
   live: (task: Task, seconds?: number) => void
+  /** Whether its client asks for it at the moment. */
+  isAsked: (task: Task) => boolean
 }
 
 function createShelf(now: () => number): Shelf {
@@ -89,7 +95,9 @@ function createShelf(now: () => number): Shelf {
       }
       return true
     },
+    isAsked: ({ asked = -Infinity }) => now() - asked <= HERE_SECONDS,
     live: (task, seconds = secondsLeft(task.entry, now())) => {
+      task.asked = now()
       clearTimeout(task.timer)
       task.timer = setTimeout(() => dismiss(task), seconds * 1000).unref()
     },
@@ -170,10 +178,10 @@ export function createTasks(calls: Calls, now: () => number): Tasks {
 }
 
 /** The task of a request, which gets its answer. */
-function watch(calls: Calls, of: Pick<Task, 'entry' | 'request'>, { tasks, drop }: Shelf): Task {
+function watch(calls: Calls, of: Pick<Task, 'entry' | 'request'>, { tasks, drop, isAsked }: Shelf): Task {
   const task: Task = { ...of, ending: new AbortController() }
   tasks.set(task.entry.id, task)
-  const leave = task.request.enter({ call: task.entry.call })
+  const leave = task.request.enter({ call: task.entry.call, isHere: () => isAsked(task) })
   void finish(calls, task)
     .then(result => (result === undefined ? drop(task) : (task.result = result)))
     .finally(leave)
