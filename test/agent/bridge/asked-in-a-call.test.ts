@@ -182,7 +182,7 @@ describe('A tool that asks on the stream of its session, where that does not pas
     const { call, elicited } = await bridge({ capabilities: FORM })
     await approved(call('place_trade', { symbol: 'VTI', qty: unique() }))
     tools.stream = 'call'
-    expect((await approved(call('portfolio_read'))).text).toBe('did portfolio_read')
+    expect((await call('portfolio_read')).text).toBe('did portfolio_read')
     expect(elicited.at(-1)!.message).toContain("The tool's server asks this (portfolio_read")
   })
 

@@ -1,9 +1,16 @@
 /**
- * Changes of single resources for clients of MCP 2026-07-28 (`resourceSubscriptions` of
- * `subscriptions/listen`), from a server of 2025-11-25. contract, "What the service does": the client is
- * unmodified.
+ * Changes of single resources (`resources/subscribe`, MCP 2025-11-25; `resourceSubscriptions` of
+ * `subscriptions/listen`, 2026-07-28), where the client or the server is of 2026-07-28. contract, "What the
+ * service does": the client is unmodified.
  */
+import { createServer, type Server as HttpServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { json } from 'node:stream/consumers'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { toNodeHandler } from '@modelcontextprotocol/node'
+import { Client as OlderClient } from '@modelcontextprotocol/sdk/client/index.js'
+import { ResourceUpdatedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
+import { createMcpHandler, Server, type McpHttpHandler } from '@modelcontextprotocol/server'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { serveOnLoopback } from '../../../src/agent/bridge/listen.ts'
 import type { ToolServer } from '../../../src/dev/stack/tool-server.ts'
@@ -26,13 +33,48 @@ afterEach(async () => {
   await folder.remove()
 })
 
+/** A server of MCP 2026-07-28 with one resource that can be followed, and each method it was asked for. */
+interface Newer {
+  http: HttpServer
+  url: string
+  methods: string[]
+  handler: McpHttpHandler
+}
+
+async function newer(): Promise<Newer> {
+  const page = { ttlMs: 0, cacheScope: 'private' as const }
+  const handler = createMcpHandler(() => {
+    const capabilities = { tools: { listChanged: true }, resources: { subscribe: true } }
+    const server = new Server({ name: 's', version: '1' }, { capabilities })
+    server.setRequestHandler('tools/list', () => ({ tools: [], ...page }))
+    server.setRequestHandler('resources/list', () => ({ resources: [{ uri: WATCHED, name: 'W' }], ...page }))
+    return server
+  })
+  const serve = toNodeHandler(handler)
+  const methods: string[] = []
+  const http = createServer((request, response) => {
+    void (async () => {
+      const body = request.method === 'POST' ? ((await json(request)) as { method: string }) : undefined
+      methods.push(body?.method ?? request.method!)
+      await serve(request as Parameters<typeof serve>[0], response, body)
+    })().catch(() => response.destroy())
+  })
+  await new Promise<void>(resolve => http.listen(0, '127.0.0.1', resolve))
+  ends.push(async () => {
+    await handler.close()
+    http.closeAllConnections()
+    http.close()
+  })
+  return { http, url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`, methods, handler }
+}
+
 const resource = (): string => `http://127.0.0.1:${tools.port}/mcp/alice`
 let count = 0
 
-async function overStdio(): Promise<Client> {
+async function overStdio(at = resource()): Promise<Client> {
   const name = `listening ${++count}`
   const kind = '2.x 2026-07-28'
-  const started = await startBridge({ kind, name, resources: [resource()], state: folder.folder })
+  const started = await startBridge({ kind, name, resources: [at], state: folder.folder })
   ends.push(() => started.close())
   if (!(started.client instanceof Client)) throw new Error('no client of the SDK 2.x')
   return started.client
@@ -71,7 +113,7 @@ const asked = (method: string): number =>
 
 describe('A client of MCP 2026-07-28 that listens (subscriptions/listen)', () => {
   it.each([
-    ['over standard input and output', overStdio],
+    ['over standard input and output', () => overStdio()],
     ['over HTTP', overHttp],
   ])(
     'hears %s that a resource which it named changed, and its server hears when that ends',
@@ -116,5 +158,52 @@ describe('A client of MCP 2026-07-28 that listens (subscriptions/listen)', () =>
     await client.callTool({ name: 'update_watched' })
     await expect.poll(() => updates.toSorted()).toEqual([TEXT, TEXT, TEXT, WATCHED])
     await other.close()
+  })
+})
+
+describe('A server of MCP 2026-07-28 whose resource is followed', () => {
+  const times = (methods: readonly string[], method: string): number =>
+    methods.filter(one => one === method).length
+
+  it('has a client of the same revision hear of its changes, until that listens no more', async () => {
+    const { url, methods, handler } = await newer()
+    const client = await overStdio(url)
+    const updates = updatesOf(client)
+    const open = await client.listen({ resourceSubscriptions: [WATCHED, 'test://nothing'] })
+    expect(open.honoredFilter.resourceSubscriptions).toContain(WATCHED)
+    handler.notify.resourceUpdated(WATCHED)
+    await expect.poll(() => updates).toEqual([WATCHED])
+    const before = times(methods, 'notifications/cancelled')
+    await open.close()
+    await expect.poll(() => times(methods, 'notifications/cancelled')).toBeGreaterThan(before)
+  })
+
+  it('has a client of 2025-11-25 that subscribes hear of its changes', async () => {
+    const { url, handler } = await newer()
+    const state = folder.folder
+    const bridged = await startBridge({ name: `older ${++count}`, resources: [url], state })
+    ends.push(() => bridged.close())
+    if (!(bridged.client instanceof OlderClient)) throw new Error('no client of the SDK 1.x')
+    const updates: string[] = []
+    bridged.client.setNotificationHandler(
+      ResourceUpdatedNotificationSchema,
+      ({ params }) => void updates.push(params.uri),
+    )
+    expect(await bridged.client.subscribeResource({ uri: WATCHED })).toEqual({})
+    handler.notify.resourceUpdated(WATCHED)
+    await expect.poll(() => updates).toEqual([WATCHED])
+  })
+
+  it('is asked again when its stream broke off, and the client hears that the resource may have changed', async () => {
+    const { url, http, methods, handler } = await newer()
+    const client = await overStdio(url)
+    const updates = updatesOf(client)
+    await client.listen({ resourceSubscriptions: [WATCHED] })
+    const before = times(methods, 'subscriptions/listen')
+    http.closeAllConnections()
+    await expect.poll(() => updates).toEqual([WATCHED])
+    expect(times(methods, 'subscriptions/listen')).toBeGreaterThan(before)
+    handler.notify.resourceUpdated(WATCHED)
+    await expect.poll(() => updates).toEqual([WATCHED, WATCHED])
   })
 })

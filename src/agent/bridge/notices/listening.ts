@@ -12,7 +12,6 @@ import { methodDefinition } from '../listing/objects.ts'
 import { SUBSCRIPTIONS_MAX, type Follower } from './subscriptions.ts'
 
 const LISTEN = 'subscriptions/listen'
-const SUBSCRIBE = 'resources/subscribe'
 /** The answer to the client waits no longer for servers. */
 const FOLLOW_MILLISECONDS_MAX = 10_000
 
@@ -93,10 +92,9 @@ async function followFor(
   const late = AbortSignal.timeout(FOLLOW_MILLISECONDS_MAX)
   const place = await waitAtMost(FOLLOW_MILLISECONDS_MAX, objects.placeOf(uri))
   if (place === undefined || place === LATE) return false
-  const isThere = await waitAtMost(FOLLOW_MILLISECONDS_MAX, upstreamOf(place).has('subscriptions'))
-  if (isThere !== true || !notices.subscriptions.add(follower, place, uri)) return false
-  const call = { tool: SUBSCRIBE, method: SUBSCRIBE, params: { uri } }
-  const request = { resource: place, call, definition: methodDefinition(SUBSCRIBE), signal: late }
+  const call = await waitAtMost(FOLLOW_MILLISECONDS_MAX, upstreamOf(place).followingCall(uri))
+  if (call === undefined || call === LATE || !notices.subscriptions.add(follower, place, uri)) return false
+  const request = { resource: place, call, definition: methodDefinition(call.tool), signal: late }
   const answer = await calls.answerUnasked(request).catch(() => undefined)
   if (answer === undefined) notices.subscriptions.remove(follower, place, uri)
   return answer !== undefined

@@ -31,6 +31,8 @@ export interface UpstreamNotices {
   listChanged: (list: Exclude<ListName, 'tools'>) => void
   /** A resource of MCP that is followed changed. */
   updated: (uri: string) => void
+  /** The stream on which the server told of that resource ended. */
+  lost: (uri: string) => void
   /** The connection was made again, and the session before it is lost. */
   again: () => void
 }

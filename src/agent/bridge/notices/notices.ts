@@ -7,6 +7,7 @@ import type { ToolCall } from '../../transports/mcp.ts'
 import type { GrantProof } from '../upstream/exchange.ts'
 import type { Upstream } from '../upstream/upstream.ts'
 import { CHANGED_MILLISECONDS, spaced } from '../listing/spaced.ts'
+import { createFollowingAgain } from './following-again.ts'
 import {
   limitLogs,
   leastOf,
@@ -51,20 +52,32 @@ export function createNotices({ resources, upstreamOf, standingProof, changed }:
   const tell = (log: Log): void => {
     for (const listener of listeners) listener(log)
   }
-  /** What a server does not hear changes nothing for the client: it is told less, or more, than it wants. */
-  const ask = async (resource: string, method: string, params: ToolCall['params']): Promise<void> => {
+  /**
+   * What a server does not hear changes nothing for the client: it is told less, or more, than it wants. False
+   * if the server did not take it.
+   */
+  const send = async (resource: string, call: ToolCall): Promise<boolean> => {
     const proof = await standingProof(resource).catch(() => undefined)
-    const call: ToolCall = { tool: method, method, ...(params === undefined ? {} : { params }) }
-    await upstreamOf(resource)
+    const answer = await upstreamOf(resource)
       .send({ call, proof })
       .catch(() => undefined)
+    return answer?.kind === 'result'
   }
+  const ask = (resource: string, method: string, params: ToolCall['params']): Promise<boolean> =>
+    send(resource, { tool: method, method, ...(params === undefined ? {} : { params }) })
   const sendLevel = async (resource: string): Promise<void> => {
     const level = leastOf(levels.values())
-    if (level === undefined || !(await has(upstreamOf(resource), 'logging'))) return
+    const upstream = upstreamOf(resource)
+    if (level === undefined || !(await upstream.hasLevels().catch(() => false))) return
     await ask(resource, 'logging/setLevel', { level })
   }
-  const unfollow: Notices['unfollow'] = (resource, uri) => ask(resource, 'resources/unsubscribe', { uri })
+  const unfollow: Notices['unfollow'] = async (resource, uri) => {
+    const upstream = upstreamOf(resource)
+    upstream.unfollow(uri)
+    const call = await upstream.followingCall(uri).catch(() => undefined)
+    if (call?.method === 'resources/subscribe') await ask(resource, 'resources/unsubscribe', { uri })
+  }
+  const followAgain = createFollowingAgain({ upstreamOf, subscriptions, send })
   return {
     wantLevel: async (session, level) => {
       levels.set(session, level)
@@ -81,23 +94,16 @@ export function createNotices({ resources, upstreamOf, standingProof, changed }:
       log: limitLogs(tell),
       listChanged: list => seldom[list].act(),
       updated: uri => subscriptions.updated(resource, uri),
+      lost: uri => followAgain.later(resource, uri),
       again: () => {
         void sendLevel(resource)
-        for (const uri of subscriptions.of(resource)) {
-          void ask(resource, 'resources/subscribe', { uri })
-          // It may have changed while nobody listened.
-          subscriptions.updated(resource, uri)
-        }
+        for (const uri of subscriptions.of(resource)) followAgain.now(resource, uri)
       },
     }),
     close: () => {
       for (const { close } of Object.values(seldom)) close()
       subscriptions.close()
+      followAgain.close()
     },
   }
-}
-
-/** False also if the server does not answer. */
-function has(upstream: Upstream, feature: 'logging' | 'subscriptions'): Promise<boolean> {
-  return upstream.has(feature).catch(() => false)
 }

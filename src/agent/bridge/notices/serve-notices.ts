@@ -99,7 +99,8 @@ function addSubscriptions(
     const { notices, upstreamOf } = parts.bridge
     const uri = textIn(params, 'uri')
     const place = await withSdkErrors(foundPlace(parts, uri))
-    if (!(await withSdkErrors(upstreamOf(place).has('subscriptions'))))
+    const call = await withSdkErrors(upstreamOf(place).followingCall(uri))
+    if (call?.method === undefined)
       throw new ProtocolError(
         ProtocolErrorCode.MethodNotFound,
         'The server of this resource takes no subscriptions.',
@@ -110,7 +111,7 @@ function addSubscriptions(
         'This session follows as many resources as it may: end a subscription first.',
       )
     try {
-      return await withSdkErrors(ask(parts, place, 'resources/subscribe', params))
+      return await withSdkErrors(ask(parts, place, call.method, call.params ?? {}))
     } catch (error) {
       notices.subscriptions.remove(follower, place, uri)
       throw error

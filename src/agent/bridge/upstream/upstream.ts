@@ -5,7 +5,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Client, ClientCapabilities, ListToolsResult, Tool } from '@modelcontextprotocol/client'
 import { connectionWords } from '../../../terminal/connection-words.ts'
-import type { Json, JsonObject } from '../../../wire/json.ts'
+import { isJsonObject, type Json, type JsonObject } from '../../../wire/json.ts'
 import { AgentError, fail, unsent } from '../../agent-error.ts'
 import { interpretRpc, type CallAnswer } from '../../answer.ts'
 import { requestOf, type ToolCall } from '../../transports/mcp.ts'
@@ -17,6 +17,7 @@ import { heedMessage, UnreadAnswer } from '../answers/foreign-answer.ts'
 import { guardedFetch } from './guarded-fetch.ts'
 import { ANY_OBJECT, entriesOf, type ListMethod } from '../listing/entries.ts'
 import { createAsides, isUnheard, type Asides } from './asides.ts'
+import { Followed, followingCall, LISTEN } from './followed.ts'
 import { keepConnected, type UpstreamConnection, type UpstreamConnections } from './connections.ts'
 import type { SpoiltTool } from '../answers/readable-tool.ts'
 import { newStream, openOwnStream, reconnectLater, RECONNECTION } from './own-stream.ts'
@@ -57,8 +58,12 @@ export interface Upstream {
    * nothing if it has no such method.
    */
   listAll(method: ListMethod): Promise<JsonObject[]>
-  /** Whether its server, if it is one of MCP 2025-11-25, keeps that for a session. */
-  has(feature: 'logging' | 'subscriptions'): Promise<boolean>
+  /** Whether its server, if it is one of MCP 2025-11-25, keeps a level of log messages for a session. */
+  hasLevels(): Promise<boolean>
+  /** The request that asks its server to tell of changes of a resource of MCP; undefined if it tells of none. */
+  followingCall(uri: string): Promise<ToolCall | undefined>
+  /** Ends the stream on which its server, if it is one of MCP 2026-07-28, tells of them. */
+  unfollow(uri: string): void
   /** What its server said of itself when the connection was made. */
   introduction(): Promise<{ serverInfo: JsonObject | undefined; instructions: string | undefined }>
   /**
@@ -107,6 +112,7 @@ const AT_ONCE = { autoRefresh: false, debounceMs: 0 }
 export function openUpstream(options: UpstreamOptions): Upstream {
   const underway = new AsyncLocalStorage<Exchange>()
   const asides = createAsides(options.capabilities)
+  const followed = new Followed(uri => options.notices?.lost(uri))
   const connections = connectionsTo(options, underway, asides)
   const silent = { capabilities: () => ({}), onToolsChanged: () => undefined, notices: undefined }
   const undeclared = connectionsTo({ ...options, ...silent, standingProof: undefined }, underway, asides)
@@ -128,19 +134,22 @@ export function openUpstream(options: UpstreamOptions): Upstream {
     },
     listAll: method =>
       attempted(() => connections.repeatable(({ client }) => entriesOf(client, method, underway))),
-    has: async feature => {
+    hasLevels: async () => {
       const { client } = await attempted(connections.current)
-      const { logging, resources } = client.getServerCapabilities() ?? {}
-      const isThere = feature === 'logging' ? logging !== undefined : resources?.subscribe === true
-      return isThere && client.getProtocolEra() === 'legacy'
+      return client.getServerCapabilities()?.logging !== undefined && client.getProtocolEra() === 'legacy'
     },
+    followingCall: async uri => followingCall((await attempted(connections.current)).client, uri),
+    unfollow: uri => followed.end(uri),
     introduction: async () => {
       const { client } = await attempted(connections.current)
       const serverInfo = client.getServerVersion() as unknown as JsonObject | undefined
       return { serverInfo, instructions: client.getInstructions() }
     },
-    send: sending => send(sending, { options, underway, connections, undeclared, asides }),
-    close: async () => void (await Promise.all([connections.close(), undeclared.close()])),
+    send: sending => send(sending, { options, underway, connections, undeclared, asides, followed }),
+    close: async () => {
+      followed.close()
+      await Promise.all([connections.close(), undeclared.close()])
+    },
   }
 }
 
@@ -151,10 +160,11 @@ interface SendParts {
   /** Those that declare nothing that the client can be asked. */
   undeclared: UpstreamConnections
   asides: Asides
+  followed: Followed
 }
 
 async function send(sending: Sending, parts: SendParts): Promise<CallAnswer> {
-  const { options, underway, asides } = parts
+  const { options, underway, asides, followed } = parts
   const connections = await attempted(() => wayOf(sending, parts))
   if (sending.once === true)
     await attempted(() => connections.repeatable(one => askForSession(one, underway)))
@@ -171,7 +181,7 @@ async function send(sending: Sending, parts: SendParts): Promise<CallAnswer> {
     exchange.onLog = sending.onLog && limitLogs(sending.onLog)
     const answer: Answered = await connections
       .using(connection, () =>
-        underway.run(exchange, () => sendCall(connection.client, sending, { exchange, options })),
+        underway.run(exchange, () => sendCall(connection.client, sending, { exchange, options, followed })),
       )
       .then(
         value => ({ value }),
@@ -300,7 +310,7 @@ async function listAll(client: Client, exchange: Exchange): Promise<ListToolsRes
 async function sendCall(
   client: Client,
   { call, meta, signal, onProgress }: Sending,
-  { exchange, options }: { exchange: Exchange; options: UpstreamOptions },
+  { exchange, options, followed }: Pick<SendParts, 'options' | 'followed'> & { exchange: Exchange },
 ): Promise<CallAnswer> {
   const { method, params } = requestOf(call)
   const passed = client.getProtocolEra() === 'legacy' ? withoutLevel(meta) : meta
@@ -314,6 +324,7 @@ async function sendCall(
     exchange.ending.abort()
   }, options.callMillisecondsMax ?? CALL_MILLISECONDS_MAX).unref()
   try {
+    if (method === LISTEN) return { kind: 'result', result: await follow(client, params, followed) }
     const result = await client.request(
       request as { method: 'tools/call'; params: { name: string } },
       withInputRequired(schema as typeof specTypeSchemas.CallToolResult),
@@ -352,6 +363,18 @@ async function sendCall(
   } finally {
     clearTimeout(late)
   }
+}
+
+/** Opens the stream of a request to listen, which is about one resource. */
+async function follow(
+  client: Client,
+  { notifications }: JsonObject,
+  followed: Followed,
+): Promise<JsonObject> {
+  const uris = isJsonObject(notifications) ? notifications['resourceSubscriptions'] : undefined
+  const [uri] = Array.isArray(uris) ? uris : []
+  await followed.open(client, String(uri))
+  return {}
 }
 
 function tooLong({ origin }: URL): AgentError {
