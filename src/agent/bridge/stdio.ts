@@ -10,7 +10,7 @@ import { sentence } from './answers/answers.ts'
 import { messageAsWritten } from './answers/as-written.ts'
 import { openClients } from './clients.ts'
 import type { Bridge, BridgeOptions } from './core.ts'
-import { isListening, listenFor, type Listening } from './notices/listening.ts'
+import { isListening, listenFor, type ListenedResources } from './notices/listening.ts'
 import { bridgeFor, serverFor, type Serving, type ServerParts } from './serve.ts'
 import { markingLines } from './answers/unchanged.ts'
 
@@ -51,7 +51,7 @@ function sentenceOf(error: Error): string {
 /** Standard output, which also reports what has been written, and input, in which a client may listen. */
 class ReportTransport extends StdioServerTransport {
   readonly #sent: Map<string | number, () => Promise<void>>
-  readonly #listeners: Listeners
+  readonly #listeners: StdioListeners
 
   constructor(
     sent: Map<string | number, () => Promise<void>>,
@@ -59,7 +59,7 @@ class ReportTransport extends StdioServerTransport {
   ) {
     super(process.stdin.pipe(markingLines(beforeEnd)))
     this.#sent = sent
-    this.#listeners = new Listeners(open, message => void this.send(message).catch(() => undefined))
+    this.#listeners = new StdioListeners(open, message => void this.send(message).catch(() => undefined))
   }
 
   override async start(): Promise<void> {
@@ -89,11 +89,11 @@ class ReportTransport extends StdioServerTransport {
 type Id = string | number
 
 /** What the client listens to, by the id of the request. */
-class Listeners {
+class StdioListeners {
   readonly #open: (params: JsonObject) => Bridge
   readonly #send: (message: JSONRPCMessage) => void
   /** Undefined as long as servers are asked. */
-  readonly #listening = new Map<Id, Listening | undefined>()
+  readonly #listening = new Map<Id, ListenedResources | undefined>()
 
   constructor(open: (params: JsonObject) => Bridge, send: (message: JSONRPCMessage) => void) {
     this.#open = open

@@ -49,7 +49,7 @@ export interface NegotiationAbout {
   /** Somebody waits for it. */
   isAwaited: () => boolean
   /** Somebody would hear a decision now: a caller that waits, or the client of a task that asks for it. */
-  isHeard: () => boolean
+  hasWaiter: () => boolean
   /** A call that somebody waits for. */
   awaitedCall: () => ToolCall | undefined
   /** Called if the request turns out to be for one operation, and so has another id. */

@@ -290,7 +290,7 @@ export class BridgeNegotiation {
    * away, and for nobody, the ticket stays on disk between polls.
    */
   get #mayPollEarly(): boolean {
-    return this.#about.isHeard() && !this.#withdrawing
+    return this.#about.hasWaiter() && !this.#withdrawing
   }
 
   /** Somebody waits for it, or it is to be withdrawn. */

@@ -71,7 +71,7 @@ export class OpenRequest {
       storedFamily: this.#storedFamily,
       at: this.#at,
       isAwaited: () => this.#waiters > 0,
-      isHeard: () => [...this.#waiting].some(({ isHere }) => isHere?.() ?? true),
+      hasWaiter: () => [...this.#waiting].some(({ isHere }) => isHere?.() ?? true),
       awaitedCall: () => this.#awaitedCall(),
       onOperation: () => parts.onOperation(this),
       listeners: {

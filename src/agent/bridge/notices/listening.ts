@@ -16,7 +16,7 @@ const LISTEN = 'subscriptions/listen'
 const FOLLOW_MILLISECONDS_MAX = 10_000
 
 /** A request to listen, and what is followed for it. */
-export interface Listening {
+export interface ListenedResources {
   /** The request as the SDK gets it. */
   request: JsonObject
   /** The client has the answer: what it hears of comes after that. */
@@ -41,7 +41,7 @@ export async function listenFor(
   request: JsonObject,
   open: (params: JsonObject) => Bridge,
   send: (notification: JsonObject) => void,
-): Promise<Listening> {
+): Promise<ListenedResources> {
   const params = isJsonObject(request['params']) ? request['params'] : {}
   const filter = isJsonObject(params['notifications']) ? params['notifications'] : {}
   const uris = filter['resourceSubscriptions']

@@ -53,8 +53,8 @@ export function createNotices({ resources, upstreamOf, standingProof, changed }:
     for (const listener of listeners) listener(log)
   }
   /**
-   * What a server does not hear changes nothing for the client: it is told less, or more, than it wants. False
-   * if the server did not take it.
+   * What a server does not hear changes nothing for the client: it is told less, or more, than it wants.
+   * False if the server did not take it.
    */
   const send = async (resource: string, call: ToolCall): Promise<boolean> => {
     const proof = await standingProof(resource).catch(() => undefined)

@@ -19,7 +19,7 @@ export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 interface Task {
   entry: StoredTask
   /** When its client asked for it last, seconds since the epoch. */
-  asked?: number
+  lastPollAt?: number
   ending: AbortController
   /** The answer to the call, once there is one. */
   result?: JsonObject
@@ -68,7 +68,7 @@ interface Shelf {
   /** A client that does not ask for it this long is no longer waiting. */
   live: (task: Task, seconds?: number) => void
   /** Whether its client asks for it at the moment. */
-  isAsked: (task: Task) => boolean
+  hasRecentPoll: (task: Task) => boolean
 }
 
 function createShelf(now: () => number): Shelf {
@@ -95,9 +95,9 @@ function createShelf(now: () => number): Shelf {
       }
       return true
     },
-    isAsked: ({ asked = -Infinity }) => now() - asked <= HERE_SECONDS,
+    hasRecentPoll: ({ lastPollAt = -Infinity }) => now() - lastPollAt <= HERE_SECONDS,
     live: (task, seconds = secondsLeft(task.entry, now())) => {
-      task.asked = now()
+      task.lastPollAt = now()
       clearTimeout(task.timer)
       task.timer = setTimeout(() => dismiss(task), seconds * 1000).unref()
     },
@@ -178,10 +178,14 @@ export function createTasks(calls: Calls, now: () => number): Tasks {
 }
 
 /** The task of a request, which gets its answer. */
-function watch(calls: Calls, of: Pick<Task, 'entry' | 'request'>, { tasks, drop, isAsked }: Shelf): Task {
+function watch(
+  calls: Calls,
+  of: Pick<Task, 'entry' | 'request'>,
+  { tasks, drop, hasRecentPoll }: Shelf,
+): Task {
   const task: Task = { ...of, ending: new AbortController() }
   tasks.set(task.entry.id, task)
-  const leave = task.request.enter({ call: task.entry.call, isHere: () => isAsked(task) })
+  const leave = task.request.enter({ call: task.entry.call, isHere: () => hasRecentPoll(task) })
   void finish(calls, task)
     .then(result => (result === undefined ? drop(task) : (task.result = result)))
     .finally(leave)

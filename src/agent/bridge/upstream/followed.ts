@@ -5,6 +5,7 @@
  */
 import type { Client, McpSubscription } from '@modelcontextprotocol/client'
 import { AgentError, fail } from '../../agent-error.ts'
+import { isJsonObject, type JsonObject } from '../../../wire/json.ts'
 import type { ToolCall } from '../../transports/mcp.ts'
 
 export const LISTEN = 'subscriptions/listen'
@@ -36,7 +37,7 @@ export class Followed {
     this.#onLost = onLost
   }
 
-  /** Opens one, in the place of another about the same. Fails if the server does not tell of that resource. */
+  /** Opens one, in place of another about the same. Fails if the server does not tell of that resource. */
   async open(client: Client, uri: string): Promise<void> {
     if (!this.#streams.has(uri) && this.#streams.size >= STREAMS_MAX) throw tooMany()
     const timeout = ACKNOWLEDGED_MILLISECONDS_MAX
@@ -64,4 +65,17 @@ export class Followed {
   close(): void {
     for (const uri of this.#streams.keys()) this.end(uri)
   }
+}
+
+/** Opens the stream of a request to listen, which is about one resource. */
+export async function follow(
+  client: Client,
+  { notifications }: JsonObject,
+  followed: Followed,
+): Promise<JsonObject> {
+  const uris = isJsonObject(notifications) ? notifications['resourceSubscriptions'] : undefined
+  const [uri] = Array.isArray(uris) ? uris : []
+  if (typeof uri !== 'string') fail('request_invalid', 'Name the resource that is to be followed.')
+  await followed.open(client, uri)
+  return {}
 }

@@ -1,17 +1,12 @@
 /**
- * Owns what the refusal of a request says about the session that it named, and how a server is asked whether
- * the session lives. Contract: "Authorized call" and "Single-use grant": a call is sent again only if the
- * server said that the session had ended before it acted. MCP 2025-11-25, "Session Management": a session
- * that has ended is a 404, for which no words are prescribed, and a tool may answer by the same status.
+ * Owns what the refusal of a request says about the session that it named. Contract: "Authorized call" and
+ * "Single-use grant": a call is sent again only if the server said that the session had ended before it
+ * acted. MCP 2025-11-25, "Session Management": a session that has ended is a 404, for which no words are
+ * prescribed, and a tool may answer by the same status.
  */
-import type { AsyncLocalStorage } from 'node:async_hooks'
 import { isJsonObject, type Json } from '../../../wire/json.ts'
 import { asRpcError } from '../../transports/mcp.ts'
-import { readMessage } from '../../transports/message.ts'
 import { RPC_CODE } from '../protocol.ts'
-import { loadSdk } from '../answers/read-answer.ts'
-import type { UpstreamConnection } from './connections.ts'
-import { newExchange, type Exchange } from './exchange.ts'
 
 /**
  * `ended`: the server did not read the request, because it does not know the session. `doubtful`: that may be
@@ -44,48 +39,4 @@ export function sessionWord(
   const isEnd = error !== undefined && (error.code === RPC_CODE.sessionNotFound || GONE.test(error.message))
   if (isAnswer) return isEnd ? 'doubtful' : undefined
   return isEnd ? 'ended' : 'doubtful'
-}
-
-/** A step before any call. It ends if an answer to it is not accepted, and fails with the reason. */
-export async function overseen(
-  underway: AsyncLocalStorage<Exchange>,
-  step: (signal: AbortSignal) => Promise<unknown>,
-): Promise<void> {
-  const exchange = newExchange('connect')
-  try {
-    await underway.run(exchange, () => step(exchange.ending.signal))
-  } catch (error) {
-    throw exchange.failure ?? error
-  }
-}
-
-/** Fails if the server ended the session, or forgot it. */
-export async function askForSession(
-  { client, transport }: UpstreamConnection,
-  underway: AsyncLocalStorage<Exchange>,
-): Promise<void> {
-  if (transport.sessionId !== undefined) await overseen(underway, signal => client.ping({ signal }))
-}
-
-/**
- * Whether the server proves that it does not know the session: it refuses, in the same session, a request
- * that changes nothing. Calls that come to doubt together ask once.
- */
-export async function isForgotten(
-  connection: UpstreamConnection,
-  underway: AsyncLocalStorage<Exchange>,
-): Promise<boolean> {
-  connection.forgotten ??= askForSession(connection, underway).then(
-    () => false,
-    async (error: unknown) => {
-      const { SdkHttpError } = await loadSdk()
-      if (!(error instanceof SdkHttpError)) return false
-      const { status, data } = error
-      const message = typeof data.text === 'string' ? readMessage(data.text) : undefined
-      return sessionWord({ status, message }, undefined) !== undefined
-    },
-  )
-  const isProved = await connection.forgotten
-  if (!isProved) connection.forgotten = undefined
-  return isProved
 }

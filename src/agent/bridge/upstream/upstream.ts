@@ -5,7 +5,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Client, ClientCapabilities, ListToolsResult, Tool } from '@modelcontextprotocol/client'
 import { connectionWords } from '../../../terminal/connection-words.ts'
-import { isJsonObject, type Json, type JsonObject } from '../../../wire/json.ts'
+import type { Json, JsonObject } from '../../../wire/json.ts'
 import { AgentError, fail, unsent } from '../../agent-error.ts'
 import { interpretRpc, type CallAnswer } from '../../answer.ts'
 import { requestOf, type ToolCall } from '../../transports/mcp.ts'
@@ -17,7 +17,7 @@ import { heedMessage, UnreadAnswer } from '../answers/foreign-answer.ts'
 import { guardedFetch } from './guarded-fetch.ts'
 import { ANY_OBJECT, entriesOf, type ListMethod } from '../listing/entries.ts'
 import { createAsides, isUnheard, type Asides } from './asides.ts'
-import { Followed, followingCall, LISTEN } from './followed.ts'
+import { follow, Followed, followingCall, LISTEN } from './followed.ts'
 import { keepConnected, type UpstreamConnection, type UpstreamConnections } from './connections.ts'
 import type { SpoiltTool } from '../answers/readable-tool.ts'
 import { newStream, openOwnStream, reconnectLater, RECONNECTION } from './own-stream.ts'
@@ -25,7 +25,7 @@ import { openQuestions, type Ask } from '../questions/questions.ts'
 import { limitLogs, readLog, type ProgressListeners, type UpstreamNotices } from '../notices/logs.ts'
 import { boundedProgress } from '../questions/progress.ts'
 import { loadSdk } from '../answers/read-answer.ts'
-import { askForSession, isForgotten, overseen } from './session.ts'
+import { askForSession, isForgotten, overseen } from './live-session.ts'
 import { LIST_ENTRIES_MAX, LIST_TTL_MILLISECONDS } from '../bounds.ts'
 
 /** One call as it is sent. */
@@ -60,7 +60,7 @@ export interface Upstream {
   listAll(method: ListMethod): Promise<JsonObject[]>
   /** Whether its server, if it is one of MCP 2025-11-25, keeps a level of log messages for a session. */
   hasLevels(): Promise<boolean>
-  /** The request that asks its server to tell of changes of a resource of MCP; undefined if it tells of none. */
+  /** Asks its server to tell of changes of a resource of MCP; undefined if it tells of none. */
   followingCall(uri: string): Promise<ToolCall | undefined>
   /** Ends the stream on which its server, if it is one of MCP 2026-07-28, tells of them. */
   unfollow(uri: string): void
@@ -363,18 +363,6 @@ async function sendCall(
   } finally {
     clearTimeout(late)
   }
-}
-
-/** Opens the stream of a request to listen, which is about one resource. */
-async function follow(
-  client: Client,
-  { notifications }: JsonObject,
-  followed: Followed,
-): Promise<JsonObject> {
-  const uris = isJsonObject(notifications) ? notifications['resourceSubscriptions'] : undefined
-  const [uri] = Array.isArray(uris) ? uris : []
-  await followed.open(client, String(uri))
-  return {}
 }
 
 function tooLong({ origin }: URL): AgentError {
