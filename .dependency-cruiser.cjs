@@ -54,6 +54,19 @@ module.exports = {
       to: { dependencyTypes: ['core'] },
     },
     may(
+      'verifiers-are-pure',
+      '^src/verify/',
+      { ours: ['^src/(wire|rules|verify)/'] },
+      'a stranger takes this entry of the package to judge a ledger: it asks nobody and reads no file.',
+    ),
+    {
+      name: 'verifiers-touch-no-core-module',
+      severity: 'error',
+      comment: 'read the file, or fetch, in the command that calls it.',
+      from: { path: '^src/verify/' },
+      to: { dependencyTypes: ['core'] },
+    },
+    may(
       'limits-are-the-floor',
       '^src/limits/',
       { ours: ['^src/limits/'] },
@@ -206,7 +219,7 @@ module.exports = {
     may(
       'terminal-is-below-parties',
       '^src/terminal/',
-      { ours: ['^src/(limits|files|wire|terminal)/'], npm: ['commander'] },
+      { ours: ['^src/(limits|files|wire|verify|terminal)/'], npm: ['commander'] },
       'terminal prints and ends for every command: what one party says is for its own folder.',
     ),
     may(
@@ -362,12 +375,14 @@ module.exports = {
       name: 'no-unreachable',
       severity: 'error',
       comment: 'dead file: call it or delete it.',
-      from: { path: '^src/(cli|agent/index|enforcement/doors/embedded/index|console/main)[.]tsx?$' },
+      from: {
+        path: '^src/(cli|agent/index|enforcement/doors/embedded/index|verify/index|console/main)[.]tsx?$',
+      },
       to: {
         path: '^src/',
         // A worker is loaded by a browser, and imported by nothing.
         pathNot: [
-          '^src/(cli|enforcement/doors/embedded/index|console/main)[.]tsx?$',
+          '^src/(cli|enforcement/doors/embedded/index|verify/index|console/main)[.]tsx?$',
           '^src/console/worker[.]js$',
         ],
         reachable: false,

@@ -1,7 +1,7 @@
 /**
  * The package as somebody installs it: packed, unpacked in a place without the rest of this repository, with
  * the dependencies that it names and no others. contract, "What the service does": `usher` the command,
- * `@usher-authz/usher/agent` and `@usher-authz/usher/embedded` the libraries.
+ * `@usher-authz/usher/agent`, `@usher-authz/usher/embedded` and `@usher-authz/usher/verify` the libraries.
  */
 import { execFile, spawn, type ChildProcess } from 'node:child_process'
 import {
@@ -271,6 +271,11 @@ import { createServer } from 'node:http'
 import Fastify from 'fastify'
 import { createAgent, AgentError, memoryStore, type Agent, type CallResult } from '@usher-authz/usher/agent'
 import { ConfigFault, embed, type Caller, type EnforcementPoint } from '@usher-authz/usher/embedded'
+import { parseJwks, readLedgerFile, verifyLedger, type LedgerFault } from '@usher-authz/usher/verify'
+
+export async function faults(lines: string[], jwks: unknown): Promise<LedgerFault[]> {
+  return verifyLedger(await readLedgerFile(lines), { keys: parseJwks(jwks) }).faults
+}
 
 export async function serve(): Promise<EnforcementPoint> {
   const point = await embed('usher.yaml', { environment: {} })

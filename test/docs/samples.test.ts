@@ -30,6 +30,7 @@ const OPTIONS: ts.CompilerOptions = {
   paths: {
     '@usher-authz/usher/agent': [resolve('src/agent/index.ts')],
     '@usher-authz/usher/embedded': [resolve('src/enforcement/doors/embedded/index.ts')],
+    '@usher-authz/usher/verify': [resolve('src/verify/index.ts')],
   },
 }
 

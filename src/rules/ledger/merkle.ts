@@ -256,7 +256,6 @@ export function provesInclusion(
 /**
  * Whether a proof shows that the tree `to` begins with the tree `from` (RFC 9162, 2.1.4.2). Of the tree
  * without leaves nothing is proved.
- * @internal As planInclusion.
  */
 export function provesConsistency(from: TreeHead, to: TreeHead, proof: readonly Uint8Array[]): boolean {
   if (!isCount(from.size) || !isCount(to.size) || from.size > to.size) return false

@@ -1,0 +1,137 @@
+/**
+ * Whether heads of a ledger that others keep fit the ledger as it is now. docs/choices.md, "Heads that
+ * contradict each other". Contract: "Events" (row 5).
+ */
+import { parseJsonObject, type JsonObject } from '../../wire/json.ts'
+import { decodeBase64url } from '../../wire/encoding.ts'
+import type { Checkpoint } from '../../wire/ledger/checkpoint.ts'
+import type { LedgerFileEntry } from '../../wire/ledger/ledger-file.ts'
+import { logOfOrigin, verifyLedgerHead, type LedgerHead } from '../../wire/ledger/ledger-head.ts'
+import { Refusal } from '../../wire/refusal.ts'
+import type { PublishedKey } from '../../wire/signatures/keys.ts'
+import type { LedgerFault } from './ledger-faults.ts'
+import { appendLeaves, provesConsistency, rootOf, type Frontier } from './merkle.ts'
+
+/** A head, and words for where it is from. */
+export interface KnownHead {
+  head: LedgerHead
+  from: string
+}
+
+/** By the `root` of a head: the proof (RFC 9162, 2.1.4) that its tree continues the one of the checkpoint. */
+export type HeadProofs = ReadonlyMap<string, readonly Uint8Array[]>
+
+/** A ledger that heads are compared with. */
+export interface ComparedLedger {
+  checkpoint: Checkpoint
+  /** By place from 0; undefined where there is none. */
+  leaves: readonly (Uint8Array | undefined)[]
+  /** Those that are what was signed, by position. */
+  entries: ReadonlyMap<number, LedgerFileEntry>
+  keys: readonly PublishedKey[]
+  proofs: HeadProofs | undefined
+}
+
+/** What of these heads speaks against the ledger. Those of other ledgers are passed over, unless all are. */
+export function compareKnownHeads(known: readonly KnownHead[], ledger: ComparedLedger): LedgerFault[] {
+  const { origin } = ledger.checkpoint
+  const mine = known.filter(({ head }) => logOfOrigin(head.origin) === logOfOrigin(origin))
+  if (known.length > 0 && mine.length === 0) {
+    const sentence = `None of the heads that you gave is of ${origin}: give heads of this ledger, or export the ledger that they are of.`
+    return [{ code: 'other_ledger', sentence }]
+  }
+  const judged = mine.map(one => ({ one, unsigned: unsignedFault(one, ledger.keys) }))
+  const heads = judged.flatMap(({ one, unsigned }) => (unsigned === undefined ? [one] : []))
+  const rootAt = rootsAt(
+    ledger,
+    heads.map(({ head }) => head.size),
+  )
+  return [
+    ...judged.flatMap(({ unsigned }) => unsigned ?? []),
+    ...heads.flatMap(one => (one.head.origin === origin ? ofOrigin : ofOtherOrigin)(one, ledger, rootAt) ?? []),
+  ]
+}
+
+function unsignedFault({ head, from }: KnownHead, keys: readonly PublishedKey[]): LedgerFault | undefined {
+  try {
+    verifyLedgerHead(head, keys)
+    return undefined
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    const sentence = `The head of ${from} says nothing, because no key of the log that you have signed it. ${error.detail ?? error.code}`
+    return { code: 'unsigned', head, sentence }
+  }
+}
+
+/** The root of the ledger at a size, base64url; undefined where it has not all leaves. */
+type RootAt = ReadonlyMap<number, string>
+
+function rootsAt({ leaves, checkpoint }: ComparedLedger, sizes: readonly number[]): RootAt {
+  const roots = new Map<number, string>()
+  let frontier: Frontier = { size: 0, hashes: [] }
+  for (const size of [...new Set(sizes)].toSorted((one, other) => one - other)) {
+    if (size > checkpoint.size) break
+    const added = leaves.slice(frontier.size, size).filter(leaf => leaf !== undefined)
+    if (frontier.size + added.length < size) break
+    ;({ frontier } = appendLeaves(frontier, added))
+    roots.set(size, Buffer.from(rootOf(frontier)).toString('base64url'))
+  }
+  return roots
+}
+
+function ofOrigin({ head, from }: KnownHead, ledger: ComparedLedger, rootAt: RootAt): LedgerFault | undefined {
+  const { checkpoint, proofs } = ledger
+  if (head.size <= checkpoint.size) return forkFault({ head, from }, rootAt)
+  const newer = { size: head.size, root: decodeBase64url(head.root) }
+  const proof = proofs?.get(head.root)
+  if (proof !== undefined && provesConsistency(checkpoint, newer, proof)) return undefined
+  const sentence = `The head of ${from} covers ${head.size} entries, and this ledger has ${checkpoint.size}. Export it again, or prove that the head continues it with --fetch. If the authority has no more entries, it has lost or removed what was signed.`
+  return { code: 'rollback', position: checkpoint.size + 1, to: head.size, head, sentence }
+}
+
+/** Another root than the ledger has at the size of the head. */
+function forkFault({ head, from }: KnownHead, rootAt: RootAt): LedgerFault | undefined {
+  const root = rootAt.get(head.size)
+  // Where leaves are missing, that is a fault by itself.
+  if (root === undefined || root === head.root) return undefined
+  const sentence = `The head of ${from} has another root for the first ${head.size} entries than this ledger: something in them was changed since, or two ledgers were shown. Keep both, and ask whose log signed them.`
+  return { code: 'fork', position: 1, to: head.size, head, sentence }
+}
+
+/**
+ * A head of an origin of before or after a restore. Where the entry `restored` names its origin, what the
+ * restored database had of it must be in this ledger.
+ */
+function ofOtherOrigin(
+  { head, from }: KnownHead,
+  { entries, checkpoint }: ComparedLedger,
+  rootAt: RootAt,
+): LedgerFault {
+  const restored = [...entries.values()]
+    .filter(({ kind }) => kind === 'restored')
+    .map(({ seq, data_text }) => ({ seq, data: dataOf(data_text) }))
+    .find(({ data }) => data['origin'] === head.origin)
+  if (restored === undefined) {
+    const sentence = `The head of ${from} is of ${head.origin}, and this ledger is ${checkpoint.origin}. No entry \`restored\` names that origin: two ledgers were shown, or a restore went back behind an earlier one. If a restore came after this file, export the ledger again; else ask the operator.`
+    return { code: 'two_origins', head, sentence }
+  }
+  const { seq, data } = restored
+  const size = typeof data['size'] === 'number' ? data['size'] : 0
+  const fork = head.size <= size ? forkFault({ head, from }, rootAt) : undefined
+  if (fork !== undefined) return fork
+  const begins = `The head of ${from} is of ${head.origin}, which a restore has replaced (entry ${seq}).`
+  const isWhole = head.size <= size
+  const sentence = isWhole
+    ? `${begins} All ${head.size} entries that it covers are still there.`
+    : `${begins} It covers ${head.size} entries, and the restore knew of ${size}: those from ${size + 1} on were lost or entered anew. Ask the operator what was lost.`
+  return { code: 'replaced', position: seq, to: seq, head, sentence }
+}
+
+function dataOf(text: string): JsonObject {
+  try {
+    return parseJsonObject(text)
+  } catch (error) {
+    if (error instanceof Refusal) return {}
+    throw error
+  }
+}

@@ -1,0 +1,19 @@
+/**
+ * What verifies an owner's ledger without usher's command line: a program of a stranger reads the file of a
+ * ledger, and judges it by keys, heads and receipts that it has. It asks nobody. docs/proof.md. Contract:
+ * "Events" (row 5), "Grant answer (beat 4)".
+ */
+export { type HeadProofs, type KnownHead } from '../rules/ledger/known-heads.ts'
+export { type KnownReceipt } from '../rules/ledger/known-receipts.ts'
+export { type LedgerFault, type LedgerFaultCode } from '../rules/ledger/ledger-faults.ts'
+export { verifyLedger, type LedgerKnowledge, type LedgerVerdict } from '../rules/ledger/verify-ledger.ts'
+export {
+  readLedgerFile,
+  type LedgerFile,
+  type LedgerFileEntry,
+  type LedgerFileTile,
+} from '../wire/ledger/ledger-file.ts'
+export { readLedgerHead, type LedgerHead } from '../wire/ledger/ledger-head.ts'
+export { verifyReceipt } from '../wire/negotiation/receipt.ts'
+export { Refusal } from '../wire/refusal.ts'
+export { parseJwks, type PublishedKey } from '../wire/signatures/keys.ts'

@@ -1,0 +1,173 @@
+/**
+ * The file of an owner's ledger that others verify (`usher owner ledger export`): one JSON object a line. The
+ * first line has the owner and the signed checkpoint, then come the tiles of the tree, then the entries with
+ * all that their leaves are made from. docs/choices.md, "The file of a ledger". Contract: "Events" (row 5).
+ */
+import { decodeBase64url, encodeBase64url } from '../encoding.ts'
+import { isJsonObject, parseJson, type Json, type JsonObject } from '../json.ts'
+import { Refusal, refuse } from '../refusal.ts'
+
+/** Whose ledger it is, and the signed note (C2SP `tlog-checkpoint`) of its head. */
+export interface LedgerFileHead {
+  owner: string
+  checkpoint: string
+}
+
+/** A tile of the tree (C2SP `tlog-tiles`): 1 to 256 hashes of 32 bytes, one after the other. */
+export interface LedgerFileTile {
+  level: number
+  index: number
+  hashes: Uint8Array
+}
+
+/** An entry at a position (`seq`, from 1). `data_text` is what the database has, and is never parsed. */
+export interface LedgerFileEntry {
+  seq: number
+  /** UTC, three decimals, `Z`. */
+  ts: string
+  kind: string
+  family: string | null
+  handle: string | null
+  count: number
+  /** With a handle: the position of the entry before it with the same one, or 0. Null without a handle. */
+  prev: number | null
+  /** 16 bytes. */
+  salt: Uint8Array
+  data_text: string
+}
+
+/** All lines of such a file. */
+export interface LedgerFile extends LedgerFileHead {
+  tiles: readonly LedgerFileTile[]
+  entries: readonly LedgerFileEntry[]
+}
+
+const VERSION = 1
+const HASH_BYTES = 32
+const TILE_HASHES = 256
+const LEVEL_MAX = 63
+const SALT_BYTES = 16
+
+const HEAD_MEMBERS = ['usher_ledger', 'owner', 'checkpoint']
+const TILE_MEMBERS = ['level', 'index', 'hashes']
+const ENTRY_MEMBERS = [
+  'seq',
+  'ts',
+  'kind',
+  'family',
+  'handle',
+  'count',
+  'prev',
+  'salt',
+  'data_text',
+] as const satisfies (keyof LedgerFileEntry)[]
+
+/** The first line, with its end. */
+export function ledgerHeadLine({ owner, checkpoint }: LedgerFileHead): string {
+  return `${JSON.stringify({ usher_ledger: VERSION, owner, checkpoint })}\n`
+}
+
+/** The line of a tile, with its end. */
+export function ledgerTileLine({ level, index, hashes }: LedgerFileTile): string {
+  return `${JSON.stringify({ level, index, hashes: encodeBase64url(hashes) })}\n`
+}
+
+/** The line of an entry, with its end. Members of the entry that are not in the file are left out. */
+export function ledgerEntryLine(entry: LedgerFileEntry): string {
+  const members = ENTRY_MEMBERS.map(name => [name, name === 'salt' ? encodeBase64url(entry.salt) : entry[name]])
+  return `${JSON.stringify(Object.fromEntries(members))}\n`
+}
+
+/**
+ * The file in these lines, without their ends. It is read strictly: each line has the members of its kind and
+ * no others, so that no two readers take one file for two ledgers. Nothing of it is verified here. Refuses
+ * (`invalid_request`) any other file, with the number of the line.
+ */
+export async function readLedgerFile(lines: AsyncIterable<string> | Iterable<string>): Promise<LedgerFile> {
+  let head: LedgerFileHead | undefined
+  const tiles: LedgerFileTile[] = []
+  const entries: LedgerFileEntry[] = []
+  let number = 0
+  for await (const line of lines) {
+    number += 1
+    if (line === '') continue
+    try {
+      const value = parseJson(line)
+      if (!isJsonObject(value)) malformed('it is no object')
+      if (head === undefined) head = readHead(value)
+      else if (Object.hasOwn(value, 'hashes')) tiles.push(readTile(value))
+      else entries.push(readEntry(value))
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error
+      refuse('invalid_request', `Line ${number} is none of a ledger's file: ${error.detail ?? error.code}`)
+    }
+  }
+  if (head === undefined) refuse('invalid_request', 'The file is empty: export the ledger again.')
+  return { ...head, tiles, entries }
+}
+
+function readHead(value: JsonObject): LedgerFileHead {
+  expectMembers(value, HEAD_MEMBERS)
+  if (value['usher_ledger'] !== VERSION) malformed(`it begins with no ledger of version ${VERSION}`)
+  return { owner: text(value, 'owner'), checkpoint: text(value, 'checkpoint') }
+}
+
+function readTile(value: JsonObject): LedgerFileTile {
+  expectMembers(value, TILE_MEMBERS)
+  const hashes = bytes(value, 'hashes')
+  if (hashes.length === 0 || hashes.length % HASH_BYTES !== 0 || hashes.length > HASH_BYTES * TILE_HASHES)
+    malformed(`its hashes are not 1 to ${TILE_HASHES} times ${HASH_BYTES} bytes`)
+  const level = count(value, 'level', 0)
+  if (level > LEVEL_MAX) malformed(`its level is above ${LEVEL_MAX}`)
+  return { level, index: count(value, 'index', 0), hashes }
+}
+
+function readEntry(value: JsonObject): LedgerFileEntry {
+  expectMembers(value, ENTRY_MEMBERS)
+  const handle = textOrNull(value, 'handle')
+  if ((handle === null) !== (value['prev'] === null)) malformed('it has prev exactly where it has a handle')
+  const salt = bytes(value, 'salt')
+  if (salt.length !== SALT_BYTES) malformed(`its salt is not ${SALT_BYTES} bytes`)
+  return {
+    seq: count(value, 'seq', 1),
+    ts: text(value, 'ts'),
+    kind: text(value, 'kind'),
+    family: textOrNull(value, 'family'),
+    handle,
+    count: count(value, 'count', 1),
+    prev: handle === null ? null : count(value, 'prev', 0),
+    salt,
+    data_text: text(value, 'data_text'),
+  }
+}
+
+function expectMembers(value: JsonObject, names: readonly string[]): void {
+  const missing = names.find(name => !Object.hasOwn(value, name))
+  if (missing !== undefined) malformed(`it has no ${missing}`)
+  const other = Object.keys(value).find(name => !names.includes(name))
+  if (other !== undefined) malformed(`it has a member that no reader knows, ${other.slice(0, 40)}`)
+}
+
+function text(value: JsonObject, name: string): string {
+  const found = value[name]
+  return typeof found === 'string' ? found : malformed(`its ${name} is no text`)
+}
+
+function textOrNull(value: JsonObject, name: string): string | null {
+  return value[name] === null ? null : text(value, name)
+}
+
+function bytes(value: JsonObject, name: string): Uint8Array {
+  return decodeBase64url(text(value, name))
+}
+
+function count(value: JsonObject, name: string, least: number): number {
+  const found: Json | undefined = value[name]
+  return typeof found === 'number' && Number.isSafeInteger(found) && found >= least
+    ? found
+    : malformed(`its ${name} is no whole number from ${least} on`)
+}
+
+function malformed(why: string): never {
+  return refuse('invalid_request', `${why}.`)
+}
