@@ -9,6 +9,7 @@ import { EXIT, processTerminal, runCommand, UsageError, type CommandEnd } from '
 import { momentOf } from './terminal/moment.ts'
 import { printable } from './terminal/printable.ts'
 import { endWhenUnread } from './terminal/unread-output.ts'
+import { addVerify } from './terminal/verify-program.ts'
 
 /** A failure that a party explains completely: one line per fault, no stack. */
 function endingOf(error: unknown): CommandEnd | undefined {
@@ -39,11 +40,6 @@ const RECOVER = [
   '--recover',
   'for an owner who can use none of her credentials: the code works after UMA_AS_RECOVERY_DELAY, unless she cancels it',
 ] as const
-const VERIFIED = {
-  receipt: 'what an agent signed, what it was granted, and, if her key is given too, what the owner signed',
-  grant: 'a grant (RPT), which must live still',
-  statement: 'a decision that the owner signed',
-}
 const CHECK = ['--check', 'name every fault of the configuration and end; touches nothing'] as const
 
 /** The parties whose configuration can be checked. */
@@ -263,33 +259,7 @@ sidecar
     const { runToolsSurvey } = await import('./agent/bridge/survey/main.ts')
     exitCode = await runToolsSurvey(url, options, processTerminal)
   })
-const verify = program
-  .command('verify')
-  .description(
-    'whether a receipt, a grant, a signed decision or a head holds, by keys that you have; asks nobody',
-  )
-for (const kind of ['receipt', 'grant', 'statement'] as const)
-  verify
-    .command(kind)
-    .argument('<file>', 'the document, as it was given out; - reads it from the input')
-    .requiredOption(
-      '--keys <file>',
-      "the keys: a JWKS of the authority, or the owner's of `usher owner key export`",
-    )
-    .description(VERIFIED[kind])
-    .action(async (file: string, { keys }: { keys: string }) => {
-      const { verifyDocument } = await import('./terminal/verify-command.ts')
-      const now = Math.floor(Date.now() / 1_000)
-      await verifyDocument(kind, { file, keys }, { terminal: processTerminal, now })
-    })
-verify
-  .command('heads')
-  .argument('<files...>', 'what `usher sidecar heads --json` printed, or receipts, one a line')
-  .requiredOption('--keys <file>', 'the keys of the log: what the authority publishes at /ledger/jwks')
-  .description('whether heads of ledgers that several people hold contradict each other')
-  .action(async (files: string[], { keys }: { keys: string }) =>
-    (await import('./terminal/verify-heads.ts')).verifyHeads(files, { keys, terminal: processTerminal }),
-  )
+addVerify(program, heedProxy)
 program
   .command('doctor')
   .description(

@@ -131,7 +131,8 @@ function groupBy(found: readonly HeadAt[], nameOf: (one: HeadAt) => string): Map
 const listed = (groups: ReadonlyMap<string, readonly HeadAt[]>): string =>
   [...groups].map(([name, from]) => `${name} (${from.map(one => one.from).join(', ')})`).join('; ')
 
-function readLogKeys(path: string, source: string): PublishedKey[] {
+/** The keys in a file, which must be a JWKS. @throws UsageError if there is none that is usable. */
+export function readLogKeys(path: string, source: string): PublishedKey[] {
   try {
     const keys = parseJwks(parseJson(source))
     if (keys.length > 0) return keys
@@ -141,7 +142,8 @@ function readLogKeys(path: string, source: string): PublishedKey[] {
   throw new UsageError(`${path} holds no Ed25519 key: give what the authority publishes at /ledger/jwks.`)
 }
 
-async function readText(path: string): Promise<string> {
+/** The text of a file. @throws UsageError if it cannot be read. */
+export async function readText(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8')
   } catch (cause) {

@@ -1,0 +1,116 @@
+/**
+ * Owns how a command asks an authority whether heads of a ledger continue another one: a public call, without
+ * credentials. docs/choices.md, "Checkpoints of the ledger". Contract: "Events" (row 5).
+ */
+import type { HeadProofs } from '../verify/index.ts'
+import { encodeBase64url } from '../wire/encoding.ts'
+import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
+import type { Checkpoint } from '../wire/ledger/checkpoint.ts'
+import { logOfOrigin, type LedgerHead } from '../wire/ledger/ledger-head.ts'
+import { isLoopbackHost } from '../wire/loopback.ts'
+import { CONSISTENCY_PATH } from '../wire/names.ts'
+import { Refusal } from '../wire/refusal.ts'
+import { UsageError } from './command.ts'
+import { connectionWords } from './connection-words.ts'
+
+const HASH_BYTES = 32
+const ANSWER_MS_MAX = 30_000
+/** More than any proof has: two hashes for each height of a tree. */
+const ANSWER_BYTES_MAX = 64 * 1_024
+
+/** What came: the proofs, and in a sentence why others did not. */
+export interface FetchedProofs {
+  proofs: HeadProofs
+  outage: string | undefined
+}
+
+/**
+ * Asks the authority at `issuer` for the proof from the checkpoint to each head. A head for which it says
+ * that there is no proof has none; that it does not answer is an outage. Nothing is verified here. @throws
+ * UsageError unless the address is https, or http on a loopback host.
+ */
+export async function fetchProofs(
+  issuer: string,
+  checkpoint: Checkpoint,
+  heads: readonly LedgerHead[],
+): Promise<FetchedProofs> {
+  const url = addressOf(issuer, checkpoint.origin)
+  const from = { size: checkpoint.size, root: encodeBase64url(checkpoint.root) }
+  const proofs = new Map<string, readonly Uint8Array[]>()
+  for (const { size, root } of heads) {
+    if (proofs.has(root)) continue
+    const answer = await ask(url, { from, to: { size, root } })
+    if (typeof answer === 'string') return { proofs, outage: answer }
+    if (answer !== undefined) proofs.set(root, answer)
+  }
+  return { proofs, outage: undefined }
+}
+
+function addressOf(issuer: string, origin: string): URL {
+  const url = URL.parse(issuer)
+  const isPlain = url?.protocol === 'http:' && isLoopbackHost(url.hostname)
+  if (url === null || (url.protocol !== 'https:' && !isPlain))
+    throw new UsageError(`Give --fetch the issuer of the authority, an https URL, not ${issuer}.`)
+  const tag = logOfOrigin(origin).split('/').at(-1)!
+  url.pathname = url.pathname.replace(/\/+$/, '') + CONSISTENCY_PATH.replace('{tag}', encodeURIComponent(tag))
+  return url
+}
+
+/** The proof; undefined if the authority has none; or why nobody knows. */
+async function ask(url: URL, heads: object): Promise<readonly Uint8Array[] | undefined | string> {
+  let response: Response
+  let text: string
+  try {
+    response = await fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'application/json' },
+      body: JSON.stringify(heads),
+      redirect: 'manual',
+      signal: AbortSignal.timeout(ANSWER_MS_MAX),
+    })
+    text = await readBounded(response)
+  } catch (cause) {
+    const why = connectionWords(cause)
+    return `${url.origin} cannot be asked for a proof${why === undefined ? '. Try again.' : `: ${why}`}`
+  }
+  const { status } = response
+  if (status === 404 && isNoProof(objectIn(text))) return undefined
+  if (status !== 200 && status !== 404)
+    return `${url.origin} answered with status ${status} in place of a proof: try again later.`
+  const { proof } = objectIn(text)
+  return hashesOf(status === 200 ? proof : undefined) ?? `${url.origin} serves no proofs: ${SEE_TO_ISSUER}`
+}
+
+const SEE_TO_ISSUER = 'see that this is the issuer of the ledger, and that it has keys of the log.'
+
+/** What an authority answers that knows the log; another path, or another server, answers otherwise. */
+function isNoProof({ error, error_description: words }: JsonObject): boolean {
+  return error === 'not_found' && typeof words === 'string' && !words.startsWith('Nothing is served')
+}
+
+function hashesOf(proof: Json | undefined): readonly Uint8Array[] | undefined {
+  if (!Array.isArray(proof)) return undefined
+  const hashes = proof.map(hash => Buffer.from(String(hash), 'base64url'))
+  return hashes.every(({ length }) => length === HASH_BYTES) ? hashes : undefined
+}
+
+function objectIn(text: string): JsonObject {
+  try {
+    const value = parseJson(text)
+    return isJsonObject(value) ? value : {}
+  } catch (error) {
+    if (error instanceof Refusal) return {}
+    throw error
+  }
+}
+
+async function readBounded(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of response.body ?? []) {
+    bytes += chunk.byteLength
+    if (bytes > ANSWER_BYTES_MAX) throw new Error('the answer is larger than any proof')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
+}

@@ -1,0 +1,71 @@
+/**
+ * Owns the subcommands of `usher verify`; each loads what it verifies only when it is asked for. Contract:
+ * "Grant answer (beat 4)", "Events" (row 5).
+ */
+import type { Command } from 'commander'
+import { processTerminal as terminal, UsageError } from './command.ts'
+import type { LedgerOptions } from './verify-ledger.ts'
+
+const DOCUMENTS = {
+  receipt: 'what an agent signed, what it was granted, and, if her key is given too, what the owner signed',
+  grant: 'a grant (RPT), which must live still',
+  statement: 'a decision that the owner signed',
+}
+const LOG_KEYS = 'the keys of the log: what the authority publishes at /ledger/jwks'
+
+/** Adds `usher verify`. `heedProxy` makes requests go out as the environment says. */
+export function addVerify(program: Command, heedProxy: () => Promise<void>): void {
+  const verify = program
+    .command('verify')
+    .description(
+      'whether a receipt, a grant, a signed decision, a head or a ledger holds, by keys that you have; asks nobody',
+    )
+  for (const kind of ['receipt', 'grant', 'statement'] as const)
+    verify
+      .command(kind)
+      .argument('<file>', 'the document, as it was given out; - reads it from the input')
+      .requiredOption(
+        '--keys <file>',
+        "the keys: a JWKS of the authority, or the owner's of `usher owner key export`",
+      )
+      .description(DOCUMENTS[kind])
+      .action(async (file: string, { keys }: { keys: string }) => {
+        const { verifyDocument } = await import('./verify-command.ts')
+        await verifyDocument(kind, { file, keys }, { terminal, now: nowInSeconds() })
+      })
+  verify
+    .command('heads')
+    .argument('<files...>', 'what `usher sidecar heads --json` printed, or receipts, one a line')
+    .requiredOption('--keys <file>', LOG_KEYS)
+    .description('whether heads of ledgers that several people hold contradict each other')
+    .action(async (files: string[], { keys }: { keys: string }) =>
+      (await import('./verify-heads.ts')).verifyHeads(files, { keys, terminal }),
+    )
+  addLedger(verify, heedProxy)
+}
+
+function addLedger(verify: Command, heedProxy: () => Promise<void>): void {
+  verify
+    .command('ledger')
+    .argument('<file>', 'what `usher owner ledger export` wrote; - reads it from the input')
+    .requiredOption('--keys <file>', `${LOG_KEYS}; or {issuer, log_keys, keys}`)
+    .option('--heads <files...>', 'heads that you have: of `usher sidecar heads --json`, or receipts')
+    .option('--receipts <files...>', 'receipts, one a line, whose promises must be on record')
+    .option('--origin <origin>', 'which ledger it must be, as a head names it')
+    .option('--from <position>', 'the first entry that the retention has left', position)
+    .option('--fetch <issuer>', 'ask this authority to prove that later heads continue the file')
+    .description('whether the ledger is what its log signed, and fits heads and receipts of others')
+    .action(async (file: string, options: LedgerOptions) => {
+      if (options.fetch !== undefined) await heedProxy()
+      const { verifyLedgerFile } = await import('./verify-ledger.ts')
+      await verifyLedgerFile(file, options, { terminal, now: nowInSeconds() })
+    })
+}
+
+const nowInSeconds = (): number => Math.floor(Date.now() / 1_000)
+
+function position(value: string): number {
+  if (!/^[1-9]\d{0,14}$/.test(value))
+    throw new UsageError(`Give --from the position of an entry, not ${value}.`)
+  return Number(value)
+}

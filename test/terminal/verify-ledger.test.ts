@@ -1,0 +1,195 @@
+/** `usher verify ledger`: docs/choices.md, "The file of a ledger". Contract: "Events" (row 5). */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { planConsistency, proofOf } from '../../src/rules/ledger/merkle.ts'
+import { verifyLedgerFile, type LedgerOptions } from '../../src/terminal/verify-ledger.ts'
+import {
+  ledgerEntryLine,
+  ledgerHeadLine,
+  ledgerTileLine,
+  type LedgerFile,
+} from '../../src/wire/ledger/ledger-file.ts'
+import { signJws } from '../../src/wire/signatures/jws.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
+import { capturedTerminal } from '../support/captured-terminal.ts'
+import { configFolder } from '../support/config-files.ts'
+import { headOf, LOG_KEY, ledgerFileOf, ORIGIN, sampleEntries } from '../support/sample-ledger.ts'
+import { startScriptedServer, type Reply } from '../support/scripted-http.ts'
+
+const { folder } = configFolder()
+const other = importPrivateJwk(generatePrivateJwk())
+const entries = sampleEntries(300)
+const whole = ledgerFileOf(entries)
+
+let files = 0
+function fileOf(text: string): string {
+  const path = join(folder, `ledger-${++files}.jsonl`)
+  writeFileSync(path, text)
+  return path
+}
+const exported = (file: LedgerFile): string =>
+  fileOf(
+    [
+      ledgerHeadLine(file),
+      ...file.tiles.map(ledgerTileLine),
+      ...file.entries.map(entry => ledgerEntryLine(entry)),
+    ].join(''),
+  )
+const heads = (...all: object[]) => [
+  fileOf(all.map(ledger_head => `${JSON.stringify({ ledger_head })}\n`).join('')),
+]
+const KEYS = { keys: [publicJwk(LOG_KEY)] }
+
+async function verify(path: string, options: Partial<LedgerOptions> = {}, keys: object = KEYS) {
+  const terminal = capturedTerminal()
+  const where = { keys: fileOf(JSON.stringify(keys)), ...options }
+  const code = await verifyLedgerFile(path, where, { terminal, now: 1_800_000_000 }).then(
+    () => 0,
+    (error: { code?: number; name: string; message: string }) => {
+      terminal.err(error.message)
+      return error.name === 'UsageError' ? 2 : (error.code ?? -1)
+    },
+  )
+  return { code, printed: terminal.printed, said: terminal.said }
+}
+
+describe('The file of a ledger', () => {
+  it('that is what its log signed is told as such, with the entries and the origin', async () => {
+    const { code, printed } = await verify(exported(whole), { heads: heads(headOf(entries.slice(0, 9))) })
+    expect([code, printed]).toEqual([
+      0,
+      expect.stringMatching(/^Entries 1 to 300 of as\.example\/ledger\/AbCdEfGhIjKl are what the log signed/),
+    ])
+  })
+
+  it('whose entry was changed ends with 1, and the line names the entry and what to do', async () => {
+    const changed = entries.with(41, { ...entries[41]!, data_text: '{}' })
+    const { code, printed } = await verify(exported({ ...whole, entries: changed }))
+    expect([code, printed]).toEqual([
+      1,
+      expect.stringMatching(/^entry: Entry 42 is not what was signed: .*Keep this file/),
+    ])
+  })
+
+  it('is compared with heads, with an origin, with an issuer, and from a position on', async () => {
+    const path = exported({ ...whole, entries: entries.slice(100) })
+    expect((await verify(path)).printed).toMatch(/^gap: Entries 1 to 100 are absent.*--from 101/)
+    expect(await verify(path, { from: 101 })).toMatchObject({ code: 0 })
+    const fork = heads(headOf(sampleEntries(299).slice(1)))
+    expect((await verify(path, { from: 101, heads: fork })).printed).toMatch(/^fork: .*:1 has another root/)
+    expect((await verify(path, { from: 101, origin: `${ORIGIN}2` })).printed).toMatch(/^other_origin: /)
+    const keys = { issuer: 'https://other.example', log_keys: KEYS.keys }
+    expect((await verify(path, { from: 101 }, keys)).printed).toMatch(/^other_origin: .*other\.example/)
+  })
+
+  it('is refused with keys that did not sign it, and with a key in the file itself', async () => {
+    const { code, printed } = await verify(exported(whole), {}, { keys: [publicJwk(other)] })
+    expect([code, printed]).toEqual([1, expect.stringMatching(/^unsigned: No key of the log that you have/)])
+  })
+
+  it('is judged by log_keys alone where the file of keys tells them apart', async () => {
+    const apart = { issuer: 'https://as.example', log_keys: [publicJwk(other)], keys: KEYS.keys }
+    expect((await verify(exported(whole), {}, apart)).printed).toMatch(/^unsigned: /)
+    expect(await verify(exported(whole), {}, { ...apart, log_keys: KEYS })).toMatchObject({ code: 0 })
+  })
+
+  it('is not accused by a receipt that no key of the authority signed', async () => {
+    const payload = { iss: 'https://as.example', agreement: 's256:none' }
+    const receipt = signJws({ typ: 'myterms-receipt+jws', payload }, other)
+    const { code, printed } = await verify(exported(whole), { receipts: [fileOf(`${receipt}\n`)] })
+    expect(code).toBe(1)
+    expect(printed).toMatch(/^unsigned: The receipt of .*:1 says nothing/)
+    expect(printed).not.toContain('omission')
+  })
+
+  it.each<[string, () => string, object, RegExp]>([
+    ['that is not there', () => join(folder, 'none'), KEYS, /none cannot be read/],
+    ['that is none', () => fileOf('{"seq":1}\n'), KEYS, /Line 1 is none of a ledger's file/],
+    ['that is empty', () => fileOf(''), KEYS, /The file is empty/],
+    ['with a file of keys without keys', () => exported(whole), { keys: [] }, /holds no Ed25519 key/],
+    ['with empty log_keys', () => exported(whole), { ...KEYS, log_keys: [] }, /holds no Ed25519 key/],
+  ])('%s is wrong usage', async (_what, path, keys, sentence) => {
+    const { code, said } = await verify(path(), {}, keys)
+    expect([code, said]).toEqual([2, expect.stringMatching(sentence)])
+  })
+
+  it('of which more is to be absent than its head covers is wrong usage', async () => {
+    const { code, said } = await verify(exported(whole), { from: 301 })
+    expect([code, said]).toEqual([2, expect.stringContaining('it has 300')])
+  })
+
+  it('in another encoding is wrong usage', async () => {
+    const path = join(folder, 'latin.jsonl')
+    writeFileSync(path, Buffer.from([0x7b, 0xe9, 0x7d]))
+    expect(await verify(path)).toMatchObject({ code: 2, said: expect.stringContaining('no text in UTF-8') })
+  })
+})
+
+describe('A head that covers more than the file', () => {
+  const older = ledgerFileOf(entries.slice(0, 200))
+  const later = headOf(entries)
+  const read = ({ level, index }: { level: number; index: number }) =>
+    whole.tiles.find(tile => tile.level === level && tile.index === index)!.hashes
+  const proof = proofOf(planConsistency(200, 300), read).map(hash => hash.toString('base64url'))
+
+  const asked = async (reply: Reply) => {
+    const server = await startScriptedServer(() => reply)
+    onTestFinished(() => server.close())
+    const { code, printed, said } = await verify(exported(older), {
+      heads: heads(later),
+      fetch: `${server.origin}/as`,
+    })
+    return { code, printed, said, received: server.received }
+  }
+
+  it('is a rollback for all that the file proves: the line says how to find out', async () => {
+    const { code, printed } = await verify(exported(older), { heads: heads(later) })
+    expect([code, printed]).toEqual([1, expect.stringMatching(/^rollback: .* covers 300 .*--fetch/)])
+  })
+
+  it('is in order once its authority proves it, which is asked about both heads by the tag', async () => {
+    const { code, received } = await asked({ body: { proof } })
+    expect(code).toBe(0)
+    expect(received.map(({ method, path }) => `${method} ${path}`)).toEqual([
+      'POST /as/ledger/AbCdEfGhIjKl/consistency',
+    ])
+    expect(JSON.parse(received[0]!.body.toString())).toEqual({
+      from: { size: 200, root: headOf(entries.slice(0, 200)).root },
+      to: { size: 300, root: later.root },
+    })
+    expect(received[0]!.headers.authorization).toBeUndefined()
+  })
+
+  it.each<[string, Reply]>([
+    ['has no proof', { status: 404, body: { error: 'not_found', error_description: 'Give two heads.' } }],
+    ['answers with a false one', { body: { proof: proof.toReversed() } }],
+  ])('stays a rollback where the authority %s', async (_what, reply) => {
+    expect(await asked(reply)).toMatchObject({ code: 1, printed: expect.stringMatching(/^rollback: /) })
+  })
+
+  it.each<[string, Reply]>([
+    ['is out of order', { status: 503, body: { error: 'temporarily_unavailable' } }],
+    ['is asked too often', { status: 429, body: { error: 'temporarily_unavailable' } }],
+    ['answers with something else', { body: 'a page' }],
+    ['answers with half a proof', { body: { proof: ['AAAA'] } }],
+    [
+      'has no log',
+      { status: 404, body: { error: 'not_found', error_description: 'Nothing is served at this path.' } },
+    ],
+    ['leads elsewhere', { status: 302, headers: { location: 'https://as.example/' } }],
+    ['cuts the connection', { write: response => void response.destroy() }],
+  ])('accuses nobody where the authority %s: the command ends with 3', async (_what, reply) => {
+    const { code, printed, said } = await asked(reply)
+    expect([code, printed]).toEqual([3, ''])
+    expect(said).toMatch(/^http:\/\/127\.0\.0\.1:\d+ (answered|serves no proofs|cannot be asked)/)
+  })
+
+  it('is asked about under https, or on this machine', async () => {
+    const { code, said } = await verify(exported(older), {
+      heads: heads(later),
+      fetch: 'http://as.example',
+    })
+    expect([code, said]).toEqual([2, expect.stringContaining('an https URL')])
+  })
+})
