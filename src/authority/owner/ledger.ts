@@ -13,7 +13,7 @@ import {
   type LedgerEntryRow,
 } from '../../storage/authority/ledger/ledger.ts'
 import { encodeBase64url } from '../../wire/encoding.ts'
-import { asHandle } from '../../wire/identifiers.ts'
+import { asHandle, type Owner } from '../../wire/identifiers.ts'
 import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { OwnerApi } from './api.ts'
@@ -54,7 +54,7 @@ export const LEDGER: readonly Endpoint<OwnerApi>[] = [
     }),
     answers: {
       200: {
-        says: 'A page; `next` is the `after` of the following one, or its `before` if the newest come first. A page that is searched by `q`, or from `since` on and before `until` (Unix time in seconds), may be short or empty and still have a next one. With `bodies=true`, each entry has `prev`, `salt` and `data_text`: what its leaf is made from.',
+        says: 'A page; `next` is the `after` of the following one, or its `before` if the newest come first. A page that is searched by `q`, or from `since` on and before `until` (Unix time in seconds), may be short or empty and still have a next one. With `bodies=true`, each entry has `owner`, `prev`, `salt` and `data_text`: what its leaf is made from. Members of its own data that are called as those that its leaf is made from are left out then.',
         schema: z.object({ entries: z.array(LEDGER_ENTRY), next: count.nullable() }),
       },
     },
@@ -69,13 +69,20 @@ export const LEDGER: readonly Endpoint<OwnerApi>[] = [
             words: wordsOf(q ?? ''),
           })
         : await numberedPage(api, request, readLedger)
-      return request.answer(200, { entries: items.map(ledgerAnswer), next })
+      const { owner } = request.caller
+      return request.answer(200, { entries: items.map(entry => ledgerAnswer(entry, owner)), next })
     },
   }),
 ]
 
+/** What a leaf is made from and may be absent: with bodies, nothing in the entry's own data stands for it. */
+const LEAF_MEMBERS: ReadonlySet<string> = new Set(['family', 'handle', 'count', 'prev', 'salt'])
+
 /** Named members come first, so that a member of the same name in the entry's own data never hides them. */
-function ledgerAnswer({ data, ...entry }: LedgerEntryRow & Partial<EntryBody>): LedgerEntry {
+function ledgerAnswer(
+  { data, ...entry }: LedgerEntryRow & Partial<EntryBody>,
+  owner: Owner,
+): LedgerEntry {
   const { seq, ts, kind, family, handle, count, prev, salt, data_text } = entry
   const named = {
     seq,
@@ -86,7 +93,8 @@ function ledgerAnswer({ data, ...entry }: LedgerEntryRow & Partial<EntryBody>): 
     ...(count === 1 ? {} : { count }),
     ...(typeof prev === 'number' ? { prev } : {}),
     ...(salt ? { salt: encodeBase64url(salt) } : {}),
-    ...(data_text === undefined ? {} : { data_text }),
+    ...(data_text === undefined ? {} : { owner, data_text }),
   }
-  return { ...named, ...data, ...named }
+  const isOwn = ([name]: [string, unknown]): boolean => data_text === undefined || !LEAF_MEMBERS.has(name)
+  return { ...named, ...Object.fromEntries(Object.entries(data).filter(isOwn)), ...named }
 }

@@ -273,6 +273,7 @@ export interface LedgerEntry {
   family?: Family
   handle?: Handle
   /** With `bodies=true`: what its leaf in the tree is made from, as docs/choices.md says. */
+  owner?: string
   prev?: number
   /** 16 bytes, base64url. */
   salt?: string
