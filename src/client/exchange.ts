@@ -122,12 +122,25 @@ export async function exchange(
   access: ApiAccess,
   request: ApiRequest,
 ): Promise<{ response: Response; json: Json | undefined }> {
-  const timeout = AbortSignal.timeout(ANSWER_SECONDS_MAX * 1000)
-  const signal = request.signal ? AbortSignal.any([request.signal, timeout]) : timeout
-  const response = await signedFetch(access, { ...request, signal })
+  const response = await send(access, request)
   const json = await readJson(response, requestUrl(access, request), request.signal)
   if (!response.ok) throw missingApi(access, response, json) ?? refusalOf(response, json)
   return { response, json }
+}
+
+/** The same for an answer that is no JSON: its bytes. */
+export async function exchangeBytes(access: ApiAccess, request: ApiRequest): Promise<Buffer> {
+  const response = await send(access, { ...request, headers: { accept: '*/*', ...request.headers } })
+  const url = requestUrl(access, request)
+  if (response.ok) return readBytes(response, url, request.signal)
+  const json = await readJson(response, url, request.signal)
+  throw missingApi(access, response, json) ?? refusalOf(response, json)
+}
+
+async function send(access: ApiAccess, request: ApiRequest): Promise<Response> {
+  const timeout = AbortSignal.timeout(ANSWER_SECONDS_MAX * 1000)
+  const signal = request.signal ? AbortSignal.any([request.signal, timeout]) : timeout
+  return signedFetch(access, { ...request, signal })
 }
 
 /** If the address was a guess, and nothing of the API is there: what to set. */

@@ -15,6 +15,7 @@ import { tell, type OwnerAction, type OwnerSession } from '../session.ts'
 import { handleOf, namesOf, type DisplayNames } from '../display/labels.ts'
 import { ledgerLine, ledgerTable } from '../display/show-ledger.ts'
 import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
+import { addLedgerExport } from './ledger-export.ts'
 
 interface LedgerOptions {
   handle?: string
@@ -40,8 +41,9 @@ export function addLedger(
   action: OwnerAction,
   wholeNumber: (value: string) => number,
 ): void {
-  program
+  const command = program
     .command('ledger')
+    .hook('preSubcommand', refuseFilters)
     .option(
       '--handle <handle>',
       'of this agent only; the beginning of its handle, or your name for it, will do',
@@ -65,6 +67,14 @@ export function addLedger(
     )
     .description('what was promised, decided, done and refused, oldest first')
     .action(action((session, options: LedgerOptions) => ledger(session, options)))
+  addLedgerExport(command, action)
+}
+
+/** A filter before a subcommand would be ignored: the file has the whole ledger. */
+function refuseFilters(command: Command, next: Command): void {
+  const [name] = Object.keys(command.opts())
+  if (name !== undefined)
+    throw new UsageError(`Leave out --${name}: usher owner ledger ${next.name()} takes the whole ledger.`)
 }
 
 async function ledger(session: OwnerSession, options: LedgerOptions): Promise<void> {

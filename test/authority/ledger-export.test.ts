@@ -1,0 +1,145 @@
+/**
+ * An owner's ledger as she exports it from a real authority, and as others verify it: docs/choices.md, "The
+ * file of a ledger". Contract: "Events" (row 5), "Owner API".
+ */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import { describe, expect, it } from 'vitest'
+import { ledgerFileLines } from '../../src/owner/ledger-file.ts'
+import { appendLedgerAll, type NewLedgerEntry } from '../../src/storage/authority/ledger/ledger.ts'
+import { verifyLedgerFile, type LedgerOptions } from '../../src/terminal/verify-ledger.ts'
+import { readLedgerFile, verifyLedger, type LedgerFile } from '../../src/verify/index.ts'
+import { asHandle } from '../../src/wire/identifiers.ts'
+import { headOfCheckpoint } from '../../src/wire/ledger/ledger-head.ts'
+import { publicJwk } from '../../src/wire/signatures/keys.ts'
+import { ISSUER, type TestOwner } from '../support/authority.ts'
+import { capturedTerminal } from '../support/captured-terminal.ts'
+import { configFolder } from '../support/config-files.ts'
+import { withLogKeys } from '../support/log-keys.ts'
+import { authorityStand } from '../support/stands.ts'
+import { testAgent } from '../support/test-agent.ts'
+
+const log = withLogKeys()
+const OWNERS = ['alice', 'bob', 'carol', 'dave']
+const authority = authorityStand({ environment: log.environment, owners: OWNERS })
+const { folder } = configFolder()
+
+/** Data whose members are called as what a leaf is made from. */
+const HOSTILE = { family: 'fam_x', handle: 'jkt:x', count: 7, prev: 3, salt: 'AAAA', owner: 'eve' }
+
+const append = (owner: TestOwner, count: number) =>
+  appendLedgerAll(
+    authority.database.db,
+    owner.owner,
+    Array.from(
+      { length: count },
+      (_, n): NewLedgerEntry => ({
+        kind: 'approved',
+        ...(n % 3 === 0 ? {} : { handle: asHandle(`jkt:${n % 3}`) }),
+        data: { ...HOSTILE, n, text: 'é "quoted" \u2028 😀' },
+      }),
+    ),
+  )
+
+/** The text of her file, as if the last checkpoint were two seconds old. */
+async function exported(owner: TestOwner): Promise<string> {
+  await sql`UPDATE ledger_checkpoints SET signed_at = signed_at - interval '2 seconds'
+    WHERE owner = ${owner.owner}`.execute(authority.database.db)
+  const lines: string[] = []
+  for await (const line of ledgerFileLines(owner.client.access)) lines.push(line)
+  return lines.join('')
+}
+const read = (text: string): Promise<LedgerFile> => readLedgerFile(text.split('\n'))
+const faultsOf = async (owner: TestOwner) => {
+  const { faults } = verifyLedger(await read(await exported(owner)), { keys: log.keys, issuer: ISSUER })
+  return faults.map(({ code, position, to }) => [code, position, to])
+}
+
+let files = 0
+function fileOf(text: string): string {
+  const path = join(folder, `file-${++files}`)
+  writeFileSync(path, text)
+  return path
+}
+async function verify(text: string, options: Partial<LedgerOptions>) {
+  const terminal = capturedTerminal()
+  const keys = fileOf(JSON.stringify({ keys: log.keys.map(key => publicJwk(key)) }))
+  const code = await verifyLedgerFile(fileOf(text), { keys, ...options }, { terminal, now: 1_900_000_000 }).then(
+    () => 0,
+    (error: { code?: number }) => error.code ?? -1,
+  )
+  return { code, printed: terminal.printed }
+}
+
+describe('The ledger that an owner exports', () => {
+  it('is what the log signed, whatever its entries say, and has every entry below its head', async () => {
+    const { alice } = authority
+    await append(alice, 600)
+    const file = await read(await exported(alice))
+    expect(file.owner).toBe('alice')
+    expect(file.entries.length).toBeGreaterThanOrEqual(600)
+    expect(file.tiles.map(({ level, index }) => `${level}/${index}`)).toEqual(['0/0', '0/1', '0/2', '1/0'])
+    expect(verifyLedger(file, { keys: log.keys, issuer: ISSUER }).faults).toEqual([])
+  })
+
+  it('shows which entry somebody with the database has changed, and which he has deleted', async () => {
+    const bob = authority.owners['bob']!
+    await append(bob, 300)
+    expect(await faultsOf(bob)).toEqual([])
+    const { db } = authority.database
+    await sql`UPDATE ledger SET data = '{"n":1}' WHERE owner = 'bob' AND seq = 10`.execute(db)
+    await sql`DELETE FROM ledger WHERE owner = 'bob' AND seq = 20`.execute(db)
+    expect(await faultsOf(bob)).toEqual([
+      ['entry', 10, 10],
+      ['gap', 20, 20],
+    ])
+    await sql`UPDATE ledger SET seq = -1 WHERE owner = 'bob' AND seq = 30`.execute(db)
+    await sql`UPDATE ledger SET seq = 30 WHERE owner = 'bob' AND seq = 31`.execute(db)
+    await sql`UPDATE ledger SET seq = 31 WHERE owner = 'bob' AND seq = -1`.execute(db)
+    expect(await faultsOf(bob)).toEqual([
+      ['entry', 10, 10],
+      ['entry', 30, 31],
+      ['gap', 20, 20],
+    ])
+  })
+
+  it('shows that a hash of the tree was changed, and in which tile', async () => {
+    const carol = authority.owners['carol']!
+    await append(carol, 300)
+    expect(await faultsOf(carol)).toEqual([])
+    await sql`UPDATE ledger_tiles SET hashes = set_byte(hashes, 64, get_byte(hashes, 64) # 1)
+      WHERE owner = 'carol' AND level = 0 AND index = 0`.execute(authority.database.db)
+    expect(await faultsOf(carol)).toEqual([['leaf', 3, 3]])
+  })
+
+  it('has the promise of each receipt, which is verified with keys that the authority publishes', async () => {
+    const { receipt } = await testAgent(authority).granted('portfolio_read')
+    const { body } = await authority.request('GET', '/jwks')
+    const log_keys = log.keys.map(key => publicJwk(key))
+    const keys = fileOf(JSON.stringify({ issuer: ISSUER, log_keys, keys: body.keys }))
+    const text = await exported(authority.alice)
+    const receipts = [fileOf(`${receipt}\n`)]
+    expect(await verify(text, { keys, receipts })).toEqual({
+      code: 0,
+      printed: expect.stringContaining('nothing that you gave contradicts them'),
+    })
+    const dave = authority.owners['dave']!
+    await append(dave, 5)
+    const { printed } = await verify(await exported(dave), { keys, receipts })
+    expect(printed).toMatch(/^other_ledger: The receipt of .*:1 is of alice at /m)
+  })
+
+  it('continues to a head of later, as the authority proves to whoever asks', async () => {
+    const dave = authority.owners['dave']!
+    await append(dave, 5)
+    const older = await exported(dave)
+    await append(dave, 290)
+    const { checkpoint } = await read(await exported(dave))
+    const head = headOfCheckpoint(checkpoint, log.keys[0]!.kid)
+    const heads = [fileOf(JSON.stringify({ ledger_head: head }))]
+    expect(await verify(older, { heads })).toEqual({ code: 1, printed: expect.stringMatching(/^rollback: /) })
+    expect(await verify(older, { heads, fetch: authority.publicUrl })).toMatchObject({ code: 0 })
+    expect(await verify(await exported(dave), { heads })).toMatchObject({ code: 0 })
+  })
+})
