@@ -50,22 +50,15 @@ module.exports = {
       name: 'rules-touch-no-core-module',
       severity: 'error',
       comment: 'a rule that needs a node module is no rule: move that part to wire or the party.',
-      from: { path: '^src/rules/' },
+      from: { path: '^src/(rules|verify)/' },
       to: { dependencyTypes: ['core'] },
     },
     may(
       'verifiers-are-pure',
       '^src/verify/',
       { ours: ['^src/(wire|rules|verify)/'] },
-      'a stranger takes this entry of the package to judge a ledger: it asks nobody and reads no file.',
+      'strangers judge a ledger by it: read the file, or fetch, in the command that calls it.',
     ),
-    {
-      name: 'verifiers-touch-no-core-module',
-      severity: 'error',
-      comment: 'read the file, or fetch, in the command that calls it.',
-      from: { path: '^src/verify/' },
-      to: { dependencyTypes: ['core'] },
-    },
     may(
       'limits-are-the-floor',
       '^src/limits/',
@@ -375,14 +368,12 @@ module.exports = {
       name: 'no-unreachable',
       severity: 'error',
       comment: 'dead file: call it or delete it.',
-      from: {
-        path: '^src/(cli|agent/index|enforcement/doors/embedded/index|verify/index|console/main)[.]tsx?$',
-      },
+      from: { path: '^src/(cli|(agent|enforcement/doors/embedded|verify)/index|console/main)[.]tsx?$' },
       to: {
         path: '^src/',
         // A worker is loaded by a browser, and imported by nothing.
         pathNot: [
-          '^src/(cli|enforcement/doors/embedded/index|verify/index|console/main)[.]tsx?$',
+          '^src/(cli|enforcement/doors/embedded/index|console/main)[.]tsx?$',
           '^src/console/worker[.]js$',
         ],
         reachable: false,

@@ -9,7 +9,7 @@ import { EXIT, processTerminal, runCommand, UsageError, type CommandEnd } from '
 import { momentOf } from './terminal/moment.ts'
 import { printable } from './terminal/printable.ts'
 import { endWhenUnread } from './terminal/unread-output.ts'
-import { addVerify } from './terminal/verify-program.ts'
+import { addVerifiers } from './terminal/verify-program.ts'
 
 /** A failure that a party explains completely: one line per fault, no stack. */
 function endingOf(error: unknown): CommandEnd | undefined {
@@ -259,7 +259,10 @@ sidecar
     const { runToolsSurvey } = await import('./agent/bridge/survey/main.ts')
     exitCode = await runToolsSurvey(url, options, processTerminal)
   })
-addVerify(program, heedProxy)
+addVerifiers(program.command('verify'), async () => {
+  await heedProxy()
+  return (await import('./client/consistency-proofs.ts')).fetchProofs
+})
 program
   .command('doctor')
   .description(

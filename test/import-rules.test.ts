@@ -48,7 +48,7 @@ const PLANTS: Plant[] = [
   plant('rules-are-pure', 'rules/planted.ts', '../http/telemetry/log.ts', 'src/http/'),
   plant('rules-touch-no-core-module', 'rules/planted.ts', 'node:crypto', 'crypto'),
   plant('verifiers-are-pure', 'verify/planted.ts', '../terminal/command.ts', 'src/terminal/'),
-  plant('verifiers-touch-no-core-module', 'verify/planted.ts', 'node:fs', 'fs'),
+  plant('rules-touch-no-core-module', 'verify/planted.ts', 'node:crypto', 'crypto'),
   plant('limits-are-the-floor', 'limits/planted.ts', '../wire/signatures/keys.ts', 'src/wire/'),
   plant('limits-touch-no-core-module', 'limits/planted.ts', 'node:timers', 'timers'),
   plant('native-knows-wire-alone', 'native/planted.ts', '../http/telemetry/log.ts', 'src/http/'),

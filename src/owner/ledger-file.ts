@@ -51,7 +51,10 @@ export async function* ledgerFileLines(access: ApiAccess): AsyncGenerator<string
     if (entry.seq === size) break
   }
   if (entries === 0)
-    throw new ApiError('not_found', 'No entry is left below the last checkpoint, so there is nothing to verify.')
+    throw new ApiError(
+      'not_found',
+      'No entry is left below the last checkpoint, so there is nothing to verify.',
+    )
   return { origin, size, entries }
 }
 
@@ -85,7 +88,17 @@ function ownerOf({ owner }: LedgerEntry): string {
   return owner ?? malformed('entries without an owner: it is of an earlier version, so upgrade it')
 }
 
-function bodyOf({ seq, ts, kind, family, handle, count = 1, prev, salt, data_text }: LedgerEntry): LedgerFileEntry {
+function bodyOf({
+  seq,
+  ts,
+  kind,
+  family,
+  handle,
+  count = 1,
+  prev,
+  salt,
+  data_text,
+}: LedgerEntry): LedgerFileEntry {
   if (salt === undefined || data_text === undefined || typeof count !== 'number')
     malformed(`entry ${seq} without what its leaf is made from`)
   return {

@@ -3,6 +3,7 @@
  * nobody. docs/choices.md, "Heads that contradict each other". Contract: "Events" (row 5).
  */
 import { readFile } from 'node:fs/promises'
+import type { HeadAt } from '../verify/index.ts'
 import { isJsonObject, parseJson, type JsonObject } from '../wire/json.ts'
 import { logOfOrigin, readLedgerHead, verifyLedgerHead, type LedgerHead } from '../wire/ledger/ledger-head.ts'
 import { RECEIPT_BYTES_MAX } from '../wire/negotiation/receipt.ts'
@@ -11,12 +12,6 @@ import { parseJws } from '../wire/signatures/jws.ts'
 import { parseJwks, type PublishedKey } from '../wire/signatures/keys.ts'
 import { EXIT, Exit, UsageError, type Terminal } from './command.ts'
 import { printable } from './printable.ts'
-
-/** A head, and the file and line that it is from. */
-export interface HeadAt {
-  head: LedgerHead
-  from: string
-}
 
 /** What speaks against heads. */
 export interface HeadsFinding {

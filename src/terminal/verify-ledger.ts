@@ -9,25 +9,28 @@ import {
   readLedgerFile,
   verifyLedger,
   verifyReceipt,
-  type KnownHead,
-  type KnownReceipt,
+  type HeadProofs,
+  type HeadAt,
+  type ReceiptAt,
   type LedgerFault,
   type LedgerFile,
+  type LedgerHead,
   type LedgerKnowledge,
+  type LedgerVerdict,
   type PublishedKey,
 } from '../verify/index.ts'
 import { isJsonObject, parseJson } from '../wire/json.ts'
 import { member, textMember } from '../wire/json-members.ts'
+import type { Checkpoint } from '../wire/ledger/checkpoint.ts'
 import { RECEIPT_BYTES_MAX } from '../wire/negotiation/receipt.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { parseJws } from '../wire/signatures/jws.ts'
 import { EXIT, Exit, UsageError, type Terminal } from './command.ts'
-import { fetchProofs } from './consistency-proofs.ts'
 import { printable } from './printable.ts'
 import { headsIn, readLogKeys, readText } from './verify-heads.ts'
 
 /** What the command line says that the reader knows; `keys`, `heads` and `receipts` are paths of files. */
-export interface LedgerOptions {
+export interface VerifyLedgerOptions {
   keys: string
   heads?: readonly string[] | undefined
   receipts?: readonly string[] | undefined
@@ -38,6 +41,13 @@ export interface LedgerOptions {
   fetch?: string | undefined
 }
 
+/** How an authority is asked for proofs: what came, and in a sentence why others did not. */
+export type FetchProofs = (
+  issuer: string,
+  checkpoint: Checkpoint,
+  heads: readonly LedgerHead[],
+) => Promise<{ proofs: HeadProofs; outage: string | undefined }>
+
 /**
  * Prints each fault of the ledger in this file (`-`: the standard input), a line for each: its code and a
  * sentence. Fails with exit code 1 if there is any, with 3 if a proof that was asked for could not be
@@ -45,13 +55,13 @@ export interface LedgerOptions {
  */
 export async function verifyLedgerFile(
   path: string,
-  options: LedgerOptions,
-  { terminal, now }: { terminal: Terminal; now: number },
+  options: VerifyLedgerOptions,
+  { terminal, now, fetchProofs }: { terminal: Terminal; now: number; fetchProofs: FetchProofs },
 ): Promise<void> {
   const keys = await readKeys(options.keys)
   const receipts = await readReceipts(options.receipts ?? [], { ...keys, now })
   const files = [...(options.heads ?? []), ...(options.receipts ?? [])]
-  const heads: KnownHead[] = []
+  const heads: HeadAt[] = []
   for (const file of files) heads.push(...headsIn(file, await readText(file)))
   const knowledge: LedgerKnowledge = {
     keys: keys.log,
@@ -61,7 +71,8 @@ export async function verifyLedgerFile(
     heads,
     receipts: receipts.known,
   }
-  const { faults, checkpoint, outage } = await judge(await readFile(path), knowledge, options.fetch)
+  const ask = options.fetch === undefined ? undefined : fetchProofs.bind(undefined, options.fetch)
+  const { faults, checkpoint, outage } = await judge(await readFile(path), knowledge, ask)
   const first = options.from ?? 1
   if (checkpoint !== undefined && first > checkpoint.size)
     throw new UsageError(`Give --from a position that the head covers: it has ${checkpoint.size}.`)
@@ -76,18 +87,16 @@ export async function verifyLedgerFile(
   )
 }
 
-type Judgement = ReturnType<typeof verifyLedger> & { outage?: string | undefined }
-
 /** Judges with what is known; what only a proof can clear is asked for, and judged again with it. */
 async function judge(
   file: LedgerFile,
   knowledge: LedgerKnowledge,
-  issuer: string | undefined,
-): Promise<Judgement> {
+  ask: ((checkpoint: Checkpoint, heads: readonly LedgerHead[]) => ReturnType<FetchProofs>) | undefined,
+): Promise<LedgerVerdict & { outage?: string | undefined }> {
   const verdict = verifyLedger(file, knowledge)
   const newer = verdict.faults.flatMap(({ code, head }) => (code === 'rollback' && head ? [head] : []))
-  if (issuer === undefined || newer.length === 0) return verdict
-  const { proofs, outage } = await fetchProofs(issuer, verdict.checkpoint!, newer)
+  if (ask === undefined || newer.length === 0) return verdict
+  const { proofs, outage } = await ask(verdict.checkpoint!, newer)
   const proved = verifyLedger(file, { ...knowledge, proofs })
   if (outage === undefined) return proved
   // That nobody answered is no fault of the ledger.
@@ -130,8 +139,8 @@ async function readKeys(path: string): Promise<VerifyingKeys> {
 async function readReceipts(
   paths: readonly string[],
   { authority, now }: VerifyingKeys & { now: number },
-): Promise<{ known: KnownReceipt[]; faults: LedgerFault[] }> {
-  const known: KnownReceipt[] = []
+): Promise<{ known: ReceiptAt[]; faults: LedgerFault[] }> {
+  const known: ReceiptAt[] = []
   const faults: LedgerFault[] = []
   for (const path of paths)
     for (const [n, line] of (await readText(path)).split('\n').entries()) {

@@ -4,7 +4,7 @@
  */
 import type { Command } from 'commander'
 import { processTerminal as terminal, UsageError } from './command.ts'
-import type { LedgerOptions } from './verify-ledger.ts'
+import type { FetchProofs, VerifyLedgerOptions } from './verify-ledger.ts'
 
 const DOCUMENTS = {
   receipt: 'what an agent signed, what it was granted, and, if her key is given too, what the owner signed',
@@ -13,13 +13,11 @@ const DOCUMENTS = {
 }
 const LOG_KEYS = 'the keys of the log: what the authority publishes at /ledger/jwks'
 
-/** Adds `usher verify`. `heedProxy` makes requests go out as the environment says. */
-export function addVerify(program: Command, heedProxy: () => Promise<void>): void {
-  const verify = program
-    .command('verify')
-    .description(
-      'whether a receipt, a grant, a signed decision, a head or a ledger holds, by keys that you have; asks nobody',
-    )
+/** Adds them to `usher verify`. `loadFetch` gives what asks an authority for proofs, where one is named. */
+export function addVerifiers(verify: Command, loadFetch: () => Promise<FetchProofs>): void {
+  verify.description(
+    'whether a receipt, a grant, a signed decision, a head or a ledger holds, by keys that you have; asks nobody',
+  )
   for (const kind of ['receipt', 'grant', 'statement'] as const)
     verify
       .command(kind)
@@ -41,10 +39,10 @@ export function addVerify(program: Command, heedProxy: () => Promise<void>): voi
     .action(async (files: string[], { keys }: { keys: string }) =>
       (await import('./verify-heads.ts')).verifyHeads(files, { keys, terminal }),
     )
-  addLedger(verify, heedProxy)
+  addLedger(verify, loadFetch)
 }
 
-function addLedger(verify: Command, heedProxy: () => Promise<void>): void {
+function addLedger(verify: Command, loadFetch: () => Promise<FetchProofs>): void {
   verify
     .command('ledger')
     .argument('<file>', 'what `usher owner ledger export` wrote; - reads it from the input')
@@ -55,10 +53,10 @@ function addLedger(verify: Command, heedProxy: () => Promise<void>): void {
     .option('--from <position>', 'the first entry that the retention has left', position)
     .option('--fetch <issuer>', 'ask this authority to prove that later heads continue the file')
     .description('whether the ledger is what its log signed, and fits heads and receipts of others')
-    .action(async (file: string, options: LedgerOptions) => {
-      if (options.fetch !== undefined) await heedProxy()
+    .action(async (file: string, options: VerifyLedgerOptions) => {
       const { verifyLedgerFile } = await import('./verify-ledger.ts')
-      await verifyLedgerFile(file, options, { terminal, now: nowInSeconds() })
+      const fetchProofs: FetchProofs = async (...request) => (await loadFetch())(...request)
+      await verifyLedgerFile(file, options, { terminal, now: nowInSeconds(), fetchProofs })
     })
 }
 

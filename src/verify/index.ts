@@ -3,8 +3,8 @@
  * ledger, and judges it by keys, heads and receipts that it has. It asks nobody. docs/proof.md. Contract:
  * "Events" (row 5), "Grant answer (beat 4)".
  */
-export { type HeadProofs, type KnownHead } from '../rules/ledger/known-heads.ts'
-export { type KnownReceipt } from '../rules/ledger/known-receipts.ts'
+export { type HeadProofs, type HeadAt } from '../rules/ledger/known-heads.ts'
+export { type ReceiptAt } from '../rules/ledger/known-receipts.ts'
 export { type LedgerFault, type LedgerFaultCode } from '../rules/ledger/ledger-faults.ts'
 export { verifyLedger, type LedgerKnowledge, type LedgerVerdict } from '../rules/ledger/verify-ledger.ts'
 export {

@@ -6,9 +6,10 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
+import { fetchProofs } from '../../src/client/consistency-proofs.ts'
 import { ledgerFileLines } from '../../src/owner/ledger-file.ts'
 import { appendLedgerAll, type NewLedgerEntry } from '../../src/storage/authority/ledger/ledger.ts'
-import { verifyLedgerFile, type LedgerOptions } from '../../src/terminal/verify-ledger.ts'
+import { verifyLedgerFile, type VerifyLedgerOptions } from '../../src/terminal/verify-ledger.ts'
 import { readLedgerFile, verifyLedger, type LedgerFile } from '../../src/verify/index.ts'
 import { asHandle } from '../../src/wire/identifiers.ts'
 import { headOfCheckpoint } from '../../src/wire/ledger/ledger-head.ts'
@@ -32,14 +33,11 @@ const append = (owner: TestOwner, count: number) =>
   appendLedgerAll(
     authority.database.db,
     owner.owner,
-    Array.from(
-      { length: count },
-      (_, n): NewLedgerEntry => ({
-        kind: 'approved',
-        ...(n % 3 === 0 ? {} : { handle: asHandle(`jkt:${n % 3}`) }),
-        data: { ...HOSTILE, n, text: 'é "quoted" \u2028 😀' },
-      }),
-    ),
+    Array.from({ length: count }, (_, n): NewLedgerEntry => ({
+      kind: 'approved',
+      ...(n % 3 === 0 ? {} : { handle: asHandle(`jkt:${n % 3}`) }),
+      data: { ...HOSTILE, n, text: 'é "quoted" \u2028 😀' },
+    })),
   )
 
 /** The text of her file, as if the last checkpoint were two seconds old. */
@@ -62,10 +60,14 @@ function fileOf(text: string): string {
   writeFileSync(path, text)
   return path
 }
-async function verify(text: string, options: Partial<LedgerOptions>) {
+async function verify(text: string, options: Partial<VerifyLedgerOptions>) {
   const terminal = capturedTerminal()
   const keys = fileOf(JSON.stringify({ keys: log.keys.map(key => publicJwk(key)) }))
-  const code = await verifyLedgerFile(fileOf(text), { keys, ...options }, { terminal, now: 1_900_000_000 }).then(
+  const code = await verifyLedgerFile(
+    fileOf(text),
+    { keys, ...options },
+    { terminal, now: 1_900_000_000, fetchProofs },
+  ).then(
     () => 0,
     (error: { code?: number }) => error.code ?? -1,
   )

@@ -75,7 +75,10 @@ describe('The export of a ledger', () => {
     [
       'there is no checkpoint yet',
       () => {
-        const body = { error: 'not_found', error_description: 'There is no checkpoint before the first entry.' }
+        const body = {
+          error: 'not_found',
+          error_description: 'There is no checkpoint before the first entry.',
+        }
         answers['/owner/ledger/checkpoint'] = { status: 404, body }
       },
       1,

@@ -81,17 +81,24 @@ describe('What a thief with the database changes', () => {
       [['root'], ['tile', 1]],
     ],
     ['a body and all hashes above it', { ...withEntries(lie), tiles: tilesOfLie }, [['root']]],
-    ['a body here and a leaf there', { ...withEntries(lie), tiles: tileByte(0, 9) }, [
-      ['root'],
-      ['entry', 9, 9],
-      ['entry', 300, 300],
-      ['tile', 1],
-    ]],
+    [
+      'a body here and a leaf there',
+      { ...withEntries(lie), tiles: tileByte(0, 9) },
+      [['root'], ['entry', 9, 9], ['entry', 300, 300], ['tile', 1]],
+    ],
     ['all of it, signed by a key of his own', ledgerFileOf(lie, { key: other }), [['unsigned']]],
-    ['the size in the head', { ...honest, checkpoint: honest.checkpoint.replace('\n600\n', '\n599\n') }, [['unsigned']]],
+    [
+      'the size in the head',
+      { ...honest, checkpoint: honest.checkpoint.replace('\n600\n', '\n599\n') },
+      [['unsigned']],
+    ],
     ['the head, which is a text', { ...honest, checkpoint: 'a head' }, [['unsigned']]],
     ['a tile, which is gone', { ...honest, tiles: honest.tiles.slice(1) }, [['tile', 1]]],
-    ['a tile, which is there twice', { ...honest, tiles: [...honest.tiles, honest.tiles[0]!] }, [['tile', 1]]],
+    [
+      'a tile, which is there twice',
+      { ...honest, tiles: [...honest.tiles, honest.tiles[0]!] },
+      [['tile', 1]],
+    ],
     ['the tiles, which are all gone', { ...honest, tiles: [] }, [['tile', 1]]],
   ])('%s is found', (_what, file, faults, knowledge) => {
     expect(found(file, knowledge)).toEqual(faults)
@@ -100,19 +107,29 @@ describe('What a thief with the database changes', () => {
   it.each<[string, LedgerFileEntry[], unknown[][]]>([
     ['one taken out', without(300), [['gap', 300, 300]]],
     ['the last taken out', entries.slice(0, 500), [['gap', 501, 600]]],
-    ['one taken out, and the others numbered anew', renumbered(without(300)), [
-      ['entry', 300, 599],
-      ['gap', 600, 600],
-    ]],
-    ['one put in, and the others numbered anew', renumbered(entries.toSpliced(299, 0, lie[299]!)), [
-      ['entry', 300, 600],
-      ['beyond_head', 601, 601],
-    ]],
+    [
+      'one taken out, and the others numbered anew',
+      renumbered(without(300)),
+      [
+        ['entry', 300, 599],
+        ['gap', 600, 600],
+      ],
+    ],
+    [
+      'one put in, and the others numbered anew',
+      renumbered(entries.toSpliced(299, 0, lie[299]!)),
+      [
+        ['entry', 300, 600],
+        ['beyond_head', 601, 601],
+      ],
+    ],
     ['one put in with the number of another', entries.toSpliced(300, 0, lie[299]!), [['order', 300, 300]]],
     ['two in another order', entries.toSpliced(299, 2, entries[300]!, entries[299]!), [['order', 300, 300]]],
-    ['two in place of each other', renumbered(entries.toSpliced(299, 2, entries[300]!, entries[299]!)), [
-      ['entry', 300, 301],
-    ]],
+    [
+      'two in place of each other',
+      renumbered(entries.toSpliced(299, 2, entries[300]!, entries[299]!)),
+      [['entry', 300, 301]],
+    ],
     ['one put in behind the head', [...entries, { ...entries[0]!, seq: 601 }], [['beyond_head', 601, 601]]],
   ])('with entries of which %s is found', (_what, all, faults) => {
     expect(found(withEntries(all))).toEqual(faults)
@@ -170,7 +187,7 @@ describe('What a thief with the database changes', () => {
     const spoil = (bytes: Uint8Array, at: number, by: number) =>
       bytes.map((byte, n) => (n === at % bytes.length ? byte ^ by : byte))
     const spoilText = (text: string, at: number, by: number) =>
-      String.fromCharCode(...spoil(Buffer.from(text), at, (by & 0x7f) || 1))
+      String.fromCharCode(...spoil(Buffer.from(text), at, by & 0x7f || 1))
     const change = fc.record({
       what: fc.constantFrom('tile', 'salt', 'count', 'prev', ...texts),
       which: fc.nat(299),

@@ -70,7 +70,10 @@ const noteOf = (leaves: readonly Uint8Array[], { origin = ORIGIN, key = LOG_KEY 
 /** A ledger of these entries, as a log that signs it has it; `leaves` if they are not theirs. */
 export function ledgerFileOf(
   entries: readonly LedgerFileEntry[],
-  { leaves = entries.map(entry => leafOf(entry)), ...signer }: Signer & { leaves?: readonly Uint8Array[] } = {},
+  {
+    leaves = entries.map(entry => leafOf(entry)),
+    ...signer
+  }: Signer & { leaves?: readonly Uint8Array[] } = {},
 ): LedgerFile {
   return { owner: OWNER, checkpoint: noteOf(leaves, signer), tiles: tilesOf(leaves), entries }
 }

@@ -2,8 +2,9 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { fetchProofs } from '../../src/client/consistency-proofs.ts'
 import { planConsistency, proofOf } from '../../src/rules/ledger/merkle.ts'
-import { verifyLedgerFile, type LedgerOptions } from '../../src/terminal/verify-ledger.ts'
+import { verifyLedgerFile, type VerifyLedgerOptions } from '../../src/terminal/verify-ledger.ts'
 import {
   ledgerEntryLine,
   ledgerHeadLine,
@@ -41,10 +42,10 @@ const heads = (...all: object[]) => [
 ]
 const KEYS = { keys: [publicJwk(LOG_KEY)] }
 
-async function verify(path: string, options: Partial<LedgerOptions> = {}, keys: object = KEYS) {
+async function verify(path: string, options: Partial<VerifyLedgerOptions> = {}, keys: object = KEYS) {
   const terminal = capturedTerminal()
   const where = { keys: fileOf(JSON.stringify(keys)), ...options }
-  const code = await verifyLedgerFile(path, where, { terminal, now: 1_800_000_000 }).then(
+  const code = await verifyLedgerFile(path, where, { terminal, now: 1_800_000_000, fetchProofs }).then(
     () => 0,
     (error: { code?: number; name: string; message: string }) => {
       terminal.err(error.message)

@@ -79,10 +79,7 @@ export const LEDGER: readonly Endpoint<OwnerApi>[] = [
 const LEAF_MEMBERS: ReadonlySet<string> = new Set(['family', 'handle', 'count', 'prev', 'salt'])
 
 /** Named members come first, so that a member of the same name in the entry's own data never hides them. */
-function ledgerAnswer(
-  { data, ...entry }: LedgerEntryRow & Partial<EntryBody>,
-  owner: Owner,
-): LedgerEntry {
+function ledgerAnswer({ data, ...entry }: LedgerEntryRow & Partial<EntryBody>, owner: Owner): LedgerEntry {
   const { seq, ts, kind, family, handle, count, prev, salt, data_text } = entry
   const named = {
     seq,

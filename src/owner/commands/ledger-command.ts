@@ -43,7 +43,6 @@ export function addLedger(
 ): void {
   const command = program
     .command('ledger')
-    .hook('preSubcommand', refuseFilters)
     .option(
       '--handle <handle>',
       'of this agent only; the beginning of its handle, or your name for it, will do',
@@ -68,13 +67,6 @@ export function addLedger(
     .description('what was promised, decided, done and refused, oldest first')
     .action(action((session, options: LedgerOptions) => ledger(session, options)))
   addLedgerExport(command, action)
-}
-
-/** A filter before a subcommand would be ignored: the file has the whole ledger. */
-function refuseFilters(command: Command, next: Command): void {
-  const [name] = Object.keys(command.opts())
-  if (name !== undefined)
-    throw new UsageError(`Leave out --${name}: usher owner ledger ${next.name()} takes the whole ledger.`)
 }
 
 async function ledger(session: OwnerSession, options: LedgerOptions): Promise<void> {

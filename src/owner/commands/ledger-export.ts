@@ -5,17 +5,25 @@
 import { basename, dirname } from 'node:path'
 import type { Command } from 'commander'
 import { writePiecesDurably } from '../../files/durable-file.ts'
+import { UsageError } from '../../terminal/command.ts'
 import { printable } from '../../terminal/printable.ts'
 import { ledgerFileLines, type LedgerExtent } from '../ledger-file.ts'
 import { tell, type OwnerAction, type OwnerSession } from '../session.ts'
 
 /** Adds it below `usher owner ledger`. */
 export function addLedgerExport(ledger: Command, action: OwnerAction): void {
+  const run = action(exportTo)
   ledger
     .command('export')
     .argument('<file>', 'the file to write, for you alone; - writes it to the output')
     .description('the ledger with its tree and its signed head, for `usher verify ledger`')
-    .action(action(exportTo))
+    .action(async (...args: Parameters<typeof run>) => {
+      // A filter would be the parent's, and the file has the whole ledger.
+      const [name] = Object.keys(ledger.opts())
+      if (name !== undefined)
+        throw new UsageError(`Leave out --${name}: usher owner ledger export writes the whole ledger.`)
+      await run(...args)
+    })
 }
 
 async function exportTo(session: OwnerSession, file: string): Promise<void> {

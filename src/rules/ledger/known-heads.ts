@@ -13,7 +13,7 @@ import type { LedgerFault } from './ledger-faults.ts'
 import { appendLeaves, provesConsistency, rootOf, type Frontier } from './merkle.ts'
 
 /** A head, and words for where it is from. */
-export interface KnownHead {
+export interface HeadAt {
   head: LedgerHead
   from: string
 }
@@ -33,7 +33,7 @@ export interface ComparedLedger {
 }
 
 /** What of these heads speaks against the ledger. Those of other ledgers are passed over, unless all are. */
-export function compareKnownHeads(known: readonly KnownHead[], ledger: ComparedLedger): LedgerFault[] {
+export function compareKnownHeads(known: readonly HeadAt[], ledger: ComparedLedger): LedgerFault[] {
   const { origin } = ledger.checkpoint
   const mine = known.filter(({ head }) => logOfOrigin(head.origin) === logOfOrigin(origin))
   if (known.length > 0 && mine.length === 0) {
@@ -48,11 +48,13 @@ export function compareKnownHeads(known: readonly KnownHead[], ledger: ComparedL
   )
   return [
     ...judged.flatMap(({ unsigned }) => unsigned ?? []),
-    ...heads.flatMap(one => (one.head.origin === origin ? ofOrigin : ofOtherOrigin)(one, ledger, rootAt) ?? []),
+    ...heads.flatMap(
+      one => (one.head.origin === origin ? ofOrigin : ofOtherOrigin)(one, ledger, rootAt) ?? [],
+    ),
   ]
 }
 
-function unsignedFault({ head, from }: KnownHead, keys: readonly PublishedKey[]): LedgerFault | undefined {
+function unsignedFault({ head, from }: HeadAt, keys: readonly PublishedKey[]): LedgerFault | undefined {
   try {
     verifyLedgerHead(head, keys)
     return undefined
@@ -79,7 +81,7 @@ function rootsAt({ leaves, checkpoint }: ComparedLedger, sizes: readonly number[
   return roots
 }
 
-function ofOrigin({ head, from }: KnownHead, ledger: ComparedLedger, rootAt: RootAt): LedgerFault | undefined {
+function ofOrigin({ head, from }: HeadAt, ledger: ComparedLedger, rootAt: RootAt): LedgerFault | undefined {
   const { checkpoint, proofs } = ledger
   if (head.size <= checkpoint.size) return forkFault({ head, from }, rootAt)
   const newer = { size: head.size, root: decodeBase64url(head.root) }
@@ -90,7 +92,7 @@ function ofOrigin({ head, from }: KnownHead, ledger: ComparedLedger, rootAt: Roo
 }
 
 /** Another root than the ledger has at the size of the head. */
-function forkFault({ head, from }: KnownHead, rootAt: RootAt): LedgerFault | undefined {
+function forkFault({ head, from }: HeadAt, rootAt: RootAt): LedgerFault | undefined {
   const root = rootAt.get(head.size)
   // Where leaves are missing, that is a fault by itself.
   if (root === undefined || root === head.root) return undefined
@@ -103,7 +105,7 @@ function forkFault({ head, from }: KnownHead, rootAt: RootAt): LedgerFault | und
  * restored database had of it must be in this ledger.
  */
 function ofOtherOrigin(
-  { head, from }: KnownHead,
+  { head, from }: HeadAt,
   { entries, checkpoint }: ComparedLedger,
   rootAt: RootAt,
 ): LedgerFault {

@@ -11,7 +11,7 @@ import { Refusal } from '../../wire/refusal.ts'
 import type { LedgerFault } from './ledger-faults.ts'
 
 /** A receipt whose signature was verified, and words for where it is from. */
-export interface KnownReceipt {
+export interface ReceiptAt {
   claims: Pick<ReceiptClaims, 'iss' | 'owner' | 'agreement' | 'iat'>
   from: string
 }
@@ -30,16 +30,19 @@ export interface SearchedLedger {
 const SLACK_MS = 60_000
 
 /** Receipts whose entry is not in the ledger, though it reaches beyond the time of the receipt. */
-export function findOmissions(known: readonly KnownReceipt[], ledger: SearchedLedger): LedgerFault[] {
+export function findOmissions(known: readonly ReceiptAt[], ledger: SearchedLedger): LedgerFault[] {
   if (known.length === 0) return []
   const promises = [...ledger.entries.values()].filter(({ kind }) => kind === 'promised')
   const agreements = new Set(promises.map(({ data_text }) => agreementOf(data_text)))
-  const reaches = [...ledger.entries.values()].reduce((most, { ts }) => Math.max(most, Date.parse(ts) || 0), 0)
+  const reaches = [...ledger.entries.values()].reduce(
+    (most, { ts }) => Math.max(most, Date.parse(ts) || 0),
+    0,
+  )
   return known.flatMap(one => faultOf(one, ledger, { agreements, reaches }) ?? [])
 }
 
 function faultOf(
-  { claims, from }: KnownReceipt,
+  { claims, from }: ReceiptAt,
   { owner, origin, isComplete }: SearchedLedger,
   { agreements, reaches }: { agreements: ReadonlySet<string | undefined>; reaches: number },
 ): LedgerFault | undefined {

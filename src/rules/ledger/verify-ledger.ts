@@ -10,8 +10,8 @@ import { logOfOrigin, tagOfOrigin } from '../../wire/ledger/ledger-head.ts'
 import { parseNote } from '../../wire/ledger/signed-note.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { PublishedKey } from '../../wire/signatures/keys.ts'
-import { compareKnownHeads, type HeadProofs, type KnownHead } from './known-heads.ts'
-import { findOmissions, type KnownReceipt } from './known-receipts.ts'
+import { compareKnownHeads, type HeadProofs, type HeadAt } from './known-heads.ts'
+import { findOmissions, type ReceiptAt } from './known-receipts.ts'
 import { faultAt, runsOf, type LedgerFault } from './ledger-faults.ts'
 import { deletedLeaf, ledgerLeaf } from './ledger-leaf.ts'
 import { appendLeaves, hashesIn, rootOf, TILE_HASHES, type LevelHash } from './merkle.ts'
@@ -25,11 +25,11 @@ export interface LedgerKnowledge {
   /** The authority; if left out, any will do. */
   issuer?: string | undefined
   /** Heads that the caller has, of whatever ledgers; those of others are passed over. */
-  heads?: readonly KnownHead[] | undefined
+  heads?: readonly HeadAt[] | undefined
   /** Proofs of consistency from the checkpoint to heads that cover more. */
   proofs?: HeadProofs | undefined
   /** Receipts whose signatures were verified. */
-  receipts?: readonly KnownReceipt[] | undefined
+  receipts?: readonly ReceiptAt[] | undefined
   /** The first position that a retention has left: entries before it may be absent. 1 if left out. */
   first?: number | undefined
 }
@@ -61,7 +61,11 @@ export function verifyLedger(file: LedgerFile, knowledge: LedgerKnowledge): Ledg
     ...entries.faults,
     ...gaps,
     ...chainFaults(whole),
-    ...compareKnownHeads(knowledge.heads ?? [], { ...ledger, keys: knowledge.keys, proofs: knowledge.proofs }),
+    ...compareKnownHeads(knowledge.heads ?? [], {
+      ...ledger,
+      keys: knowledge.keys,
+      proofs: knowledge.proofs,
+    }),
     ...findOmissions(knowledge.receipts ?? [], {
       owner: file.owner,
       origin: signed.origin,
@@ -84,12 +88,12 @@ function readSignedHead(note: string, keys: readonly PublishedKey[]): Checkpoint
   }
 }
 
-function originFaults({ origin }: Checkpoint, { origin: wanted, issuer }: LedgerKnowledge): LedgerFault[] {
-  const isWanted = wanted === undefined || wanted === origin || wanted === logOfOrigin(origin)
+function originFaults({ origin }: Checkpoint, { origin: other, issuer }: LedgerKnowledge): LedgerFault[] {
+  const isOther = other !== undefined && other !== origin && other !== logOfOrigin(origin)
   const isIssuers = issuer === undefined || tagOfOrigin(origin, issuer) !== undefined
-  if (isWanted && isIssuers) return []
-  const other = isWanted ? `of ${issuer}` : wanted
-  const sentence = `This ledger is ${origin}, and not ${other}: export the one that you want to verify.`
+  if (!isOther && isIssuers) return []
+  const name = isOther ? other : `of ${issuer}`
+  const sentence = `This ledger is ${origin}, and not ${name}: export the one that you want to verify.`
   return [{ code: 'other_origin', sentence }]
 }
 
@@ -192,7 +196,11 @@ function compareLeaves(
     const about =
       'is not what was signed: something was changed, put in, taken out or numbered anew there. Keep this file, and ask for the ledger of before.'
     const faults = runs.map(run => faultAt('entry', run, about))
-    return { leaves: stored, changed: new Set(differing), faults: [...faults, ...upperFaults(stored, levels)] }
+    return {
+      leaves: stored,
+      changed: new Set(differing),
+      faults: [...faults, ...upperFaults(stored, levels)],
+    }
   }
   if (isTreeOf(mixed, head)) {
     const about = 'is what was signed, unlike the leaf in the tiles: export the ledger again.'
@@ -224,7 +232,8 @@ function upperFaults(
   for (const one of appendLeaves({ size: 0, hashes: [] }, leaves).above) {
     const stored = levels[one.level]?.[one.index]
     const index = Math.floor(one.index / TILE_HASHES)
-    if (stored !== undefined && !isSame(stored, one.hash)) wrong.set(`${one.level}/${index}`, { ...one, index })
+    if (stored !== undefined && !isSame(stored, one.hash))
+      wrong.set(`${one.level}/${index}`, { ...one, index })
   }
   return [...wrong.values()].map(({ level, index }) =>
     tileFault(level, index, 'is not made from the hashes below it'),

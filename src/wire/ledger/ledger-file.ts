@@ -74,7 +74,10 @@ export function ledgerTileLine({ level, index, hashes }: LedgerFileTile): string
 
 /** The line of an entry, with its end. Members of the entry that are not in the file are left out. */
 export function ledgerEntryLine(entry: LedgerFileEntry): string {
-  const members = ENTRY_MEMBERS.map(name => [name, name === 'salt' ? encodeBase64url(entry.salt) : entry[name]])
+  const members = ENTRY_MEMBERS.map(name => [
+    name,
+    name === 'salt' ? encodeBase64url(entry.salt) : entry[name],
+  ])
   return `${JSON.stringify(Object.fromEntries(members))}\n`
 }
 

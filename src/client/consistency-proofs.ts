@@ -2,7 +2,8 @@
  * Owns how a command asks an authority whether heads of a ledger continue another one: a public call, without
  * credentials. docs/choices.md, "Checkpoints of the ledger". Contract: "Events" (row 5).
  */
-import type { HeadProofs } from '../verify/index.ts'
+import { UsageError } from '../terminal/command.ts'
+import { connectionWords } from '../terminal/connection-words.ts'
 import { encodeBase64url } from '../wire/encoding.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
 import type { Checkpoint } from '../wire/ledger/checkpoint.ts'
@@ -10,17 +11,15 @@ import { logOfOrigin, type LedgerHead } from '../wire/ledger/ledger-head.ts'
 import { isLoopbackHost } from '../wire/loopback.ts'
 import { CONSISTENCY_PATH } from '../wire/names.ts'
 import { Refusal } from '../wire/refusal.ts'
-import { UsageError } from './command.ts'
-import { connectionWords } from './connection-words.ts'
 
 const HASH_BYTES = 32
 const ANSWER_MS_MAX = 30_000
 /** More than any proof has: two hashes for each height of a tree. */
 const ANSWER_BYTES_MAX = 64 * 1_024
 
-/** What came: the proofs, and in a sentence why others did not. */
+/** What came: the proofs by the `root` of the head, and in a sentence why others did not. */
 export interface FetchedProofs {
-  proofs: HeadProofs
+  proofs: ReadonlyMap<string, readonly Uint8Array[]>
   outage: string | undefined
 }
 
@@ -90,8 +89,8 @@ function isNoProof({ error, error_description: words }: JsonObject): boolean {
 
 function hashesOf(proof: Json | undefined): readonly Uint8Array[] | undefined {
   if (!Array.isArray(proof)) return undefined
-  const hashes = proof.map(hash => Buffer.from(String(hash), 'base64url'))
-  return hashes.every(({ length }) => length === HASH_BYTES) ? hashes : undefined
+  const hashes = proof.map(hash => (typeof hash === 'string' ? Buffer.from(hash, 'base64url') : undefined))
+  return hashes.every(hash => hash?.length === HASH_BYTES) ? (hashes as Buffer[]) : undefined
 }
 
 function objectIn(text: string): JsonObject {
