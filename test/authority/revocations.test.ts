@@ -81,6 +81,17 @@ describe('The answer to a revoke', () => {
     expect(await entriesOf('revoked', jti)).toHaveLength(1)
   })
 
+  it('has no earlier revocation, if the agent was let in again since and ended otherwise', async () => {
+    const { agent } = await agentOf()
+    const { revocation_jti: first } = await revoke(agent.handle)
+    await agent.granted()
+    const { revocation_jti: second } = await revoke(agent.handle)
+    expect(second).not.toBe(first)
+    await agent.granted()
+    await own('POST', '/owner/connections/block', { handle: agent.handle })
+    expect(await revoke(agent.handle)).not.toHaveProperty('revocation_jti')
+  })
+
   it('has none where there are no keys of the log, nor does its entry say anything of it', async () => {
     const agent = testAgent(without)
     await agent.granted()

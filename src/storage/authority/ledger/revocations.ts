@@ -82,11 +82,17 @@ export async function keepRevocation(
   return rows[0]?.jwt ?? jwt
 }
 
-/** The `jti` of the last revocation that ended this connection; undefined if there is none. */
+/**
+ * The `jti` of the last revocation that ended this connection; undefined if there is none, or if the agent
+ * was let in again since.
+ */
 export async function lastRevocationOf(tx: Tx, owner: Owner, handle: Handle): Promise<string | undefined> {
   const { rows } = await sql<{ jti: string }>`
-    SELECT jti FROM revocations WHERE owner = ${owner} AND ${handle} = ANY(ended)
-    ORDER BY ends DESC LIMIT 1`.execute(tx)
+    SELECT jti FROM (
+      SELECT jti, entry_id FROM revocations WHERE owner = ${owner} AND ${handle} = ANY(ended)
+      ORDER BY ends DESC LIMIT 1) last
+    WHERE NOT EXISTS (SELECT FROM ledger WHERE owner = ${owner} AND handle = ${handle} AND kind = 'connected'
+      AND id > last.entry_id)`.execute(tx)
   return rows[0]?.jti
 }
 
