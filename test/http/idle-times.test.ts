@@ -14,7 +14,7 @@ import { createLogger } from '../../src/http/telemetry/log.ts'
 import { createHttpServer, listen } from '../../src/http/servers/server.ts'
 import { startRawServer } from '../../src/http/servers/raw-server.ts'
 import { configFolder, faultsOf } from '../support/config-files.ts'
-import { ROOT } from '../support/repository.ts'
+import { listPoints, ROOT } from '../support/repository.ts'
 
 const { keysFile } = configFolder()
 const closing: (() => Promise<unknown>)[] = []
@@ -90,9 +90,10 @@ describe('An idle connection', () => {
 describe('What stands in front', () => {
   test('of the page that lists it keeps connections for less, or is told to', () => {
     const page = readFileSync(join(ROOT, 'docs', 'operating.md'), 'utf8')
-    const rows = [...page.matchAll(/^\| ([^|]+?) +\| (\d+) +\| ([^|]+?) +\|$/gm)].map(
-      ([, name, seconds, by]) => ({ name, seconds: Number(seconds), by }),
-    )
+    const rows = listPoints(page).flatMap(({ text }) => {
+      const [, name, seconds, by] = /^([^:]+): (\d+); (.+)$/.exec(text) ?? []
+      return name === undefined ? [] : [{ name, seconds: Number(seconds), by }]
+    })
     expect(rows.length).toBeGreaterThanOrEqual(7)
     for (const { name, seconds, by } of rows)
       expect([name, seconds < IDLE_SECONDS || by!.includes('30 s in')]).toEqual([name, true])

@@ -88,12 +88,15 @@ describe('A group', () => {
         const headers = { 'if-match': `"${version + 1}"` }
         return at(round + 1).admin({ method: 'DELETE', target: '/admin/roles/staff', headers })
       }
-      const joiners = () => callers(CALLERS - 2, n => join({ ...agreed, ...somebody() }, n))
+      // In some rounds one of them is in before the others and the administrator begin.
+      const early = round % 4 === 3 ? [await join({ ...agreed, ...somebody() }, round)] : []
+      const joiners = () => callers(CALLERS - 2 - early.length, n => join({ ...agreed, ...somebody() }, n))
       // Some rounds begin with the joiners, some with the administrator.
-      const [removed, joined] =
+      const [removed, others] =
         round % 2 === 0
           ? await Promise.all([empty(), joiners()])
           : await Promise.all([joiners(), empty()]).then(([all, one]) => [one, all] as const)
+      const joined = [...early, ...others]
       const [came, unsure] = [withStatus(joined, 200).length, withStatus(joined, 503).length]
       expect(came + withStatus(joined, 409).length + unsure).toBe(CALLERS - 2)
       const after = await roles()

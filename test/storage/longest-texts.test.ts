@@ -72,6 +72,8 @@ const LONGEST: Record<string, () => string> = {
   code_id: () => ascii(43),
   line: () => ascii(100),
   role: () => wide(100),
+  // No key of an index: one holds the rows that have none.
+  jwt: () => ascii(100_000),
 }
 
 interface Column {

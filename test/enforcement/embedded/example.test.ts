@@ -95,5 +95,5 @@ END
 
 test('the package exports what its pages import', () => {
   const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { exports: object }
-  expect(Object.keys(exports)).toEqual(['./agent', './embedded'])
+  expect(Object.keys(exports)).toEqual(['./agent', './embedded', './verify'])
 })
