@@ -241,7 +241,10 @@ function authorityAnswer(state: State, received: Received): Reply | undefined {
 function tokenAnswer(state: State, form: URLSearchParams): Reply {
   const claimToken = form.get('claim_token')
   const { ticket } = newTicket('tag')
-  if (form.get('decline') === 'true') return denied('The terms were declined.')
+  if (form.get('decline') === 'true') {
+    state.polls = -1
+    return denied('The terms were declined.')
+  }
   if (claimToken !== null && form.get('claim_token_format') !== ID_JAG) {
     state.agreements.push(verifyAgreement(claimToken))
     state.polls = 0

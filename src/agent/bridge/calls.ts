@@ -154,6 +154,7 @@ export class Calls {
       directory,
       lingerSeconds,
       now,
+      sweepEnd: id => this.#sweeper.idle(id),
       profileOf: owner => this.#parts.profileOf(owner),
       challenge: async ({ resource, call }, signal) =>
         sendUnder(this.#parts, { resource, call, signal }, undefined),

@@ -55,6 +55,7 @@ function pending(
       state,
       directory: createDirectory({ allowLoopback: false, now }),
       lingerSeconds: 900,
+      sweepEnd: async () => undefined,
       now,
       profileOf: async () => {
         await onProfile()

@@ -56,6 +56,7 @@ function begin(waiter: Waiter | undefined, tasks?: StoredTask[]): void {
       state,
       directory: createDirectory({ allowLoopback: true, now }),
       lingerSeconds: 900,
+      sweepEnd: async () => undefined,
       now,
       profileOf: async () => profile,
       challenge: () => Promise.reject(new Error('it was challenged already')),

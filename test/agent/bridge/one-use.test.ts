@@ -51,6 +51,7 @@ async function negotiated(id = familyId(peers.resource, call, false)): Promise<O
       state,
       directory: directory(),
       lingerSeconds: 900,
+      sweepEnd: async () => undefined,
       now,
       profileOf: async () => profile,
       challenge: () => Promise.reject(new Error('it was challenged already')),

@@ -3,11 +3,14 @@
  * in the very moment in which an approved call is sent: a provably unspent grant is kept; if nobody can know,
  * that is said, and the call is never sent again.
  */
+import { writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
+import { basename, dirname, join } from 'node:path'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { holdIn } from '../../../src/agent/bridge/negotiation/holds.ts'
 import { bridgeFolder, filesIn, startBridge, type BridgedClient } from '../../support/bridge.ts'
 import type { Received, Reply } from '../../support/scripted-http.ts'
 import { startScriptedPeers, type ScriptedPeers } from '../../support/scripted-resource.ts'
@@ -21,6 +24,14 @@ let onSend: (nth: number) => Reply | undefined
 
 const isSigned = ({ headers }: Received): boolean => headers.authorization !== undefined
 const sent = (): Received[] => peers.tools.to('/mcp/alice').filter(isSigned)
+
+const clientOptions = (): Parameters<typeof startBridge>[0] => ({
+  kind: '2.x 2026-07-28',
+  name: 'client',
+  resources: [peers.resource],
+  state: folder.folder,
+  capabilities: { elicitation: { form: {} } },
+})
 
 beforeEach(async () => {
   peers = await startScriptedPeers()
@@ -46,13 +57,7 @@ beforeEach(async () => {
     if (isSigned(received)) return onSend(sent().length)
     return speakMcp(received)
   })
-  started = await startBridge({
-    kind: '2.x 2026-07-28',
-    name: 'client',
-    resources: [peers.resource],
-    state: folder.folder,
-    capabilities: { elicitation: { form: {} } },
-  })
+  started = await startBridge(clientOptions())
 })
 afterEach(async () => {
   await started.close().catch(() => undefined)
@@ -107,13 +112,7 @@ describe('An outage in the moment in which an approved call is sent', () => {
     expect(answer).toMatchObject({ isError: true, reason: 'temporarily_unavailable' })
     await started.kill()
     onSend = () => undefined
-    started = await startBridge({
-      kind: '2.x 2026-07-28',
-      name: 'client',
-      resources: [peers.resource],
-      state: folder.folder,
-      capabilities: { elicitation: { form: {} } },
-    })
+    started = await startBridge(clientOptions())
     expect((await started.call('place_trade', TRADE)).text).toContain('"qty":1')
     expect([peers.agreements.length, peers.grants.length, started.elicited.length]).toEqual([1, 1, 0])
     expect(new Set(sent().map(({ headers }) => headers.authorization)).size).toBe(1)
@@ -152,14 +151,7 @@ describe('An outage in the moment in which an approved call is sent', () => {
   it('is no time in which the client is told that nothing was done: she approved, and the call was sent', async () => {
     await started.close()
     peers.twists.owner = { polls: 1, kind: 'operation', interval: 1 }
-    started = await startBridge({
-      kind: '2.x 2026-07-28',
-      name: 'client',
-      resources: [peers.resource],
-      state: folder.folder,
-      capabilities: { elicitation: { form: {} } },
-      args: ['--hold', '3'],
-    })
+    started = await startBridge({ ...clientOptions(), args: ['--hold', '3'] })
     const came = Promise.withResolvers<void>()
     onSend = () => ({
       write: async response => {
@@ -227,5 +219,39 @@ describe('An outage in the moment in which an approved call is sent', () => {
       again?.closeAllConnections()
       again?.close()
     }
+  })
+})
+
+describe('A call that comes while its bridge takes back the request that an earlier one left', () => {
+  it('waits until that is over, and is negotiated anew', async () => {
+    peers.twists.owner = { polls: 1000, kind: 'operation', interval: 1 }
+    started.call('place_trade', TRADE).catch(() => undefined)
+    const waiting = async (): Promise<{ path: string; text: string } | undefined> =>
+      (await filesIn(folder.folder)).find(
+        file => file.path.includes('/families/') && file.text.includes('"waiting"'),
+      )
+    await expect.poll(waiting).toBeDefined()
+    await started.kill()
+    const { path, text } = (await waiting())!
+    await writeFile(path, JSON.stringify({ ...(JSON.parse(text) as object), left: 1 }))
+    delete peers.twists.owner
+    const [declined, mayEnd] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    peers.authority.script('/token', async ({ form }) => {
+      if (form.get('decline') !== 'true') return undefined
+      declined.resolve()
+      await mayEnd.promise
+      return undefined
+    })
+    started = await startBridge(clientOptions())
+    await started.tools()
+    await declined.promise
+    const answer = started.call('place_trade', TRADE)
+    // So often, another window gives up in the time of a call that would.
+    const held = join(dirname(dirname(path)), 'held')
+    for (let window = 1; window <= 8; window++)
+      expect(await holdIn(held, basename(path, '.json'), 'offered')).toBeUndefined()
+    mayEnd.resolve()
+    expect((await answer).text).toContain('"qty":1')
+    expect(peers.agreements).toHaveLength(2)
   })
 })

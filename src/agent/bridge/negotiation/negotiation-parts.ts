@@ -22,6 +22,8 @@ export interface NegotiationParts {
   state: BridgeState
   directory: Directory
   now: () => number
+  /** Resolves once this process checks no more what an earlier one left of the request of that id. */
+  sweepEnd(id: string): Promise<void>
   profileOf(owner: ResourceOwner): Promise<Profile>
   /** A challenge to the record's call, or its answer if no grant is needed any more. */
   challenge(record: FamilyRecord, signal: AbortSignal): Promise<CallAnswer>

@@ -144,6 +144,7 @@ export class BridgeNegotiation {
   }
 
   async #takeHold(): Promise<void> {
+    await this.#parts.sweepEnd(this.record.id)
     if (await this.#storedFamily.hold('offered')) return
     throw new AgentError('in_progress', {
       detail: 'Another window of this client waits for the very same. Call again in a while.',

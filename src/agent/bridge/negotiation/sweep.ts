@@ -29,6 +29,11 @@ export interface Sweeper {
    * waited for by it. A request that cannot be taken back now is tried again by the next call. Never rejects.
    */
   answered(id: string): Promise<void>
+  /**
+   * Resolves once no check of that id is under way here. A check holds the request for a moment, and a caller
+   * would take that for another window of its client. Never rejects.
+   */
+  idle(id: string): Promise<void>
   close(): void
 }
 
@@ -38,9 +43,20 @@ const AGAIN_SECONDS_MIN = 60
 /** `isLed`: this process leads it, and sees to it. */
 export function createSweeper(parts: SweepParts, isLed: (id: string) => boolean): Sweeper {
   const timers = new Map<string, NodeJS.Timeout>()
+  const checks = new Map<string, Promise<unknown>>()
   let closed = false
+  const check = async (id: string, lingerSeconds = parts.lingerSeconds): Promise<number | undefined> => {
+    const result = lookAt({ ...parts, lingerSeconds }, id, isLed)
+    const ending = Promise.allSettled([checks.get(id), result])
+    checks.set(id, ending)
+    try {
+      return await result
+    } finally {
+      void ending.then(() => checks.get(id) === ending && checks.delete(id))
+    }
+  }
   const look = async (id: string): Promise<void> => {
-    const seconds = await lookAt(parts, id, isLed).catch(() => AGAIN_SECONDS_MIN)
+    const seconds = await check(id).catch(() => AGAIN_SECONDS_MIN)
     timers.delete(id)
     if (seconds === undefined || closed) return
     timers.set(id, setTimeout(() => void look(id), seconds * 1000).unref())
@@ -58,10 +74,13 @@ export function createSweeper(parts: SweepParts, isLed: (id: string) => boolean)
       try {
         const record = await parts.state.family<FamilyRecord>(id)
         if (record?.phase.name !== 'waiting') return
-        await lookAt({ ...parts, lingerSeconds: 0 }, id, isLed)
+        await check(id, 0)
       } catch {
         // The client gets the answer anyway, and the record is there for the next call.
       }
+    },
+    idle: async id => {
+      await checks.get(id)
     },
     close: () => {
       closed = true
