@@ -68,6 +68,16 @@ describe('The answer to a revoke', () => {
     expect(verifyLedgerHead(claims.ledger_head, log.keys).size).toBeGreaterThanOrEqual(claims.seq)
   })
 
+  it('waits for a head that covers its entry, where one was signed less than a second ago', async () => {
+    const { agent } = await agentOf()
+    await revoke((await agentOf()).agent.handle)
+    await sql`UPDATE ledger_checkpoints SET signed_at = clock_timestamp() WHERE owner = 'alice'`.execute(
+      authority.database.db,
+    )
+    const { ledger_head, seq } = verified((await revoke(agent.handle)).revocation)
+    expect(ledger_head.size).toBeGreaterThanOrEqual(seq)
+  })
+
   it('has the same revocation if it is repeated, and GET has it later', async () => {
     const { agent } = await agentOf()
     const { revocation_jti: jti, revocation } = await revoke(agent.handle)

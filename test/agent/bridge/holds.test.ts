@@ -177,6 +177,25 @@ describe('A request that is left while it is being taken', () => {
   })
 })
 
+describe('A request whose owner is waited for', () => {
+  it('is offered to other processes only while nobody waits for it here', async () => {
+    const record = { id: ID, resource: 'https://r.example/mcp', call: { tool: 't' }, since: 1 }
+    const kept = new StoredFamily({ ...record, phase: { name: 'new' } }, state)
+    await kept.hold('abandoned')
+    const decision = Promise.withResolvers<void>()
+    const waiting = kept.idle(decision.promise)
+    expect(await kept.want()).toBe(true)
+    expect(await state.hold(ID, 'offered')).toBeUndefined()
+    kept.desert()
+    await expect.poll(() => readdir(held)).toHaveLength(2)
+    const other = (await state.hold(ID, 'offered'))!
+    expect(await other.isOurs()).toBe(true)
+    decision.resolve()
+    await expect(waiting).rejects.toMatchObject({ code: 'in_progress' })
+    await other.release()
+  })
+})
+
 describe('What nobody came back for', () => {
   const now = (): number => Math.floor(Date.now() / 1000)
   const record = { id: ID, resource: 'https://r.example/mcp', call: { tool: 't' }, since: 1, left: 1 }

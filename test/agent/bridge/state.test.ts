@@ -169,12 +169,11 @@ describe('What the owner approves while nobody waits', () => {
       )
     await expect.poll(isOffered, BUSY).toBe(true)
     await stand.owner.decide(family, 'approved')
-    // Meanwhile another call is asked about, collected and made, which takes as many polls.
-    const other = { symbol: 'BND', qty: unique() }
-    const answer = call('place_trade', other)
-    answer.catch(() => undefined)
-    await stand.owner.decide((await waiting()).family, 'approved')
-    expect((await answer).text).toBe(`Bought ${other.qty} BND`)
+    // Another client waits for two seconds meanwhile, in which a poll of the first would be due.
+    const other = await bridge({ name: `other-${unique()}`, capabilities: FORM, args: ['--hold', '2'] })
+    const answer = await other.call('place_trade', { symbol: 'BND', qty: unique() })
+    expect(answer.text).toContain('Nothing was done yet')
+    await stand.owner.decide((await waiting()).family, 'denied')
     expect(JSON.parse(await readFile(path, 'utf8'))).toMatchObject({ phase: { name: 'waiting' } })
     expect(executions('place_trade', trade)).toBe(0)
     expect((await call('place_trade', trade)).text).toBe(`Bought ${trade.qty} VTI`)
