@@ -100,10 +100,10 @@ it.each([
 })
 
 /**
- * `Db`, `Tx` and `Database` of a party are those of src/storage/core over its own tables; `Props` are what
- * the component beside them takes.
+ * `Db`, `Tx`, `Pools` and `Database` of a party are those of src/storage/core over its own tables; `Props`
+ * are what the component beside them takes.
  */
-const OFTEN = new Set(['Database', 'Db', 'Props', 'Tx'])
+const OFTEN = new Set(['Database', 'Db', 'Pools', 'Props', 'Tx'])
 
 /** The types and classes that a file declares. What it adds to a module of somebody else is not its own. */
 function typesIn({ path, text }: TextFile): string[] {

@@ -3,7 +3,7 @@
  * Contract: "Parties" (owner's authorization server).
  */
 import type { FastifyBaseLogger } from 'fastify'
-import type { Database } from '../storage/authority/database.ts'
+import type { Pools } from '../storage/authority/database.ts'
 import type { Clock } from '../surface/clock.ts'
 import type { Issuer } from '../surface/issuer.ts'
 import type { AgentIssuers } from '../surface/agents/agent-issuers.ts'
@@ -36,7 +36,7 @@ export interface LimitSettings {
 
 /** Where state is, and the log of what fails there. */
 export interface Store {
-  readonly database: Database
+  readonly database: Pools
   readonly log: FastifyBaseLogger
 }
 

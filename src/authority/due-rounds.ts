@@ -24,7 +24,7 @@ interface DueRound {
  * again.
  */
 export function startDueRounds(
-  { database: { db }, announcements, log }: Wakeups,
+  { database: { ofNobody: db }, announcements, log }: Wakeups,
   { kind, claimSeconds, lines }: DueRound,
   one: (claim: DueClaim) => Promise<void>,
 ): Repetition {

@@ -66,7 +66,7 @@ export function startLeases(
     closers.push(() => sweep.stop())
     return streams
   })
-  const databases = cells.all.map(({ database }) => database.db)
+  const databases = cells.all.map(({ database }) => database.ofNobody)
   reportLeases(databases, { ...services, streams: [...all.values()] })
   return all
 }
@@ -76,7 +76,7 @@ export function startSecurityLogs(
   { all }: Cells<AuthorityCell>,
   options: AuthoritySecurityLogOptions,
 ): RequestObserver {
-  const [answered] = all.map(({ database }) => startSecurityLog(database.db, options))
+  const [answered] = all.map(({ database }) => startSecurityLog(database.ofNobody, options))
   return answered!
 }
 

@@ -7,7 +7,6 @@ import { serveEndpoints, type Described } from '../http/servers/endpoint.ts'
 import { OPENAPI_ENDPOINT, openApiDocument } from '../http/openapi/openapi.ts'
 import type { HttpServer } from '../http/servers/server.ts'
 import { signatureBase } from '../http/servers/signed-request.ts'
-import { onBehalfOf } from '../storage/core/shares.ts'
 import { createPatGuard } from '../surface/pat-guard.ts'
 import { SURFACE } from '../surface/surface.ts'
 import { PollPlaces } from '../surface/token/poll-places.ts'
@@ -110,7 +109,7 @@ export function publicRoutes(
   cells.serve(app, authorities, [NOTICE])
   if (authority.tallies.issuers.length > 0) cells.serve(app, authorities, [QUOTE_ENDPOINT, VERDICT_ENDPOINT])
   logRoutes(app, cells)
-  serveEndpoints(app, createCountedRegistry(...cells.all.map(({ database }) => database.db)), [
+  serveEndpoints(app, createCountedRegistry(...cells.all.map(({ database }) => database.ofNobody)), [
     REGISTRY_ENDPOINT,
   ])
   serveEndpoints(
@@ -145,7 +144,7 @@ function leaseRoutes(
   const leasing = each(cells, cell => {
     const { authority, database } = cell
     const guard = createPatGuard(authority)
-    return { database, log: authority.log, guard, onBehalfOf, streams: streams.get(cell)! }
+    return { database, log: authority.log, guard, streams: streams.get(cell)! }
   })
   cells.serve(app, leasing, LEASES)
 }

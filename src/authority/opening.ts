@@ -10,7 +10,7 @@ import { createOutbound } from '../http/outbound/outbound.ts'
 import { createRemoteDocuments } from '../http/outbound/remote-documents.ts'
 import { signatureBase } from '../http/servers/signed-request.ts'
 import { listHere, namedCells, placedElsewhere } from '../storage/authority/owners/cell-directory.ts'
-import { AUTHORITY_DATABASE, standbySetting, type Database } from '../storage/authority/database.ts'
+import { AUTHORITY_DATABASE, standbySetting, type Pools } from '../storage/authority/database.ts'
 import { createAgentIssuers } from '../surface/agents/agent-issuers.ts'
 import { createClock, GRANTING, logClockChanges, type Clock } from '../surface/clock.ts'
 import { ALIAS, aliasIn, HOME_CELL } from '../wire/names.ts'
@@ -62,10 +62,10 @@ export async function openCells(
 ): Promise<Cells<AuthorityCell>> {
   const { log, localClock } = opening
   const others = config.cells ?? []
-  const opened = new Map<string, Database>()
+  const opened = new Map<string, Pools>()
   let elsewhere = new Map<string, string>()
   let remote: Remote | undefined
-  let home: Database | undefined
+  let home: Pools | undefined
   const open = async (name: string, url: string): Promise<AuthorityCell> => {
     const cellLog = others.length === 0 ? log : (log.child({ cell: name }) as Logger)
     const clock = createClock({ local: localClock, onTurn: logClockChanges(cellLog, GRANTING) })
@@ -118,7 +118,7 @@ export function each<T>(
 /** The owners of the provisioning file who are in another cell than the directory's. */
 async function readElsewhere(
   { cells = [], owners }: AuthorityConfig,
-  { db }: Database,
+  { ofNobody: db }: Pools,
 ): Promise<Map<string, string>> {
   const unknown = (await namedCells(db)).filter(named => cells.every(({ name }) => name !== named))
   if (unknown.length > 0)
@@ -139,11 +139,11 @@ const OWNERS_PER_LOOK = 1_000
  * Logs the owners whose rows are in this cell although the directory has them in another one, as happens
  * after one of the two databases was restored.
  */
-async function tellDisagreements(directory: Database, cell: AuthorityCell, log: Logger): Promise<void> {
+async function tellDisagreements(directory: Pools, cell: AuthorityCell, log: Logger): Promise<void> {
   let after = ''
   for (;;) {
-    const here = await listHere(cell.database.db, { after, limit: OWNERS_PER_LOOK })
-    const elsewhere = await placedElsewhere(directory.db, here)
+    const here = await listHere(cell.database.ofNobody, { after, limit: OWNERS_PER_LOOK })
+    const elsewhere = await placedElsewhere(directory.ofNobody, here)
     for (const owner of here)
       if (elsewhere.get(owner) !== cell.name)
         log.error(
@@ -163,7 +163,7 @@ interface OpeningOne extends Omit<CellsOpening, 'localClock' | 'onMoving'> {
    * Called with the database when it is up to date. @returns the owners of the provisioning file who are in
    * it.
    */
-  enter: (database: Database) => Promise<{ owners: ProvisionedOwner[]; cell: CellView | undefined }>
+  enter: (database: Pools) => Promise<{ owners: ProvisionedOwner[]; cell: CellView | undefined }>
 }
 
 async function openAuthority(
@@ -174,19 +174,20 @@ async function openAuthority(
   const database = await AUTHORITY_DATABASE.openServing({ ...config, requireStandby, lockTimeoutMs }, log)
   closers.push(() => database.close())
   const { owners, cell } = await enter(database)
+  const db = database.ofNobody
   const [logKey] = config.logKeys
   const checkpoints =
     logKey === undefined
       ? undefined
-      : startCheckpoints(database.db, { issuer: config.issuer, key: logKey, log, clock: () => clock.now() })
+      : startCheckpoints(db, { issuer: config.issuer, key: logKey, log, clock: () => clock.now() })
   closers.push(async () => checkpoints?.stop())
-  const sequencer = startSequencer(database.db, {
+  const sequencer = startSequencer(db, {
     log,
     sweepSeconds: config.sweepSeconds,
     onNumbered: owner => checkpoints?.due(owner),
   })
   closers.push(() => sequencer.stop())
-  logProvisioned(log, await provision(database.db, owners, cell))
+  logProvisioned(log, await provision(db, owners, cell))
   const announcements = await startAnnouncements({
     url: config.databaseUrl,
     polls: !config.notifies,
@@ -212,7 +213,7 @@ async function openAuthority(
     announcements,
     ...(remote ?? openRemote(config, core, closers)),
     ...openRegistry(config, core, closers),
-    refusals: createRefusalCounts(database.db),
+    refusals: createRefusalCounts(database),
     quotas: createQuotas(),
     cell,
     log,

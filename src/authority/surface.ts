@@ -2,7 +2,6 @@
  * What an authority gives to the surface that it serves: its keys and clock, its owners' terms, its rows.
  * Contract: "Parties" (owner's authorization server).
  */
-import { onBehalfOf } from '../storage/core/shares.ts'
 import { createPatGuard } from '../surface/pat-guard.ts'
 import type { Surface } from '../surface/surface.ts'
 import type { TermsSource } from '../surface/terms.ts'
@@ -41,7 +40,6 @@ export function surfaceOf(
   const servers = resourceServersOf(database)
   const tickets = {
     issuer: authority,
-    onBehalfOf,
     agentIssuers: authority.issuers,
     negotiations: negotiationsOf(authority, limits),
     decisions: decisionsOf(authority),
@@ -50,7 +48,7 @@ export function surfaceOf(
     pollPlaces,
     reasonBytesMax,
   }
-  const pats = { signer: authority, onBehalfOf, servers, proofs: signatureProofs(authority), patSeconds }
+  const pats = { signer: authority, servers, proofs: signatureProofs(authority), patSeconds }
   const owner_endpoint = ownerUrl + AUTHORITY_PATH.owner
   const listed = authority.organizations.issuers.length > 0
   return {
@@ -73,7 +71,6 @@ export function surfaceOf(
     negotiate: request => negotiate(tickets, request),
     issuePat: (form, caller) => issuePat(pats, form, caller),
     guard: createPatGuard(authority),
-    onBehalfOf,
     resources: resourcesOf(database, authority.registry),
     ticketSeconds,
     grants: grantsOf(database, { leases }),

@@ -83,7 +83,7 @@ export async function sweepDue(
 ): Promise<void> {
   while (!stopped()) {
     authority.listening.ms()
-    const due = await takeDue(authority.database.db, 'sweep', {
+    const due = await takeDue(authority.database.ofNobody, 'sweep', {
       limit: OWNERS_PER_TURN,
       seconds: CLAIM_SECONDS,
     })
@@ -103,7 +103,7 @@ async function sweepOne(
   { pauseSeconds, stopped }: { pauseSeconds: number; stopped: () => boolean },
 ): Promise<void> {
   const { database, retention } = authority
-  const { db } = database
+  const db = database.ofNobody
   const { owner } = claim
   let more = true
   let whole = true

@@ -10,7 +10,7 @@ import type { RealmKeys } from '../credentials/realm-keys.ts'
 import type { JwksCache } from '../http/outbound/jwks-cache.ts'
 import type { SecurityLog } from '../http/telemetry/security-log.ts'
 import type { SignatureBase } from '../http/servers/signed-request.ts'
-import type { Database } from '../storage/organization/database.ts'
+import type { Pools } from '../storage/organization/database.ts'
 import type { Clock } from '../surface/clock.ts'
 import type { OrganizationAlias } from '../wire/names.ts'
 import type { MemberServers } from './admin/member-servers.ts'
@@ -19,7 +19,7 @@ import type { PrivateKey } from '../wire/signatures/keys.ts'
 
 /** Where state is, and the log of what fails there. */
 export interface OrganizationStore {
-  readonly database: Database
+  readonly database: Pools
   readonly log: FastifyBaseLogger
 }
 

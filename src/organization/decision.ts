@@ -58,7 +58,8 @@ export const DECISIONS: readonly Endpoint<Organization>[] = [
     },
     handle: async (organization: Organization, { caller, body, answer }) => {
       // The version of her view: text and groups change for all members at once.
-      const { version, charter } = (await readCharterVersion(organization.database.db, caller.view_version))!
+      const { ofNobody: db } = organization.database
+      const { version, charter } = (await readCharterVersion(db, caller.view_version))!
       const { role, clearance } = caller
       const decided = decideUnderCharter({ charter, role, clearance }, body)
       if (decided.effect === 'refuse') {

@@ -70,7 +70,7 @@ function metadataAt(
     answers: { 200: { says: 'The metadata.', schema: METADATA, headers: FRESH } },
     ...(first === undefined ? {} : { first }),
     handle: async ({ issuer, id, name, database }: Organization, { answer }) => {
-      const row = await readCharter(database.db)
+      const row = await readCharter(database.ofNobody)
       const provider = row?.charter.identity_provider ?? null
       return answer(200, {
         issuer,

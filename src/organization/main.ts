@@ -106,7 +106,7 @@ function openSecurityLog(
   { log, metrics, localClock: clock }: Means,
 ): Organization['security'] {
   const count = metrics.addCounter(SECURITY_EVENTS)
-  return startSecurityLog(database.db, {
+  return startSecurityLog(database.ofNobody, {
     log,
     count: event => count({ event }),
     answered: metrics.answered,
@@ -115,7 +115,7 @@ function openSecurityLog(
 }
 
 /** The rows that are swept, with abandoned grants: those are made void before they are removed. */
-function sweep({ database: { db } }: Organization, limit: number): Promise<Swept> {
+function sweep({ database: { ofNobody: db } }: Organization, limit: number): Promise<Swept> {
   const abandoned = (most: number): Promise<number> => voidAbandoned(db, most)
   return sweepEach({ abandoned, ...organizationBatches(db) }, limit)
 }

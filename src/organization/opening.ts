@@ -113,7 +113,7 @@ export async function publishFirst(
   charter: Charter | undefined,
 ): Promise<void> {
   if (charter === undefined) return
-  const version = await inTransaction(database.db, async tx => {
+  const version = await inTransaction(database.ofNobody, async tx => {
     if ((await lockHead(tx)) > 0) return undefined
     const s256 = charterDigest(charter)
     const row = await publishCharter(tx, { charter, s256, by: PROVISIONED_BY, affects: 'everybody' })

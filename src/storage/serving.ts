@@ -2,7 +2,7 @@
  * The database of a party, from its first migration to the pools that serve. Contract: "What the service
  * does": nothing is served before the database can be used.
  */
-import { openDatabase, type Database, type DatabaseOptions } from './core/database.ts'
+import { openDatabase, type Database, type DatabaseOptions, type Pools } from './core/database.ts'
 import { awaitDatabase } from './core/database-wait.ts'
 import { watchStandby, type StandbyWatch } from './core/standby.ts'
 import { migrate, refuseEarlier, type PartySchema } from './migrate.ts'
@@ -57,7 +57,7 @@ export interface PartyDatabase<Tables> {
    * too old, and opens the pools. @throws Error like `awaitDatabase`, `migrate` and `refuseEarlier`; nothing
    * is left open then.
    */
-  openServing: (options: ServingOptions, log: StartLog) => Promise<Database<Tables>>
+  openServing: (options: ServingOptions, log: StartLog) => Promise<Pools<Tables>>
 }
 
 /** A command does one thing after the other. */

@@ -6,7 +6,7 @@
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../http/servers/endpoint.ts'
 import { invalidPat, PAT, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
-import type { OnBehalfOf, ResourceServers } from './resource-servers.ts'
+import type { ResourceServers } from './resource-servers.ts'
 import { OWNER_ENDS } from '../wire/documents/owner-ends.ts'
 import { asFamily, type ClientId, type Family, type Owner } from '../wire/identifiers.ts'
 
@@ -102,7 +102,6 @@ export interface AccessRecord {
 
 export interface AccessReportEndpoint {
   guard: PatGuard
-  onBehalfOf: OnBehalfOf
   servers: ResourceServers
   accesses: AccessRecord
 }

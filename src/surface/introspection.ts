@@ -16,7 +16,7 @@ import { Refusal, refuse } from '../wire/refusal.ts'
 import { verifyRpt } from '../wire/negotiation/tokens.ts'
 import type { Issuer, HourHeadSource } from './issuer.ts'
 import { invalidPat, PAT, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
-import type { OnBehalfOf, ResourceServer } from './resource-servers.ts'
+import type { ResourceServer } from './resource-servers.ts'
 
 /** What is asked about (RFC 7662 §2.1). */
 export const TOKEN_QUERY = z.object({
@@ -71,7 +71,6 @@ export interface Grants {
 
 export interface IntrospectionEndpoint extends HourHeadSource {
   guard: PatGuard
-  onBehalfOf: OnBehalfOf
   issuer: Pick<Issuer, 'keys'>
   grants: Grants
 }

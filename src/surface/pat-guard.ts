@@ -9,7 +9,6 @@ import { PROTECTION_SCOPE } from '../wire/names.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { verifyPat } from '../wire/negotiation/tokens.ts'
 import type { Signer } from './issuer.ts'
-import type { OnBehalfOf } from './resource-servers.ts'
 import type { ClientId, Owner } from '../wire/identifiers.ts'
 
 /**
@@ -23,13 +22,12 @@ export interface PatHolder {
 
 export type PatGuard = (authorization: string | undefined) => PatHolder
 
-/** The credential of the protection API: everything under a PAT is done on behalf of its owner. */
-export const PAT: Credential<{ guard: PatGuard; onBehalfOf: OnBehalfOf }, PatHolder> = {
+/** The credential of the protection API: everything under a PAT is about its owner. */
+export const PAT: Credential<{ guard: PatGuard }, PatHolder> = {
   names: ['pat'],
   refusal: 'invalid_token',
-  async admit({ guard, onBehalfOf }, request, run) {
-    const holder = guard(request.headers.authorization)
-    return onBehalfOf(holder.owner, () => run(holder))
+  async admit({ guard }, request, run) {
+    return run(guard(request.headers.authorization))
   },
 }
 

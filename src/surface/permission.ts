@@ -9,7 +9,7 @@ import { newFamily, sealTicket } from '../wire/negotiation/ticket.ts'
 import { refuseWhileOff, type Clock } from './clock.ts'
 import type { Issuer } from './issuer.ts'
 import { invalidPat, PAT, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
-import type { OnBehalfOf, ResourceServer } from './resource-servers.ts'
+import type { ResourceServer } from './resource-servers.ts'
 import type { ClientId, Family, Owner } from '../wire/identifiers.ts'
 
 const PERMISSION = z.object({
@@ -62,7 +62,6 @@ export interface PermissionEndpoint {
   issuer: Pick<Issuer, 'issuer' | 'ticketKeys' | 'now'>
   clock: Pick<Clock, 'fault'>
   guard: PatGuard
-  onBehalfOf: OnBehalfOf
   resources: RegisteredResources
   ticketSeconds: number
 }

@@ -32,6 +32,3 @@ export interface ResourceServersByOrigin {
    */
   atOrigin(owner: Owner, origin: string): Promise<readonly ResourceServer[]>
 }
-
-/** Runs `work`, and whatever it awaits, on behalf of an owner: its use of the store counts as hers. */
-export type OnBehalfOf = <T>(owner: Owner, work: () => T) => T

@@ -76,7 +76,7 @@ export const ACCESSES: Endpoint<HolderProofContext> = endpoint({
     },
   },
   refuses: { 404: ['not_found'] },
-  handle: async ({ database: { db } }: HolderProofContext, { caller: account, query, answer }) => {
+  handle: async ({ database: { ofNobody: db } }: HolderProofContext, { caller: account, query, answer }) => {
     const rows = await listAccesses(db, account, { before: query.before, limit: query.limit + 1 })
     const { items, last } = pageOf(rows, query.limit)
     return answer(200, { accesses: items, next: last?.n ?? null })

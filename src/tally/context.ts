@@ -3,7 +3,7 @@
  * for a jointly held resource".
  */
 import type { FastifyBaseLogger } from 'fastify'
-import type { Database } from '../storage/tally/database.ts'
+import type { Pools } from '../storage/tally/database.ts'
 import type { Clock } from '../surface/clock.ts'
 import type { Issuer } from '../surface/issuer.ts'
 
@@ -19,7 +19,7 @@ export interface TallyLimits {
 
 /** Where state is, and the log of what fails there. */
 export interface TallyStore {
-  readonly database: Database
+  readonly database: Pools
   readonly log: FastifyBaseLogger
 }
 

@@ -48,7 +48,7 @@ export function startTally(config: TallyConfig, options: StartOptions = {}): Pro
     serve: (tally, { log }) => ({
       workers: [
         () =>
-          startSweeping(limit => sweepTally(tally.database.db, limit), {
+          startSweeping(limit => sweepTally(tally.database.ofNobody, limit), {
             pauseSeconds: config.sweepSeconds,
             log,
           }),

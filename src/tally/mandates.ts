@@ -53,7 +53,7 @@ export const MANDATE: Endpoint<TallyStore> = endpoint({
     304: { says: 'The caller has it already (If-None-Match).' },
   },
   refuses: { 404: ['not_found'] },
-  handle: async ({ database: { db } }: TallyStore, { parameters, request, answer }) => {
+  handle: async ({ database: { ofNobody: db } }: TallyStore, { parameters, request, answer }) => {
     const [row, resources] = await Promise.all([
       readAccount(db, parameters.account),
       listResources(db, parameters.account),

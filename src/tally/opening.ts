@@ -41,7 +41,7 @@ export async function openTally(
   const clock = createClock({ local: localClock, onTurn: logClockChanges(log, GRANTING) })
   const database = await TALLY_DATABASE.openServing({ ...config, lockTimeoutMs }, log)
   closers.push(() => database.close())
-  for (const done of await provision(database.db, config.accounts))
+  for (const done of await provision(database.ofNobody, config.accounts))
     log.info(done, 'a mandate is in force from now on')
   const wakes = createWakes()
   closers.push(async () => wakes.wake())

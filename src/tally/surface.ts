@@ -5,10 +5,9 @@
 import type { GrantEnd } from '../rules/liveness.ts'
 import { readAccount, readResource, readResourceServer, listAccounts } from '../storage/tally/accounts.ts'
 import { recordAccesses } from '../storage/tally/accesses.ts'
-import type { Database } from '../storage/tally/database.ts'
+import type { Pools } from '../storage/tally/database.ts'
 import { consumeGrant, readGrant, type TallyGrantReading } from '../storage/tally/grants.ts'
 import { readLatestTerms, readTerms } from '../storage/tally/terms.ts'
-import { onBehalfOf } from '../storage/core/shares.ts'
 import type { AccessRecord, AccessReportEntry } from '../surface/access-reports.ts'
 import type { AgentIssuers } from '../surface/agents/agent-issuers.ts'
 import type { Grants } from '../surface/introspection.ts'
@@ -36,7 +35,6 @@ export function surfaceOf(
   const servers = resourceServersOf(database)
   const tickets = {
     issuer: tally,
-    onBehalfOf,
     agentIssuers,
     negotiations: negotiationsOf(tally),
     decisions: decisionsOf(tally),
@@ -52,7 +50,7 @@ export function surfaceOf(
     issued: async () => undefined,
     wrongSecret: () => undefined,
   }
-  const pats = { signer: tally, onBehalfOf, servers, proofs, patSeconds }
+  const pats = { signer: tally, servers, proofs, patSeconds }
   return {
     issuer: tally,
     clock,
@@ -61,7 +59,6 @@ export function surfaceOf(
     negotiate: request => negotiate(tickets, request),
     issuePat: (form, caller) => issuePat(pats, form, caller),
     guard: createPatGuard(tally),
-    onBehalfOf,
     resources: resourcesOf(database),
     ticketSeconds,
     grants: grantsOf(database),
@@ -70,19 +67,20 @@ export function surfaceOf(
   }
 }
 
-function resourceServersOf({ db }: Database): ResourceServers & ResourceServersByOrigin {
+function resourceServersOf({ of }: Pools): ResourceServers & ResourceServersByOrigin {
   return {
     read: async (owner, client_id) => {
-      const row = await readResourceServer(db, owner, client_id)
+      const row = await readResourceServer(of(owner), owner, client_id)
       return row && { ...row, owner, auth: 'secret' }
     },
     atOrigin: async () => [],
   }
 }
 
-function resourcesOf({ db }: Database): RegisteredResources {
+function resourcesOf({ of }: Pools): RegisteredResources {
   return {
     read: async ({ owner, client_id, resource_id }) => {
+      const db = of(owner)
       const [account, server, resource] = await Promise.all([
         readAccount(db, owner),
         readResourceServer(db, owner, client_id),
@@ -95,7 +93,7 @@ function resourcesOf({ db }: Database): RegisteredResources {
   }
 }
 
-function termsSource({ db }: Database): TermsSource {
+function termsSource({ ofNobody: db }: Pools): TermsSource {
   return {
     owners: limit => listAccounts(db, limit),
     standing: async (owner, { after }) => {
@@ -108,15 +106,15 @@ function termsSource({ db }: Database): TermsSource {
   }
 }
 
-function grantsOf({ calls }: Database): Grants {
+function grantsOf({ callsOf }: Pools): Grants {
   return {
     read: async ({ owner, client_id: clientId }, rptSha256) => {
-      const reading = await readGrant(calls, { owner, clientId, rptSha256 })
+      const reading = await readGrant(callsOf(owner), { owner, clientId, rptSha256 })
       if (reading?.grant === undefined) return reading && { server: reading.server }
       return { server: reading.server, grant: { ...reading.grant, ended: endOf(reading.grant) } }
     },
     consume: async ({ owner: account, client_id, generation }, rptSha256) => {
-      const family = await consumeGrant(calls, { account, client_id, generation, rptSha256 })
+      const family = await consumeGrant(callsOf(account), { account, client_id, generation, rptSha256 })
       return family && { family }
     },
   }
@@ -128,14 +126,14 @@ function endOf({ withdrawn, current }: NonNullable<TallyGrantReading['grant']>):
 }
 
 /** Nobody here needs to know about missing reports, so only the calls themselves are stored. */
-function accessesOf({ db }: Database, { now }: Signer): AccessRecord {
+function accessesOf({ of }: Pools, { now }: Signer): AccessRecord {
   return {
     record: async ({ owner: account, client_id }, reports) => {
       const accesses = reports.map(report => {
         const { family, jti, tool, summary, at = now() } = report
         return { key: keyOf(report), family, jti, tool, summary, at }
       })
-      const outcomes = await recordAccesses(db, { account, client_id }, accesses)
+      const outcomes = await recordAccesses(of(account), { account, client_id }, accesses)
       return {
         recorded: outcomes.filter(outcome => outcome === 'recorded').length,
         unknown: [...outcomes.keys()].filter(place => outcomes[place] === 'unknown'),

@@ -10,7 +10,6 @@ const holder = { owner: asOwner('alice'), client_id: asClientId('demo-tools'), g
 /** It spends what is called fresh, loses Postgres over what is called lost, and no longer has the server. */
 const party: IntrospectionEndpoint = {
   guard: () => holder,
-  onBehalfOf: (_owner, work) => work(),
   issuer: { keys: [importPrivateJwk(generatePrivateJwk())] },
   grants: {
     consume: async (_holder, rptSha256) => {

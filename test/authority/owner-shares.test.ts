@@ -6,7 +6,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { STATEMENTS_CHANNEL, type SentStatement } from '../../src/storage/core/database.ts'
-import { actingOwner } from '../../src/storage/core/shares.ts'
 import { authorityStand } from '../support/stands.ts'
 import { testAgent } from '../support/test-agent.ts'
 
@@ -14,16 +13,15 @@ const authority = authorityStand()
 
 /** Reads the key of a signature that is not verified yet: whoever names her key must not take her share. */
 const BEFORE_PROOF = / FROM device_keys UNION ALL .* WHERE owner = \$1 AND kid = \$2$/
-/** Makes her due for the sweeper after a commit: no request waits for it. */
-const BESIDE_REQUESTS = /prepared as sweep-within /
+/** Completes her tree and makes her due for the sweeper after a commit: no request waits for it. */
+const BESIDE_REQUESTS = /prepared as (?:sweep-within|tree-behind) /
 
 /** The statements that were sent, by whose share they took; undefined: nobody's. */
 const sent = new Map<string | undefined, Set<string>>()
 const hear = (message: unknown): void => {
-  const { text, values } = message as SentStatement
+  const { text, values, owner } = message as SentStatement
   // Whoever looks for an owner does not know her yet: only what is about one can take her share.
   if (!values.includes('alice')) return
-  const owner = actingOwner()
   const texts = sent.get(owner) ?? new Set()
   sent.set(owner, texts.add(text.replaceAll(/\s+/g, ' ').trim()))
 }

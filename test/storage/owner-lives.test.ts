@@ -324,7 +324,7 @@ describe('Removing an owner', () => {
     const owner = await seed.seedOwner(database.db)
     const url = new URL(database.url)
     url.searchParams.set('options', `-c role=${runtimeRole(database.url)}`)
-    const asServer = { db: database.db, url: url.href }
+    const asServer = { ofNobody: database.db, url: url.href }
     await expect(removeOwner(asServer, { owner, actor: ACTOR, archives })).rejects.toMatchObject({
       code: 'conflict',
       detail: expect.stringContaining('usher authority owner remove') as string,

@@ -109,7 +109,7 @@ describeWith(await pgbouncer(), 'PgBouncer', path => {
           style: string
         }>`SELECT current_user::text AS role,
           current_setting('statement_timeout') AS limit, current_setting('datestyle') AS style`.execute(
-          database.db,
+          database.ofNobody,
         )
         expect(rows).toEqual([{ role: runtimeRole(url), limit: '10s', style: 'ISO, MDY' }])
         const held = await tryLock(url, 'once')
@@ -118,7 +118,7 @@ describeWith(await pgbouncer(), 'PgBouncer', path => {
         await held!.release()
         const heard: string[] = []
         const listener = await listen({ url, channel: 'news', onNotify: text => heard.push(text) })
-        await sql`SELECT pg_notify('news', 'something')`.execute(database.db)
+        await sql`SELECT pg_notify('news', 'something')`.execute(database.ofNobody)
         await until(() => heard.length > 0)
         await listener.close()
       } finally {
@@ -154,9 +154,9 @@ describeWith(await pgbouncer(), 'PgBouncer', path => {
           const database = await start(url)
           try {
             for (let use = 0; use < 4; use++)
-              expect(await one(database.db, [1])).toMatchObject({ rows: [{ n: 1 }] })
+              expect(await one(database.ofNobody, [1])).toMatchObject({ rows: [{ n: 1 }] })
             const { rows } = await sql<{ role: string }>`SELECT current_user::text AS role`.execute(
-              database.db,
+              database.ofNobody,
             )
             expect(rows).toEqual([{ role: runtimeRole(url) }])
           } finally {

@@ -4,13 +4,26 @@
  */
 import { CompiledQuery, sql } from 'kysely'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import type { Store as AuthorityStore } from '../../src/authority/context.ts'
 import { inTransaction, isOutage, sqlState } from '../../src/storage/core/database.ts'
 import { openDatabase, type Database } from '../../src/storage/authority/database.ts'
-import { onBehalfOf } from '../../src/storage/core/shares.ts'
+import { readMove } from '../../src/storage/authority/owners/moves.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
+import type { TallyStore } from '../../src/tally/context.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 
 const POOL_MAX = 4
+
+/** Never run: what counts is whether it compiles. */
+export function forgetful(authority: AuthorityStore, tally: TallyStore): void {
+  // @ts-expect-error whoever serves owners says on whose behalf
+  void authority.database.db
+  // @ts-expect-error on the call path, too
+  void authority.database.calls
+  // @ts-expect-error a tally as well
+  void tally.database.db
+}
 
 let database: Database
 let shared: Database
@@ -23,7 +36,7 @@ afterAll(async () => {
   await database.close()
 })
 
-const read = (owner: string) => onBehalfOf(owner, () => sql`SELECT 1`.execute(shared.db))
+const read = (owner: string) => sql`SELECT 1`.execute(shared.of(asOwner(owner)))
 
 /** Transactions of an owner that stay open until they are let go. */
 async function hold(owner: string, count: number): Promise<{ letGo: () => Promise<void> }> {
@@ -31,7 +44,7 @@ async function hold(owner: string, count: number): Promise<{ letGo: () => Promis
   const held: Promise<void>[] = []
   const begun = Array.from({ length: count }, () => {
     const { promise, resolve: begin } = Promise.withResolvers<void>()
-    held.push(onBehalfOf(owner, () => inTransaction(shared.db, () => (begin(), released))))
+    held.push(inTransaction(shared.of(asOwner(owner)), () => (begin(), released)))
     return promise
   })
   await Promise.all(begun)
@@ -59,9 +72,19 @@ it('whoever waits too long for one of her own has an outage, and her turn passes
   await Promise.all(Array.from({ length: 10 }, () => read('alice')))
 })
 
+it('statements that are batched take the share of the owner whom they are about, whoever asks', async () => {
+  const hers = await hold('alice', POOL_MAX / 2)
+  let answered = false
+  const batched = readMove(shared.ofNobody, asOwner('alice')).then(() => (answered = true))
+  await Promise.all([readMove(shared.ofNobody, asOwner('bob')), read('bob')])
+  expect(answered).toBe(false)
+  await hers.letGo()
+  await batched
+})
+
 it('a transaction that fails gives its place back', async () => {
   const failing = (): Promise<unknown> =>
-    onBehalfOf('alice', () => inTransaction(shared.db, tx => sql`SELECT 1 / 0`.execute(tx))).catch(sqlState)
+    inTransaction(shared.of(asOwner('alice')), tx => sql`SELECT 1 / 0`.execute(tx)).catch(sqlState)
   for (let n = 0; n <= POOL_MAX; n++) expect(await failing()).toBe('22012')
 })
 
@@ -72,9 +95,10 @@ it('a statement that waits for a row longer than it may is an outage, and its co
   await holder.query('BEGIN')
   await holder.query(held)
   const waiting = (): Promise<unknown> =>
-    onBehalfOf('alice', () => shared.calls.executeQuery(CompiledQuery.raw(held.text, held.values))).catch(
-      (error: unknown) => error,
-    )
+    shared
+      .callsOf(owner)
+      .executeQuery(CompiledQuery.raw(held.text, held.values))
+      .catch((error: unknown) => error)
   const since = performance.now()
   const faults = await Promise.all([waiting(), waiting()])
   expect(faults.map(isOutage)).toEqual([true, true])

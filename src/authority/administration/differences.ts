@@ -11,7 +11,7 @@ const TOLD_MAX = 100
 
 /** Starts to compare in the background, so that a start does not wait for it. @returns what ends it. */
 export function warnOfDifferences(
-  { database: { db }, log }: Store,
+  { database: { ofNobody: db }, log }: Store,
   owners: readonly ProvisionedOwner[],
 ): () => Promise<void> {
   let stopped = false

@@ -84,7 +84,8 @@ export const OWNER_ADMINISTRATION: readonly Endpoint<OwnerAdministration>[] = [
     query: PAGE,
     answers: { 200: { says: 'By name.', schema: LIFE.array() } },
     handle: async ({ database }: OwnerAdministration, { query: { after, limit }, answer }) => {
-      const { items, last } = pageOf(await listOwnerLives(database.db, { after, limit: limit + 1 }), limit)
+      const lives = await listOwnerLives(database.ofNobody, { after, limit: limit + 1 })
+      const { items, last } = pageOf(lives, limit)
       return answer(200, items, nextLink('/admin/owners', last && { after: last.owner, limit }))
     },
   }),
@@ -109,7 +110,7 @@ export const OWNER_ADMINISTRATION: readonly Endpoint<OwnerAdministration>[] = [
     parameters: ONE_OWNER,
     answers: { 200: { says: 'As she is now.', schema: LIFE } },
     handle: async ({ database }: OwnerAdministration, { parameters: { owner }, answer }) =>
-      answer(200, await showOwner(database.db, owner)),
+      answer(200, await showOwner(database.ofNobody, owner)),
   }),
   endpoint({
     method: 'post',
@@ -149,7 +150,7 @@ export const OWNER_ADMINISTRATION: readonly Endpoint<OwnerAdministration>[] = [
       const removing = async (): Promise<OwnerLife> => {
         const removal = await removeOwner(database, { owner, actor, archives }, tx => caller.spend(tx))
         finishBehind(api, async () => removal)
-        return showOwner(database.db, owner)
+        return showOwner(database.ofNobody, owner)
       }
       return answer(202, await runAndAwaitLeases(removing))
     },
@@ -189,7 +190,7 @@ function changeAs<T>(
   caller: AuthorityAdminCredential,
   work: (tx: Tx) => Promise<T>,
 ): Promise<T> {
-  return inTransaction(database.db, async tx => {
+  return inTransaction(database.ofNobody, async tx => {
     await caller.spend(tx)
     return work(tx)
   })

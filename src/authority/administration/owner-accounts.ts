@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto'
 import { prepareFolder, writePiecesDurably } from '../../files/durable-file.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { readArchive } from '../../storage/authority/owners/archive.ts'
-import type { Database, Db, Tx } from '../../storage/authority/database.ts'
+import type { Db, Pools, Tx } from '../../storage/authority/database.ts'
 import { appendLedger } from '../../storage/authority/ledger/ledger.ts'
 import {
   readOwnerLife,
@@ -97,7 +97,7 @@ export interface Removal {
  * continues.
  */
 export async function removeOwner(
-  { db, url }: Pick<Database, 'db' | 'url'>,
+  { ofNobody: db, url }: Pick<Pools, 'ofNobody' | 'url'>,
   { owner, actor, archives }: { owner: Owner; actor: Actor; archives: string },
   spend: (tx: Tx) => Promise<void> = async () => undefined,
 ): Promise<Removal> {

@@ -25,10 +25,12 @@ export async function applyAgain(
 ): Promise<void> {
   const names = owners.map(({ owner }) => owner)
   const elsewhere =
-    all.length === 1 ? new Map<string, string>() : await placedElsewhere(home.authority.database.db, names)
+    all.length === 1
+      ? new Map<string, string>()
+      : await placedElsewhere(home.authority.database.ofNobody, names)
   for (const { name, authority } of all) {
     const here = owners.filter(({ owner }) => (elsewhere.get(owner) ?? HOME_CELL) === name)
-    logProvisioned(authority.log, await provision(authority.database.db, here, authority.cell))
+    logProvisioned(authority.log, await provision(authority.database.ofNobody, here, authority.cell))
     closers.push(warnOfDifferences(authority, here))
   }
 }

@@ -18,7 +18,7 @@ export function finishBehind(api: OwnerAdministration, work: () => Promise<Remov
 /** Continues a removal that was interrupted: her access has ended, and half an archive is useless. */
 export async function resumeRemovals(api: OwnerAdministration): Promise<void> {
   const { database, archives, log } = api
-  const left = await unfinishedRemovals(database.db).catch((error: unknown) => {
+  const left = await unfinishedRemovals(database.ofNobody).catch((error: unknown) => {
     log.warn({ err: error }, 'whether removals were broken off cannot be read')
     return []
   })

@@ -38,7 +38,7 @@ export async function namedIntroducer(
   if (agreement.claims['introduction'] !== undefined) return introducerOfClaim(authority, agreement, deadline)
   const { identity } = agreement
   if (identity.kind !== 'agent_token' || identity.agent.parent_agent === undefined) return undefined
-  const { db } = authority.database
+  const db = authority.database.of(owner)
   // If the agent has a connection already, its parent is not considered.
   if ((await readConnection(db, owner, agent.handle))?.status === 'active') return undefined
   const handle = subjectHandle(identity.agent.parent_agent, identity.agent.iss)

@@ -18,12 +18,13 @@ import type { JsonObject } from '../../wire/json.ts'
  * blocked. A document that cannot be fetched leaves its level at 0.
  */
 export async function withOperator(
-  { database: { db }, operators }: Store & Documents,
+  { database, operators }: Store & Documents,
   owner: Owner,
   agent: Identified,
   of: { otherKeys: readonly string[]; deadline: number; agreed: JsonObject },
 ): Promise<Identified> {
   const { client_id, signature_agent, operator, jkt } = agent
+  const db = database.of(owner)
   if (client_id === undefined || operator === undefined || (await isBlocked(db, owner, operator)))
     return agent
   const found = await operators.lookUp(

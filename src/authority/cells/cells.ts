@@ -14,7 +14,7 @@ import {
   releaseIn,
   takeOverIn,
 } from '../../storage/authority/owners/cell-directory.ts'
-import type { Database } from '../../storage/authority/database.ts'
+import type { Pools } from '../../storage/authority/database.ts'
 import { readMove, type Move } from '../../storage/authority/owners/moves.ts'
 import { ownerOf as ownerHere } from '../../storage/authority/owners/owners.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'
@@ -25,7 +25,7 @@ import { namingsOf, refuseSeveral, type OwnerReference, type OwnerLookup } from 
 /** What is served for one cell. */
 export interface Cell {
   readonly name: string
-  readonly database: Database
+  readonly database: Pools
 }
 
 /** What the server of a cell is told about it, if there are several cells. */
@@ -88,7 +88,7 @@ export function createCells<C extends Cell>(options: CellsOptions<C>): Cells<C> 
   /** A roster may leave out the owner if only one owner is served. */
   const onlyOwner: OnlyOwner = async ({ path, request }) => {
     if (path !== AUTHORITY_PATH.terms || isNamed(request.raw.url)) return undefined
-    const [first, second] = await listPlaced(home.database.db, 2)
+    const [first, second] = await listPlaced(home.database.ofNobody, 2)
     return first === undefined || second !== undefined ? undefined : [{ kind: 'owner', key: first }]
   }
   const placing =
@@ -126,7 +126,7 @@ function createFinder<C extends Cell>({ home, others, onUnknownCell }: CellsOpti
   const cellOf = new BoundedMap<Owner, C>(HINTS_MAX)
   const ownerOf = new BoundedMap<string, Owner>(HINTS_MAX)
   const look: Finder<C>['look'] = async ({ kind, key }) => {
-    const placed = await placedBy(home.database.db, kind === 'owner' ? 'name' : kind, key)
+    const placed = await placedBy(home.database.ofNobody, kind === 'owner' ? 'name' : kind, key)
     if (placed === undefined || (kind === 'owner' && placed.owner !== key)) return undefined
     const cell = placed.cell === null ? home : byName.get(placed.cell)
     if (cell === undefined) {
@@ -147,7 +147,7 @@ function createFinder<C extends Cell>({ home, others, onUnknownCell }: CellsOpti
       const cell = owner === undefined ? undefined : cellOf.get(owner)
       if (owner === undefined || cell === undefined) return look(naming)
       // When its owner is removed, another owner may enrol the key, possibly in another cell.
-      const isHers = kind !== 'device_key' || (await ownerHere(cell.database.db, kind, key)) === owner
+      const isHers = kind !== 'device_key' || (await ownerHere(cell.database.ofNobody, kind, key)) === owner
       return isHers ? { owner, cell } : look(naming)
     },
   }
@@ -164,7 +164,7 @@ async function answerIn<C extends Cell, T>(
     onMoving()
     throw moving()
   }
-  const read = (cell: C): Promise<Move> => readMove(cell.database.calls, owner)
+  const read = (cell: C): Promise<Move> => readMove(cell.database.callsOf(owner), owner)
   // Only a move brings an owner to another cell than the directory's own.
   const isHere = (cell: C, move: Move): boolean =>
     move === undefined ? cell === home : move.state === 'here'
@@ -197,38 +197,40 @@ export function viewOf({
   here,
   all,
 }: {
-  home: Database
-  here: Database
-  all: () => ReadonlyMap<string, Database>
+  home: Pools
+  here: Pools
+  all: () => ReadonlyMap<string, Pools>
 }): CellView {
   const isHome = here === home
   return {
     stays: async owner => {
-      const move = await readMove(here.calls, owner)
+      const move = await readMove(here.callsOf(owner), owner)
       return move === undefined ? isHome : move.state === 'here'
     },
     claim: async claimed => {
       if (isHome) return true
-      const holder = await claimIn(home.db, claimed)
+      const holder = await claimIn(home.of(claimed.owner), claimed)
       if (holder === claimed.owner) return true
       return claimed.kind === 'login' && (await takeOver({ home, all: all() }, claimed, holder))
     },
     release: async claimed => {
-      if (!isHome) await releaseIn(home.db, claimed)
+      if (!isHome) await releaseIn(home.of(claimed.owner), claimed)
     },
   }
 }
 
 /** Its holder has given this login up in another cell, and the directory was not told. */
 async function takeOver(
-  { home, all }: { home: Database; all: ReadonlyMap<string, Database> },
+  { home, all }: { home: Pools; all: ReadonlyMap<string, Pools> },
   claimed: DirectoryClaim,
   holder: Owner,
 ): Promise<boolean> {
-  const placed = await placedBy(home.db, 'name', holder)
+  const directory = home.of(claimed.owner)
+  const placed = await placedBy(directory, 'name', holder)
   const there = placed?.cell === null || placed === undefined ? undefined : all.get(placed.cell)
-  if (there === undefined || (await ownerHere(there.db, 'login', claimed.key)) !== undefined) return false
-  return takeOverIn(home.db, claimed, holder)
+  const isHere = async ({ of }: Pools): Promise<boolean> =>
+    (await ownerHere(of(claimed.owner), 'login', claimed.key)) !== undefined
+  return there !== undefined && !(await isHere(there)) && takeOverIn(directory, claimed, holder)
 }
 
 type OnlyOwner = (call: { path: string; request: FastifyRequest }) => Promise<OwnerReference[] | undefined>

@@ -22,7 +22,7 @@ export async function accessesOf(
   owner: Owner,
   { account, ...page }: { account: Owner; before: number; limit: number },
 ): Promise<JointAccesses> {
-  const known = await readJointAccount(database.db, owner, account)
+  const known = await readJointAccount(database.of(owner), owner, account)
   if (known === undefined) refuse('not_found', 'You hold no account of that name with others.')
   const { tally } = known
   const iat = now()

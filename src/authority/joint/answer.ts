@@ -46,7 +46,7 @@ export async function answerQuestion(
   joint: HolderAccount,
 ): Promise<VerdictAnswer> {
   const { iss: tally, owner, account, negotiation, resource_id, contract } = request
-  const { db } = authority.database
+  const db = authority.database.of(owner)
   const draft = { owner, tally, account, negotiation, family: newFamily(), resource_id, contract }
   const question = await fixQuestion(db, draft)
   if (question === undefined) {
@@ -72,10 +72,11 @@ export async function answerQuestion(
 
 /** The tally asks nothing more about it; it is told so, also where there is nothing to close. */
 export async function closeQuestion(
-  { database: { db } }: DecisionContext,
+  { database }: DecisionContext,
   request: VerdictRequest,
 ): Promise<VerdictAnswer> {
   const { iss: tally, owner, account, negotiation } = request
+  const db = database.of(owner)
   const question = await readQuestion(db, { owner, tally, account, negotiation })
   if (question === undefined) return { closed: true }
   checkSame(question, request)
@@ -92,7 +93,7 @@ async function answerNow(
   request: VerdictRequest,
   question: JointQuestion,
 ): Promise<VerdictAnswer> {
-  const { db } = authority.database
+  const db = authority.database.of(question.owner)
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
     const answered = await weighAndAnswer(authority, request, question)
     if (answered !== 'facts-moved') return answered
@@ -117,7 +118,7 @@ async function weighAndAnswer(
   question: JointQuestion,
 ): Promise<VerdictAnswer | 'facts-moved'> {
   const { owner, account, resource_id, final = true } = request
-  const { db } = authority.database
+  const db = authority.database.of(owner)
   const decided = await readFamily(db, owner, question.family)
   const no = (because: Withheld, handle?: Handle): Promise<VerdictAnswer> =>
     signRefusal(authority, question, because, handle)
@@ -163,7 +164,7 @@ async function settle(
   if (assessment.answer.kind === 'grant' || isApproved)
     return final ? signAllow(authority, question, assessment) : pending(true)
   const { awaitingSeconds } = authority.limits
-  if (isWaiting && (await keepWaiting(authority.database.db, { owner, family, awaitingSeconds })))
+  if (isWaiting && (await keepWaiting(authority.database.of(owner), { owner, family, awaitingSeconds })))
     return pending(false)
   return (await addPendingItem(authority, question, assessment)) ?? pending(false)
 }

@@ -57,7 +57,7 @@ async function foreseen(
   served: ServedMandate,
 ): Promise<MandatePreview> {
   const { mandate_s256, ...mandate } = served.mandate
-  const tiers = await tiersOf(database.db, owner)
+  const tiers = await tiersOf(database.of(owner), owner)
   return {
     mandate: { ...mandate, total_weight: totalWeight(mandate) },
     mandate_s256,
@@ -197,7 +197,7 @@ export function shown({ account, holders, rule, resources }: Mandate): {
 
 /** The accounts that she holds jointly. */
 export function jointAccounts({ database }: OwnerApi, owner: Owner): Promise<JointAccount[]> {
-  return listJointAccounts(database.db, owner)
+  return listJointAccounts(database.of(owner), owner)
 }
 
 /**

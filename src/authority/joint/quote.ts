@@ -5,7 +5,6 @@
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
 import { jointServer } from '../../rules/joint/joint.ts'
-import { onBehalfOf } from '../../storage/core/shares.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { WITHHELD, type Quote, type Withheld } from '../../wire/joint/quote.ts'
 import type { QuoteRequest } from '../../wire/joint/verdict.ts'
@@ -47,7 +46,7 @@ export const QUOTE_ENDPOINT: Endpoint<RequestContext> = endpoint({
   refuses: { 401: ['invalid_token'], 403: ['request_denied'], 404: ['not_found'] },
   handle: async (authority: RequestContext, { body, answer }) => {
     const request = await verifiedRequest(authority, body.request)
-    return answer(200, await onBehalfOf(request.owner, () => quote(authority, request)))
+    return answer(200, await quote(authority, request))
   },
 })
 
@@ -58,7 +57,7 @@ async function quote(authority: RequestContext, request: QuoteRequest): Promise<
   if (joint === undefined) return none('not_agreed')
   if (!joint.isUnchanged) return none('mandate_changed')
   const of = { owner, client_id: jointServer(account), resource_id, resource_scopes: [] }
-  const governed = await readGoverned(authority.database.db, of)
+  const governed = await readGoverned(authority.database.of(owner), of)
   if (governed.fault !== undefined) return none(governed.code === 'clearance_unmet' ? 'clearance' : 'no_tier')
   const { tier_id, name, ask_me, terms } = governed.tier
   const { expires_in, scope, prohibited, per_operation } = terms

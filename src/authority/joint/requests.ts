@@ -47,7 +47,7 @@ export async function verifiedRequest(
   const request = refusingAs('invalid_token', () =>
     verifyTallyRequest(jwt, keys, { issuer, audience, now: now(), typAlias }),
   )
-  if ((await readOwner(database.db, request.owner)) === undefined)
+  if ((await readOwner(database.ofNobody, request.owner)) === undefined)
     refuse('not_found', 'This server has no owner of that name.')
   return request
 }
@@ -64,9 +64,10 @@ export interface HolderAccount {
  * cannot be fetched.
  */
 export async function holderAccount(
-  { tallies, database: { db } }: RequestContext,
+  { tallies, database }: RequestContext,
   { iss, owner, account, resource_id }: QuoteRequest,
 ): Promise<HolderAccount | undefined> {
+  const db = database.of(owner)
   const known = await readJointAccount(db, owner, account)
   if (known === undefined) return undefined
   if (known.tally !== iss) refuse('invalid_token', 'She holds that account by another tally.')

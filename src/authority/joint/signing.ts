@@ -41,7 +41,7 @@ export async function signRefusal(
   handle?: Handle,
 ): Promise<VerdictAnswer> {
   const { owner, account, negotiation, family, tally, resource_id } = question
-  const { db } = authority.database
+  const db = authority.database.of(owner)
   const binding = bindingOf(authority, question)
   const verdict = signVerdict({ ...binding, effect: 'deny', because }, authority.keys[0])
   const answered = {
@@ -95,7 +95,7 @@ export async function signAllow(
   const { handle } = agent
   const { scopes, expires_in, operation, jkt } = basisOf(assessment)
   const { tier_id } = governed.tier
-  const { db } = authority.database
+  const db = authority.database.of(owner)
   const binding = bindingOf(authority, question)
   return inTransaction(db, async (tx): Promise<VerdictAnswer | 'facts-moved'> => {
     await lockQueue(tx, owner)

@@ -4,7 +4,6 @@
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
-import { onBehalfOf } from '../../storage/core/shares.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { DecisionContext } from '../context.ts'
@@ -40,16 +39,11 @@ export const VERDICT_ENDPOINT: Endpoint<DecisionContext> = endpoint({
   handle: async (authority: DecisionContext, { body, answer }) => {
     const request = await verifiedRequest(authority, body.request)
     if (!('negotiation' in request)) refuse('invalid_request', 'Name the negotiation that it is about.')
-    const answered = await onBehalfOf(request.owner, async () => {
-      // Also where she left meanwhile, or the account is another's by now: nobody is asked any more.
-      if (request.closed === true) return closeQuestion(authority, request)
-      const joint = await holderAccount(authority, request)
-      if (joint === undefined)
-        return refuse('request_denied', 'She holds no such account with others.', {
-          extra: { reason: 'not_agreed' },
-        })
-      return answerQuestion(authority, request, joint)
-    })
-    return answer(200, answered)
+    // Also where she left meanwhile, or the account is another's by now: nobody is asked any more.
+    if (request.closed === true) return answer(200, await closeQuestion(authority, request))
+    const joint = await holderAccount(authority, request)
+    if (joint === undefined)
+      refuse('request_denied', 'She holds no such account with others.', { extra: { reason: 'not_agreed' } })
+    return answer(200, await answerQuestion(authority, request, joint))
   },
 })

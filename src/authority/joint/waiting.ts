@@ -29,7 +29,7 @@ import { shown } from './holding.ts'
  * the tally asks again.
  */
 export function addPendingItem(
-  { database: { db }, limits, quotas }: Store & Limits,
+  { database, limits, quotas }: Store & Limits,
   question: JointQuestion,
   assessment: Assessment,
 ): Promise<'facts-moved' | undefined> {
@@ -38,7 +38,7 @@ export function addPendingItem(
   if (answer.kind !== 'ask') throw new Error('only a question that she is asked about is held')
   const { handle, jkt, attested } = agent
   const operator = agent.operator ?? null
-  return inTransaction(db, async tx => {
+  return inTransaction(database.of(owner), async tx => {
     await lockQueue(tx, owner)
     // It may have been forgotten meanwhile, and then nobody would be told what she decides.
     if ((await readQuestion(tx, question)) === undefined) return 'facts-moved'

@@ -6,6 +6,7 @@
 import { z } from 'zod'
 import { waitAtMost } from '../../limits/patience.ts'
 import type { Repetition } from '../../limits/repetition.ts'
+import type { Db } from '../../storage/authority/database.ts'
 import { dueAgainIn, dueNoMore, type DueClaim } from '../../storage/authority/due.ts'
 import {
   countWithdrawalAttempt,
@@ -50,10 +51,11 @@ export function startWithdrawals(authority: WithdrawalContext): Repetition | und
 /** A failure at one tally stops no others; that tally becomes due again by itself. */
 async function tellOne(authority: WithdrawalContext, claim: DueClaim): Promise<void> {
   const { owner, client_id: tally } = claim
-  const { db } = authority.database
+  const db = authority.database.ofNobody
   const overdue = await endOverdue(db, owner, tally)
   if (overdue > 0) authority.log.error({ owner, tally, overdue }, 'a tally never acknowledged a withdrawal')
-  await tell(authority, owner, (await listWithdrawals(db, owner, tally)).slice(0, TOLD_AT_ONCE_MAX))
+  const waiting = await listWithdrawals(db, owner, tally)
+  await tell({ ...authority, db }, owner, waiting.slice(0, TOLD_AT_ONCE_MAX))
   const left = await listWithdrawals(db, owner, tally)
   const [first] = left
   if (first === undefined) return dueNoMore(db, claim)
@@ -65,8 +67,12 @@ async function tellOne(authority: WithdrawalContext, claim: DueClaim): Promise<v
  * Sends in order. A withdrawal that is not accepted is sent again later, and does not hold up the next ones
  * unless the tally is silent.
  */
-async function tell(authority: WithdrawalContext, owner: Owner, waiting: WaitingWithdrawal[]): Promise<void> {
-  const { db } = authority.database
+async function tell(
+  authority: WithdrawalContext & { db: Db },
+  owner: Owner,
+  waiting: readonly WaitingWithdrawal[],
+): Promise<void> {
+  const { db } = authority
   for (const one of waiting) {
     const answered = await send(authority, owner, one)
     if (answered === 'acknowledged') await endWithdrawal(db, owner, one.id)
@@ -110,12 +116,14 @@ export async function runAndTellTallies<T extends object>(
   const done = await runAndAwaitLeases(act)
   const { database, tallies, log } = authority
   if (tallies.issuers.length === 0) return done
-  const waiting = await listWithdrawals(database.db, owner)
+  const db = database.of(owner)
+  const waiting = await listWithdrawals(db, owner)
   if (waiting.length === 0) return done
+  const onError = (err: unknown): void => log.error({ err, owner }, 'a tally was not told')
   const each = [...Map.groupBy(waiting, ({ tally }) => tally).values()].map(of =>
-    tell(authority, owner, of).catch((err: unknown) => log.error({ err, owner }, 'a tally was not told')),
+    tell({ ...authority, db }, owner, of).catch(onError),
   )
   await waitAtMost(WITHDRAWAL_WAIT_MS, Promise.all(each))
-  const left = (await listWithdrawals(database.db, owner)).length
+  const left = (await listWithdrawals(db, owner)).length
   return left === 0 ? done : { ...done, joint_withdrawals_waiting: left }
 }

@@ -87,8 +87,8 @@ export interface Checkpoints extends Pick<HourHeads, 'headOfHour'> {
   readonly base: string
   /** Soon signs the head of her tree, if something new is in it. Waits for nothing. */
   due(owner: Owner): void
-  /** Signs it now, if it may. Never fails. */
-  sign(owner: Owner): Promise<Signing>
+  /** Signs it now, if it may, through this database of the same owners. Never fails. */
+  sign(db: Db, owner: Owner): Promise<Signing>
   /** Calls `tell` with what came of each attempt from now on. */
   listen(tell: (outcome: Signing) => void): void
   /** Waits for running work. */
@@ -116,7 +116,7 @@ export interface CheckpointsOptions extends SigningLog {
   clock: () => number
 }
 
-/** Begins to sign what becomes due. */
+/** Begins to sign what becomes due. `db` is of nobody: many owners are due together. */
 export function startCheckpoints(db: Db, { log, clock, ...of }: CheckpointsOptions): Checkpoints {
   const hourHeads = startHourHeads(db, {
     base: originBase(of.issuer),
@@ -131,8 +131,8 @@ export function startCheckpoints(db: Db, { log, clock, ...of }: CheckpointsOptio
   let timer: NodeJS.Timeout | undefined
   let stopped = false
 
-  const sign = async (owner: Owner): Promise<Signing> => {
-    const outcome = await signTree(db, owner, of).catch((error: unknown): Signing => {
+  const sign = async (through: Db, owner: Owner): Promise<Signing> => {
+    const outcome = await signTree(through, owner, of).catch((error: unknown): Signing => {
       log[isOutage(error) ? 'warn' : 'error']({ err: error }, 'a tree was not signed')
       return 'failed'
     })
@@ -157,7 +157,7 @@ export function startCheckpoints(db: Db, { log, clock, ...of }: CheckpointsOptio
   const run = async (): Promise<void> => {
     for (let owners = ready(); owners.length > 0; owners = ready()) {
       for (const owner of owners) waiting.delete(owner)
-      const outcomes = await Promise.all(owners.map(sign))
+      const outcomes = await Promise.all(owners.map(owner => sign(db, owner)))
       // Something newer may be left for the next second.
       for (const [n, outcome] of outcomes.entries())
         if (outcome === 'resting' || outcome === 'mended') waiting.add(owners[n]!)

@@ -67,7 +67,7 @@ export const CONSISTENCY: Endpoint<Consistency> = endpoint({
       headers: { 'cache-control': 'no-store' },
     },
   },
-  handle: async ({ database: { db }, base, shares }: Consistency, { parameters, body, request, answer }) => {
+  handle: async ({ database, base, shares }: Consistency, { parameters, body, request, answer }) => {
     const seconds = shares.take(peerNetwork(request.ip))
     if (seconds > 0)
       throw new Refusal(
@@ -76,7 +76,8 @@ export const CONSISTENCY: Endpoint<Consistency> = endpoint({
         { status: 429, headers: { 'retry-after': String(seconds) } },
       )
     const [from, to] = [headOf(body.from), headOf(body.to)]
-    const proof = await proveConsistency(db, { base, tag: parameters.tag }, { from, to })
+    const log = { base, tag: parameters.tag }
+    const proof = await proveConsistency(database.ofNobody, log, { from, to })
     if (proof === undefined)
       refuse('not_found', 'Give two heads that were signed of this log: no tree of it has both roots.')
     return answer(200, { proof: proof.map(encodeBase64url) })

@@ -5,6 +5,7 @@
  */
 import { BoundedMap } from '../../limits/bounded-map.ts'
 import type { Db } from '../../storage/authority/database.ts'
+import { shareOf } from '../../storage/core/shares.ts'
 import { readHourCheckpoint } from '../../storage/authority/ledger/ledger-checkpoints.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { headOfCheckpoint, type LedgerHead } from '../../wire/ledger/ledger-head.ts'
@@ -42,7 +43,7 @@ const AT_ONCE = 2
 /** So long after a read that failed, or that came before the hour of the database, it is read again. */
 const RESTS_MS = 10_000
 
-/** Reads heads as they are asked for, one owner's at most once an hour. */
+/** Reads heads as they are asked for, one owner's at most once an hour, and on her behalf. */
 export function startHourHeads(db: Db, { base, clock, onFault }: HourHeadsOptions): HourHeads {
   const known = new BoundedMap<Owner, KnownHead>(KEPT_MAX)
   const waiting = new Set<Owner>()
@@ -52,7 +53,7 @@ export function startHourHeads(db: Db, { base, clock, onFault }: HourHeadsOption
   const read = async (owner: Owner): Promise<void> => {
     const hour = Math.floor(clock() / HOUR_MS)
     try {
-      const found = await readHourCheckpoint(db, owner, { base, hour })
+      const found = await readHourCheckpoint(shareOf(db, owner), owner, { base, hour })
       const head = found && headOfCheckpoint(found.note, found.kid)
       // Right after the full hour the clock of the database may not have reached it.
       const isEarly = head === undefined && clock() - hour * HOUR_MS < 2 * RESTS_MS

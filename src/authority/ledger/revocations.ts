@@ -6,6 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { readCheckpoint } from '../../storage/authority/ledger/ledger-checkpoints.ts'
+import type { Db } from '../../storage/authority/database.ts'
 import { number } from '../../storage/authority/ledger/positions.ts'
 import { keepRevocation, listUnsigned, readRevocation } from '../../storage/authority/ledger/revocations.ts'
 import type { Owner } from '../../wire/identifiers.ts'
@@ -27,7 +28,7 @@ const SIGNED_PER_SWEEP = 100
  * in an outage: it is signed later, and `readSigned` has it then.
  */
 export async function awaitRevocation(
-  of: RevocationSigner,
+  of: RevocationSigner & { db: Db },
   owner: Owner,
   jti: string,
 ): Promise<string | null> {
@@ -58,10 +59,11 @@ export async function readSigned(
   owner: Owner,
   jti: string,
 ): Promise<{ jwt: string | null } | undefined> {
-  const stored = await readRevocation(of.database.db, owner, jti)
+  const db = of.database.of(owner)
+  const stored = await readRevocation(db, owner, jti)
   if (stored === undefined) return undefined
   if (stored.jwt !== undefined || !stored.settled) return { jwt: stored.jwt ?? null }
-  return { jwt: await awaitRevocation(of, owner, jti) }
+  return { jwt: await awaitRevocation({ ...of, db }, owner, jti) }
 }
 
 /**
@@ -70,17 +72,20 @@ export async function readSigned(
  */
 export async function signLeftRevocations(of: RevocationSigner, owner: Owner): Promise<void> {
   if (of.checkpoints === undefined) return
-  const left = await listUnsigned(of.database.db, owner, SIGNED_PER_SWEEP)
-  for (const jti of left) if ((await awaitRevocation(of, owner, jti)) === null) return
+  const db = of.database.ofNobody
+  const left = await listUnsigned(db, owner, SIGNED_PER_SWEEP)
+  for (const jti of left) if ((await awaitRevocation({ ...of, db }, owner, jti)) === null) return
 }
 
 /** Undefined while no checkpoint covers its entry. */
-async function signNow(of: RevocationSigner, owner: Owner, jti: string): Promise<string | undefined> {
-  const { database, checkpoints, issuer, keys } = of
-  const { db } = database
+async function signNow(
+  { db, checkpoints, issuer, keys }: RevocationSigner & { db: Db },
+  owner: Owner,
+  jti: string,
+): Promise<string | undefined> {
   if (checkpoints === undefined) return undefined
   await number(db, owner)
-  await checkpoints.sign(owner)
+  await checkpoints.sign(db, owner)
   const checkpoint = await readCheckpoint(db, owner, checkpoints.base)
   const stored = await readRevocation(db, owner, jti)
   if (stored?.jwt !== undefined) return stored.jwt

@@ -78,7 +78,7 @@ export async function collect(
   authority: Signer & Store & Documents & Limits & Pick<LedgerLog, 'checkpoints'>,
   family: FamilyRow,
 ): Promise<Collected> {
-  const { db } = authority.database
+  const db = authority.database.of(family.owner)
   const basis = family.held!
   const deadline = Date.now() + REMOTE_MS_MAX
   let before: OrganizationAnswer | undefined
@@ -182,11 +182,12 @@ interface CollectionFacts extends Pick<Governed, 'tier' | 'organization' | 'atte
  * away.
  */
 async function readAgain(
-  { database: { db }, limits }: Store & Limits,
+  { database, limits }: Store & Limits,
   family: FamilyRow,
   basis: GrantBasis,
 ): Promise<CollectionFacts | { withdrawn: { sentence: string; reason?: string | undefined } }> {
   const { owner } = family
+  const db = database.of(owner)
   const grounds = await readGrounds(db, basis, family.identity)
   const { resource, tier, membership: organization, asksClearance, attesting } = grounds
   const standing = await readStanding(db, owner, {

@@ -82,7 +82,8 @@ async function weighAndAnswer(
         : await holdForOwner(authority, assessment)
     if (answer !== 'facts-moved') return answer
     // Other facts may have changed while the terms stayed the same.
-    const governed = await readGoverned(authority.database.db, presented.family)
+    const { family } = presented
+    const governed = await readGoverned(authority.database.of(family.owner), family)
     if (governed.fault !== undefined || !isSameTier(governed, presented.governed))
       return { kind: 'terms-changed' }
     presented = { ...presented, governed }

@@ -36,11 +36,12 @@ export const ORGANIZATION_REFUSES = 'The organization that governs this resource
 
 /** What her records say about an agreement now. */
 export async function readRecord(
-  { database: { db }, limits }: Store & Limits,
+  { database, limits }: Store & Limits,
   presented: TicketPresentation,
 ): Promise<RecordedPresentation> {
   const { family, governed, agreement, agent } = presented
   const { tier, organization } = governed
+  const db = database.of(family.owner)
   const { introducer, notes } = await acceptIntroducer(db, presented)
   // Read before the organization's revocations, so that a later revocation changes an epoch that was read.
   const organizationEpochs = await epochsOf(db, presented)

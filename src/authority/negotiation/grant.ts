@@ -61,7 +61,7 @@ export async function grantNow(
     if (!(error instanceof GrantsFull)) throw error
     const { owner, family } = assessment.family
     authority.quotas.reached('grants')
-    await endFamily(authority.database.db, owner, family, 'denied')
+    await endFamily(authority.database.of(owner), owner, family, 'denied')
     // An introduced agent is not connected yet.
     const handle = assessment.introducer === undefined ? assessment.agent.handle : undefined
     await authority.refusals.count(owner, family, { reason: GRANTS_FULL, handle })
@@ -78,7 +78,7 @@ const GRANTS_FULL = 'too_many_grants'
 
 async function grantOf(authority: Granting, assessment: Assessment): Promise<Decision | 'facts-moved'> {
   const most = authority.limits.grantsPerOwner
-  const { db } = authority.database
+  const db = authority.database.of(assessment.family.owner)
   if (!(await operatorStands(db, assessment))) return 'facts-moved'
   const basis = basisOf(assessment)
   const { signed, body } = signGrant(authority, basis)

@@ -73,10 +73,9 @@ async function take(
 ): ReturnType<Identities<FamilyRow, Governed>['take']> {
   const { family, governed, claimToken, offer } = presented
   const { owner } = family
-  const { db } = authority.database
   try {
     const { proven, identity } = await prove(authority, governed, claimToken)
-    const outcome = await acceptIdentity(db, {
+    const outcome = await acceptIdentity(authority.database.of(owner), {
       owner,
       family: family.family,
       identity,
@@ -114,11 +113,11 @@ async function prove(
 
 /** Ends the negotiation, and tells her that somebody asked who could not prove who they are. */
 async function refuseAssertion(
-  { database: { db }, refusals }: Store & Limits,
+  { database, refusals }: Store & Limits,
   { owner, family }: FamilyRow,
   sentence: string,
 ): Promise<{ kind: 'refused'; sentence: string; reason: string }> {
-  await endFamily(db, owner, family, 'denied')
+  await endFamily(database.of(owner), owner, family, 'denied')
   await refusals.count(owner, family, { kind: 'identity_refused', reason: REASON })
   return { kind: 'refused', sentence: `claim_token: ${sentence}`, reason: REASON }
 }

@@ -34,17 +34,16 @@ export function negotiationsOf(
   { ticketSeconds, awaitingSeconds, negotiationSeconds, pollSeconds }: Lifetimes,
 ): Negotiations<FamilyRow, Governed> {
   const { database, refusals } = authority
-  const { db } = database
   return {
     ownerOf: tag => ownerOfTag(database, tag),
     governed: async (of, presenting) => {
-      const governed = await readVouched(authority, db, of)
+      const governed = await readVouched(authority, database.of(of.owner), of)
       // An agreement is weighed with an answer that carries its own attestation.
       if (governed.fault !== undefined || presenting === 'agreement') return governed
       return (await isCleared(authority, governed, Date.now() + REMOTE_MS_MAX)) ? governed : CLEARANCE_UNMET
     },
     open: ({ sealed, state, offer, nextHash }) =>
-      openFamily(db, {
+      openFamily(database.of(sealed.owner), {
         owner: sealed.owner,
         family: sealed.family,
         state,
@@ -58,9 +57,9 @@ export function negotiationsOf(
         ticketSeconds,
         negotiationSeconds,
       }),
-    spend: ticket => presentTicket(db, { ...ticket, awaitingSeconds, pollSeconds }),
+    spend: ticket => presentTicket(database.of(ticket.owner), { ...ticket, awaitingSeconds, pollSeconds }),
     proceed: ({ owner, family }, ticketHash, offer) =>
-      continueFamily(db, {
+      continueFamily(database.of(owner), {
         owner,
         family,
         ticketHash,
@@ -68,9 +67,9 @@ export function negotiationsOf(
         ...(offer && { offer: { tier_id: offer.governed.tier.tier_id, template: offer.template } }),
       }),
     waits: ({ state }) => state === 'awaiting_owner',
-    read: (owner, family) => readFamily(db, owner, family),
+    read: (owner, family) => readFamily(database.of(owner), owner, family),
     end: async ({ owner, family }, state, reason) => {
-      await endFamily(db, owner, family, state)
+      await endFamily(database.of(owner), owner, family, state)
       await refusals.count(owner, family, countedAs(reason))
     },
     tell: ({ owner, family }, reason) => refusals.count(owner, family, countedAs(reason)),
@@ -84,7 +83,7 @@ function countedAs(reason: string): CountedRefusal {
 
 /** The owner decides, by her tiers or in person. */
 export function decisionsOf(authority: DecisionContext & Wakeups): Decisions<FamilyRow, Governed> {
-  const { db } = authority.database
+  const { database } = authority
   return {
     decide: agreed => decide(authority, agreed),
     refuse: async (family, agent, refused) => {
@@ -92,7 +91,7 @@ export function decisionsOf(authority: DecisionContext & Wakeups): Decisions<Fam
     },
     happened: (owner, ms) => authority.announcements.next(owner, ms),
     collect: family => collect(authority, family),
-    deny: family => denyWaiting(db, family),
-    withdraw: family => withdrawWaiting(db, family),
+    deny: family => denyWaiting(database.of(family.owner), family),
+    withdraw: family => withdrawWaiting(database.of(family.owner), family),
   }
 }

@@ -55,7 +55,7 @@ export async function holdForOwner(
   assessment: Assessment,
 ): Promise<Decision | 'facts-moved'> {
   const { owner } = assessment.family
-  const { db } = authority.database
+  const db = authority.database.of(owner)
   const full = await strangersLaneIsFull(db, assessment)
   const outcome: HoldOutcome =
     full === undefined

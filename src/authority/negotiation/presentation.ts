@@ -95,12 +95,13 @@ export function newOperator(agent: Identified, standing: StandingReading): strin
  * cannot prove it.
  */
 export async function refuseAgreement(
-  { database: { db }, refusals }: Store & Limits,
+  { database, refusals }: Store & Limits,
   family: FamilyRow,
   agent: Identified | undefined,
   refused: Refused,
 ): Promise<Decision> {
   const { owner } = family
+  const db = database.of(owner)
   await endFamily(db, owner, family.family, 'denied')
   const handle = agent?.handle ?? refused.unverified?.handle
   const known = handle !== undefined && (await readConnection(db, owner, handle)) !== undefined

@@ -3,7 +3,7 @@
  * flood of them must not hold all database connections in a queue for one row. Contract: "Events" (row 5),
  * "Limits" (pending queue).
  */
-import type { Db } from '../../storage/authority/database.ts'
+import type { Pools } from '../../storage/authority/database.ts'
 import {
   countRefusal,
   FAMILIES_NAMED_MAX,
@@ -28,14 +28,14 @@ interface CountBatch {
 }
 
 /** Counts into one store. */
-export function createRefusalCounts(db: Db): RefusalCounts {
+export function createRefusalCounts(database: Pools): RefusalCounts {
   const batches = new Map<string, CountBatch>()
   return {
     count: (owner, family, refusal) => {
       const key = JSON.stringify([owner, refusal.kind, refusal.reason, refusal.handle])
       const write = async (batch: CountBatch, counted: RefusalCount): Promise<void> => {
         try {
-          await countRefusal(db, owner, refusal, counted)
+          await countRefusal(database.of(owner), owner, refusal, counted)
         } finally {
           if (batch.next === undefined) batches.delete(key)
         }

@@ -73,7 +73,7 @@ export function startDelivery(delivering: Delivering): Repetition {
     async stopped => {
       while (!stopped() && underWay.size < AT_ONCE_MAX) {
         const limit = AT_ONCE_MAX - underWay.size
-        const due = await takeDue(database.db, 'notify', { limit, seconds: CLAIM_SECONDS })
+        const due = await takeDue(database.ofNobody, 'notify', { limit, seconds: CLAIM_SECONDS })
         if (due.length === 0) return
         due.forEach(begin)
       }
@@ -99,7 +99,7 @@ export function startDelivery(delivering: Delivering): Repetition {
  * then those that waited together, in one.
  */
 async function deliverDue(delivering: Delivering, claim: DueClaim, stopped: () => boolean): Promise<void> {
-  const { db } = delivering.database
+  const db = delivering.database.ofNobody
   const to = await readSubscription(db, claim.owner, claim.client_id)
   if (to === undefined) return notifyAgain(db, claim)
   const { each, together } = await sendableNow(db, to)
@@ -125,7 +125,7 @@ async function tell(
   messages: readonly DueNotification[],
 ): Promise<boolean> {
   const { database, notifier, count, log } = delivering
-  const { db } = database
+  const db = database.ofNobody
   const { owner, id: subscription, kind } = to
   const [left, over] = [messages.filter(isWorthSending), messages.filter(one => !isWorthSending(one))]
   if (over.length > 0) await endNotifications(db, owner, idsOf(over))
@@ -170,7 +170,7 @@ function idOfAll(ids: readonly string[]): string {
 
 /** An endpoint that is gone gets nothing more; her ledger and her page say so. */
 function drop({ database }: Delivering, owner: Owner, id: string): Promise<void> {
-  return inTransaction(database.db, async tx => {
+  return inTransaction(database.ofNobody, async tx => {
     await lockQueue(tx, owner)
     const subscription = await deleteSubscription(tx, owner, id)
     if (subscription !== undefined)

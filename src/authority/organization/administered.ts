@@ -122,8 +122,8 @@ export const ADMINISTERED: readonly Endpoint<Administered>[] = [
       },
     },
     refuses: { 403: ['request_denied'], 409: ['conflict'] },
-    handle: async ({ database }: Administered, { caller, query: { after, limit }, answer }) => {
-      const found = await listGovernedLedger(database.db, caller.owner, { after, limit: limit + 1 })
+    handle: async ({ database }: Administered, { caller: { owner }, query: { after, limit }, answer }) => {
+      const found = await listGovernedLedger(database.of(owner), owner, { after, limit: limit + 1 })
       const { items, last } = pageOf(found, limit)
       return answer(200, { entries: items.map(shownEntry), next: last?.seq ?? null })
     },
@@ -152,7 +152,8 @@ function administeredList<Key extends string, Row extends Record<Key, string>, I
     refuses: { 403: ['request_denied'], 409: ['conflict'] },
     handle: async ({ database }: Administered, { caller, query: { after, limit }, answer }) => {
       const { owner } = caller
-      const { items, last } = pageOf(await list(database.db, owner, { after, limit: limit + 1 }), limit)
+      const rows = await list(database.of(owner), owner, { after, limit: limit + 1 })
+      const { items, last } = pageOf(rows, limit)
       return answer(
         200,
         items.map(show),

@@ -9,7 +9,6 @@ import type { Db, Tx } from '../../storage/authority/database.ts'
 import { readMembership, type Membership } from '../../storage/authority/membership/membership.ts'
 import { lockQueue, readOwner, spendSignature } from '../../storage/authority/owners/owners.ts'
 import { inTransaction } from '../../storage/core/database.ts'
-import { onBehalfOf } from '../../storage/core/shares.ts'
 import type { Actor } from '../../wire/owner/actor.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import type { Owner } from '../../wire/identifiers.ts'
@@ -49,13 +48,11 @@ export const ORGANIZATION_ADMINISTRATOR: Credential<Administered, OrganizationAd
     const { sub: owner } = claims
     const { owner: named } = request.params as { owner?: string }
     if (named !== owner) refuse('invalid_token', 'Get a token for this owner: its sub is another.', CHALLENGE)
-    return onBehalfOf(owner, async () => {
-      const { db } = api.database
-      if ((await readOwner(db, owner)) === undefined)
-        refuse('not_found', 'This server has no owner of that name.')
-      await standingMembership(db, claims)
-      return run({ owner, claims })
-    })
+    const db = api.database.of(owner)
+    if ((await readOwner(db, owner)) === undefined)
+      refuse('not_found', 'This server has no owner of that name.')
+    await standingMembership(db, claims)
+    return run({ owner, claims })
   },
 }
 
@@ -107,7 +104,7 @@ export function actAs<T>(
   { owner, claims }: OrganizationAdministrator,
   change: (acting: Acting) => Promise<T>,
 ): Promise<T> {
-  return inTransaction(database.db, async tx => {
+  return inTransaction(database.of(owner), async tx => {
     await lockQueue(tx, owner)
     const membership = await standingMembership(tx, claims)
     const digest = sha256(JSON.stringify(['org_admin', claims.iss, claims.jti]))

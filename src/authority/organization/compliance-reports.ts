@@ -37,7 +37,7 @@ export function startCompliance(authority: RoundContext): Repetition | undefined
  */
 async function reportOne(authority: RoundContext, claim: DueClaim): Promise<void> {
   const { owner } = claim
-  const { db } = authority.database
+  const db = authority.database.ofNobody
   const membership = await readMembership(db, owner)
   if (membership === undefined) return await dueNoMore(db, claim)
   const isRecorded = await tell(authority, membership)
@@ -52,7 +52,7 @@ async function tell(
 ): Promise<boolean> {
   const { owner, issuer, token } = membership
   try {
-    await organizations.compliance(issuer, { token, report: await reportOf(database.db, membership) })
+    await organizations.compliance(issuer, { token, report: await reportOf(database.ofNobody, membership) })
     return true
   } catch (error) {
     if (!(error instanceof OrganizationRefusal || error instanceof OrganizationOutage)) throw error

@@ -24,7 +24,7 @@ export function startDocuments({ database, organizations, log }: DocumentContext
       log.debug({ err: error, issuer }, 'what an organization publishes was not read')
     })
   const readAll = async (): Promise<void> => {
-    await Promise.all((await joinedOrganizations(database.db, issuers)).map(readOne))
+    await Promise.all((await joinedOrganizations(database.ofNobody, issuers)).map(readOne))
   }
   const onError = (err: unknown): void =>
     log[isOutage(err) ? 'warn' : 'error']({ err }, 'reading what organizations publish was broken off')

@@ -63,7 +63,7 @@ export async function preview(
 }
 
 async function foreseen({ database }: OwnerApi, owner: Owner, view: MemberView): Promise<Foreseen> {
-  const { changes, governed_resources } = await previewCuts(database.db, owner, { agreed: view, view })
+  const { changes, governed_resources } = await previewCuts(database.of(owner), owner, { agreed: view, view })
   return { ...shownView(view), changes, governed_resources }
 }
 
@@ -90,7 +90,7 @@ export async function join(api: OwnerApi, credential: OwnerCredential, agreeing:
     }
     if (!(await beginJoin(tx, owner, { id: join_id, issuer }))) refuseJoinInProgress()
   })
-  const { db } = api.database
+  const db = api.database.of(owner)
   const request = { owner, ...entry, join_id, charter_version, binds_s256 }
   const joined = await joinSurely(api, issuer, request).catch(async (error: unknown) => {
     // The organization refused, so there is nothing to take back.
@@ -158,7 +158,7 @@ export async function agreeAgain(
   { charter_version, binds_s256 }: Pick<Agreeing, 'charter_version' | 'binds_s256'>,
 ): Promise<void> {
   const { owner } = credential
-  const { db } = api.database
+  const db = api.database.of(owner)
   const present = (await readMembership(db, owner))?.view
   if (present !== undefined) await warmReach(db, owner, { agreed: present, view: present })
   return changeAs(api, credential, async tx => {

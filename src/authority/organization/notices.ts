@@ -5,7 +5,6 @@
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
-import { onBehalfOf } from '../../storage/core/shares.ts'
 import type { Tx } from '../../storage/authority/database.ts'
 import { dueNow } from '../../storage/authority/due.ts'
 import { appendEvent } from '../../storage/authority/ledger/events.ts'
@@ -73,7 +72,7 @@ export const NOTICE: Endpoint<Noticed> = endpoint({
     // Her server's yes is a part of the grant, so it is issued here. A notice that ends something is taken
     // all the same.
     if (received.notice?.kind === 'break_glass') refuseWhileOff(authority.clock)
-    const decision = await onBehalfOf(received.claims.sub, () => take(authority, received))
+    const decision = await take(authority, received)
     authority.clearances.forget(received.claims.sub)
     // One code for every reason, because the organization may not know what she ended or blocked.
     if (decision === 'refused') refuse('request_denied', 'This emergency is not accepted.')
@@ -106,9 +105,10 @@ async function take(
   received: ReceivedNotice,
 ): Promise<EmergencyAnswer | undefined> {
   const { iss, sub: owner, membership: join_id, jti } = received.claims
-  if (!NAME_PATTERN.test(owner) || (await readOwner(database.db, owner)) === undefined)
+  const db = database.of(owner)
+  if (!NAME_PATTERN.test(owner) || (await readOwner(db, owner)) === undefined)
     refuse('not_found', 'This server has no owner of that name.')
-  return inTransaction(database.db, async tx => {
+  return inTransaction(db, async tx => {
     await lockQueue(tx, owner)
     if (endsSomething(received)) endsLeases(tx, owner)
     const membership = await readMembership(tx, owner)

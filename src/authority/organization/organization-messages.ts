@@ -36,7 +36,7 @@ export function startCalls(authority: RoundContext): Repetition | undefined {
 /** A failure for one owner stops no others; she becomes due again by herself. */
 async function tellOne(authority: RoundContext, claim: DueClaim): Promise<void> {
   const { owner } = claim
-  const { db } = authority.database
+  const db = authority.database.ofNobody
   await inTransaction(db, async tx => {
     await lockQueue(tx, owner)
     await takeBackJoins(tx, owner)

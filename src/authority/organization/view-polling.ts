@@ -58,7 +58,7 @@ type Failed = Map<Owner, number>
 /** A failure for one member stops no others; she becomes due again by herself. */
 async function askOne(authority: RoundContext, claim: DueClaim, failed: Failed): Promise<void> {
   const { owner } = claim
-  const { db } = authority.database
+  const db = authority.database.ofNobody
   const membership = await readMembership(db, owner)
   const failedAgo = (performance.now() - (failed.get(owner) ?? -Infinity)) / 1_000
   if (membership === undefined || failedAgo >= PAUSE_SECONDS) failed.delete(owner)
@@ -75,9 +75,9 @@ async function ask({ organizations, database, log }: RoundContext, membership: M
   const { owner, issuer, join_id, token, view, agreed } = membership
   try {
     const now = await organizations.envelope(issuer, { token, known: view.view })
-    if (now !== undefined) await warmReach(database.db, owner, { agreed, view: now })
-    if (now !== undefined) return await takeView(database.db, owner, { join_id, view: now })
-    await confirmView(database.db, owner, join_id)
+    if (now !== undefined) await warmReach(database.ofNobody, owner, { agreed, view: now })
+    if (now !== undefined) return await takeView(database.ofNobody, owner, { join_id, view: now })
+    await confirmView(database.ofNobody, owner, join_id)
     return true
   } catch (error) {
     if (!(error instanceof OrganizationRefusal || error instanceof OrganizationOutage)) throw error

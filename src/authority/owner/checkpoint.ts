@@ -32,11 +32,11 @@ export const CHECKPOINT: readonly Endpoint<OwnerApi>[] = [
       },
     },
     handle: async (api: OwnerApi, { caller: { owner }, answer }) => {
-      const { database } = api
+      const db = api.database.of(owner)
       const checkpoints = logOf(api)
-      await number(database.db, owner)
-      const outcome = await checkpoints.sign(owner)
-      const checkpoint = await readCheckpoint(database.db, owner, checkpoints.base)
+      await number(db, owner)
+      const outcome = await checkpoints.sign(db, owner)
+      const checkpoint = await readCheckpoint(db, owner, checkpoints.base)
       if (checkpoint !== undefined) return answer(200, checkpoint.note)
       if (outcome === 'unchanged') refuse('not_found', 'There is no checkpoint before the first entry.')
       throw new Refusal(
@@ -72,7 +72,7 @@ export const CHECKPOINT: readonly Endpoint<OwnerApi>[] = [
       },
     },
     handle: async (api: OwnerApi, { caller: { owner }, parameters: { level, index, width }, answer }) => {
-      const { db } = api.database
+      const db = api.database.of(owner)
       const hashes = width ?? TILE_HASHES
       const signed = await readCheckpoint(db, owner, logOf(api).base)
       const there = Math.floor((signed?.size ?? 0) / TILE_HASHES ** level) - index * TILE_HASHES

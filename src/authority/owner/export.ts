@@ -28,7 +28,7 @@ export const EXPORT: Endpoint<OwnerApi> = endpoint({
     },
   },
   handle: async ({ database }: OwnerApi, { caller, query: { after, limit }, answer }) => {
-    const page = await readArchive(database.db, caller.owner, { after, limit })
+    const page = await readArchive(database.of(caller.owner), caller.owner, { after, limit })
     return answer(200, page ?? refuse('invalid_request', 'Give as `after` the `next` of a page.'))
   },
 })

@@ -64,7 +64,7 @@ export const LEDGER: readonly Endpoint<OwnerApi>[] = [
         refuse('invalid_request', 'Leave out bodies: this authority signs no checkpoints.')
       const isSearched = [since, until, q].some(one => one !== undefined)
       const { items, next } = isSearched
-        ? await searchLedger(api.database.db, request.caller.owner, {
+        ? await searchLedger(api.database.of(request.caller.owner), request.caller.owner, {
             ...request.query,
             words: wordsOf(q ?? ''),
           })

@@ -30,7 +30,7 @@ export async function listPage<Key extends string, Item extends Record<Key, stri
   ) => Promise<readonly Item[]>,
   key: Key,
 ): Promise<{ items: Item[]; headers: Record<string, string> }> {
-  const rows = await list(database.db, caller.owner, { after, limit: limit + 1 })
+  const rows = await list(database.of(caller.owner), caller.owner, { after, limit: limit + 1 })
   const { items, last } = pageOf(rows, limit)
   return { items, headers: nextLink(path, last && { after: last[key], limit }) }
 }
@@ -43,7 +43,7 @@ export async function numberedPage<Item extends { seq: number }, Query extends {
   { caller, query }: ListRequest<Query>,
   list: (db: Db, owner: Owner, page: Query) => Promise<readonly Item[]>,
 ): Promise<{ items: Item[]; next: number | null }> {
-  const rows = await list(database.db, caller.owner, { ...query, limit: query.limit + 1 })
+  const rows = await list(database.of(caller.owner), caller.owner, { ...query, limit: query.limit + 1 })
   const { items, last } = pageOf(rows, query.limit)
   const some = withinBytes(items)
   return { items: some, next: some.length < items.length ? some.at(-1)!.seq : (last?.seq ?? null) }

@@ -262,7 +262,7 @@ function setWhen(
 async function test(api: OwnerApi, caller: OwnerCredential, id: string): Promise<NotificationTest> {
   const notifier = notifierOf(api)
   const { owner } = caller
-  const to = await readSubscription(api.database.db, owner, id)
+  const to = await readSubscription(api.database.of(owner), owner, id)
   if (to === undefined) refuse('not_found', NO_SUCH)
   const seconds = api.tests.take(owner)
   if (seconds > 0)

@@ -263,7 +263,7 @@ async function notGuessing<T>(api: OwnerApi, ip: string, work: () => Promise<T>)
 }
 
 async function standing(api: OwnerApi, owner: Owner): Promise<OrganizationStanding> {
-  const { db } = api.database
+  const db = api.database.of(owner)
   const membership = await readMembership(db, owner)
   if (membership === undefined) return { enrolled: false, ...(await whatThereIs(api, owner)) }
   const { view, agreed, joined_at, read_at, read_ago, administrators_may } = membership

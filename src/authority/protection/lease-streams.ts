@@ -6,7 +6,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventFrame, type EventStream } from '../../http/servers/event-stream.ts'
 import { isOutage } from '../../storage/core/database.ts'
-import { onBehalfOf } from '../../storage/core/shares.ts'
 import { readDropCounts } from '../../storage/authority/grants/leases.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { LEASE_EVENT } from '../../wire/resources/leases.ts'
@@ -115,7 +114,7 @@ async function lookAll(needed: Wakeups, owner: Owner, feed: LeaseFeed): Promise<
   while (feed.due && feed.readers.size > 0) {
     feed.due = false
     try {
-      await onBehalfOf(owner, () => look(needed, owner, feed))
+      await look(needed, owner, feed)
       failures = 0
     } catch (error) {
       const level = isOutage(error) ? 'warn' : 'error'
@@ -127,10 +126,10 @@ async function lookAll(needed: Wakeups, owner: Owner, feed: LeaseFeed): Promise<
   feed.looking = false
 }
 
-async function look({ database: { db } }: Wakeups, owner: Owner, { readers }: LeaseFeed): Promise<void> {
+async function look({ database }: Wakeups, owner: Owner, { readers }: LeaseFeed): Promise<void> {
   const here = [...readers]
   const counts = await readDropCounts(
-    db,
+    database.of(owner),
     owner,
     here.map(({ id }) => id),
   )

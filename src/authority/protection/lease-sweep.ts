@@ -20,7 +20,7 @@ interface LeaseHolderHistory extends LeaseHolderReading {
 export type LeaseSweep = (clock: () => number) => Promise<number>
 
 /** Looks at all leases, and deletes those that stood still since an earlier look long enough ago. */
-export function createLeaseSweep({ database: { db } }: Pick<Store, 'database'>): LeaseSweep {
+export function createLeaseSweep({ database: { ofNobody: db } }: Pick<Store, 'database'>): LeaseSweep {
   let before = new Map<string, LeaseHolderHistory>()
   return async clock => {
     const rows = await listHolders(db)

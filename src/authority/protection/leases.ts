@@ -9,7 +9,6 @@ import { eventFrame, openEventStream } from '../../http/servers/event-stream.ts'
 import { endHolder, insertHolder, renewHolder } from '../../storage/authority/grants/leases.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { invalidPat, PAT, type PatGuard, type PatHolder } from '../../surface/pat-guard.ts'
-import type { OnBehalfOf } from '../../surface/resource-servers.ts'
 import {
   LEASE_EVENT,
   LEASE_ID,
@@ -26,7 +25,6 @@ import type { LeaseStreams } from './lease-streams.ts'
 
 export interface Leasing extends Store {
   readonly guard: PatGuard
-  readonly onBehalfOf: OnBehalfOf
   readonly streams: LeaseStreams
 }
 
@@ -94,8 +92,8 @@ const POST_LEASE: Endpoint<Leasing> = endpoint({
     const holder = { ...caller, id }
     const outcome =
       'end' in body
-        ? await endHolder(database.db, holder)
-        : await renewHolder(database.calls, holder, body.acknowledged)
+        ? await endHolder(database.of(caller.owner), holder)
+        : await renewHolder(database.callsOf(caller.owner), holder, body.acknowledged)
     if (outcome === undefined) refuse('not_found', 'Register again: there is no such lease.')
     return answer(200, { asked: outcome })
   },
@@ -108,7 +106,7 @@ async function register(
   { owner, client_id, generation }: PatHolder,
   { replaces }: LeaseRequest,
 ): Promise<string> {
-  const made = await inTransaction(database.db, tx =>
+  const made = await inTransaction(database.of(owner), tx =>
     insertHolder(tx, { owner, client_id, generation, replaces }),
   )
   if (made === 'withdrawn') throw invalidPat()

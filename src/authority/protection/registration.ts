@@ -85,7 +85,7 @@ export const REGISTER: Endpoint<Registering> = endpoint({
   },
   refuses: { 403: ['access_denied'], 409: ['conflict'], 429: ['request_denied'] },
   handle: async (registering: Registering, { body: claim, request, answer }) => {
-    if ((await readOwner(registering.database.db, claim.owner)) === undefined) refuseUnknown()
+    if ((await readOwner(registering.database.ofNobody, claim.owner)) === undefined) refuseUnknown()
     await proveOrigin(registering, claim, request)
     const status = await record(registering, claim)
     const client_id = claim.resource_uri
@@ -132,7 +132,7 @@ function unestablished(fault: PublicationFault): Refusal {
 }
 
 async function record(
-  { database: { db }, quotas }: Registering,
+  { database: { ofNobody: db }, quotas }: Registering,
   claim: RegistrationBody,
 ): Promise<'active' | 'pending'> {
   const { owner, resource_uri, name = resource_uri } = claim

@@ -22,7 +22,7 @@ const FETCHING_MS_MAX = 3_000
 const WRONG_SECRETS = { perMinute: 1, sourcesMax: 10_000 }
 
 export function signatureProofs({
-  database: { db },
+  database,
   publishers,
   log,
   now,
@@ -44,6 +44,7 @@ export function signatureProofs({
       }
     },
     async issued({ owner, client_id, secret_sha256, former_secret_sha256: former }, bySecret) {
+      const db = database.of(owner)
       await touchPatIssued(db, owner, client_id)
       if (!bySecret || secret_sha256 === null || former == null) return
       if (await endFormerSecret(db, { owner, client_id, secret_sha256 }))

@@ -6,7 +6,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { waitAtMost } from '../../limits/patience.ts'
 import { isOutage } from '../../storage/core/database.ts'
-import type { Database } from '../../storage/authority/database.ts'
+import type { Db, Pools } from '../../storage/authority/database.ts'
 import { takeDue } from '../../storage/authority/due.ts'
 import {
   claimPull,
@@ -37,7 +37,7 @@ export interface Registry {
 }
 
 export interface RegistryOptions extends PullTools {
-  database: Database
+  database: Pools
   announcements: Announcements
   log: FastifyBaseLogger
   /** How long a listing is used before it is pulled again. */
@@ -60,18 +60,19 @@ type PullOutcome = 'pulled' | 'superseded' | 'running' | 'recent'
 
 /** A registry that pulls nothing by itself until `start`. */
 export function createRegistry(options: RegistryOptions): Registry {
+  const { database } = options
   const underWay = new Map<string, Promise<PullOutcome>>()
   const pause = Math.min(options.keepSeconds, FAILED_PAUSE_SECONDS)
   let stopped = false
   let round = Promise.resolve()
   let timer: NodeJS.Timeout | undefined
 
-  const pull = (source: ServerSource): Promise<PullOutcome> => {
+  const pull = (db: Db, source: ServerSource): Promise<PullOutcome> => {
     if (stopped) return Promise.resolve('recent')
     const key = JSON.stringify([source.owner, source.client_id])
     const running = underWay.get(key)
     if (running !== undefined) return running
-    const once = (): Promise<PullOutcome> => pullOnce(options, source, () => stopped)
+    const once = (): Promise<PullOutcome> => pullOnce({ ...options, db }, source, () => stopped)
     const started = once()
       // Callers that asked meanwhile need what the server lists under her latest decision.
       .then(outcome => (outcome === 'superseded' && !stopped ? once() : outcome))
@@ -98,12 +99,12 @@ export function createRegistry(options: RegistryOptions): Registry {
   }
   return {
     start: () => later(0),
-    pullSoon: source => void pull(source),
+    pullSoon: source => void pull(database.of(source.owner), source),
     lookAgain: async source => {
       const until = performance.now() + LOOK_MS_MAX
-      if ((await waitAtMost(LOOK_MS_MAX, pull(source))) !== 'running') return
+      const db = database.of(source.owner)
+      if ((await waitAtMost(LOOK_MS_MAX, pull(db, source))) !== 'running') return
       // Another replica pulls: it says when it has landed, but may have said so already.
-      const { db } = options.database
       while (performance.now() < until && (await isPulling(db, source, PAUSE_SECONDS))) {
         const step = Math.min(LOOK_STEP_MS, until - performance.now())
         await options.announcements.next(source.owner, step)
@@ -123,16 +124,16 @@ export function createRegistry(options: RegistryOptions): Registry {
  */
 async function pullDue(
   options: RegistryOptions,
-  pull: (source: ServerSource) => Promise<PullOutcome>,
+  pull: (db: Db, source: ServerSource) => Promise<PullOutcome>,
   stopped: () => boolean,
 ): Promise<void> {
-  const { db } = options.database
+  const db = options.database.ofNobody
   const pauses = { landedSeconds: options.keepSeconds, failedSeconds: FAILED_PAUSE_SECONDS }
   const work = async (): Promise<void> => {
     while (!stopped()) {
       const [claim] = await takeDue(db, 'pull', { limit: 1, seconds: CLAIM_SECONDS })
       if (claim === undefined) return
-      await pull(claim)
+      await pull(db, claim)
       if (!stopped()) await pullAgain(db, claim, pauses)
     }
   }
@@ -141,12 +142,13 @@ async function pullDue(
   if (failed !== undefined) throw failed.reason
 }
 
+/** `db` is of her who asked for the pull, or of nobody, if its time came. */
 async function pullOnce(
-  options: RegistryOptions,
+  options: RegistryOptions & { db: Db },
   source: ServerSource,
   stopped: () => boolean,
 ): Promise<PullOutcome> {
-  const { db } = options.database
+  const { db } = options
   const claim = await claimPull(db, source, PAUSE_SECONDS)
   if (claim.claimed === undefined) return claim.because
   const attempt = claim.claimed

@@ -142,7 +142,7 @@ async function look(
   owner: Owner,
   target: { below: string; query: Record<string, string> },
 ): Promise<MemberAnswer> {
-  const member = (await readMember(api.database.db, owner)) ?? refuse('not_found', NO_SUCH_MEMBER)
+  const member = (await readMember(api.database.ofNobody, owner)) ?? refuse('not_found', NO_SUCH_MEMBER)
   return api.members.ask({ ...memberOf(member), admin, jti: requestName(), ...target })
 }
 
@@ -166,7 +166,7 @@ async function act(
     return found
   })
   const answered = (status: number): Promise<void> =>
-    inTransaction(api.database.db, async tx => {
+    inTransaction(api.database.ofNobody, async tx => {
       await lockHead(tx)
       await appendActivity(tx, { kind: 'member_answered', admin, owner, data: { jti, status } })
     })

@@ -50,7 +50,7 @@ export const CHARTER: readonly Endpoint<Administration>[] = [
     answers: { 200: { says: 'The version in force, with its digest.', schema: PUBLISHED } },
     refuses: { 409: ['conflict'] },
     handle: async ({ database }: Administration, { answer }) =>
-      answer(200, shown(await charterInForce(database.db))),
+      answer(200, shown(await charterInForce(database.ofNobody))),
   }),
   endpoint({
     method: 'put',
@@ -90,7 +90,8 @@ export const CHARTER: readonly Endpoint<Administration>[] = [
     },
     handle: async ({ database }: Administration, { query, answer }) => {
       const { after, limit } = query
-      const { items, last } = pageOf(await listCharters(database.db, { after, limit: limit + 1 }), limit)
+      const found = await listCharters(database.ofNobody, { after, limit: limit + 1 })
+      const { items, last } = pageOf(found, limit)
       return answer(200, { versions: items, next: last?.version ?? null })
     },
   }),
@@ -111,7 +112,7 @@ export const CHARTER: readonly Endpoint<Administration>[] = [
     },
     answers: { 200: { says: 'The version, with its digest.', schema: PUBLISHED } },
     handle: async ({ database }: Administration, { parameters: { version }, answer }) => {
-      const row = await readCharterVersion(database.db, version)
+      const row = await readCharterVersion(database.ofNobody, version)
       if (row === undefined) refuse('not_found', 'No charter of this version was published.')
       return answer(200, shown(row))
     },

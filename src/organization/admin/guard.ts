@@ -62,7 +62,7 @@ export function changeAs<T>(
   credential: OrganizationAdminCredential,
   work: (tx: Tx, version: number) => Promise<T>,
 ): Promise<T> {
-  return inTransaction(database.db, async tx => {
+  return inTransaction(database.ofNobody, async tx => {
     const version = await lockHead(tx)
     await credential.spend(tx)
     return work(tx, version)

@@ -46,7 +46,8 @@ export const INVITES: readonly Endpoint<Administration>[] = [
     query: PAGE,
     answers: { 200: { says: 'By code_id.', schema: INVITATION.array() } },
     handle: async ({ database }: Administration, { query: { after, limit }, answer }) => {
-      const { items, last } = pageOf(await listInvitations(database.db, { after, limit: limit + 1 }), limit)
+      const found = await listInvitations(database.ofNobody, { after, limit: limit + 1 })
+      const { items, last } = pageOf(found, limit)
       const shown = items.map(({ code_sha256: _hash, answer: _answer, ...item }) => item)
       return answer(200, shown, nextLink('/admin/invites', last && { after: last.code_id, limit }))
     },
@@ -143,7 +144,8 @@ export const INVITES: readonly Endpoint<Administration>[] = [
       },
     },
     handle: async ({ database }: Administration, { query: { after, limit }, answer }) => {
-      const { items, last } = pageOf(await listActivity(database.db, { after, limit: limit + 1 }), limit)
+      const found = await listActivity(database.ofNobody, { after, limit: limit + 1 })
+      const { items, last } = pageOf(found, limit)
       const entries = items.map(({ admin, owner, ...entry }) => ({
         ...entry,
         ...(admin === null ? {} : { admin }),

@@ -65,9 +65,9 @@ export const MEMBERS: readonly Endpoint<Administration>[] = [
     query: PAGE,
     answers: { 200: { says: 'By owner.', schema: MEMBER.array() } },
     handle: async ({ database }: Administration, { query: { after, limit }, answer }) => {
-      const { items, last } = pageOf(await listMembers(database.db, { after, limit: limit + 1 }), limit)
+      const { items, last } = pageOf(await listMembers(database.ofNobody, { after, limit: limit + 1 }), limit)
       const states = await noticeStates(
-        database.db,
+        database.ofNobody,
         items.map(({ owner }) => owner),
       )
       const members = items.map(member => shown(member, states.get(member.owner)))

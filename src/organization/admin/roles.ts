@@ -53,10 +53,10 @@ export const ROLES: readonly Endpoint<Administration>[] = [
       },
     },
     handle: async ({ database }: Administration, { answer }) => {
-      const { charter, version } = await charterInForce(database.db)
+      const { charter, version } = await charterInForce(database.ofNobody)
       const { roles, default_role } = charter
       const bounds = { roles: Object.keys(roles), limit: MEMBERS_SHOWN + 1 }
-      const found = Object.entries(await membersByRole(database.db, bounds))
+      const found = Object.entries(await membersByRole(database.ofNobody, bounds))
       const members = Object.fromEntries(
         found.map(([role, owners]) => [role, owners.slice(0, MEMBERS_SHOWN)]),
       )

@@ -101,7 +101,7 @@ async function awaitOpeningNotice(
 ): Promise<void> {
   if (voucher_sha256 === undefined) return
   const until = performance.now() + OPENING_NOTICE_TIMEOUT_MS
-  while ((await isOpeningUntold(database.db, member)) && performance.now() < until)
+  while ((await isOpeningUntold(database.ofNobody, member)) && performance.now() < until)
     await delay(OPENING_PAUSE_MS)
 }
 
@@ -123,7 +123,7 @@ function hold(
 ): Promise<void> {
   const { request, member, voucher_sha256, charter, signature } = redemption
   const { owner, join_id: membership } = member
-  return inTransaction(database.db, async tx => {
+  return inTransaction(database.ofNobody, async tx => {
     await spendOnce(tx, signature, 'conflict')
     refuseScopes(charter, request.scopes)
     if (voucher_sha256 !== undefined) await holdOrRefuse(tx, { voucher_sha256, owner, jti })
@@ -213,7 +213,7 @@ async function makeLive(
     break_glass: breakGlassOf(organization, redemption, accepted),
   }
   const token = signJws({ typ: TYP.rpt, payload: claims }, keys[0])
-  const isLive = await inTransaction(database.db, async tx => {
+  const isLive = await inTransaction(database.ofNobody, async tx => {
     await lockHead(tx)
     const mayRedeem = voucher_sha256 === undefined || (await spendVoucher(tx, jti))
     if (!mayRedeem || !(await activateGrant(tx, { jti, rpt_sha256: sha256(token), claims }))) return false
@@ -266,7 +266,7 @@ async function giveUp(
   { member }: Redemption,
   { jti, isDefinite }: { jti: string; isDefinite: boolean },
 ): Promise<void> {
-  await inTransaction(database.db, async tx => {
+  await inTransaction(database.ofNobody, async tx => {
     await lockHead(tx)
     if (isDefinite) await freeVoucher(tx, jti)
     await makeVoid(tx, { jti, to: member, needsNotice: !isDefinite })

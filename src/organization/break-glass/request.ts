@@ -58,7 +58,7 @@ export async function admit(
   request: BreakGlassRequest,
   key: PublicKey,
 ): Promise<AllowedEmergency> {
-  const { db } = organization.database
+  const db = organization.database.ofNobody
   const inForce = await readCharter(db)
   if (inForce === undefined || !inForce.charter.break_glass.enabled)
     denied('disabled', 'Ask the organization: its charter lets nobody in by an emergency.')
@@ -106,7 +106,7 @@ async function voucherOf(
   { owner, voucher, client_id }: BreakGlassRequest & { voucher: string },
 ): Promise<string> {
   if (client_id !== undefined) refuse('invalid_request', 'Send a voucher or a client_id, not both.')
-  const reading = await readVoucher(database.db, sha256(voucher), owner)
+  const reading = await readVoucher(database.ofNobody, sha256(voucher), owner)
   if (reading === undefined) throw wrongVoucher()
   if (reading.held) throw beingUsed()
   return reading.admin

@@ -75,7 +75,7 @@ async function byAssertion(
 ): Promise<JoinAdmission> {
   const { attempts, issuer: audience, identityKeys, database } = organization
   refuseGuessing(attempts, ip)
-  const vouching = vouchingFor(owner, (await readCharter(database.db))?.charter)
+  const vouching = vouchingFor(owner, (await readCharter(database.ofNobody))?.charter)
   try {
     if (vouching === undefined) throw notVouchedFor()
     const expected = { ...vouching, audience, now: organization.now() }

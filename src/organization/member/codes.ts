@@ -54,7 +54,7 @@ export function goodInvitation(
 }
 
 async function withoutGuessing<T>(
-  { database: { db }, attempts }: Organization,
+  { database: { ofNobody: db }, attempts }: Organization,
   { ip }: Pick<FastifyRequest, 'ip'>,
   { code, find }: { code: string; find: (db: Db) => Promise<T | undefined> },
 ): Promise<T> {

@@ -36,7 +36,7 @@ export const COMPLIANCE: readonly Endpoint<Organization>[] = [
     credential: MEMBER,
     body: { schema: REPORT },
     answers: { 200: { says: 'It is recorded.', schema: z.strictObject({ recorded: z.literal(true) }) } },
-    handle: async ({ database: { db } }: Organization, { caller, body, answer }) => {
+    handle: async ({ database: { ofNobody: db } }: Organization, { caller, body, answer }) => {
       const { owner, join_id, signature } = caller
       const { charter_version, agreed_version } = body
       await inTransaction(db, async tx => {

@@ -34,7 +34,7 @@ export const MEMBER: Credential<Organization, ProvenMember> = {
     const signature = await provenAuthority(organization, request, claims.as_uri)
     if (!signature.covered.includes('authorization'))
       refuse('invalid_token', 'Cover "authorization" in the signature.')
-    const member = await readMember(organization.database.db, claims.sub)
+    const member = await readMember(organization.database.ofNobody, claims.sub)
     if (member === undefined || member.join_id !== claims.jti || member.as_uri !== claims.as_uri)
       refuse('invalid_token', 'This membership has ended.')
     return run({ ...member, signature })

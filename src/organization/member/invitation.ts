@@ -40,7 +40,7 @@ export const INVITATION: readonly Endpoint<Organization>[] = [
     refuses: { 401: ['invalid_token'], 404: ['not_found'] },
     handle: async (organization: Organization, { query: person, request, answer }) => {
       await provenAuthority(organization, request, person.as_uri)
-      const row = await readInvitationOf(organization.database.db, person)
+      const row = await readInvitationOf(organization.database.ofNobody, person)
       if (row === undefined) refuse('not_found', NOBODY_ASKED)
       const { note, invited_at, expires_at, code_id, code_sha256 } = row
       // Only the hash of the code is stored. The code is computed again, with the key that was in use when it
@@ -66,7 +66,7 @@ export const INVITATION: readonly Endpoint<Organization>[] = [
       const signature = await provenAuthority(organization, request, person.as_uri)
       const code_id =
         code === undefined ? undefined : await goodInvitation(organization, request, { ...person, code })
-      await inTransaction(organization.database.db, async tx => {
+      await inTransaction(organization.database.ofNobody, async tx => {
         await lockHead(tx)
         await spendOnce(tx, signature)
         const { owner, as_uri } = person

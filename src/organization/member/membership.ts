@@ -56,7 +56,7 @@ export const MEMBERSHIP: readonly Endpoint<Organization>[] = [
     handle: async (organization: Organization, { body, request, answer }) => {
       await provenAuthority(organization, request, body.as_uri)
       await admissionOf(organization, request, body)
-      const row = await readCharter(organization.database.db)
+      const row = await readCharter(organization.database.ofNobody)
       return answer(200, viewOfJoiner(organization, row ?? noCharter(), body.owner))
     },
   }),
@@ -72,7 +72,7 @@ export const MEMBERSHIP: readonly Endpoint<Organization>[] = [
     handle: async (organization: Organization, { body, request, answer }) => {
       const signature = await provenAuthority(organization, request, body.as_uri)
       refuseWhileOff(organization.clock)
-      const { db } = organization.database
+      const db = organization.database.ofNobody
       const before = await readMember(db, body.owner)
       // If the answer to a join was lost, the join has spent what let her in.
       const admission = isSame(before, body) ? undefined : await admissionOf(organization, request, body)
@@ -98,7 +98,7 @@ export const MEMBERSHIP: readonly Endpoint<Organization>[] = [
     handle: async (organization: Organization, { body, request, answer }) => {
       const { owner, as_uri, join_id } = body
       const signature = await provenAuthority(organization, request, as_uri)
-      await inTransaction(organization.database.db, async tx => {
+      await inTransaction(organization.database.ofNobody, async tx => {
         await lockHead(tx)
         await spendOnce(tx, signature)
         if (!isSame(await readMember(tx, owner), body)) return

@@ -50,7 +50,7 @@ export function startOutbox(teller: Teller): WakeableRepetition {
   const work = async (stopped: () => boolean): Promise<void> => {
     while (!stopped() && clock.fault() === undefined) {
       const bounds = { limit: LINES_AT_ONCE, seconds: LEASE_SECONDS }
-      const lines = await takeLines(teller.database.db, bounds)
+      const lines = await takeLines(teller.database.ofNobody, bounds)
       if (lines.length === 0) return
       const results = await Promise.allSettled(lines.map(line => tellFirst(teller, line)))
       const failed = results.find(one => one.status === 'rejected')
@@ -64,7 +64,7 @@ export function startOutbox(teller: Teller): WakeableRepetition {
 
 /** Sends the first notice of a queue, and sets when the queue is due again. */
 async function tellFirst(teller: Teller, line: NoticeQueueClaim): Promise<void> {
-  const { db } = teller.database
+  const db = teller.database.ofNobody
   const first = await firstNotice(db, line)
   if (first === undefined) return closeEmptyLine(db, line)
   const { jti, notice, late } = first

@@ -36,8 +36,9 @@ export const ENFORCED_MEMBERSHIP: readonly Endpoint<Organization>[] = [
         headers: { 'cache-control': 'no-store' },
       },
     },
-    handle: async ({ database: { db } }: Organization, { caller, parameters: { owner }, answer }) => {
+    handle: async ({ database }: Organization, { caller, parameters: { owner }, answer }) => {
       if (![...caller.resources.values()].includes(owner)) refuse('not_found', UNKNOWN)
+      const db = database.ofNobody
       const member = await readMember(db, owner)
       if (member !== undefined) return answer(200, await enforcedOf(db, member))
       const claims = (await readCharter(db))?.charter.claims ?? []

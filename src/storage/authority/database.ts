@@ -3,7 +3,7 @@
  * fields".
  */
 import { openDatabase as openAny, type Database as AnyDatabase } from '../core/database.ts'
-import type { DatabaseOptions, Db as AnyDb, Tx as AnyTx } from '../core/database.ts'
+import type { DatabaseOptions, Db as AnyDb, Pools as AnyPools, Tx as AnyTx } from '../core/database.ts'
 import { countBeforeCommit, settleAfterCommit } from '../core/after-commit.ts'
 import { partyDatabase } from '../serving.ts'
 import { letGo } from './grants/leases.ts'
@@ -15,6 +15,7 @@ export type Db = AnyDb<AuthorityTables>
 /** A transaction: the first parameter of functions that must run inside one. */
 export type Tx = AnyTx<AuthorityTables>
 export type Database = AnyDatabase<AuthorityTables>
+export type Pools = AnyPools<AuthorityTables>
 
 /**
  * Opens the pools. Nothing is connected until first use. Whatever ends a grant through it, in a server or a
@@ -22,7 +23,7 @@ export type Database = AnyDatabase<AuthorityTables>
  */
 export function openDatabase(options: DatabaseOptions): Database {
   const database = openAny<AuthorityTables>(options)
-  settleAfterCommit(database.db, (owner, committedAt) => letGo(database.db, owner, committedAt))
+  settleAfterCommit(database.db, letGo)
   countBeforeCommit(database.db, raiseEnds)
   return database
 }

@@ -8,6 +8,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import { tellAs } from './notify.ts'
+import { wholeOf } from './shares.ts'
 
 type CommitListener = (owner: Owner) => void
 type Follow = (db: object) => void
@@ -16,9 +17,10 @@ type CountEnd = (tx: never, owner: Owner) => Promise<unknown>
 
 /**
  * Waits until nobody uses any more what ended for an owner with a commit. Never fails, because what was
- * committed is done. @param committedAt when the commit had been answered, by `performance.now()`.
+ * committed is done. @param db what it was committed through. @param committedAt when the commit had been
+ * answered, by `performance.now()`.
  */
-export type AwaitLeases = (owner: Owner, committedAt: number) => Promise<LeaseWait | undefined>
+export type AwaitLeases = (db: never, owner: Owner, committedAt: number) => Promise<LeaseWait | undefined>
 
 /** Who was waited for, and how long. */
 export interface LeaseWait {
@@ -79,7 +81,7 @@ export function onceCommitted(tx: object, follow: Follow): void {
  */
 export function announceOwner(db: object, owner: Owner): void {
   const open = written.get(db)
-  if (open === undefined) listeners.get(db)?.(owner)
+  if (open === undefined) listeners.get(wholeOf(db))?.(owner)
   else open.add(owner)
 }
 
@@ -125,6 +127,7 @@ export async function tellAfterCommit<Tx extends object, T>(
   work: (tx: Tx) => Promise<T>,
 ): Promise<T> {
   const [owners, ending] = [new Set<Owner>(), new Set<Owner>()]
+  const whole = wholeOf(db)
   let follows: Follow[] = []
   const done = await run(async tx => {
     owners.clear()
@@ -135,7 +138,7 @@ export async function tellAfterCommit<Tx extends object, T>(
     written.set(tx, owners)
     ended.set(tx, ending)
     const done = await work(tx)
-    for (const owner of ending) await counters.get(db)?.(tx as never, owner)
+    for (const owner of ending) await counters.get(whole)?.(tx as never, owner)
     return done
   }).catch(async (error: unknown) => {
     // Perhaps nothing was left to end, because it ended before and nobody was waited for then.
@@ -143,8 +146,8 @@ export async function tellAfterCommit<Tx extends object, T>(
     throw error
   })
   const settled = settle(db, ending)
-  for (const owner of owners) listeners.get(db)?.(owner)
-  for (const follow of follows) follow(db)
+  for (const owner of owners) listeners.get(whole)?.(owner)
+  for (const follow of follows) follow(whole)
   await settled
   return done
 }
@@ -152,6 +155,7 @@ export async function tellAfterCommit<Tx extends object, T>(
 async function settle(db: object, owners: ReadonlySet<Owner>): Promise<void> {
   if (owners.size === 0) return
   const committedAt = performance.now()
-  const each = [...owners].map(async owner => settlers.get(db)?.(owner, committedAt))
+  const settler = settlers.get(wholeOf(db))
+  const each = [...owners].map(async owner => settler?.(db as never, owner, committedAt))
   for (const settled of await Promise.all(each)) if (settled !== undefined) watching.getStore()?.push(settled)
 }

@@ -4,7 +4,7 @@
  * committed before it.
  */
 import { isOutage, sqlState } from './database.ts'
-import { halfOf, onBehalfOf } from './shares.ts'
+import { halfOf, shareOf, wholeOf } from './shares.ts'
 
 export interface GatheringOptions<Key> {
   /** The owner of the request. At most half of the statements at once are one owner's. */
@@ -138,11 +138,10 @@ export function gathering<Key, Answer>(
     const whose = owner(questions[0]!.key)
     places.take(whose)
     try {
-      const answers = await onBehalfOf(whose, () => lookUp(questions.map(({ key }) => key)))
+      const answers = await lookUp(questions.map(({ key }) => key))
       questions.forEach(({ resolve }, place) => resolve(answers[place]!))
     } catch (error) {
-      if (questions.length > 1 && isRefusedByPostgres(error))
-        await onBehalfOf(whose, () => sendOneByOne(lookUp, questions))
+      if (questions.length > 1 && isRefusedByPostgres(error)) await sendOneByOne(lookUp, questions)
       else for (const { reject } of questions) reject(error)
     } finally {
       places.give(whose)
@@ -156,17 +155,21 @@ export function gathering<Key, Answer>(
     })
 }
 
-/** Like `gathering`, for any database or transaction: only requests to the same one are batched together. */
+/**
+ * Like `gathering`, for any database or transaction: only requests to the same one are batched together. In a
+ * database, the look-up takes the share of the owner whom it is about, whoever asks.
+ */
 export function gatheringOf<Source extends object, Key, Answer>(
   lookUp: (source: Source, keys: Key[]) => Promise<Answer[]>,
   options: GatheringOptions<Key>,
 ): (source: Source, key: Key) => Promise<Answer> {
   const gatherings = new WeakMap<Source, (key: Key) => Promise<Answer>>()
   return (source, key) => {
-    let ask = gatherings.get(source)
+    const whole = wholeOf(source)
+    let ask = gatherings.get(whole)
     if (ask === undefined) {
-      ask = gathering(keys => lookUp(source, keys), options)
-      gatherings.set(source, ask)
+      ask = gathering(keys => lookUp(shareOf(whole, options.owner(keys[0]!)), keys), options)
+      gatherings.set(whole, ask)
     }
     return ask(key)
   }

@@ -8,11 +8,12 @@ import { Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Client, type CustomTypesConfig, Pool, types as pgTypes } from 'pg'
 import { CompiledQuery, Kysely, PostgresDialect, type QueryResult, type Transaction } from 'kysely'
+import type { Owner } from '../../wire/identifiers.ts'
 import { assertTakesWrites } from './connection.ts'
 import { workAsRuntimeRole } from './runtime-role.ts'
 import { settleSession } from './session.ts'
 import { tellAfterCommit } from './after-commit.ts'
-import { sharePool, type SharedPool } from './shares.ts'
+import { holderOf, sharePool, waysTo, type SharedPool } from './shares.ts'
 import { watchReads } from './usable.ts'
 import { tellNobody } from './notify.ts'
 import { withStandby, WAITS_FOR_STANDBY } from './replicated.ts'
@@ -54,14 +55,23 @@ export interface DatabaseOptions {
   standby?: StandbyWatch | undefined
 }
 
-export interface Database<Tables> {
-  /** Everything but the call path. One owner has at most half of its connections. */
-  readonly db: Db<Tables>
+/**
+ * What serves many owners: whoever takes a connection says on whose behalf, because one owner has at most
+ * half of a pool, and what counts for nobody has no such bound.
+ */
+export interface Pools<Tables> {
+  /** Everything but the call path, on behalf of an owner: each statement and each transaction counts once. */
+  readonly of: (owner: Owner) => Db<Tables>
+  /**
+   * The same on nobody's behalf: for rounds over all owners, for operators, and to find out which owner a
+   * request is about.
+   */
+  readonly ofNobody: Db<Tables>
   /**
    * The call path, introspect and consume, and nothing else, so that no negotiation keeps a call waiting;
    * shared in the same way. It runs single statements.
    */
-  readonly calls: Runner
+  readonly callsOf: (owner: Owner) => Runner
   /** The connections of either pool: to count them, and for callers that act for no owner. */
   readonly pool: Pool
   readonly callPool: Pool
@@ -71,6 +81,12 @@ export interface Database<Tables> {
   /** Undefined if answers need none. */
   readonly standby: StandbyWatch | undefined
   close(): Promise<void>
+}
+
+/** The pools of a command, which serves nobody: everything counts for nobody. */
+export interface Database<Tables> extends Pools<Tables> {
+  readonly db: Db<Tables>
+  readonly calls: Runner
 }
 
 const INT8 = 20
@@ -137,12 +153,15 @@ const statements = channel(STATEMENTS_CHANNEL)
 export interface SentStatement {
   text: string
   values: readonly unknown[]
+  /** Whose share its connection is of; undefined: nobody's. */
+  owner: string | undefined
 }
 
-function tell([first, second]: unknown[]): void {
+function tell(client: Client, [first, second]: unknown[]): void {
   const { text, values } =
     typeof first === 'string' ? { text: first, values: second } : (first as SentStatement)
-  statements.publish({ text, values: Array.isArray(values) ? values : [] } satisfies SentStatement)
+  const sent = { text, values: Array.isArray(values) ? values : [], owner: holderOf(client) }
+  statements.publish(sent satisfies SentStatement)
 }
 
 /**
@@ -151,7 +170,7 @@ function tell([first, second]: unknown[]): void {
  */
 class PreparingClient extends Client {
   override query(...args: unknown[]): never {
-    if (statements.hasSubscribers) tell(args)
+    if (statements.hasSubscribers) tell(this, args)
     const [text, values, ...rest] = args
     const name = typeof text === 'string' ? nameIn(text) : undefined
     // oxlint-disable-next-line typescript/unbound-method -- called on this client
@@ -177,16 +196,20 @@ export function openDatabase<Tables>(options: DatabaseOptions): Database<Tables>
     survives: survivesOnItsConnection,
     fault: () => options.standby?.fault(),
   }
-  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: sharePool(pool, shares) }) })
-  const calls = sharePool(callPool, shares)
-  if (options.notifies === false) tellNobody(db)
+  const { of, ofNobody } = waysTo(
+    sharePool(pool, shares),
+    share => new Kysely<Tables>({ dialect: new PostgresDialect({ pool: share }) }),
+  )
+  const { of: callsOf, ofNobody: calls } = waysTo(sharePool(callPool, shares), runnerOf)
+  if (options.notifies === false) tellNobody(ofNobody)
   const close = async (): Promise<void> => {
-    await Promise.all([db.destroy(), calls.end(), options.standby?.close()])
+    await Promise.all([pool.end(), callPool.end(), options.standby?.close()])
   }
   const { url, standby } = options
   const onFault = options.onReadFault ?? (() => undefined)
   const readFault = watchReads(pool, { isOutage, onFault })
-  return { db, calls: runnerOf(calls), pool, callPool, url, readFault, standby, close }
+  const ways = { of, ofNobody, db: ofNobody, callsOf, calls }
+  return { ...ways, pool, callPool, url, readFault, standby, close }
 }
 
 /** Each statement is a transaction by itself, and a connection that one broke is not used again. */

@@ -3,6 +3,7 @@
  * Knows no table. Contract: "Events".
  */
 import { CompiledQuery } from 'kysely'
+import { wholeOf } from './shares.ts'
 
 /** A connection or a transaction. */
 interface Sender {
@@ -18,11 +19,11 @@ export function tellNobody(db: object): void {
 
 /** A transaction notifies the same replicas as its database. */
 export function tellAs(db: object, tx: object): void {
-  if (silent.has(db)) silent.add(tx)
+  if (silent.has(wholeOf(db))) silent.add(tx)
 }
 
 /** Sends a name to all that listen, once the transaction commits. */
 export async function notify(db: Sender, channel: string, name: string): Promise<void> {
-  if (silent.has(db)) return
+  if (silent.has(wholeOf(db))) return
   await db.executeQuery(CompiledQuery.raw('SELECT pg_notify($1, $2)', [channel, name]))
 }

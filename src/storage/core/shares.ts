@@ -3,25 +3,53 @@
  * taken, not with one in hand. Contract: "What the service does" (many owners at one authority): load on one
  * owner must not slow another.
  */
-import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Pool, PoolClient, QueryConfig, QueryResult, QueryResultRow } from 'pg'
+import { BoundedMap } from '../../limits/bounded-map.ts'
 
-const acting = new AsyncLocalStorage<string | undefined>()
+/** The ways to one pool: on behalf of an owner, or of nobody. */
+interface Ways<Way> {
+  of: (owner: string) => Way
+  ofNobody: Way
+}
+const waysOf = new WeakMap<object, Ways<object>>()
+/** A way of an owner who is forgotten is made anew. */
+const REMEMBERED_MAX = 1_000
 
-/** Runs `work`, and whatever it awaits, on behalf of an owner: the connections it takes count as hers. */
-export function onBehalfOf<T>(owner: string, work: () => T): T {
-  return acting.run(owner, work)
+/** Makes the ways to a pool, over `shareFor` of each owner. Each of them leads to the others. */
+export function waysTo<Way extends object>(
+  shareFor: (owner?: string) => SharedPool,
+  make: (share: SharedPool) => Way,
+): Ways<Way> {
+  const hers = new BoundedMap<string, Way>(REMEMBERED_MAX)
+  const of = (owner: string): Way => {
+    const way = hers.get(owner) ?? make(shareFor(owner))
+    hers.set(owner, way)
+    waysOf.set(way, ways)
+    return way
+  }
+  const ways = { of, ofNobody: make(shareFor()) }
+  waysOf.set(ways.ofNobody, ways)
+  return ways
 }
 
-/**
- * The owner on whose behalf this runs; undefined if on nobody's.
- * @internal
- */
-export function actingOwner(): string | undefined {
-  return acting.getStore()
+/** The same database on behalf of nobody, by which it is known, whoever's it is; a transaction is itself. */
+export function wholeOf<Way extends object>(db: Way): Way {
+  return (waysOf.get(db)?.ofNobody as Way | undefined) ?? db
 }
 
-/** A pool in which nobody has more than a share. Work on behalf of no owner is not counted. */
+/** The same database on behalf of an owner; a transaction has its connection already, and is itself. */
+export function shareOf<Way extends object>(db: Way, owner: string): Way {
+  return (waysOf.get(db)?.of(owner) as Way | undefined) ?? db
+}
+
+const holders = new WeakMap<object, string>()
+
+/** The owner on whose behalf this connection is taken now; undefined if on nobody's. */
+export function holderOf(client: object): string | undefined {
+  return holders.get(client)
+}
+
+/** A pool, on behalf of one owner, who has no more than her share; or of nobody, which is not counted. */
 export interface SharedPool {
   /** The options of the pool. */
   readonly options: object
@@ -46,26 +74,28 @@ export function halfOf(places: number): number {
 }
 
 /** Gives each owner at most half of the connections that the pool may have. */
-export function sharePool(pool: Pool, { waitMs, survives, fault }: ShareOptions): SharedPool {
+export function sharePool(
+  pool: Pool,
+  { waitMs, survives, fault }: ShareOptions,
+): (owner?: string) => SharedPool {
   const lanes = createLanes(halfOf(pool.options.max), waitMs)
-  const connect = async (): Promise<PoolClient> => {
+  const connectFor = async (owner: string | undefined): Promise<PoolClient> => {
     const because = fault?.()
     if (because !== undefined) throw because
-    const owner = acting.getStore()
     if (owner === undefined) return pool.connect()
     await lanes.enter(owner)
     try {
-      return releasing(await pool.connect(), () => lanes.leave(owner))
+      return lend(owner, await pool.connect(), () => lanes.leave(owner))
     } catch (error) {
       lanes.leave(owner)
       throw error
     }
   }
-  return {
+  return owner => ({
     options: pool.options,
-    connect,
+    connect: () => connectFor(owner),
     query: async <Row extends QueryResultRow>(statement: QueryConfig) => {
-      const client = await connect()
+      const client = await connectFor(owner)
       try {
         const result = await client.query<Row>(statement)
         client.release()
@@ -76,13 +106,15 @@ export function sharePool(pool: Pool, { waitMs, survives, fault }: ShareOptions)
       }
     },
     end: () => pool.end(),
-  }
+  })
 }
 
 /** The pool gives a connection a new `release` each time it hands it out. */
-function releasing(client: PoolClient, then: () => void): PoolClient {
+function lend(owner: string, client: PoolClient, then: () => void): PoolClient {
   const release = client.release.bind(client)
+  holders.set(client, owner)
   client.release = destroy => {
+    holders.delete(client)
     client.release = release
     release(destroy)
     then()

@@ -2,7 +2,7 @@
  * The organization's database: src/storage/core with the organization's own tables. Contract: "The
  * organization's authority".
  */
-import type { Database as AnyDatabase, Db as AnyDb, Tx as AnyTx } from '../core/database.ts'
+import type { Db as AnyDb, Pools as AnyPools, Tx as AnyTx } from '../core/database.ts'
 import { partyDatabase } from '../serving.ts'
 import type { OrganizationTables } from './tables.ts'
 
@@ -10,7 +10,7 @@ import type { OrganizationTables } from './tables.ts'
 export type Db = AnyDb<OrganizationTables>
 /** A transaction: the first parameter of functions that must run inside one. */
 export type Tx = AnyTx<OrganizationTables>
-export type Database = AnyDatabase<OrganizationTables>
+export type Pools = AnyPools<OrganizationTables>
 
 /** No process that serves requests can change or remove what members agreed to, or the record of acts. */
 const SCHEMA = { party: 'organization', appendOnly: ['charters', 'activity'], sequences: [] }

@@ -2,7 +2,8 @@
  * The tally's database: src/storage/core with the tally's own tables. Contract: "Tally for a jointly held
  * resource".
  */
-import type { Database as AnyDatabase, Db as AnyDb, Tx as AnyTx } from '../core/database.ts'
+import type { Database as AnyDatabase, Db as AnyDb } from '../core/database.ts'
+import type { Pools as AnyPools, Tx as AnyTx } from '../core/database.ts'
 import { partyDatabase } from '../serving.ts'
 import type { TallyTables } from './tables.ts'
 
@@ -11,6 +12,7 @@ export type Db = AnyDb<TallyTables>
 /** A transaction: the first parameter of functions that must run inside one. */
 export type Tx = AnyTx<TallyTables>
 export type Database = AnyDatabase<TallyTables>
+export type Pools = AnyPools<TallyTables>
 
 /** No process that serves requests may change or remove what was served, offered and countersigned. */
 const SCHEMA = { party: 'tally', appendOnly: ['mandates', 'terms_versions', 'receipts'], sequences: [] }

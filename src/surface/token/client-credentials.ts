@@ -12,19 +12,13 @@ import { Refusal, refuse } from '../../wire/refusal.ts'
 import { newJti } from '../../wire/negotiation/ticket.ts'
 import { signPat } from '../../wire/negotiation/tokens.ts'
 import type { Signer } from '../issuer.ts'
-import type {
-  OnBehalfOf,
-  ResourceServer,
-  ResourceServers,
-  ResourceServersByOrigin,
-} from '../resource-servers.ts'
+import type { ResourceServer, ResourceServers, ResourceServersByOrigin } from '../resource-servers.ts'
 import type { TokenReply } from './answers.ts'
 import type { TokenRequest } from './token-request.ts'
 import { asClientId, asOwner, type ClientId, type Owner } from '../../wire/identifiers.ts'
 
 export interface PatIssuance {
   signer: Signer
-  onBehalfOf: OnBehalfOf
   servers: ResourceServers & ResourceServersByOrigin
   proofs: SignatureProofs
   patSeconds: number
@@ -83,7 +77,7 @@ const CHALLENGE = { headers: { 'www-authenticate': 'Basic realm="token"' } }
  * who could see it could also see the PAT in the answer.
  */
 export async function issuePat(
-  of: PatIssuance,
+  { signer, servers, proofs, patSeconds }: PatIssuance,
   form: TokenRequest,
   caller: TokenCaller,
 ): Promise<TokenReply> {
@@ -91,14 +85,7 @@ export async function issuePat(
   const presented = presentedCredential(form, caller)
   if (form.owner === undefined) refuse('invalid_request', 'Name the owner you ask about in `owner`.')
   const owner = asOwner(form.owner)
-  return of.onBehalfOf(owner, () => issuePatOf(of, owner, { form, presented }))
-}
 
-async function issuePatOf(
-  { signer, servers, proofs, patSeconds }: PatIssuance,
-  owner: Owner,
-  { form, presented }: { form: TokenRequest; presented: ClientProof },
-): Promise<TokenReply> {
   // 2. The record whose own kind of credential was presented and is right; the other kind is never looked at.
   const known = await servers.read(owner, presented.client_id)
   const server =

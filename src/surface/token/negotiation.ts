@@ -10,7 +10,6 @@ import type { SealedTicket } from '../../wire/negotiation/ticket.ts'
 import type { AgentIssuers } from '../agents/agent-issuers.ts'
 import type { Identified, Signed } from '../agents/identity.ts'
 import type { Issuer } from '../issuer.ts'
-import type { OnBehalfOf } from '../resource-servers.ts'
 import type { PollPlaces } from './poll-places.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
@@ -189,7 +188,6 @@ export interface Identities<Row extends Negotiation, Governed> {
 /** What negotiating needs; `Row` and `Governed` belong to the party, and only the party reads them. */
 export interface TicketGrant<Row extends Negotiation, Governed> {
   issuer: Issuer
-  onBehalfOf: OnBehalfOf
   agentIssuers: AgentIssuers
   negotiations: Negotiations<Row, Governed>
   decisions: Decisions<Row, Governed>

@@ -50,15 +50,14 @@ export async function negotiate<Row extends Negotiation, Governed>(
   of: TicketGrant<Row, Governed>,
   request: TicketRequest,
 ): Promise<TokenReply> {
-  const { issuer, negotiations, onBehalfOf } = of
+  const { issuer, negotiations } = of
   const tag = ticketTag(request.ticket)
   if (tag === undefined) return invalidGrant()
   const sealed = openTicket(request.ticket, issuer.ticketKeys, issuer.now())
-  if (sealed !== undefined && sealed.issuer === issuer.issuer)
-    return onBehalfOf(sealed.owner, () => firstPresentation(of, sealed, request))
+  if (sealed !== undefined && sealed.issuer === issuer.issuer) return firstPresentation(of, sealed, request)
   const owner = await negotiations.ownerOf(tag)
   if (owner === undefined) return invalidGrant()
-  return onBehalfOf(owner, () => laterPresentation(of, { owner, tag }, request))
+  return laterPresentation(of, { owner, tag }, request)
 }
 
 /** Beat 2: the sealed ticket becomes a negotiation; a claim_token that is sent with it is ignored. */

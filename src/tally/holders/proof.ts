@@ -37,7 +37,7 @@ export async function keysOfHolder(
   what: string,
 ): Promise<VerificationKeys> {
   const { issuer, holder, account, kid } = signer
-  const row = await readAccount(of.database.db, account)
+  const row = await readAccount(of.database.ofNobody, account)
   if (row === undefined) refuse('not_found', 'No such account is counted for here.')
   if (holderOf(row.mandate, { owner: holder, issuer }) === undefined) throw unproven(what)
   const url = issuer + AUTHORITY_PATH.jwks

@@ -58,7 +58,7 @@ export function createCollector(of: Collecting): Collector {
 }
 
 async function collect(of: Collecting, negotiation: NegotiationRow): Promise<void> {
-  const { db } = of.database
+  const db = of.database.of(negotiation.account)
   const account = await readAccount(db, negotiation.account)
   // Under another mandate, other holders are asked, or other weights count.
   if (account === undefined || account.version !== negotiation.version) {
@@ -76,7 +76,8 @@ async function goOn(
   { mandate, answered }: { mandate: CountedMandate; answered?: QuestionResult },
 ): Promise<void> {
   const { threshold } = mandate.rule
-  const next = await advance(of.database.db, negotiation, { threshold, answered })
+  const db = of.database.of(negotiation.account)
+  const next = await advance(db, negotiation, { threshold, answered })
   if (next === undefined) {
     // She may have been told that it is over before this question of ours reached her.
     if (answered !== undefined && isOpen(answered)) await tellClosedTo(of, negotiation, [answered])
@@ -86,7 +87,7 @@ async function goOn(
   await Promise.all(
     next.questions.map(async question => {
       const reply = await ask(of, negotiation, { mandate, question })
-      if (reply === undefined) await letRest(of.database.db, negotiation, question)
+      if (reply === undefined) await letRest(db, negotiation, question)
       else await goOn(of, negotiation, { mandate, answered: reply })
     }),
   )
@@ -190,7 +191,7 @@ const isOpen = ({ state }: Pick<AnswerRow, 'state'>): boolean => state === 'pend
 
 async function tellClosed(of: Collecting, negotiation: NegotiationRow): Promise<void> {
   if (negotiation.held === null) return
-  const answers = await readAnswers(of.database.db, negotiation)
+  const answers = await readAnswers(of.database.of(negotiation.account), negotiation)
   await tellClosedTo(of, negotiation, answers.filter(isOpen))
 }
 

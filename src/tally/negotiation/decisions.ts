@@ -33,21 +33,21 @@ const TAKEN_BACK = 'The approval of the holders was taken back, or has expired: 
 
 /** Holders decide, at their own authorization servers. */
 export function decisionsOf(of: TallyDecisionContext): Decisions<TallyNegotiation, GovernedAccount> {
-  const { db } = of.database
+  const { database } = of
   return {
     decide: agreed => hold(of, agreed),
     refuse: async ({ account, family }, _agent, { code }) => {
-      await endNegotiation(db, { account, family }, 'denied')
+      await endNegotiation(database.of(account), { account, family }, 'denied')
       of.log.info({ account, family, reason: code }, 'an agreement was refused')
     },
     happened: (account, ms) => of.wakes.next(account, ms),
     collect: row => collect(of, row),
     deny: async row => {
-      await endNegotiation(db, row, 'denied')
+      await endNegotiation(database.of(row.account), row, 'denied')
       return { sentence: DENIED }
     },
     withdraw: async row => {
-      if (await endNegotiation(db, row, 'ended')) of.collector.close(row)
+      if (await endNegotiation(database.of(row.account), row, 'ended')) of.collector.close(row)
     },
   }
 }
@@ -58,7 +58,7 @@ async function hold(
   agreed: Agreed<TallyNegotiation, GovernedAccount>,
 ): Promise<Decision> {
   const { family: row, governed, template, agreement, agent, nextHash } = agreed
-  const { db } = of.database
+  const db = of.database.of(row.account)
   const { terms, mandate, version, server, resource } = governed
   const { claims } = agreement
   // Holders get only the agreement, because they would have to trust us for anything that it does not say.
@@ -114,7 +114,7 @@ async function hold(
 
 /** Makes the grant from the existing verdicts, once. */
 async function collect(of: TallyDecisionContext, row: TallyNegotiation): Promise<Collected> {
-  const { db } = of.database
+  const db = of.database.of(row.account)
   const [account, answers] = await Promise.all([readAccount(db, row.account), readAnswers(db, row)])
   const now = of.now()
   const allowing = answers.filter(answer => isAllowing(answer, now))
@@ -141,7 +141,7 @@ async function collect(of: TallyDecisionContext, row: TallyNegotiation): Promise
 }
 
 async function refused(of: TallyDecisionContext, row: TallyNegotiation): Promise<Collected> {
-  await endNegotiation(of.database.db, row, 'denied')
+  await endNegotiation(of.database.of(row.account), row, 'denied')
   return { kind: 'refused', sentence: TAKEN_BACK }
 }
 

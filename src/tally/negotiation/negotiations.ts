@@ -47,15 +47,15 @@ export interface Negotiating extends TallyStore {
 
 /** The negotiations of the accounts of one store. */
 export function negotiationsOf(of: Negotiating): Negotiations<TallyNegotiation, GovernedAccount> {
-  const { db } = of.database
+  const { database } = of
   const { ticketSeconds, awaitingSeconds, negotiationSeconds, pollSeconds } = of.limits
   const tell = (why: { account: string; family: string; reason: string }): void =>
     of.log.info(why, 'a negotiation ended without a grant')
   return {
-    ownerOf: tag => accountOfTag(db, tag),
+    ownerOf: tag => accountOfTag(database.ofNobody, tag),
     governed: request => govern(of, request),
     open: async ({ sealed, state, offer, nextHash }) =>
-      openNegotiation(db, {
+      openNegotiation(database.of(sealed.owner), {
         ...sealed,
         account: sealed.owner,
         state,
@@ -67,12 +67,13 @@ export function negotiationsOf(of: Negotiating): Negotiations<TallyNegotiation, 
         negotiationSeconds,
       }),
     spend: async ({ owner, hash, nextHash }) => {
-      const row = await presentTicket(db, { account: owner, hash, nextHash, awaitingSeconds, pollSeconds })
+      const ticket = { account: owner, hash, nextHash, awaitingSeconds, pollSeconds }
+      const row = await presentTicket(database.of(owner), ticket)
       if (row?.state === 'awaiting_holders' && row.decision === null) of.collector.goOn(row)
       return row && rowOf(row)
     },
     proceed: ({ account, family }, ticketHash, offer) =>
-      continueNegotiation(db, {
+      continueNegotiation(database.of(account), {
         account,
         family,
         ticketHash,
@@ -81,11 +82,11 @@ export function negotiationsOf(of: Negotiating): Negotiations<TallyNegotiation, 
       }),
     waits: ({ state }) => state === 'awaiting_holders',
     read: async (owner, family) => {
-      const row = await readNegotiation(db, owner, family)
+      const row = await readNegotiation(database.of(owner), owner, family)
       return row && rowOf(row)
     },
     end: async ({ account, family }, state, reason) => {
-      await endNegotiation(db, { account, family }, state)
+      await endNegotiation(database.of(account), { account, family }, state)
       tell({ account, family, reason })
     },
     tell: async ({ owner, family }, reason) => tell({ account: owner, family, reason }),
@@ -103,8 +104,8 @@ const UNGOVERNED = {
 
 /** The folded terms over a resource, and the mandate in force. */
 async function govern(of: Negotiating, request: Requested): Promise<Governing<GovernedAccount>> {
-  const { db } = of.database
   const { owner: account, resource_id, client_id } = request
+  const db = of.database.of(account)
   const [row, server, resource] = await Promise.all([
     readAccount(db, account),
     readResourceServer(db, account, client_id),

@@ -42,7 +42,9 @@ export async function runAndSign<T extends { revocation_jti?: string | undefined
 ): Promise<T & StillWaiting & { revocation?: string | null }> {
   const done = await runAndTellTallies(api, owner, act)
   const { revocation_jti: jti } = done
-  return jti === undefined ? done : { ...done, revocation: await awaitRevocation(api, owner, jti) }
+  if (jti === undefined) return done
+  const db = api.database.of(owner)
+  return { ...done, revocation: await awaitRevocation({ ...api, db }, owner, jti) }
 }
 
 /** A new id of a revocation. */

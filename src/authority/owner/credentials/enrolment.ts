@@ -13,7 +13,6 @@ import { endpoint, type Credential, type Endpoint } from '../../../http/servers/
 import { plainText } from '../../../http/servers/pages.ts'
 import { signedMessage } from '../../../http/servers/signed-request.ts'
 import { inTransaction } from '../../../storage/core/database.ts'
-import { onBehalfOf } from '../../../storage/core/shares.ts'
 import type { Tx } from '../../../storage/authority/database.ts'
 import { hasCredential, spendEnrolmentCode } from '../../../storage/authority/credentials/logins.ts'
 import { lockQueue, NOBODY, ownerOf } from '../../../storage/authority/owners/owners.ts'
@@ -109,12 +108,12 @@ async function provenCredential(
  * @returns undefined if the code is not good.
  */
 async function redeem(
-  { database: { db }, accepted: { deviceKeys, realm } }: OwnerApi,
+  { database, accepted: { deviceKeys, realm } }: OwnerApi,
   code: string,
   enrol: Enrol,
 ): Promise<({ owner: string } & (EnrolledKey | Login)) | undefined> {
   const tag = CODE.exec(code)?.[1] ?? ''
-  const owner = await ownerOf(db, 'tag', tag)
+  const owner = await ownerOf(database.ofNobody, 'tag', tag)
   const use = async (tx: Tx): Promise<({ owner: string } & (EnrolledKey | Login)) | undefined> => {
     await lockQueue(tx, owner ?? NOBODY)
     const first = await spendEnrolmentCode(tx, owner ?? NOBODY, sha256(code))
@@ -125,5 +124,5 @@ async function redeem(
     return { owner: owner!, ...(await enrol(tx, owner!, first ? 'enrolment_code' : 'recovery')) }
   }
   // Codes wait for a queue, so with no more connections than one owner may have.
-  return onBehalfOf(owner ?? NOBODY, () => inTransaction(db, use))
+  return inTransaction(database.of(owner ?? NOBODY), use)
 }

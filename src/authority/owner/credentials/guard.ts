@@ -15,7 +15,6 @@ import type { Credential } from '../../../http/servers/endpoint.ts'
 import { signedMessage } from '../../../http/servers/signed-request.ts'
 import { inTransaction } from '../../../storage/core/database.ts'
 import type { Db, Tx } from '../../../storage/authority/database.ts'
-import { onBehalfOf } from '../../../storage/core/shares.ts'
 import { loginId, ownerOfLogin } from '../../../storage/authority/credentials/logins.ts'
 import { readDeviceKey, type DeviceKeyRow } from '../../../storage/authority/credentials/device-keys.ts'
 import { lockQueue, spendSignature } from '../../../storage/authority/owners/owners.ts'
@@ -40,7 +39,7 @@ const SPACE = 'owner'
 /** What proving a credential needs. */
 type Guarding = Pick<OwnerApi, 'accepted' | 'base' | 'database' | 'now'>
 
-/** An owner's credential: the handler is told which, and everything that it does is done on her behalf. */
+/** An owner's credential: the handler is told which. */
 export const OWNER: Credential<Guarding, OwnerCredential> = {
   names: ['owner', 'bearer'],
   async admit(api, request, run) {
@@ -49,7 +48,7 @@ export const OWNER: Credential<Guarding, OwnerCredential> = {
       presented.kind === 'signature'
         ? await bySignature(api, request)
         : await byToken(api, api.accepted.realm!, presented.token)
-    return onBehalfOf(credential.owner, () => run(credential))
+    return run(credential)
   },
 }
 
@@ -64,7 +63,7 @@ export function changeAs<T>(
   credential: OwnerCredential,
   change: (tx: Tx) => Promise<T>,
 ): Promise<T> {
-  return inTransaction(database.db, async tx => {
+  return inTransaction(database.of(credential.owner), async tx => {
     await lockQueue(tx, credential.owner)
     await credential.spend(tx)
     return change(tx)
@@ -78,7 +77,7 @@ export function changeAs<T>(
 async function bySignature(api: Guarding, request: FastifyRequest): Promise<OwnerCredential> {
   const message = signedMessage(request, api.base)
   const judged = { now: api.now(), space: SPACE } as const
-  const { db } = api.database
+  const db = api.database.ofNobody
   const enrolled = new Map<string, OwnerKey>()
   const ended = new Map<string, DeviceKeyRow>()
   for (const keyid of namedKeyids(message, judged)) {
@@ -151,7 +150,7 @@ function deviceCredential({ owner, key, expiresAt }: OwnerKey, signature: Buffer
  */
 async function byToken(api: Guarding, realm: Realm, token: string): Promise<OwnerCredential> {
   const login = await proveLogin(realm, SPACE, token)
-  const owner = await ownerOfLogin(api.database.db, login)
+  const owner = await ownerOfLogin(api.database.ofNobody, login)
   if (owner === undefined) throw unboundLogin()
   return loginCredential(api, owner, login)
 }

@@ -15,7 +15,6 @@ import {
 import { lockQueue, spendSignature } from '../../../storage/authority/owners/owners.ts'
 import { readPasskey } from '../../../storage/authority/credentials/passkeys.ts'
 import { inTransaction } from '../../../storage/core/database.ts'
-import { onBehalfOf } from '../../../storage/core/shares.ts'
 import { sha256 } from '../../../wire/encoding.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
 import { canonicalize } from '../../../wire/json.ts'
@@ -92,11 +91,11 @@ export async function letIn(
   of: { name: string; key: PublicKey; claims: LoginClaims; assertion: Assertion },
 ): Promise<LetInKey> {
   const { name, key, claims, assertion } = of
-  const { db } = api.database
+  const { database } = api
   const refused = (detail: string | undefined): Refusal => challenge(api.accepted, detail)
   const fault = nonceFault(api, claims)
   if (fault !== undefined) throw refused(fault)
-  const row = await readPasskey(db, assertion.id)
+  const row = await readPasskey(database.ofNobody, assertion.id)
   const passkey = row && pinnedPasskey(row, api.relyingParty())
   if (row === undefined || passkey === undefined) throw notLetIn(refused)
   try {
@@ -115,7 +114,7 @@ export async function letIn(
     return enrolLetIn(tx, api.cell, { owner, passkey: id, name, key })
   }
   // Logins wait for her queue lock, so they may hold no more database connections than one owner may.
-  return onBehalfOf(owner, () => inTransaction(db, enrol))
+  return inTransaction(database.of(owner), enrol)
 }
 
 /**

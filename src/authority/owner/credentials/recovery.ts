@@ -28,7 +28,7 @@ export const RECOVERIES: readonly Endpoint<OwnerApi>[] = [
       200: { says: 'Null if none waits.', schema: z.strictObject({ recovery: RECOVERY.nullable() }) },
     },
     handle: async ({ database }: OwnerApi, { caller, answer }) =>
-      answer(200, { recovery: (await readRecovery(database.db, caller.owner)) ?? null }),
+      answer(200, { recovery: (await readRecovery(database.of(caller.owner), caller.owner)) ?? null }),
   }),
   endpoint({
     method: 'delete',

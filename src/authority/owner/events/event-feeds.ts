@@ -5,7 +5,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventFrame, type EventStream } from '../../../http/servers/event-stream.ts'
 import { isOutage } from '../../../storage/core/database.ts'
-import { onBehalfOf } from '../../../storage/core/shares.ts'
 import { readEvents, type EventRow } from '../../../storage/authority/ledger/events.ts'
 import { listStanding } from '../../../storage/authority/credentials/logins.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
@@ -92,7 +91,7 @@ export function createEventFeeds(options: FeedOptions): EventFeeds {
     const wake = (): void => undefined
     const feed: OwnerFeed = { owner, readers: new Set(), full: new Set(), due: true, wake, leave }
     feeds.set(owner, feed)
-    void keepLooking(options, feed, () => takeTurns(() => onBehalfOf(owner, () => look(options, feed))))
+    void keepLooking(options, feed, () => takeTurns(() => look(options, feed)))
     return feed
   }
   return {
@@ -203,12 +202,13 @@ async function nextTime({ heartbeatSeconds, clock }: FeedOptions, feed: OwnerFee
  * Reads the store once for all readers that are ready for more. @returns whether there is more for one of
  * them at once.
  */
-async function look({ database: { db }, clock, cell }: FeedOptions, feed: OwnerFeed): Promise<boolean> {
+async function look({ database, clock, cell }: FeedOptions, feed: OwnerFeed): Promise<boolean> {
   // This includes readers that take nothing; otherwise each round would find that one had ended, and would
   // begin the next at once.
   for (const { credential, stream } of feed.readers) if (hasEnded(credential, clock)) stream.end()
   const ready = [...feed.readers].filter(reader => !feed.full.has(reader) && !reader.stream.closed.aborted)
   if (ready.length === 0) return false
+  const db = database.of(feed.owner)
   const places = [...new Set(ready.map(({ after }) => after))]
   const read = places.slice(0, PLACES_PER_READ)
   const pages = new Map<number, EventRow[]>()

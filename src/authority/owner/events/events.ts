@@ -28,7 +28,8 @@ export const EVENTS: Endpoint<OwnerApi> = endpoint({
     const known = lastEventId(request)
     const leave = api.feeds.enter(caller.owner)
     try {
-      const { after, reset } = await startOfReading(api.database.db, caller.owner, known)
+      const db = api.database.of(caller.owner)
+      const { after, reset } = await startOfReading(db, caller.owner, known)
       const stream = openEventStream(reply, api.heartbeatSeconds)
       if (reset) stream.send(eventFrame({ id: after, event: 'reset', data: {} }))
       else stream.place(after)

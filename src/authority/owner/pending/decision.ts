@@ -267,7 +267,7 @@ function claimedBy({ held, item }: UndecidedItem): {
  * nothing depends on it.
  */
 async function isListedByHers(api: OwnerApi, owner: Owner, family: Family): Promise<boolean> {
-  const { db } = api.database
+  const db = api.database.of(owner)
   const read = await readUndecided(db, owner, family)
   if (read === 'unknown' || 'gone' in read) return false
   const { item } = read

@@ -97,7 +97,7 @@ export const PENDING: readonly Endpoint<OwnerApi>[] = [
     answers: { 200: { says: 'It waits.', schema: WHOLE_PENDING_ITEM } },
     refuses: { 404: ['not_found'], 409: ['conflict'] },
     handle: async (api: OwnerApi, { caller, parameters: { family }, answer }) =>
-      answer(200, await showOne(api.database.db, caller.owner, family)),
+      answer(200, await showOne(api.database.of(caller.owner), caller.owner, family)),
   }),
   endpoint({
     method: 'post',

@@ -64,7 +64,7 @@ export const POLICY_PREVIEW: Endpoint<OwnerApi> = endpoint({
   },
   refuses: { 404: ['not_found'], 409: ['conflict'] },
   handle: async ({ database }: OwnerApi, { caller, body, answer }) =>
-    answer(200, await preview(database.db, caller.owner, body)),
+    answer(200, await preview(database.of(caller.owner), caller.owner, body)),
 })
 
 async function preview(

@@ -9,6 +9,7 @@ import type { Owner } from '../../../wire/identifiers.ts'
 import { announceOwner } from '../../core/after-commit.ts'
 import { ASKED_FEW, gatheringOf, ownedBy, TOGETHER_MAX, WRITES_AT_ONCE } from '../../core/batch.ts'
 import { inTransaction, prepared } from '../../core/database.ts'
+import { wholeOf } from '../../core/shares.ts'
 import type { Db, Tx } from '../database.ts'
 import type { LedgerKind } from '../ledger/ledger.ts'
 import { andSame, CONNECTED, CURRENT, membershipStands, REACH_STANDS, TIER_STANDS } from './facts.sql.ts'
@@ -225,8 +226,9 @@ const COUNTED_MAX = 10_000
 const COUNTED = new WeakMap<Db, Map<Owner, LiveCount>>()
 
 function countsOf(db: Db): Map<Owner, LiveCount> {
-  const counts = COUNTED.get(db) ?? new Map<Owner, LiveCount>()
-  COUNTED.set(db, counts)
+  const whole = wholeOf(db)
+  const counts = COUNTED.get(whole) ?? new Map<Owner, LiveCount>()
+  COUNTED.set(whole, counts)
   return counts
 }
 

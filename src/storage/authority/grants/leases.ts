@@ -13,6 +13,7 @@ import { LEASE_SETTLEMENT_MS } from '../../../wire/resources/leases.ts'
 import type { LeaseWait } from '../../core/after-commit.ts'
 import { prepared, type Db as AnyDb, type Runner, type Tx as AnyTx } from '../../core/database.ts'
 import { notify } from '../../core/notify.ts'
+import { wholeOf } from '../../core/shares.ts'
 import {
   acknowledge,
   acknowledgementsOf,
@@ -180,7 +181,7 @@ export async function letGo(db: PlainDb, owner: Owner, committedAt: number): Pro
   const report = (done: Pick<LetGo, 'holders' | 'acknowledged' | 'silent' | 'blind'>): LetGo => {
     const waited_ms = Math.round(performance.now() - committedAt)
     const all = { owner, ...done, waited_ms }
-    listeners.get(db)?.(all)
+    listeners.get(wholeOf(db))?.(all)
     return all
   }
   const requests = await inTime(until, () => query<DropRequest>(db, ASK, [owner]))

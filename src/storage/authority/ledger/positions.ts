@@ -12,6 +12,7 @@
 import { sql } from 'kysely'
 import { gatheringOf } from '../../core/batch.ts'
 import { inTransaction, prepared } from '../../core/database.ts'
+import { wholeOf } from '../../core/shares.ts'
 import type { Db, Tx } from '../database.ts'
 import { ENTRIES_MAX, lockHead, placeEntries } from './ledger-tree.ts'
 import type { Family, Handle, Owner } from '../../../wire/identifiers.ts'
@@ -83,7 +84,7 @@ async function numberAll(db: Db, owner: Owner): Promise<void> {
   while (more) {
     const some = await inTransaction(db, tx => numberSome(tx, owner))
     more = some.most === NUMBERED_MAX
-    if (some.told.length > 0) listeners.get(db)?.(some.told.map(one => ({ owner, ...one })))
+    if (some.told.length > 0) listeners.get(wholeOf(db))?.(some.told.map(one => ({ owner, ...one })))
   }
 }
 

@@ -5,7 +5,7 @@
 import { sql, type Selectable } from 'kysely'
 import { BoundedMap } from '../../../limits/bounded-map.ts'
 import { prepared } from '../../core/database.ts'
-import type { Database, Db, Tx } from '../database.ts'
+import type { Db, Pools, Tx } from '../database.ts'
 import { asOwner, type Owner } from '../../../wire/identifiers.ts'
 import type { OwnersTable } from '../tables.ts'
 
@@ -121,19 +121,19 @@ export async function ownerOf(
 }
 
 const TAGS_KEPT_MAX = 10_000
-const ownersByTag = new WeakMap<Database, BoundedMap<string, Owner>>()
+const ownersByTag = new WeakMap<Pools, BoundedMap<string, Owner>>()
 
 /**
  * The owner of a ticket tag; undefined if there is none. A tag is made with its owner and never changes
  * hands, so a found owner is cached; a missing one is looked up again each time. The tag only says where to
  * look.
  */
-export async function ownerOfTag(database: Database, tag: string): Promise<Owner | undefined> {
+export async function ownerOfTag(database: Pools, tag: string): Promise<Owner | undefined> {
   const tags = ownersByTag.get(database) ?? new BoundedMap<string, Owner>(TAGS_KEPT_MAX)
   ownersByTag.set(database, tags)
   const known = tags.get(tag)
   if (known !== undefined) return known
-  const owner = await ownerOf(database.db, 'tag', tag)
+  const owner = await ownerOf(database.ofNobody, 'tag', tag)
   if (owner === undefined) return undefined
   tags.set(tag, owner)
   return owner
