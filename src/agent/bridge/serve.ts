@@ -12,7 +12,6 @@ import {
   type CallToolResult,
   type ClientCapabilities,
   type McpRequestContext,
-  type Progress,
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
@@ -20,19 +19,23 @@ import { AgentError } from '../agent-error.ts'
 import { taskRequired } from '../transports/task-tools.ts'
 import { errorResult, marksOf, sentence, withoutOurNames } from './answers/answers.ts'
 import { asWritten } from './answers/as-written.ts'
-import { answerCall, wordsIn, type Answer, type Client } from './negotiation/completion.ts'
-import type { Led, Leg } from './questions/conversations.ts'
-import { askNow, passQuestion, showNow } from './questions/client-questions.ts'
-import type { Clients, OpenedClient } from './clients.ts'
-import type { Bridge, BridgeOptions } from './core.ts'
+import {
+  clientSide,
+  inRounds,
+  legOf,
+  methodParts,
+  type ClientRequest,
+  type ConnectedClient,
+  type ServerParts,
+} from './client-side.ts'
+import { answerCall, type Answer } from './negotiation/completion.ts'
+import type { LedRequest } from './questions/conversations.ts'
+import type { Bridge } from './core.ts'
 import { ANY_OBJECT } from './listing/entries.ts'
-import { foreignLine } from './answers/foreign-text.ts'
 import { BRIDGE_INFO, BRIDGE_INSTRUCTIONS, IntroducingServer } from './greeting.ts'
 import { passedMeta } from './answers/message-meta.ts'
 import { addMethods, METHOD_CAPABILITIES, type MethodParts } from './listing/methods.ts'
-import { addNotices, NOTICE_CAPABILITIES, type ClientNotices } from './notices/serve-notices.ts'
-import type { Ask } from './questions/questions.ts'
-import { roundIn, type ToolsOwn } from './questions/round-state.ts'
+import { addNotices, NOTICE_CAPABILITIES } from './notices/serve-notices.ts'
 import { unusable } from './negotiation/state.ts'
 import { TASKS_EXTENSION, type Tasks } from './questions/tasks.ts'
 import { whyChanged } from './answers/unchanged.ts'
@@ -43,22 +46,6 @@ export interface Serving {
   address: string | undefined
   closed: Promise<void>
   close(): Promise<void>
-}
-
-/** The things that requests of a process share. */
-export interface ServerParts {
-  options: BridgeOptions
-  clients: Clients
-  /** Clients of 2026-07-28 are notified of changes by a request of their own, and not here. */
-  listening?: boolean
-  /** Acts once the answer to a request has been written, and never if it was not. */
-  whenSent(id: string | number, act: () => Promise<void>): void
-  /** Called with the wait for the servers behind the bridge, which comes before the first answer. */
-  onIntroducing?: (introductions: Promise<unknown>) => void
-  /** Aborted when nobody is left to be answered. */
-  disconnect?: () => AbortSignal | undefined
-  /** The name under which the client of this request was let in, which goes before what it calls itself. */
-  callerName?: () => string | undefined
 }
 
 /** The server for one client, or for one request of a client if each request says who makes it. */
@@ -125,7 +112,7 @@ export function serverFor(shared: ServerParts, { era }: McpRequestContext): Serv
     }),
   )
   const partsOf = (context: ServerContext): MethodParts =>
-    methodParts(shared, { server, context, notices, ...of(context) }, modern)
+    methodParts(shared, { server, context, modern, notices, ...of(context) })
   addMethods(server, modern, partsOf, withSdkErrors)
   const notices = addNotices(server, modern, partsOf, withSdkErrors)
   if (modern) addTaskMethods(server, shared, context => of(context).tasks)
@@ -140,70 +127,10 @@ export function bridgeFor({ clients, options, callerName }: ServerParts, { _meta
   return clients.open(callerName?.() ?? options.clientName ?? info?.name, capabilities).bridge
 }
 
-/** How a request that is no tool call is asked about, and until when it is waited for. */
-function methodParts(
+async function callTool(
   shared: ServerParts,
-  calling: ConnectedClient & Pick<Calling, 'server' | 'context' | 'notices'>,
-  modern: boolean,
-): MethodParts {
-  const { server, context, capabilities, bridge, notices } = calling
-  const { holdSeconds, ownerConsole } = shared.options
-  const client = modern ? {} : askingNow(server, context, capabilities)
-  return {
-    bridge,
-    holdSeconds,
-    ownerConsole,
-    client,
-    leg: { ...legOf(shared, context), ...progressTo(context), onLog: notices.logListener(context) },
-    meta: passedMeta(context.mcpReq._meta, notices.levelOf(context)),
-  }
-}
-
-/** Until when the client waits, and what is done once it has its answer. */
-function legOf(shared: ServerParts, { mcpReq }: ServerContext): Pick<Leg, 'signal' | 'onDelivered'> {
-  const disconnect = shared.disconnect?.()
-  const signal = disconnect === undefined ? mcpReq.signal : AbortSignal.any([mcpReq.signal, disconnect])
-  return { signal, onDelivered: act => void (signal.aborted || shared.whenSent(mcpReq.id, act)) }
-}
-
-/** How a person is asked in the middle of a request (2025-11-25). */
-function askingNow(
-  server: Server,
-  context: ServerContext,
-  capabilities: ClientCapabilities,
-): Pick<Client, 'askNow' | 'showNow'> {
-  const { form, url } = abilitiesOf(capabilities)
-  return {
-    ...(form ? { askNow: (message, signal) => askNow(server, message, signal) } : {}),
-    ...(url
-      ? { showNow: (message, link, signal) => showNow(server, context, { message, link, signal }) }
-      : {}),
-  }
-}
-
-function abilitiesOf({ elicitation }: ClientCapabilities): { form: boolean; url: boolean } {
-  const form = elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined)
-  return { form, url: elicitation?.url !== undefined }
-}
-
-/** Whether a tool's server may ask the client anything. */
-function isAskable({ elicitation, sampling, roots }: ClientCapabilities): boolean {
-  return [elicitation, sampling, roots].some(capability => capability !== undefined)
-}
-
-interface ConnectedClient extends OpenedClient {
-  capabilities: ClientCapabilities
-}
-
-interface Calling extends ConnectedClient {
-  server: Server
-  context: ServerContext
-  request: JsonObject
-  modern: boolean
-  notices: ClientNotices
-}
-
-async function callTool(shared: ServerParts, calling: Calling): Promise<never> {
+  calling: ClientRequest & { request: JsonObject },
+): Promise<never> {
   const { context, request, bridge, notices } = calling
   const changed = whyChanged(context.mcpReq._meta)
   if (changed !== undefined)
@@ -221,10 +148,10 @@ async function callTool(shared: ServerParts, calling: Calling): Promise<never> {
   if (listed.isTaskOnly) return errorResult(taskRequired(name), undefined) as never
   const args = request['arguments']
   const about = { resource: listed.resource, tool: listed.tool, arguments: isJsonObject(args) ? args : {} }
-  const { client, passed, ask, goOn } = await clientSide(calling, about)
-  const { signal, onDelivered } = legOf(shared, context)
+  const side = await clientSide(calling, about)
+  const { client, passed } = side
   const call = { tool: listed.tool, ...(isJsonObject(args) ? { arguments: args } : {}), ...passed }
-  const run = (led: Omit<Led, 'ask'> & { ask: Ask | undefined }): Promise<Answer> =>
+  const run = (led: LedRequest): Promise<Answer> =>
     answerCall(bridge.calls, {
       name,
       resource: listed.resource,
@@ -241,17 +168,12 @@ async function callTool(shared: ServerParts, calling: Calling): Promise<never> {
       ask: led.ask,
       onDelivered: led.onDelivered,
     })
-  const { waited, onProgress } = progressTo(context)
-  const leg = { signal, onDelivered, onProgress, onLog: notices.logListener(context), waited }
+  const leg = { ...legOf(shared, calling), about, sealed: client.sealed }
   const schema = listed.listed['outputSchema'] as JsonObject | undefined
   // Structured content that is no object is shown as text too, and is an object for clients of 2025-11-25.
   const shown = (answer: Answer): never =>
     calling.server.projectCallToolResult(asText(answer) as CallToolResult, schema) as never
-  if (!calling.modern || !isAskable(calling.capabilities))
-    return shown(await withSdkErrors(run({ ...leg, ask })))
-  const whole: Leg = { ...leg, about, sealed: client.sealed }
-  const answer = goOn?.(whole) ?? calling.conversations.begin(whole, run)
-  return shown(await withSdkErrors(answered(answer)))
+  return shown(await withSdkErrors(answered(inRounds(calling, leg, side, run))))
 }
 
 /** Structured content that is no object is written by the SDK, so it is as it was written before that. */
@@ -268,65 +190,6 @@ async function answered(answer: Promise<Answer>): Promise<Answer> {
   } catch (error) {
     if (!(error instanceof AgentError) || error.code !== 'outcome_unknown') throw error
     return errorResult(error, undefined)
-  }
-}
-
-/** The client's abilities for this call, and which of its words belong to the tool. */
-async function clientSide(calling: Calling, call: Json): Promise<ClientSide> {
-  const { server, context, modern, capabilities, tasks, bridge, conversations } = calling
-  const { extensions } = capabilities
-  const { form, url } = abilitiesOf(capabilities)
-  const { about, own, seal } = await roundIn({ secret: await bridge.secret(), call }, context)
-  const { inputResponses } = context.mcpReq
-  const words = about === undefined ? {} : { ...wordsIn(inputResponses), about }
-  const client: ClientSide['client'] = {
-    form: modern && form,
-    url: modern && url,
-    words,
-    sealed: state => seal(state.about),
-    ...(modern && extensions?.[TASKS_EXTENSION] !== undefined
-      ? { toTask: (request, call, name) => tasks.create(request, call, name) }
-      : {}),
-    ...(modern ? {} : askingNow(server, context, capabilities)),
-  }
-  return {
-    client,
-    passed: own,
-    ...(!modern && isAskable(capabilities)
-      ? { ask: (question, signal) => passQuestion(server, question, signal) }
-      : {}),
-    ...(about === undefined ? {} : { goOn: leg => conversations.goOn(about, inputResponses, leg) }),
-  }
-}
-
-interface ClientSide {
-  client: Omit<Client, 'progress'>
-  passed: ToolsOwn
-  /** Asks the person in the middle of the call (2025-11-25). */
-  ask?: Ask
-  /** Continues the call for which the client brings an answer (2026-07-28). */
-  goOn?: (leg: Leg) => Promise<Answer> | undefined
-}
-
-/**
- * Progress of the wait, one small step further each time, and progress of the tool, whose text comes from a
- * stranger. Together they never go back. Without a token, nobody listens.
- */
-function progressTo({ mcpReq }: ServerContext): Pick<Leg, 'waited' | 'onProgress'> {
-  const progressToken = mcpReq._meta?.progressToken
-  if (progressToken === undefined) return { waited: undefined, onProgress: undefined }
-  let reached = 0
-  const tell = (report: Progress): Promise<void> =>
-    mcpReq.notify({ method: 'notifications/progress', params: { progressToken, ...report } })
-  return {
-    waited: message => tell({ progress: (reached += 0.001), message }),
-    onProgress: ({ progress, total, message }) => {
-      if (reached > 0 && progress <= reached) return
-      reached = Math.max(reached, progress)
-      const more = total === undefined ? {} : { total }
-      const words = message === undefined ? {} : { message: foreignLine(message) }
-      void tell({ progress, ...more, ...words }).catch(() => undefined)
-    },
   }
 }
 

@@ -11,7 +11,8 @@ import { messageAsWritten } from './answers/as-written.ts'
 import { openClients } from './clients.ts'
 import type { Bridge, BridgeOptions } from './core.ts'
 import { isListening, listenFor, type ListenedResources } from './notices/listening.ts'
-import { bridgeFor, serverFor, type Serving, type ServerParts } from './serve.ts'
+import type { ServerParts } from './client-side.ts'
+import { bridgeFor, serverFor, type Serving } from './serve.ts'
 import { markingLines } from './answers/unchanged.ts'
 
 /** Serves one client over standard input and output. */

@@ -11,12 +11,12 @@ import {
 } from '@modelcontextprotocol/server'
 import { isJsonObject, type Json, type JsonObject } from '../../../wire/json.ts'
 import { AgentError } from '../../agent-error.ts'
-import type { ToolCall } from '../../transports/mcp.ts'
 import { ANSWER_META } from '../answers/answers.ts'
-import { answerCall, type Client } from '../negotiation/completion.ts'
+import { answerCall, type Answer, type Client } from '../negotiation/completion.ts'
 import type { Bridge } from '../core.ts'
 import { ANY_OBJECT, LIST_METHODS, type ListMethod } from './entries.ts'
-import type { Leg } from '../questions/conversations.ts'
+import type { LedRequest } from '../questions/conversations.ts'
+import type { ToolsOwn } from '../questions/round-state.ts'
 import { methodDefinition } from './objects.ts'
 import { whyChanged } from '../answers/unchanged.ts'
 
@@ -25,12 +25,22 @@ export interface MethodParts {
   bridge: Bridge
   holdSeconds: number
   ownerConsole: URL | undefined
-  /** How a person at the client can be asked now, and told of the wait. */
+  /** How a person at the client can be asked now. */
   client: Pick<Client, 'askNow' | 'showNow'>
-  leg: Pick<Leg, 'signal' | 'onDelivered' | 'onProgress' | 'onLog' | 'waited'>
   /** What the client says about the sending alone. */
   meta: JsonObject | undefined
+  /**
+   * Leads the request until it is answered, or its server asks the client. `about`: the request as the client
+   * repeats it; `mayAskBack`: its answer may be a question (MCP 2026-07-28).
+   */
+  answer: (
+    request: { about: Json; mayAskBack: boolean },
+    run: (led: LedMethod) => Promise<Answer>,
+  ) => Promise<Answer>
 }
+
+/** What the client is asked by, and what it brings for the server. */
+type LedMethod = LedRequest & { own: ToolsOwn }
 
 /** The capabilities of a server that has such methods; what its resources lack is empty. */
 export const METHOD_CAPABILITIES = { prompts: { listChanged: true }, completions: {} } as const
@@ -55,7 +65,7 @@ export function addMethods(
     const parts = partsOf(context)
     const place = await withSdkErrors(foundPlace(parts, textIn(params, 'uri')))
     const result = await withSdkErrors(ask(parts, place, 'resources/read', params))
-    return modern ? { ...UNCACHED, ...result } : result
+    return modern && !asksBack(result) ? { ...UNCACHED, ...result } : result
   })
   handle(server, 'prompts/get', async (params, context) => {
     const parts = partsOf(context)
@@ -105,46 +115,53 @@ function unknown(what: string): never {
   throw new ProtocolError(ProtocolErrorCode.InvalidParams, `There is no such ${what}.`)
 }
 
+/** The methods whose answer may be a question (MCP 2026-07-28, multi-round-trip requests). */
+const ASKING_BACK: ReadonlySet<string> = new Set(['resources/read', 'prompts/get'])
+
+const asksBack = (answer: JsonObject): boolean => answer['resultType'] === 'input_required'
+
 /**
- * The server's own result. Words of the bridge in its place (the owner decides, nobody agreed to the terms)
- * are an error here: only a tool's result can carry them.
+ * The server's own result, or what it asks before that. Words of the bridge in its place (the owner decides,
+ * nobody agreed to the terms) are an error here: only a tool's result can carry them.
  */
 export async function ask(
-  { bridge, holdSeconds, ownerConsole, client, leg, meta }: MethodParts,
+  { bridge, holdSeconds, ownerConsole, client, meta, answer }: MethodParts,
   resource: string,
   method: string,
   request: JsonObject,
 ): Promise<JsonObject> {
   const { _meta: _clientMeta, ...params } = request
-  const call: ToolCall = { tool: method, method, params }
-  const { signal, onDelivered, onProgress, onLog, waited } = leg
-  const answer = (await answerCall(bridge.calls, {
-    name: method,
-    resource,
-    call,
-    definition: methodDefinition(method),
-    meta,
-    structured: false,
-    signal,
-    holdSeconds,
-    ownerConsole,
-    client: { ...client, form: false, url: false, words: {}, progress: waited, sealed: noState },
-    onProgress,
-    onLog,
-    onDelivered,
-  })) as JsonObject
-  const { _meta: marks, content } = answer
+  const mayAskBack = ASKING_BACK.has(method)
+  const result = (await answer({ about: { resource, method, params }, mayAskBack }, led =>
+    answerCall(bridge.calls, {
+      name: method,
+      resource,
+      call: { tool: method, method, params: { ...params, ...led.own } },
+      definition: methodDefinition(method),
+      meta,
+      structured: false,
+      signal: led.signal,
+      holdSeconds,
+      ownerConsole,
+      client: { ...client, form: false, url: false, words: {}, progress: led.waited, sealed: noState },
+      onProgress: led.onProgress,
+      onLog: led.onLog,
+      ask: led.ask,
+      onDelivered: led.onDelivered,
+    }),
+  )) as JsonObject
+  const { _meta: marks, content } = result
   if (isJsonObject(marks) && marks[ANSWER_META.reason] !== undefined)
     throw new ProtocolError(ProtocolErrorCode.InternalError, wordsIn(content), marks)
-  if (answer['resultType'] === 'input_required')
+  if (asksBack(result) && !mayAskBack)
     throw new AgentError('unexpected_answer', {
-      detail: `The server asks a question before it answers ${method}, which the bridge passes on for tools alone.`,
+      detail: `The server asks a question before it answers ${method}, and MCP has no place for one there.`,
       local: true,
     })
-  return answer
+  return result
 }
 
-/** Nothing is asked in rounds here. */
+/** Terms and waiting are asked about in no rounds here. */
 const noState = (): Promise<string> => Promise.reject(new Error('a method asks in no rounds'))
 
 function wordsIn(content: Json | undefined): string {

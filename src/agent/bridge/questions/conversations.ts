@@ -22,7 +22,10 @@ export interface Leg extends ProgressListeners {
 }
 
 /** The controls of a call, for whichever request represents it at the moment. */
-export type Led = Pick<Leg, 'signal' | 'onDelivered' | 'onProgress' | 'onLog' | 'waited'> & { ask: Ask }
+type Led = Pick<Leg, 'signal' | 'onDelivered' | 'onProgress' | 'onLog' | 'waited'> & { ask: Ask }
+
+/** The same for a request whose client may have no place for a question. */
+export type LedRequest = Omit<Led, 'ask'> & { ask: Ask | undefined }
 
 /** The calls of one client that may ask. */
 export interface Conversations {
