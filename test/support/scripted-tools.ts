@@ -5,11 +5,8 @@
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
-import {
-  openUpstream,
-  type Upstream,
-  type UpstreamOptions,
-} from '../../src/agent/bridge/upstream/upstream.ts'
+import type { UpstreamOptions } from '../../src/agent/bridge/upstream/connect.ts'
+import { openUpstream, type Upstream } from '../../src/agent/bridge/upstream/upstream.ts'
 
 /** A message as it came, and how often one of its method did. */
 export interface Came {

@@ -8,6 +8,7 @@ import type { JsonObject } from '../../wire/json.ts'
 import { standingGrants } from '../authorized-call.ts'
 import { createDirectory } from '../negotiation/metadata.ts'
 import { readProfile, type AgentOptions, type Profile } from '../profile.ts'
+import type { AsideMemory } from './upstream/asides.ts'
 import type { GrantProof } from './upstream/exchange.ts'
 import { Calls } from './calls.ts'
 import { Catalogue, type CatalogueOptions } from './listing/catalogue.ts'
@@ -81,7 +82,8 @@ export function openBridge(
   const onListed = (resource: string): void => void introductions.note(resource)
   const upstreamOf = (resource: string): Upstream => catalogue.upstreamOf(resource)
   const notices = createNotices({ resources, upstreamOf, standingProof, changed: listChanged })
-  const needs = { capabilities, prefixes, standingProof, noticesOf: notices.from, now, changed, onListed }
+  const of = { standingProof, noticesOf: notices.from, asidesOf: asideMemories(state) }
+  const needs = { capabilities, prefixes, ...of, now, changed, onListed }
   const catalogue = new Catalogue(options, needs)
   const introductions = openIntroductions({ resources, folder, upstreamOf })
   const calls = new Calls({
@@ -139,6 +141,14 @@ function nameToOwner(client: string): string | undefined {
 }
 
 const CLIENT_NAME_CHARACTERS_MAX = 60
+
+/** What is kept on disk of where the tools of a resource ask. */
+function asideMemories(state: BridgeState): (resource: string) => AsideMemory {
+  return resource => ({
+    read: tool => state.questionStream(resource, tool),
+    keep: (tool, stream) => state.keepQuestionStream(resource, tool, stream),
+  })
+}
 
 /** The newest standing grant that is held for a resource, with its key; undefined if there is none. */
 function standingProofs(

@@ -6,9 +6,12 @@
  */
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { parse, stringify } from 'yaml'
+import { diagnose } from '../../../src/agent/bridge/setup/doctor.ts'
 import type { ToolServer } from '../../../src/dev/stack/tool-server.ts'
+import { DEFAULT_SPEC_NS } from '../../../src/wire/names.ts'
 import type { ToolAnswer } from '../../support/bridge.ts'
-import { useBridges } from '../../support/bridge-stand.ts'
+import { useBridges, type BridgeStand } from '../../support/bridge-stand.ts'
+import { capturedTerminal } from '../../support/captured-terminal.ts'
 import { rowsOfLayer } from '../../support/layer.ts'
 import { askingTools } from '../../support/asking-tools.ts'
 
@@ -31,6 +34,14 @@ const question = (changes: object = {}) => ({
   requestedSchema: { type: 'object' as const, properties: {} },
   ...changes,
 })
+
+/** The lines of the doctor about the stream of the session. */
+async function streamLines({ stack: { resource }, folder: stateRoot }: BridgeStand): Promise<string[]> {
+  const terminal = capturedTerminal()
+  const config = { devLoopback: true, specNs: DEFAULT_SPEC_NS } as Parameters<typeof diagnose>[0]['config']
+  await diagnose({ resource, clientName: undefined, stateRoot, config }, terminal)
+  return terminal.printed.split('\n').filter(line => line.includes('stream:'))
+}
 
 /** A server that usher does not protect. */
 let free: ToolServer
@@ -164,38 +175,29 @@ describe('A tool that asks on the stream of its session, where that does not pas
   }
 
   it('gets its own error at once, once it has waited there in vain, and nobody is asked', async () => {
-    Object.assign(tools, { stream: 'session', questions: [question()], patience: 200 })
-    const { call, elicited } = await bridge({ capabilities: FORM })
+    Object.assign(tools, { stream: 'session', questions: [question()], patience: 6_000 })
+    const name = 'client that waits in vain'
+    const { call, said, close } = await bridge({ name, capabilities: FORM })
     const first = await approved(call('place_trade', { symbol: 'VTI', qty: unique() }))
     expect(first).toMatchObject({ isError: true, text: expect.stringContaining('timed out') as string })
+    await expect.poll(said).toContain('place_trade failed after a long silence')
+    await close()
+    // Another window of the client knows it, too.
     tools.patience = 600_000
-    const second = await approved(call('place_trade', { symbol: 'VTI', qty: unique() }))
+    const later = await bridge({ name, capabilities: FORM })
+    const second = await approved(later.call('place_trade', { symbol: 'VTI', qty: unique() }))
     expect(second).toMatchObject({
       isError: true,
       text: expect.stringContaining('does not support') as string,
     })
-    expect(elicited.filter(({ message }) => message.includes("The tool's server asks"))).toEqual([])
+    const elicited = later.elicited.map(({ message }) => message)
+    expect(elicited.filter(message => message.includes("The tool's server asks"))).toEqual([])
   })
 
-  it('leaves other tools of the server, which ask on the stream of the call, their questions', async () => {
-    Object.assign(tools, { stream: 'session', questions: [question()], patience: 200 })
-    const { call, elicited } = await bridge({ capabilities: FORM })
-    await approved(call('place_trade', { symbol: 'VTI', qty: unique() }))
-    tools.stream = 'call'
-    expect((await call('portfolio_read')).text).toBe('did portfolio_read')
-    expect(elicited.at(-1)!.message).toContain("The tool's server asks this (portfolio_read")
-  })
-
-  it('is asked for again on the stream of the call, once it succeeded without a question', async () => {
-    Object.assign(tools, { stream: 'session', questions: [question()], patience: 200 })
-    const { call, elicited } = await bridge({ capabilities: FORM })
-    const trade = () => call('place_trade', { symbol: 'VTI', qty: unique() })
-    expect((await approved(trade())).isError).toBe(true)
-    tools.questions = []
-    expect((await approved(trade())).text).toBe('did place_trade')
-    Object.assign(tools, { stream: 'call', questions: [question()] })
-    expect((await approved(trade())).text).toBe('did place_trade')
-    expect(elicited.at(-1)!.message).toContain("The tool's server asks this (place_trade")
+  it('is foretold by the doctor, with what lets the stream pass', async () => {
+    const [line, ...more] = await streamLines(stand)
+    expect(line).toMatch(/^ok {4}stream: .* does not pass without a grant: .*`GET: free` below `methods`/)
+    expect(more).toEqual([])
   })
 })
 
@@ -256,6 +258,12 @@ describe('A server whose stream of a session needs no grant (methods: {GET: free
       expect(opened.executions('place_trade', trade)).toBe(1)
     },
   )
+
+  it('passes by the word of the doctor, too', async () => {
+    expect(await streamLines(opened)).toEqual([
+      'ok    stream: the stream of the session (GET) passes without a grant',
+    ])
+  })
 })
 
 describe('Progress of a call that the owner approved', () => {

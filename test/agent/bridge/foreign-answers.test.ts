@@ -8,11 +8,8 @@ import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { AgentError } from '../../../src/agent/agent-error.ts'
-import {
-  openUpstream,
-  type Upstream,
-  type UpstreamOptions,
-} from '../../../src/agent/bridge/upstream/upstream.ts'
+import type { UpstreamOptions } from '../../../src/agent/bridge/upstream/connect.ts'
+import { openUpstream, type Upstream } from '../../../src/agent/bridge/upstream/upstream.ts'
 
 const INITIALIZED = {
   protocolVersion: '2025-11-25',

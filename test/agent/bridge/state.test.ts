@@ -219,6 +219,30 @@ describe('The folder of keys, grants and requests', () => {
   })
 })
 
+describe('What is kept of where the server of a tool asks', () => {
+  it('is of that tool alone, and is forgotten on demand and after thirty days', async () => {
+    const { folder, remove } = await bridgeFolder()
+    try {
+      const state = bridgeState(folder, 'client')
+      await state.keepQuestionStream('https://r.example/mcp', 'read', 'session')
+      await state.keepQuestionStream('https://r.example/mcp', 'write', 'call')
+      const again = bridgeState(folder, 'client')
+      const streamOf = (tool: string) => again.questionStream('https://r.example/mcp', tool)
+      expect(await streamOf('read')).toBe('session')
+      expect(await streamOf('write')).toBe('call')
+      expect(await again.questionStream('https://other.example/mcp', 'read')).toBeUndefined()
+      await again.keepQuestionStream('https://r.example/mcp', 'write', undefined)
+      expect(await streamOf('write')).toBeUndefined()
+      const note = (await filesIn(state.folder)).find(({ text }) => text.includes('"session"'))!
+      const { at, ...rest } = JSON.parse(note.text) as { at: number }
+      await writeFile(note.path, JSON.stringify({ ...rest, at: at - 30 * 86_400_000 }))
+      expect(await streamOf('read')).toBeUndefined()
+    } finally {
+      await remove()
+    }
+  })
+})
+
 describe('The key store', () => {
   it('gives one key for an owner and authority, whoever asks at once, and another for any other', async () => {
     const { folder, remove } = await bridgeFolder()

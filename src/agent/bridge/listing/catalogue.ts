@@ -6,6 +6,7 @@ import type { ClientCapabilities } from '@modelcontextprotocol/client'
 import { LATE, waitAtMost } from '../../../limits/patience.ts'
 import { AgentError } from '../../agent-error.ts'
 import { checkAddress } from '../../transports/transport.ts'
+import { asideText, type AsideMemory } from '../upstream/asides.ts'
 import type { GrantProof } from '../upstream/exchange.ts'
 import { foreignLine } from '../answers/foreign-text.ts'
 import { openLentNames, type LentNames } from './lent-names.ts'
@@ -36,6 +37,8 @@ interface CatalogueParts {
   now: () => number
   /** Takes what the server of a resource says outside calls. */
   noticesOf: (resource: string) => UpstreamNotices
+  /** What is kept of where the tools of a resource ask. */
+  asidesOf: (resource: string) => AsideMemory
   /** Called when a resource has given its list. */
   onListed: (resource: string) => void
   /** Notifies the client that the list is another one. */
@@ -149,15 +152,17 @@ export class Catalogue {
   }
 
   #upstreamFor(resource: string): Upstream {
-    const { allowLoopback, specNs } = this.#options
-    const { now, capabilities, noticesOf, standingProof } = this.#parts
+    const { allowLoopback, specNs, say } = this.#options
+    const { now, capabilities, noticesOf, asidesOf, standingProof } = this.#parts
     const onToolsChanged = (): void => {
       this.#listings.delete(resource)
       this.#seldom.get(resource)!.act()
     }
     const url = checkAddress(resource, allowLoopback, 'resource')
     const of = { resource, url, specNs, now, capabilities, onToolsChanged, notices: noticesOf(resource) }
-    return openUpstream({ ...of, standingProof: () => standingProof(resource) })
+    const asides = asidesOf(resource)
+    const onAside = (tool: string): void => say(asideText(resource, tool))
+    return openUpstream({ ...of, asides, onAside, standingProof: () => standingProof(resource) })
   }
 
   async #listing(resource: string): Promise<CacheEntry> {

@@ -31,6 +31,17 @@ export interface KnownTool {
   definition?: string | undefined
 }
 
+/** Where the server of a tool asked, and when, in milliseconds since the epoch. */
+interface StreamNote {
+  resource: string
+  tool: string
+  stream: 'call' | 'session'
+  at: number
+}
+
+/** A server may be another one by then. */
+const STREAM_NOTE_MILLISECONDS_MAX = 30 * 86_400_000
+
 /** The agent's identity for one owner. `file` holds its key. */
 export interface Identity {
   key: PrivateKey
@@ -52,6 +63,13 @@ export interface BridgeState {
   keepOwner(resource: string, owner: ResourceOwner): Promise<void>
   tool(resource: string, tool: string): Promise<KnownTool | undefined>
   keepTool(tool: KnownTool): Promise<void>
+  /**
+   * Where the server of a tool asks its client, on the stream of a call or on that of the session, as far as
+   * that was noticed in the last 30 days.
+   */
+  questionStream(resource: string, tool: string): Promise<'call' | 'session' | undefined>
+  /** Without a stream, it is forgotten. */
+  keepQuestionStream(resource: string, tool: string, stream: 'call' | 'session' | undefined): Promise<void>
   /** Whether a person agreed to these terms, by the hash of everything that she was shown. */
   agreed(consent: Json): Promise<boolean>
   keepAgreed(consent: Json): Promise<void>
@@ -98,6 +116,16 @@ export function bridgeState(root: string, client: string): BridgeState {
     keepOwner: async (resource, owner) => writeWhole(at('resources'), named(resource), owner),
     tool: async (resource, tool) => readOne<KnownTool>(join(at('tools'), named(resource, tool))),
     keepTool: async tool => writeWhole(at('tools'), named(tool.resource, tool.tool), tool),
+    questionStream: async (resource, tool) => {
+      const note = await readOne<StreamNote>(join(at('streams'), named(resource, tool)))
+      const isFresh = note !== undefined && Date.now() - note.at < STREAM_NOTE_MILLISECONDS_MAX
+      return isFresh ? note.stream : undefined
+    },
+    keepQuestionStream: async (resource, tool, stream) => {
+      const name = named(resource, tool)
+      if (stream === undefined) return removeDurably(join(at('streams'), name))
+      return writeWhole(at('streams'), name, { resource, tool, stream, at: Date.now() } satisfies StreamNote)
+    },
     agreed: async consent => (await readOne(join(at('agreed'), `${hashName(consent)}.json`))) !== undefined,
     keepAgreed: async consent =>
       writeWhole(at('agreed'), `${hashName(consent)}.json`, { consent, at: Date.now() }),

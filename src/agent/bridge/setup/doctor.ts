@@ -22,7 +22,7 @@ import {
 import { sentence } from '../answers/answers.ts'
 import { bridgeState } from '../negotiation/state.ts'
 import { listedTools, TASK_ONLY_WHY } from '../listing/tools.ts'
-import { openUpstream } from '../upstream/upstream.ts'
+import { openUpstream, type Upstream } from '../upstream/upstream.ts'
 import { JSON_TYPE } from '../protocol.ts'
 
 export interface DiagnoseOptions {
@@ -107,8 +107,21 @@ async function checkTools({ resource, config }: DiagnoseOptions, url: URL, check
     await check('tool', async () =>
       fail('task_required', `${quoted(name)} is listed as closed: ${TASK_ONLY_WHY}.`),
     )
+  if (unusable !== undefined) await checkStream(upstream, check)
   await upstream.close()
 }
+
+/** Most tools ask on the stream of their call, so a stream of the session that does not pass is no fault. */
+async function checkStream(upstream: Upstream, check: Check): Promise<void> {
+  const hears = await upstream.hearsSession().catch(() => undefined)
+  if (hears === undefined) return
+  const message = hears ? 'the stream of the session (GET) passes without a grant' : CLOSED_STREAM
+  await check('stream', async () => ({ message, value: undefined }))
+}
+
+const CLOSED_STREAM =
+  'the stream of the session (GET) does not pass without a grant: a tool that asks its client there waits for ' +
+  'nobody, even in a call that the owner approved. `GET: free` below `methods` at the enforcement point lets it pass'
 
 /** Names the status that the resource answered with, if the SDK's client was told one. */
 function withStatus(error: unknown): never {

@@ -77,6 +77,11 @@ export function noteStream(response: Response, stream: OwnStream): Response {
   return new Response(body, { status, statusText, headers })
 }
 
+/** Waits for the answer to the request for the stream that was sent last, but no longer than a call would. */
+export async function awaitStream({ opening }: OwnStream): Promise<void> {
+  await waitAtMost(OPENING_MILLISECONDS_MAX, Promise.resolve(opening?.catch(() => undefined)))
+}
+
 /** Signs the request for the stream, if a standing grant is held. */
 export async function signedFor(
   headers: Headers,

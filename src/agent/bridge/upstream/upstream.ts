@@ -3,7 +3,7 @@
  * speaks, and what its answer to a call means. Contract: "Authorized call", "Single-use grant".
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
-import type { Client, ClientCapabilities, ListToolsResult, Tool } from '@modelcontextprotocol/client'
+import type { Client, ListToolsResult, Tool } from '@modelcontextprotocol/client'
 import { connectionWords } from '../../../terminal/connection-words.ts'
 import type { Json, JsonObject } from '../../../wire/json.ts'
 import { AgentError, fail, unsent } from '../../agent-error.ts'
@@ -11,21 +11,21 @@ import { interpretRpc, type CallAnswer } from '../../answer.ts'
 import { requestOf, type ToolCall } from '../../transports/mcp.ts'
 import { withoutOurMarks } from '../answers/answers.ts'
 import { withoutLevel } from '../answers/message-meta.ts'
-import { withPlainPages, withPlainQuestions, type QuestionMethod } from '../questions/asked-back.ts'
+import { withPlainPages, withPlainQuestions } from '../questions/asked-back.ts'
 import { newExchange, type Exchange, type GrantProof } from './exchange.ts'
-import { heedMessage, UnreadAnswer } from '../answers/foreign-answer.ts'
-import { guardedFetch } from './guarded-fetch.ts'
+import { UnreadAnswer } from '../answers/foreign-answer.ts'
 import { ANY_OBJECT, entriesOf, type ListMethod } from '../listing/entries.ts'
 import { createAsides, isUnheard, type Asides } from './asides.ts'
+import { connectTo, type ConnectOptions, type UpstreamOptions } from './connect.ts'
 import { follow, Followed, followingCall, LISTEN } from './followed.ts'
 import { keepConnected, type UpstreamConnection, type UpstreamConnections } from './connections.ts'
 import type { SpoiltTool } from '../answers/readable-tool.ts'
-import { newStream, openOwnStream, reconnectLater, RECONNECTION } from './own-stream.ts'
-import { openQuestions, type Ask } from '../questions/questions.ts'
-import { limitLogs, readLog, type ProgressListeners, type UpstreamNotices } from '../notices/logs.ts'
+import { awaitStream, openOwnStream } from './own-stream.ts'
+import type { Ask } from '../questions/questions.ts'
+import { limitLogs, type ProgressListeners } from '../notices/logs.ts'
 import { boundedProgress } from '../questions/progress.ts'
 import { loadSdk } from '../answers/read-answer.ts'
-import { askForSession, isForgotten, overseen } from './live-session.ts'
+import { askForSession, isForgotten } from './live-session.ts'
 import { LIST_ENTRIES_MAX, LIST_TTL_MILLISECONDS } from '../bounds.ts'
 
 /** One call as it is sent. */
@@ -67,6 +67,11 @@ export interface Upstream {
   /** What its server said of itself when the connection was made. */
   introduction(): Promise<{ serverInfo: JsonObject | undefined; instructions: string | undefined }>
   /**
+   * Whether what its server says outside calls is heard without a grant; undefined if it keeps no session,
+   * and so says nothing there.
+   */
+  hearsSession(): Promise<boolean | undefined>
+  /**
    * Sends a call once. Fails with `unreachable` and `unspent` if it was never sent, and with
    * `outcome_unknown` if its outcome cannot be known.
    */
@@ -74,36 +79,9 @@ export interface Upstream {
   close(): Promise<void>
 }
 
-/** What reaching a resource needs. */
-export interface UpstreamOptions {
-  resource: string
-  url: URL
-  specNs: string
-  now: () => number
-  /** The abilities of the bridge's client for a tool that asks back. */
-  capabilities: () => ClientCapabilities
-  onToolsChanged: () => void
-  /** Takes what its server says outside calls. */
-  notices?: UpstreamNotices | undefined
-  /** A standing grant for the resource, if one is held. */
-  standingProof?: (() => Promise<GrantProof | undefined>) | undefined
-  /** A call ends after this long, whatever it tells of its progress; an hour if left out. */
-  callMillisecondsMax?: number | undefined
-  /** How long the answer to `server/discover` is waited for; ten seconds if left out. */
-  probeMillisecondsMax?: number | undefined
-}
-
-/** What a server may ask of a client, and what the client declares that it can be asked. */
-const CAPABILITY_OF: Record<QuestionMethod, 'elicitation' | 'sampling' | 'roots'> = {
-  'elicitation/create': 'elicitation',
-  'sampling/createMessage': 'sampling',
-  'roots/list': 'roots',
-}
 /** A call that tells nothing of its progress for this long ends. */
 const SILENCE_MILLISECONDS_MAX = 600_000
 const CALL_MILLISECONDS_MAX = 3_600_000
-/** The SDK says at once that a list changed, and does not read it. */
-const AT_ONCE = { autoRefresh: false, debounceMs: 0 }
 
 /**
  * A resource. The bridge connects when it is first asked, and again after a connection was lost or a server
@@ -111,11 +89,11 @@ const AT_ONCE = { autoRefresh: false, debounceMs: 0 }
  */
 export function openUpstream(options: UpstreamOptions): Upstream {
   const underway = new AsyncLocalStorage<Exchange>()
-  const asides = createAsides(options.capabilities)
+  const asides = createAsides(options)
   const followed = new Followed(uri => options.notices?.lost(uri))
   const connections = connectionsTo(options, underway, asides)
-  const silent = { capabilities: () => ({}), onToolsChanged: () => undefined, notices: undefined }
-  const undeclared = connectionsTo({ ...options, ...silent, standingProof: undefined }, underway, asides)
+  const silent = { onToolsChanged: () => undefined, notices: undefined, standingProof: undefined }
+  const undeclared = connectionsTo({ ...options, ...silent, declaresNothing: true }, underway, asides)
   return {
     resource: options.resource,
     listTools: async () => {
@@ -145,6 +123,12 @@ export function openUpstream(options: UpstreamOptions): Upstream {
       const serverInfo = client.getServerVersion() as unknown as JsonObject | undefined
       return { serverInfo, instructions: client.getInstructions() }
     },
+    hearsSession: async () => {
+      const connection = await attempted(connections.current)
+      if (connection.transport.sessionId === undefined) return undefined
+      await awaitStream(connection.stream)
+      return !isUnheard(connection)
+    },
     send: sending => send(sending, { options, underway, connections, undeclared, asides, followed }),
     close: async () => {
       followed.close()
@@ -165,9 +149,12 @@ interface SendParts {
 
 async function send(sending: Sending, parts: SendParts): Promise<CallAnswer> {
   const { options, underway, asides, followed } = parts
+  const needSession = async (way: UpstreamConnections): Promise<void> => {
+    if (sending.once === true) await attempted(() => way.repeatable(one => askForSession(one, underway)))
+  }
+  await needSession(parts.connections)
   const connections = await attempted(() => wayOf(sending, parts))
-  if (sending.once === true)
-    await attempted(() => connections.repeatable(one => askForSession(one, underway)))
+  if (connections !== parts.connections) await needSession(connections)
   const sendNow = async (): Promise<{
     connection: UpstreamConnection
     exchange: Exchange
@@ -179,6 +166,7 @@ async function send(sending: Sending, parts: SendParts): Promise<CallAnswer> {
     const { call, end } = connection.questions.begin(sending.call.tool, sending.ask)
     exchange.asking = call
     exchange.onLog = sending.onLog && limitLogs(sending.onLog)
+    const [begun, wasUnheard] = [performance.now(), isUnheard(connection)]
     const answer: Answered = await connections
       .using(connection, () =>
         underway.run(exchange, () => sendCall(connection.client, sending, { exchange, options, followed })),
@@ -188,7 +176,7 @@ async function send(sending: Sending, parts: SendParts): Promise<CallAnswer> {
         (error: unknown) => ({ error }),
       )
       .finally(end)
-    asides.noteEnd(call, connection, answer)
+    asides.noteEnd(call, { answer, milliseconds: performance.now() - begun, wasUnheard })
     return { connection, exchange, answer }
   }
   let { connection, exchange, answer } = await sendNow()
@@ -208,21 +196,23 @@ async function wayOf(
   sending: Sending,
   { options, connections, undeclared, asides }: SendParts,
 ): Promise<UpstreamConnections> {
-  if (!asides.has(sending.call.tool)) return connections
   const connection = await connections.current()
+  if (!isUnheard(connection) || !(await asides.has(sending.call.tool))) return connections
+  // The SDK asks for the stream as soon as there is a session, and may not have the answer yet.
+  await awaitStream(connection.stream)
   await openOwnStream(connection, sending, options)
   return isUnheard(connection) ? undeclared : connections
 }
 
 /** Keeps the connection, and says when it was lost, or made again. */
 function connectionsTo(
-  options: UpstreamOptions,
+  options: ConnectOptions,
   underway: AsyncLocalStorage<Exchange>,
   asides: Asides,
 ): UpstreamConnections {
   let isConnectedAgain = false
   const connections: UpstreamConnections = keepConnected(async () => {
-    const connection = await connect(options, underway, asides)
+    const connection = await connectTo(options, underway, asides)
     if (isConnectedAgain) options.notices?.again()
     isConnectedAgain = true
     // Nobody tells of changes any more, so there may have been some, and the next list subscribes again.
@@ -240,64 +230,6 @@ function connectionsTo(
 }
 
 type Answered = { value: CallAnswer } | { error: unknown }
-
-async function connect(
-  options: UpstreamOptions,
-  underway: AsyncLocalStorage<Exchange>,
-  asides: Asides,
-): Promise<UpstreamConnection> {
-  const { url, resource, onToolsChanged } = options
-  const capabilities = options.capabilities()
-  const sdk = await loadSdk()
-  const client = new sdk.Client(
-    { name: 'usher-bridge', version: '1.0' },
-    {
-      capabilities,
-      versionNegotiation: { mode: 'auto' },
-      inputRequired: { autoFulfill: false },
-      listChanged: {
-        tools: { ...AT_ONCE, onChanged: onToolsChanged },
-        prompts: { ...AT_ONCE, onChanged: () => options.notices?.listChanged('prompts') },
-        resources: { ...AT_ONCE, onChanged: () => options.notices?.listChanged('resources') },
-      },
-    },
-  )
-  const questions = openQuestions(resource, asides.noteQuestion)
-  const stream = newStream()
-  for (const [method, capability] of Object.entries(CAPABILITY_OF)) {
-    if (capabilities[capability] === undefined) continue
-    const answer = async (
-      { params }: { params?: unknown },
-      { mcpReq }: { mcpReq: { signal: AbortSignal } },
-    ) => {
-      try {
-        const question = { method, params: (params ?? {}) as Json }
-        return await questions.answer(question, underway.getStore()?.asking, mcpReq.signal)
-      } catch (error) {
-        const detail = error instanceof AgentError ? error.detail : 'The client left.'
-        throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidRequest, detail)
-      }
-    }
-    client.setRequestHandler(method as 'roots/list', answer as never)
-  }
-  client.setNotificationHandler('notifications/message', ({ params }) => {
-    const log = readLog(params)
-    const exchange = underway.getStore()
-    const listener = exchange?.isCall === true ? exchange.onLog : options.notices?.log
-    if (log !== undefined) listener?.(log)
-  })
-  client.setNotificationHandler('notifications/resources/updated', ({ params }) =>
-    options.notices?.updated(params.uri),
-  )
-  const transport = new sdk.StreamableHTTPClientTransport(url, {
-    fetch: guardedFetch(options, underway, stream),
-    reconnectionOptions: RECONNECTION,
-    reconnectionScheduler: reconnectLater,
-  })
-  transport.onmessage = message => heedMessage(message as unknown as Json, underway.getStore(), url)
-  await overseen(underway, signal => client.connect(transport, { signal }))
-  return { client, transport, questions, stream }
-}
 
 async function listAll(client: Client, exchange: Exchange): Promise<ListToolsResult> {
   try {
