@@ -7,11 +7,15 @@ export { type HeadProofs, type HeadAt } from '../rules/ledger/known-heads.ts'
 export { type ReceiptAt } from '../rules/ledger/known-receipts.ts'
 export { type LedgerFault, type LedgerFaultCode } from '../rules/ledger/ledger-faults.ts'
 export { verifyLedger, type LedgerKnowledge, type LedgerVerdict } from '../rules/ledger/verify-ledger.ts'
+export { verifyRecord } from '../rules/ledger/verify-record.ts'
 export {
+  readLedgerExport,
   readLedgerFile,
   type LedgerFile,
   type LedgerFileEntry,
   type LedgerFileTile,
+  type LedgerRecord,
+  type ProvedEntry,
 } from '../wire/ledger/ledger-file.ts'
 export { readLedgerHead, type LedgerHead } from '../wire/ledger/ledger-head.ts'
 export { verifyReceipt } from '../wire/negotiation/receipt.ts'

@@ -5,7 +5,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { deletedLeaf } from '../../src/rules/ledger/ledger-leaf.ts'
-import { planConsistency, proofOf } from '../../src/rules/ledger/merkle.ts'
+import { planConsistency } from '../../src/rules/ledger/merkle.ts'
 import { verifyLedger, type LedgerKnowledge } from '../../src/verify/index.ts'
 import { originBase } from '../../src/wire/ledger/checkpoint.ts'
 import type { LedgerFile, LedgerFileEntry } from '../../src/wire/ledger/ledger-file.ts'
@@ -19,6 +19,7 @@ import {
   leafOf,
   ORIGIN,
   OWNER,
+  proofBy,
   sampleEntries,
   tilesOf,
 } from '../support/sample-ledger.ts'
@@ -152,9 +153,7 @@ describe('What a thief with the database changes', () => {
     const older = ledgerFileOf(entries.slice(0, 500))
     const heads = known(headOf(entries))
     expect(found(older, { heads })).toEqual([['rollback', 501, 600]])
-    const read = ({ level, index }: { level: number; index: number }) =>
-      honest.tiles.find(tile => tile.level === level && tile.index === index)!.hashes
-    const proof = proofOf(planConsistency(500, 600), read)
+    const proof = proofBy(planConsistency(500, 600), honest.tiles)
     const proofs = (hashes: readonly Uint8Array[]) => new Map([[heads[0]!.head.root, hashes]])
     expect(found(older, { heads, proofs: proofs(proof) })).toEqual([])
     expect(found(older, { heads, proofs: proofs(proof.toReversed()) })).toEqual([['rollback', 501, 600]])
@@ -279,6 +278,13 @@ describe('A ledger after a restore', () => {
     expect(sentences(after, { heads })[0]).toContain('those from 401 on were lost or entered anew')
   })
 
+  it('whose entry says that the restore knew more than stands before it is not believed in that', () => {
+    const boast = ledgerFileOf([...before, restored({ ...named, size: 9_999 })], { origin })
+    const heads = known(headOf(entries.slice(0, 450)))
+    expect(found(boast, { heads })).toEqual([['replaced', 401, 401]])
+    expect(sentences(boast, { heads })[0]).toContain('those from 401 on were lost or entered anew')
+  })
+
   it('is a fork where it changed what the restore knew', () => {
     expect(found(after, { heads: known(headOf(lie.slice(0, 350))) })).toEqual([['fork', 1, 350]])
   })
@@ -292,11 +298,15 @@ describe('A ledger after a restore', () => {
   })
 })
 
+/** The full hour after the last entry, in seconds. */
+const LATER_HOUR = Date.parse('2026-11-28T19:00:00Z') / 1_000
+
 describe('A receipt', () => {
   const receipt = (position: number, claims: object = {}) => ({
     claims: {
       iss: 'https://as.example',
       owner: OWNER as never,
+      sub: 'jkt:0' as never,
       agreement: `s256:${position}`,
       iat: (BEGINS_MS + position * 1_000) / 1_000,
       ...claims,
@@ -311,6 +321,24 @@ describe('A receipt', () => {
   it('whose entry was never entered is an omission, once later entries are there', () => {
     expect(found(honest, { receipts: [receipt(301)] })).toEqual([['omission']])
     expect(found(honest, { receipts: [receipt(545, { agreement: 's256:none' })] })).toEqual([['unproved']])
+  })
+
+  it('whose entry was never entered is an omission by the receipt of a later hour, too', () => {
+    const later = receipt(600, { iat: LATER_HOUR + 300, ledger_head: headOf(entries) })
+    const absent = receipt(545, { agreement: 's256:none' })
+    expect(found(honest, { receipts: [absent, later] })).toEqual([['omission']])
+    expect(sentences(honest, { receipts: [absent, later] })[0]).toContain('of a later hour in another')
+  })
+
+  it.each<[string, object]>([
+    ['covers more than the ledger', { ledger_head: headOf(sampleEntries(601)) }],
+    ['is of another origin', { ledger_head: headOf(entries, { origin: `${ORIGIN}/1764374400` }) }],
+    ['nobody signed', { ledger_head: headOf(entries, { key: other }) }],
+    ['is of the hour before, for all that clocks tell', { iat: LATER_HOUR + 30 }],
+  ])('says nothing of others where its head %s', (_what, claims) => {
+    const later = receipt(600, { iat: LATER_HOUR + 300, ledger_head: headOf(entries), ...claims })
+    const absent = receipt(545, { agreement: 's256:none' })
+    expect(found(honest, { receipts: [absent, later] })).toEqual([['unproved']])
   })
 
   it('whose entry was taken out is a gap, and nobody can say whose entry that is', () => {

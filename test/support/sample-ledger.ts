@@ -1,9 +1,24 @@
 /** Owns ledgers as an authority exports them, made without a database, for those who verify them. */
 import { createHash } from 'node:crypto'
 import { ledgerLeaf } from '../../src/rules/ledger/ledger-leaf.ts'
-import { appendLeaves, rootOf, TILE_HASHES } from '../../src/rules/ledger/merkle.ts'
+import {
+  appendLeaves,
+  planInclusion,
+  proofOf,
+  rootOf,
+  TILE_HASHES,
+  type ProofPlan,
+} from '../../src/rules/ledger/merkle.ts'
 import { originBase, signCheckpoint } from '../../src/wire/ledger/checkpoint.ts'
-import type { LedgerFile, LedgerFileEntry, LedgerFileTile } from '../../src/wire/ledger/ledger-file.ts'
+import {
+  ledgerEntryLine,
+  ledgerHeadLine,
+  ledgerTileLine,
+  type LedgerFile,
+  type LedgerFileEntry,
+  type LedgerFileTile,
+  type LedgerRecord,
+} from '../../src/wire/ledger/ledger-file.ts'
 import { headOfCheckpoint, type LedgerHead } from '../../src/wire/ledger/ledger-head.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 
@@ -77,6 +92,30 @@ export function ledgerFileOf(
 ): LedgerFile {
   return { owner: OWNER, checkpoint: noteOf(leaves, signer), tiles: tilesOf(leaves), entries }
 }
+
+/** What a plan proves, by the tiles of a ledger. */
+export const proofBy = (plan: ProofPlan, tiles: readonly LedgerFileTile[]): Buffer[] =>
+  proofOf(plan, place => tiles.find(tile => tile.level === place.level && tile.index === place.index)!.hashes)
+
+/** The record of an agent in the ledger of these entries, as a log that signs that has it. */
+export function recordOf(
+  entries: readonly LedgerFileEntry[],
+  handle: string,
+  signer: Signer = {},
+): LedgerRecord {
+  const { owner, checkpoint, tiles } = ledgerFileOf(entries, signer)
+  const own = entries.filter(entry => entry.handle === handle)
+  const proofAt = (seq: number): Buffer[] => proofBy(planInclusion(seq - 1, entries.length), tiles)
+  return { owner, handle, checkpoint, entries: own.map(entry => ({ ...entry, proof: proofAt(entry.seq) })) }
+}
+
+/** The text of either file. */
+export const textOf = (file: LedgerFile | LedgerRecord): string =>
+  [
+    ledgerHeadLine(file),
+    ...('tiles' in file ? file.tiles.map(ledgerTileLine) : []),
+    ...file.entries.map(entry => ledgerEntryLine(entry)),
+  ].join('')
 
 /** The head that the log signed when these entries were all. */
 export function headOf(entries: readonly LedgerFileEntry[], signer: Signer = {}): LedgerHead {

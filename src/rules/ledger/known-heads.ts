@@ -3,7 +3,7 @@
  * contradict each other". Contract: "Events" (row 5).
  */
 import { parseJsonObject, type JsonObject } from '../../wire/json.ts'
-import { decodeBase64url } from '../../wire/encoding.ts'
+import { decodeBase64url, encodeBase64url } from '../../wire/encoding.ts'
 import type { Checkpoint } from '../../wire/ledger/checkpoint.ts'
 import type { LedgerFileEntry } from '../../wire/ledger/ledger-file.ts'
 import { logOfOrigin, verifyLedgerHead, type LedgerHead } from '../../wire/ledger/ledger-head.ts'
@@ -18,7 +18,10 @@ export interface HeadAt {
   from: string
 }
 
-/** By the `root` of a head: the proof (RFC 9162, 2.1.4) that its tree continues the one of the checkpoint. */
+/**
+ * By the `root` of a head: the proof (RFC 9162, 2.1.4) that its tree continues the one of the checkpoint, or,
+ * where the head is smaller, that the checkpoint continues the head.
+ */
 export type HeadProofs = ReadonlyMap<string, readonly Uint8Array[]>
 
 /** A ledger that heads are compared with. */
@@ -30,6 +33,8 @@ export interface ComparedLedger {
   entries: ReadonlyMap<number, LedgerFileEntry>
   keys: readonly PublishedKey[]
   proofs: HeadProofs | undefined
+  /** Whether it is the record of one agent: it has neither leaves nor the entries of restores. */
+  isRecord?: boolean | undefined
 }
 
 /** What of these heads speaks against the ledger. Those of other ledgers are passed over, unless all are. */
@@ -61,11 +66,11 @@ function unsignedFault({ head, from }: HeadAt, keys: readonly PublishedKey[]): L
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     const sentence = `The head of ${from} says nothing, because no key of the log that you have signed it. ${error.detail ?? error.code}`
-    return { code: 'unsigned', head, sentence }
+    return { code: 'unsigned', head, from, sentence }
   }
 }
 
-/** The root of the ledger at a size, base64url; undefined where it has not all leaves. */
+/** The root of the ledger at a size, base64url; undefined where leaves are absent below it. */
 type RootAt = ReadonlyMap<number, string>
 
 function rootsAt({ leaves, checkpoint }: ComparedLedger, sizes: readonly number[]): RootAt {
@@ -78,17 +83,23 @@ function rootsAt({ leaves, checkpoint }: ComparedLedger, sizes: readonly number[
     ;({ frontier } = appendLeaves(frontier, added))
     roots.set(size, Buffer.from(rootOf(frontier)).toString('base64url'))
   }
+  if (!roots.has(checkpoint.size)) roots.set(checkpoint.size, encodeBase64url(checkpoint.root))
   return roots
 }
 
 function ofOrigin({ head, from }: HeadAt, ledger: ComparedLedger, rootAt: RootAt): LedgerFault | undefined {
   const { checkpoint, proofs } = ledger
-  if (head.size <= checkpoint.size) return forkFault({ head, from }, rootAt)
-  const newer = { size: head.size, root: decodeBase64url(head.root) }
+  if (rootAt.has(head.size)) return forkFault({ head, from }, rootAt)
+  const other = { size: head.size, root: decodeBase64url(head.root) }
+  const [older, newer] = head.size < checkpoint.size ? [other, checkpoint] : [checkpoint, other]
   const proof = proofs?.get(head.root)
-  if (proof !== undefined && provesConsistency(checkpoint, newer, proof)) return undefined
+  if (proof !== undefined && provesConsistency(older, newer, proof)) return undefined
+  if (older === other) {
+    const sentence = `The head of ${from} covers ${head.size} entries, and nothing here has the leaves below it: that this head of ${checkpoint.size} continues it is for the authority to prove, with --fetch, or for the owner to show, by the whole ledger.`
+    return { code: 'unproved', head, from, sentence }
+  }
   const sentence = `The head of ${from} covers ${head.size} entries, and this ledger has ${checkpoint.size}. Export it again, or prove that the head continues it with --fetch. If the authority has no more entries, it has lost or removed what was signed.`
-  return { code: 'rollback', position: checkpoint.size + 1, to: head.size, head, sentence }
+  return { code: 'rollback', position: checkpoint.size + 1, to: head.size, head, from, sentence }
 }
 
 /** Another root than the ledger has at the size of the head. */
@@ -97,7 +108,7 @@ function forkFault({ head, from }: HeadAt, rootAt: RootAt): LedgerFault | undefi
   // Where leaves are missing, that is a fault by itself.
   if (root === undefined || root === head.root) return undefined
   const sentence = `The head of ${from} has another root for the first ${head.size} entries than this ledger: something in them was changed since, or two ledgers were shown. Keep both, and ask whose log signed them.`
-  return { code: 'fork', position: 1, to: head.size, head, sentence }
+  return { code: 'fork', position: 1, to: head.size, head, from, sentence }
 }
 
 /**
@@ -106,27 +117,34 @@ function forkFault({ head, from }: HeadAt, rootAt: RootAt): LedgerFault | undefi
  */
 function ofOtherOrigin(
   { head, from }: HeadAt,
-  { entries, checkpoint }: ComparedLedger,
+  { entries, checkpoint, isRecord = false }: ComparedLedger,
   rootAt: RootAt,
 ): LedgerFault {
   const restored = [...entries.values()]
     .filter(({ kind }) => kind === 'restored')
     .map(({ seq, data_text }) => ({ seq, data: dataOf(data_text) }))
     .find(({ data }) => data['origin'] === head.origin)
+  if (restored === undefined && isRecord) {
+    const sentence = `The head of ${from} is of ${head.origin}, and this record of ${checkpoint.origin}. Whether a restore has replaced the older one is not in the record of an agent: ask the owner for the whole ledger.`
+    return { code: 'unproved', head, from, sentence }
+  }
   if (restored === undefined) {
     const sentence = `The head of ${from} is of ${head.origin}, and this ledger is ${checkpoint.origin}. No entry \`restored\` names that origin: two ledgers were shown, or a restore went back behind an earlier one. If a restore came after this file, export the ledger again; else ask the operator.`
-    return { code: 'two_origins', head, sentence }
+    return { code: 'two_origins', head, from, sentence }
   }
   const { seq, data } = restored
-  const size = typeof data['size'] === 'number' ? data['size'] : 0
-  const fork = head.size <= size ? forkFault({ head, from }, rootAt) : undefined
+  // No restore knew of more than stands before its entry, whatever that says.
+  const size = Math.min(typeof data['size'] === 'number' ? data['size'] : 0, seq - 1)
+  const isWhole = head.size <= size
+  const fork = isWhole ? forkFault({ head, from }, rootAt) : undefined
   if (fork !== undefined) return fork
   const begins = `The head of ${from} is of ${head.origin}, which a restore has replaced (entry ${seq}).`
-  const isWhole = head.size <= size
   const sentence = isWhole
-    ? `${begins} All ${head.size} entries that it covers are still there.`
+    ? rootAt.has(head.size)
+      ? `${begins} All ${head.size} entries that it covers are still there.`
+      : `${begins} Whether the ${head.size} entries that it covers are still there is not in this file.`
     : `${begins} It covers ${head.size} entries, and the restore knew of ${size}: those from ${size + 1} on were lost or entered anew. Ask the operator what was lost.`
-  return { code: 'replaced', position: seq, to: seq, head, sentence }
+  return { code: 'replaced', position: seq, to: seq, head, from, restoredSize: size, sentence }
 }
 
 function dataOf(text: string): JsonObject {

@@ -4,68 +4,129 @@
  * 4)".
  */
 import { parseJsonObject } from '../../wire/json.ts'
+import type { Checkpoint } from '../../wire/ledger/checkpoint.ts'
 import type { LedgerFileEntry } from '../../wire/ledger/ledger-file.ts'
-import { tagOfOrigin } from '../../wire/ledger/ledger-head.ts'
+import { tagOfOrigin, verifyLedgerHead } from '../../wire/ledger/ledger-head.ts'
 import type { ReceiptClaims } from '../../wire/negotiation/receipt.ts'
 import { Refusal } from '../../wire/refusal.ts'
+import type { PublishedKey } from '../../wire/signatures/keys.ts'
 import type { LedgerFault } from './ledger-faults.ts'
 
 /** A receipt whose signature was verified, and words for where it is from. */
 export interface ReceiptAt {
-  claims: Pick<ReceiptClaims, 'iss' | 'owner' | 'agreement' | 'iat'>
+  claims: Pick<ReceiptClaims, 'iss' | 'owner' | 'sub' | 'agreement' | 'iat' | 'ledger_head'>
   from: string
 }
 
 /** A ledger that receipts are looked for in. */
 export interface SearchedLedger {
   owner: string
-  origin: string
+  checkpoint: Checkpoint
+  /** The keys of the log. */
+  keys: readonly PublishedKey[]
   /** Those that are what was signed, by position. */
   entries: ReadonlyMap<number, LedgerFileEntry>
-  /** Whether every position has an entry. */
+  /** The one agent whose entries these are; undefined: they are those of all. */
+  handle?: string | undefined
+  /** Whether no entry is absent: at any position, or in the chain of that agent. */
   isComplete: boolean
 }
 
 /** The clocks of an authority's processes may differ by so much. */
 const SLACK_MS = 60_000
+const HOUR_MS = 3_600_000
 
-/** Receipts whose entry is not in the ledger, though it reaches beyond the time of the receipt. */
+/**
+ * Receipts whose entry is not in the ledger, though it reaches beyond the time of the receipt. In the record
+ * of one agent those of others are not looked for; their heads say how far the record reaches.
+ */
 export function findOmissions(known: readonly ReceiptAt[], ledger: SearchedLedger): LedgerFault[] {
-  if (known.length === 0) return []
+  const { owner, checkpoint, handle } = ledger
+  const isMine = ({ claims }: ReceiptAt): boolean =>
+    claims.owner === owner && tagOfOrigin(checkpoint.origin, claims.iss) !== undefined
+  const mine = known.filter(isMine)
+  const others = known.filter(one => !isMine(one)).map(one => otherLedger(one, ledger))
+  const sought = mine.filter(({ claims }) => handle === undefined || claims.sub === handle)
+  if (mine.length > 0 && sought.length === 0) return [...others, otherAgents(handle!)]
   const promises = [...ledger.entries.values()].filter(({ kind }) => kind === 'promised')
   const agreements = new Set(promises.map(({ data_text }) => agreementOf(data_text)))
-  const reaches = [...ledger.entries.values()].reduce(
-    (most, { ts }) => Math.max(most, Date.parse(ts) || 0),
-    0,
-  )
-  return known.flatMap(one => faultOf(one, ledger, { agreements, reaches }) ?? [])
+  const reach = reachOf(mine, ledger)
+  const absent = sought.filter(({ claims }) => !agreements.has(claims.agreement))
+  return [...others, ...absent.map(one => absenceOf(one, ledger, reach))]
 }
 
-function faultOf(
-  { claims, from }: ReceiptAt,
-  { owner, origin, isComplete }: SearchedLedger,
-  { agreements, reaches }: { agreements: ReadonlySet<string | undefined>; reaches: number },
-): LedgerFault | undefined {
-  if (claims.owner !== owner || tagOfOrigin(origin, claims.iss) === undefined) {
-    const sentence = `The receipt of ${from} is of ${claims.owner} at ${claims.iss}, and this ledger is ${origin} of ${owner}: give receipts of this owner there.`
-    return { code: 'other_ledger', sentence }
-  }
-  if (agreements.has(claims.agreement)) return undefined
-  const begins = `The receipt of ${from} has no entry \`promised\` in this ledger`
-  if (reaches <= claims.iat * 1_000 + SLACK_MS)
-    return {
-      code: 'unproved',
-      sentence: `${begins}, which ends before the receipt is a minute old: export it again when later entries are in it.`,
+function otherLedger({ claims, from }: ReceiptAt, { owner, checkpoint }: SearchedLedger): LedgerFault {
+  const sentence = `The receipt of ${from} is of ${claims.owner} at ${claims.iss}, and this ledger is ${checkpoint.origin} of ${owner}: give receipts of this owner there.`
+  return { code: 'other_ledger', from, sentence }
+}
+
+function otherAgents(handle: string): LedgerFault {
+  const sentence = `None of the receipts that you gave is of ${handle}, whose record this is: give receipts of that agent, or verify the whole ledger.`
+  return { code: 'other_ledger', sentence }
+}
+
+/** Until when everything promised is in a ledger, in milliseconds since the epoch: what says so, and when. */
+interface LedgerReach {
+  entries: number
+  heads: number
+}
+
+/**
+ * A ledger has what was promised before its latest entry. It has also what was promised before the hour of a
+ * receipt whose head it covers, because that head is the last one that was signed before that hour.
+ */
+function reachOf(mine: readonly ReceiptAt[], { checkpoint, keys, entries }: SearchedLedger): LedgerReach {
+  const covered = mine.filter(({ claims: { ledger_head: head } }) => {
+    if (head === undefined || head.origin !== checkpoint.origin || head.size > checkpoint.size) return false
+    try {
+      return verifyLedgerHead(head, keys).size === head.size
+    } catch (error) {
+      if (error instanceof Refusal) return false
+      throw error
     }
-  if (!isComplete)
-    return {
-      code: 'unproved',
-      sentence: `${begins}, in which entries are absent: its entry may be one of them. Ask for a ledger that has them.`,
-    }
+  })
   return {
-    code: 'omission',
-    sentence: `${begins}, which has later entries: it was left out, or a restore has lost it. Show the receipt to the authority.`,
+    entries: latest([...entries.values()].map(({ ts }) => Date.parse(ts) || 0)),
+    heads: latest(covered.map(({ claims }) => hourOf(claims.iat))),
   }
+}
+
+/** The hour (UTC) that had begun for certain when a receipt of this time (seconds) got its head. */
+const hourOf = (iat: number): number => Math.floor((iat * 1_000 - SLACK_MS) / HOUR_MS) * HOUR_MS
+
+const latest = (times: readonly number[]): number => times.reduce((most, time) => Math.max(most, time), 0)
+
+function absenceOf({ claims, from }: ReceiptAt, ledger: SearchedLedger, reach: LedgerReach): LedgerFault {
+  const { handle, isComplete } = ledger
+  const { ledger_head: head, iat } = claims
+  const place = handle === undefined ? 'this ledger' : `this record of ${handle}`
+  const begins = `The receipt of ${from} has no entry \`promised\` in ${place}`
+  const fault = (code: 'unproved' | 'omission', ends: string): LedgerFault => ({
+    code,
+    from,
+    ...(head === undefined ? {} : { receiptOrigin: head.origin }),
+    sentence: `${begins}, ${ends}`,
+  })
+  const after = iat * 1_000 + SLACK_MS
+  if (Math.max(reach.entries, reach.heads) <= after)
+    return fault(
+      'unproved',
+      'which ends before the receipt is a minute old: export it again when later entries are in it, or give a receipt of a later hour with it.',
+    )
+  if (!isComplete)
+    return fault(
+      'unproved',
+      'in which entries are absent: its entry may be one of them. Ask for a ledger that has them.',
+    )
+  return reach.entries > after
+    ? fault(
+        'omission',
+        'which has later entries: it was left out, or a restore has lost it. Show the receipt to the authority.',
+      )
+    : fault(
+        'omission',
+        'which covers the head of a later hour in another receipt: it was left out, or a restore has lost it, unless the log signed nothing from the receipt until that hour. Show both to the authority.',
+      )
 }
 
 function agreementOf(text: string): string | undefined {

@@ -17,6 +17,10 @@ export type LedgerFaultCode =
   | 'root'
   /** An entry is another one than its leaf says. */
   | 'entry'
+  /** In the record of an agent: an entry, or its proof that the checkpoint covers it, was not signed so. */
+  | 'proof'
+  /** In the record of an agent: an entry of another one. */
+  | 'other_agent'
   /** A leaf in the tiles is another one than that of its entry, which is the one that was signed. */
   | 'leaf'
   /** An entry is not there. */
@@ -37,7 +41,7 @@ export type LedgerFaultCode =
   | 'two_origins'
   /** A receipt whose entry is not there. */
   | 'omission'
-  /** Whether the entry of a receipt is there cannot be found out. */
+  /** Whether a receipt has its entry, or whether a head is one of this ledger, cannot be found out. */
   | 'unproved'
 
 /** A fault, where it is, and what to do about it. */
@@ -49,6 +53,12 @@ export interface LedgerFault {
   to?: number
   /** The head that is concerned. */
   head?: LedgerHead
+  /** Words for where the head or the receipt that is concerned is from. */
+  from?: string
+  /** The origin of the head in that receipt. */
+  receiptOrigin?: string
+  /** Of a head whose origin was replaced: how many entries of it the restore knew. */
+  restoredSize?: number
   sentence: string
 }
 

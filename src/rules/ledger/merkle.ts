@@ -119,7 +119,6 @@ export interface ProofPlan {
 /**
  * What proves that the leaf at `index` is in the tree of `size` leaves (RFC 9162, 2.1.3.1). @throws
  * RangeError if it is beyond that size.
- * @internal Until proofs are answered, its tests call it.
  */
 export function planInclusion(index: number, size: number): ProofPlan {
   if (!isCount(index) || !isCount(size) || index >= size)
@@ -234,7 +233,6 @@ export interface TreeHead {
 /**
  * Whether a proof shows that the leaf with this hash is at `index` of the tree (RFC 9162, 2.1.3.2). Whatever
  * else it is, such as a proof of another length or a hash of another length, it shows nothing.
- * @internal As planInclusion.
  */
 export function provesInclusion(
   { index, leaf }: { index: number; leaf: Uint8Array },

@@ -26,7 +26,7 @@ export interface LedgerKnowledge {
   issuer?: string | undefined
   /** Heads that the caller has, of whatever ledgers; those of others are passed over. */
   heads?: readonly HeadAt[] | undefined
-  /** Proofs of consistency from the checkpoint to heads that cover more. */
+  /** Proofs of consistency between the checkpoint and heads whose roots the file does not give. */
   proofs?: HeadProofs | undefined
   /** Receipts whose signatures were verified. */
   receipts?: readonly ReceiptAt[] | undefined
@@ -40,7 +40,10 @@ export interface LedgerVerdict {
   faults: LedgerFault[]
 }
 
-/** Verifies a ledger as it was exported. It is whole as far as its checkpoint says if no fault is found. */
+/**
+ * Verifies a ledger as it was exported. It is whole as far as its checkpoint says if no fault is found. What
+ * was never entered it does not show, unless a receipt promises it.
+ */
 export function verifyLedger(file: LedgerFile, knowledge: LedgerKnowledge): LedgerVerdict {
   const signed = readSignedHead(file.checkpoint, knowledge.keys)
   if ('code' in signed) return { checkpoint: undefined, faults: [signed] }
@@ -68,7 +71,8 @@ export function verifyLedger(file: LedgerFile, knowledge: LedgerKnowledge): Ledg
     }),
     ...findOmissions(knowledge.receipts ?? [], {
       owner: file.owner,
-      origin: signed.origin,
+      checkpoint: signed,
+      keys: knowledge.keys,
       entries: whole,
       isComplete: whole.size === size,
     }),
@@ -76,7 +80,8 @@ export function verifyLedger(file: LedgerFile, knowledge: LedgerKnowledge): Ledg
   return { checkpoint: signed, faults }
 }
 
-function readSignedHead(note: string, keys: readonly PublishedKey[]): Checkpoint | LedgerFault {
+/** The checkpoint in a signed note, whatever its origin; or the fault that none of these keys signed it. */
+export function readSignedHead(note: string, keys: readonly PublishedKey[]): Checkpoint | LedgerFault {
   try {
     const [origin = ''] = parseNote(note).text.split('\n', 1)
     return verifyCheckpoint(note, { origin, keys })
@@ -88,7 +93,11 @@ function readSignedHead(note: string, keys: readonly PublishedKey[]): Checkpoint
   }
 }
 
-function originFaults({ origin }: Checkpoint, { origin: other, issuer }: LedgerKnowledge): LedgerFault[] {
+/** Whether a checkpoint is of another ledger, or another authority, than the caller knows. */
+export function originFaults(
+  { origin }: Checkpoint,
+  { origin: other, issuer }: LedgerKnowledge,
+): LedgerFault[] {
   const isOther = other !== undefined && other !== origin && other !== logOfOrigin(origin)
   const isIssuers = issuer === undefined || tagOfOrigin(origin, issuer) !== undefined
   if (!isOther && isIssuers) return []
@@ -169,7 +178,8 @@ function readEntries({ owner, entries }: LedgerFile, size: number): EntriesRead 
   return read
 }
 
-function leafOf(owner: string, { data_text: data, prev, ...entry }: LedgerFileEntry): Uint8Array {
+/** The leaf of an entry of this owner, made from what its line says. */
+export function leafOf(owner: string, { data_text: data, prev, ...entry }: LedgerFileEntry): Uint8Array {
   return ledgerLeaf({ ...entry, owner, data, prev: prev ?? 0 })
 }
 

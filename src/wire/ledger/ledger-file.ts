@@ -1,7 +1,9 @@
 /**
  * The file of an owner's ledger that others verify (`usher owner ledger export`): one JSON object a line. The
  * first line has the owner and the signed checkpoint, then come the tiles of the tree, then the entries with
- * all that their leaves are made from. docs/choices.md, "The file of a ledger". Contract: "Events" (row 5).
+ * all that their leaves are made from. Where the first line has a handle, the file is the record of that one
+ * agent: it has no tiles, and each entry has the proof that the checkpoint covers it. docs/choices.md, "The
+ * file of a ledger". Contract: "Events" (row 5).
  */
 import { decodeBase64url, encodeBase64url } from '../encoding.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../json.ts'
@@ -36,10 +38,22 @@ export interface LedgerFileEntry {
   data_text: string
 }
 
-/** All lines of such a file. */
+/** All lines of the file of a whole ledger. */
 export interface LedgerFile extends LedgerFileHead {
   tiles: readonly LedgerFileTile[]
   entries: readonly LedgerFileEntry[]
+}
+
+/** An entry, and the proof (RFC 9162, 2.1.3) that the tree of the checkpoint has its leaf at its position. */
+export interface ProvedEntry extends LedgerFileEntry {
+  /** Hashes of 32 bytes, the lowest first. */
+  proof: readonly Uint8Array[]
+}
+
+/** All lines of the record of one agent: the entries that have its handle. */
+export interface LedgerRecord extends LedgerFileHead {
+  handle: string
+  entries: readonly ProvedEntry[]
 }
 
 const VERSION = 1
@@ -47,8 +61,11 @@ const HASH_BYTES = 32
 const TILE_HASHES = 256
 const LEVEL_MAX = 63
 const SALT_BYTES = 16
+/** More than any proof has: a hash for each height of a tree. */
+const PROOF_HASHES_MAX = 64
 
 const HEAD_MEMBERS = ['usher_ledger', 'owner', 'checkpoint']
+const RECORD_HEAD_MEMBERS = [...HEAD_MEMBERS, 'handle']
 const TILE_MEMBERS = ['level', 'index', 'hashes']
 const ENTRY_MEMBERS = [
   'seq',
@@ -61,10 +78,14 @@ const ENTRY_MEMBERS = [
   'salt',
   'data_text',
 ] as const satisfies (keyof LedgerFileEntry)[]
+const PROVED_MEMBERS = [...ENTRY_MEMBERS, 'proof']
+
+/** The first line of a file. With a handle it is the record of that agent. */
+export type LedgerFileStart = LedgerFileHead & { handle?: string | undefined }
 
 /** The first line, with its end. */
-export function ledgerHeadLine({ owner, checkpoint }: LedgerFileHead): string {
-  return `${JSON.stringify({ usher_ledger: VERSION, owner, checkpoint })}\n`
+export function ledgerHeadLine({ owner, handle, checkpoint }: LedgerFileStart): string {
+  return `${JSON.stringify({ usher_ledger: VERSION, owner, handle, checkpoint })}\n`
 }
 
 /** The line of a tile, with its end. */
@@ -73,23 +94,39 @@ export function ledgerTileLine({ level, index, hashes }: LedgerFileTile): string
 }
 
 /** The line of an entry, with its end. Members of the entry that are not in the file are left out. */
-export function ledgerEntryLine(entry: LedgerFileEntry): string {
+export function ledgerEntryLine(entry: LedgerFileEntry | ProvedEntry): string {
   const members = ENTRY_MEMBERS.map(name => [
     name,
     name === 'salt' ? encodeBase64url(entry.salt) : entry[name],
   ])
-  return `${JSON.stringify(Object.fromEntries(members))}\n`
+  const proof = 'proof' in entry ? { proof: encodeBase64url(Buffer.concat(entry.proof)) } : {}
+  return `${JSON.stringify({ ...Object.fromEntries(members), ...proof })}\n`
 }
 
 /**
- * The file in these lines, without their ends. It is read strictly: each line has the members of its kind and
- * no others, so that no two readers take one file for two ledgers. Nothing of it is verified here. Refuses
- * (`invalid_request`) any other file, with the number of the line.
+ * The file of a whole ledger in these lines, without their ends. It is read strictly: each line has the
+ * members of its kind and no others, so that no two readers take one file for two ledgers. Nothing of it is
+ * verified here. Refuses (`invalid_request`) any other file, with the number of the line, and the record of
+ * one agent, which proves less.
  */
 export async function readLedgerFile(lines: AsyncIterable<string> | Iterable<string>): Promise<LedgerFile> {
-  let head: LedgerFileHead | undefined
+  const file = await readLedgerExport(lines)
+  if ('handle' in file)
+    refuse(
+      'invalid_request',
+      `The file is the record of ${file.handle.slice(0, 200)} alone: export the ledger without --handle.`,
+    )
+  return file
+}
+
+/** The same for both kinds of file: the record of one agent has its `handle`, the file of a ledger none. */
+export async function readLedgerExport(
+  lines: AsyncIterable<string> | Iterable<string>,
+): Promise<LedgerFile | LedgerRecord> {
+  let head: LedgerFileStart | undefined
   const tiles: LedgerFileTile[] = []
   const entries: LedgerFileEntry[] = []
+  const proved: ProvedEntry[] = []
   let number = 0
   for await (const line of lines) {
     number += 1
@@ -98,21 +135,30 @@ export async function readLedgerFile(lines: AsyncIterable<string> | Iterable<str
       const value = parseJson(line)
       if (!isJsonObject(value)) malformed('it is no object')
       if (head === undefined) head = readHead(value)
+      else if (head.handle !== undefined) proved.push(readProvedEntry(value))
       else if (Object.hasOwn(value, 'hashes')) tiles.push(readTile(value))
-      else entries.push(readEntry(value))
+      else entries.push(readEntry(value, ENTRY_MEMBERS))
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
       refuse('invalid_request', `Line ${number} is none of a ledger's file: ${error.detail ?? error.code}`)
     }
   }
   if (head === undefined) refuse('invalid_request', 'The file is empty: export the ledger again.')
-  return { ...head, tiles, entries }
+  const { owner, checkpoint, handle } = head
+  return handle === undefined
+    ? { owner, checkpoint, tiles, entries }
+    : { owner, handle, checkpoint, entries: proved }
 }
 
-function readHead(value: JsonObject): LedgerFileHead {
-  expectMembers(value, HEAD_MEMBERS)
+function readHead(value: JsonObject): LedgerFileStart {
+  const isRecord = Object.hasOwn(value, 'handle')
+  expectMembers(value, isRecord ? RECORD_HEAD_MEMBERS : HEAD_MEMBERS)
   if (value['usher_ledger'] !== VERSION) malformed(`it begins with no ledger of version ${VERSION}`)
-  return { owner: text(value, 'owner'), checkpoint: text(value, 'checkpoint') }
+  return {
+    owner: text(value, 'owner'),
+    checkpoint: text(value, 'checkpoint'),
+    handle: isRecord ? text(value, 'handle') : undefined,
+  }
 }
 
 function readTile(value: JsonObject): LedgerFileTile {
@@ -125,8 +171,19 @@ function readTile(value: JsonObject): LedgerFileTile {
   return { level, index: count(value, 'index', 0), hashes }
 }
 
-function readEntry(value: JsonObject): LedgerFileEntry {
-  expectMembers(value, ENTRY_MEMBERS)
+function readProvedEntry(value: JsonObject): ProvedEntry {
+  const entry = readEntry(value, PROVED_MEMBERS)
+  const hashes = bytes(value, 'proof')
+  if (hashes.length % HASH_BYTES !== 0 || hashes.length > HASH_BYTES * PROOF_HASHES_MAX)
+    malformed(`its proof is not 0 to ${PROOF_HASHES_MAX} times ${HASH_BYTES} bytes`)
+  const proof = Array.from({ length: hashes.length / HASH_BYTES }, (_, n) =>
+    hashes.subarray(n * HASH_BYTES, (n + 1) * HASH_BYTES),
+  )
+  return { ...entry, proof }
+}
+
+function readEntry(value: JsonObject, members: readonly string[]): LedgerFileEntry {
+  expectMembers(value, members)
   const handle = textOrNull(value, 'handle')
   if ((handle === null) !== (value['prev'] === null)) malformed('it has prev exactly where it has a handle')
   const salt = bytes(value, 'salt')
