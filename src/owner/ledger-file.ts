@@ -1,11 +1,13 @@
 /**
- * Reads an owner's whole ledger for a file that others can verify: checkpoint, tiles and entries with all
- * that their leaves are made from. Nothing is verified here: `usher verify ledger` does that, with keys that
- * did not come with the ledger. docs/choices.md, "The file of a ledger". Contract: "Owner API".
+ * Reads an owner's ledger for a file that others can verify: checkpoint, tiles and entries with all that
+ * their leaves are made from; or the record of one agent, with proofs that are made from the tiles. Nothing
+ * is verified here: `usher verify ledger` does that, with keys that did not come with the ledger.
+ * docs/choices.md, "The file of a ledger". Contract: "Owner API".
  */
 import { ApiError } from '../client/api-error.ts'
 import { exchangeBytes, readNumbered } from '../client/exchange.ts'
 import type { ApiAccess } from '../client/signed-fetch.ts'
+import { planInclusion, proofOf, TILE_HASHES, type Tile } from '../rules/ledger/merkle.ts'
 import { decodeBase64url } from '../wire/encoding.ts'
 import {
   ledgerEntryLine,
@@ -18,55 +20,90 @@ import { encodeTileNumber } from '../wire/ledger/tile-path.ts'
 import type { LedgerEntry } from '../wire/owner/owner-api.ts'
 import { Refusal } from '../wire/refusal.ts'
 
-const TILE_HASHES = 256
 const CHECKPOINT = '/owner/ledger/checkpoint'
 
 /** Which ledger was read, and how far. */
 export interface LedgerExtent {
   origin: string
   size: number
-  /** How many of its entries are still there: a retention deletes the oldest. */
+  /** How many of its entries, or of the agent's, are still there: a retention deletes the oldest. */
   entries: number
 }
 
 /**
  * The lines of the file, each with its end. It has what the checkpoint covers that the authority gives out
- * now. @returns what was read. Fails with `ApiError`.
+ * now; with a handle, the entries of that agent alone, each with its proof. @returns what was read. Fails
+ * with `ApiError`.
  */
-export async function* ledgerFileLines(access: ApiAccess): AsyncGenerator<string, LedgerExtent> {
+export async function* ledgerFileLines(
+  access: ApiAccess,
+  handle?: string,
+): AsyncGenerator<string, LedgerExtent> {
   const checkpoint = (await exchangeBytes(access, { method: 'GET', path: CHECKPOINT })).toString()
   const { origin, size } = headOf(checkpoint)
-  const listed = readNumbered<LedgerEntry>(access, '/owner/ledger', 'entries', { bodies: 'true' })
+  const query = { bodies: 'true', handle }
+  const proofAt = createProver(access, size)
   let entries = 0
-  for await (const entry of listed) {
+  for await (const entry of readNumbered<LedgerEntry>(access, '/owner/ledger', 'entries', query)) {
     if (entry.seq > size) break
     // The authority names her with the first entry that is left.
     if (entries === 0) {
-      yield ledgerHeadLine({ owner: ownerOf(entry), checkpoint })
-      yield* tileLines(access, size)
+      yield ledgerHeadLine({ owner: ownerOf(entry), handle, checkpoint })
+      if (handle === undefined) yield* tileLines(access, size)
     }
     entries += 1
-    yield ledgerEntryLine(bodyOf(entry))
+    const body = bodyOf(entry)
+    yield ledgerEntryLine(handle === undefined ? body : { ...body, proof: await proofAt(entry.seq) })
     // It does not stop at the next entry, which might be on a page that nobody requested.
     if (entry.seq === size) break
   }
   if (entries === 0)
     throw new ApiError(
       'not_found',
-      'No entry is left below the last checkpoint, so there is nothing to verify.',
+      `No entry${handle === undefined ? '' : ` of ${handle}`} is left below the last checkpoint, so there is nothing to verify.`,
     )
   return { origin, size, entries }
 }
 
 async function* tileLines(access: ApiAccess, size: number): AsyncGenerator<string> {
   for (let level = 0, width = size; width > 0; level++, width = Math.floor(width / TILE_HASHES))
-    for (let index = 0; index * TILE_HASHES < width; index++) {
-      const hashes = Math.min(TILE_HASHES, width - index * TILE_HASHES)
-      const number = `${encodeTileNumber(index)}${hashes < TILE_HASHES ? `.p/${hashes}` : ''}`
-      const path = `/owner/ledger/tile/${level}/${number}`
-      yield ledgerTileLine({ level, index, hashes: await exchangeBytes(access, { method: 'GET', path }) })
-    }
+    for (let index = 0; index * TILE_HASHES < width; index++)
+      yield ledgerTileLine({ level, index, hashes: await fetchTile(access, { level, index }, size) })
 }
+
+/** A tile of the tree of this size, as wide as it is there. */
+async function fetchTile(
+  access: ApiAccess,
+  { level, index }: Pick<Tile, 'level' | 'index'>,
+  size: number,
+): Promise<Uint8Array> {
+  const hashes = Math.min(TILE_HASHES, Math.floor(size / TILE_HASHES ** level) - index * TILE_HASHES)
+  const number = `${encodeTileNumber(index)}${hashes < TILE_HASHES ? `.p/${hashes}` : ''}`
+  return exchangeBytes(access, { method: 'GET', path: `/owner/ledger/tile/${level}/${number}` })
+}
+
+/**
+ * Makes what proves that the tree of this size has the leaf of a position. A proof reads at most two tiles a
+ * level. Those of the last one stay in memory, because the next entry mostly needs them, too.
+ */
+function createProver(access: ApiAccess, size: number): (position: number) => Promise<Uint8Array[]> {
+  let known = new Map<string, Uint8Array>()
+  return async position => {
+    const plan = planInclusion(position - 1, size)
+    const tiles = new Map<string, Uint8Array>()
+    for (const tile of plan.tiles)
+      tiles.set(nameOf(tile), known.get(nameOf(tile)) ?? (await fetchTile(access, tile, size)))
+    known = tiles
+    try {
+      return proofOf(plan, tile => tiles.get(nameOf(tile))!)
+    } catch (error) {
+      if (error instanceof RangeError) malformed('a tile that has too few hashes')
+      throw error
+    }
+  }
+}
+
+const nameOf = ({ level, index }: Pick<Tile, 'level' | 'index'>): string => `${level}/${index}`
 
 function headOf(checkpoint: string): { origin: string; size: number } {
   const [origin = '', digits = ''] = textOf(checkpoint).split('\n', 2)

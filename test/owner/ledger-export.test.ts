@@ -1,15 +1,15 @@
 /**
- * `usher owner ledger export`: her ledger as a file that others verify (docs/choices.md, "The file of a
- * ledger"; contract, "Owner API").
+ * `usher owner ledger export`: her ledger, or the record of one agent, as a file that others verify
+ * (docs/choices.md, "The file of a ledger"; contract, "Owner API").
  */
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { verifyLedger } from '../../src/verify/index.ts'
-import { readLedgerFile } from '../../src/wire/ledger/ledger-file.ts'
+import { verifyLedger, verifyRecord } from '../../src/verify/index.ts'
+import { readLedgerExport, readLedgerFile, type LedgerRecord } from '../../src/wire/ledger/ledger-file.ts'
 import { encodeTileNumber } from '../../src/wire/ledger/tile-path.ts'
 import { ownerCommand } from '../support/owner-command.ts'
-import { LOG_KEY, ledgerFileOf, ORIGIN, OWNER, sampleEntries } from '../support/sample-ledger.ts'
+import { LOG_KEY, ledgerFileOf, ORIGIN, OWNER, recordOf, sampleEntries } from '../support/sample-ledger.ts'
 import type { Received, Reply } from '../support/scripted-http.ts'
 
 const { answers, api, owner, directory } = ownerCommand()
@@ -29,7 +29,9 @@ function serve(first = 1): void {
     const asked = new URLSearchParams(query)
     expect(asked.get('bodies')).toBe('true')
     const after = Math.max(Number(asked.get('after') ?? 0), first - 1)
-    const page = all.slice(after, after + 100)
+    const handle = asked.get('handle')
+    const listed = all.filter(entry => entry.seq > after && (handle === null || entry.handle === handle))
+    const page = listed.slice(0, 100)
     const entries = page.map(({ family, handle, count, prev, salt, ...entry }) => ({
       ...entry,
       owner: OWNER,
@@ -122,9 +124,86 @@ describe('The export of a ledger', () => {
     expect(readFileSync(path(), 'utf8')).toBe('an older one')
   })
 
-  it('takes no filter, because a part of a ledger proves nothing of the rest', async () => {
-    const { code, said } = await owner('ledger', '--kind', 'promised', 'export', path())
-    expect([code, said]).toEqual([2, expect.stringContaining('Leave out --kind')])
+  it.each([
+    [['ledger', '--kind', 'promised', 'export']],
+    [['ledger', '--handle', 'jkt:1', '--last', '5', 'export']],
+  ])('takes no filter but an agent, because a part proves nothing of the rest: %j', async args => {
+    const { code, said } = await owner(...args, path())
+    expect([code, said]).toEqual([2, expect.stringMatching(/Leave out --(kind|last)/)])
+    expect(existsSync(path())).toBe(false)
+  })
+})
+
+describe('The export of the record of one agent', () => {
+  const record = recordOf(all.slice(0, 300), 'jkt:1')
+  const writtenRecord = async (): Promise<LedgerRecord> => {
+    const read = await readLedgerExport(readFileSync(path(), 'utf8').split('\n'))
+    return 'handle' in read ? read : expect.fail('it is the file of a whole ledger')
+  }
+
+  beforeEach(() => {
+    serve()
+    answers['/owner/connections'] = { body: [] }
+  })
+
+  it.each<[string, () => string[]]>([
+    ['behind the file', () => ['ledger', 'export', path(), '--handle', 'jkt:1']],
+    ['before the word', () => ['ledger', '--handle', 'jkt:1', 'export', path()]],
+  ])('has its entries alone, each with its proof; --handle may stand %s', async (_where, args) => {
+    const { code, printed } = await owner(...args())
+    expect([code, printed]).toEqual([
+      0,
+      expect.stringMatching(`^75 of 300 entries of ${ORIGIN}, those of jkt:1, are in .*usher verify ledger`),
+    ])
+    expect(await writtenRecord()).toEqual(record)
+    expect(verifyRecord(await writtenRecord(), { keys: [LOG_KEY], origin: ORIGIN }).faults).toEqual([])
+    expect(statSync(path()).mode & 0o077).toBe(0)
+  })
+
+  it('is of the agent whom she calls so, and says of whom', async () => {
+    answers['/owner/connections'] = { body: [{ handle: 'jkt:1', label: 'Tax bot' }] }
+    const { printed } = await owner('ledger', 'export', path(), '--handle', 'Tax bot', '--json')
+    expect(JSON.parse(printed)).toEqual({
+      file: path(),
+      origin: ORIGIN,
+      size: 300,
+      entries: 75,
+      handle: 'jkt:1',
+    })
+    expect(await writtenRecord()).toEqual(record)
+  })
+
+  it('reads each tile that a proof needs once, however many entries there are', async () => {
+    await owner('ledger', 'export', path(), '--handle', 'jkt:1')
+    const tiles = api.received.map(one => one.path).filter(one => one.includes('/tile/'))
+    expect(tiles.toSorted()).toEqual([
+      '/owner/ledger/tile/0/000',
+      '/owner/ledger/tile/0/001.p/44',
+      '/owner/ledger/tile/1/000.p/1',
+    ])
+  })
+
+  it('has the entries that the retention has left, which the next entry before them shows', async () => {
+    serve(51)
+    await owner('ledger', 'export', path(), '--handle', 'jkt:1')
+    const found = async (first?: number) =>
+      verifyRecord(await writtenRecord(), { keys: [LOG_KEY], first }).faults.map(({ code }) => code)
+    expect(await found(51)).toEqual([])
+    expect(await found()).toEqual(['gap'])
+  })
+
+  it.each<[string, string, () => void, RegExp]>([
+    ['the agent has no entry', 'jkt:9', () => undefined, /No entry of jkt:9 is left/],
+    [
+      'a tile has too few hashes',
+      'jkt:1',
+      () => (answers['/owner/ledger/tile/0/000'] = { body: Buffer.alloc(32) }),
+      /a tile that has too few hashes/,
+    ],
+  ])('is not written where %s', async (_what, handle, script, sentence) => {
+    script()
+    const { code, said } = await owner('ledger', 'export', path(), '--handle', handle)
+    expect([code, said]).toEqual([1, expect.stringMatching(sentence)])
     expect(existsSync(path())).toBe(false)
   })
 })
