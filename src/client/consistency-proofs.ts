@@ -24,9 +24,9 @@ export interface FetchedProofs {
 }
 
 /**
- * Asks the authority at `issuer` for the proof from the checkpoint to each head. A head for which it says
- * that there is no proof has none; that it does not answer is an outage. Nothing is verified here. @throws
- * UsageError unless the address is https, or http on a loopback host.
+ * Asks the authority at `issuer` for the proof between the checkpoint and each head, from the smaller to the
+ * larger. A head for which it says that there is no proof has none; that it does not answer is an outage.
+ * Nothing is verified here. @throws UsageError unless the address is https, or http on a loopback host.
  */
 export async function fetchProofs(
   issuer: string,
@@ -34,11 +34,12 @@ export async function fetchProofs(
   heads: readonly LedgerHead[],
 ): Promise<FetchedProofs> {
   const url = addressOf(issuer, checkpoint.origin)
-  const from = { size: checkpoint.size, root: encodeBase64url(checkpoint.root) }
+  const own = { size: checkpoint.size, root: encodeBase64url(checkpoint.root) }
   const proofs = new Map<string, readonly Uint8Array[]>()
   for (const { size, root } of heads) {
     if (proofs.has(root)) continue
-    const answer = await ask(url, { from, to: { size, root } })
+    const [from, to] = size < own.size ? [{ size, root }, own] : [own, { size, root }]
+    const answer = await ask(url, { from, to })
     if (typeof answer === 'string') return { proofs, outage: answer }
     if (answer !== undefined) proofs.set(root, answer)
   }

@@ -34,10 +34,14 @@ export function addVerifiers(verify: Command, loadFetch: () => Promise<FetchProo
   verify
     .command('heads')
     .argument('<files...>', 'what `usher sidecar heads --json` printed, or receipts, one a line')
-    .requiredOption('--keys <file>', LOG_KEYS)
-    .description('whether heads of ledgers that several people hold contradict each other')
-    .action(async (files: string[], { keys }: { keys: string }) =>
-      (await import('./verify-heads.ts')).verifyHeads(files, { keys, terminal }),
+    .requiredOption('--keys <file>', `${LOG_KEYS}; or {issuer, log_keys, keys}`)
+    .option('--ledger <file>', 'a whole ledger that they must fit: what `usher owner ledger export` wrote')
+    .description('whether heads of ledgers that several people hold contradict each other, or a ledger')
+    .action(async (files: string[], { keys, ledger }: { keys: string; ledger?: string }) =>
+      (await import('./verify-heads.ts')).verifyHeads(
+        { files, keys, ledger },
+        { terminal, now: nowInSeconds() },
+      ),
     )
   addLedger(verify, loadFetch)
 }
@@ -52,7 +56,9 @@ function addLedger(verify: Command, loadFetch: () => Promise<FetchProofs>): void
     .option('--origin <origin>', 'which ledger it must be, as a head names it')
     .option('--from <position>', 'the first entry that the retention has left', position)
     .option('--fetch <issuer>', 'ask this authority to prove that later heads continue the file')
-    .description('whether the ledger is what its log signed, and fits heads and receipts of others')
+    .description(
+      'whether a ledger, or the record of one agent, is what its log signed, and fits heads and receipts of others',
+    )
     .action(async (file: string, options: VerifyLedgerOptions) => {
       const { verifyLedgerFile } = await import('./verify-ledger.ts')
       const fetchProofs: FetchProofs = async (...request) => (await loadFetch())(...request)

@@ -10,7 +10,7 @@ import { fetchProofs } from '../../src/client/consistency-proofs.ts'
 import { ledgerFileLines } from '../../src/owner/ledger-file.ts'
 import { appendLedgerAll, type NewLedgerEntry } from '../../src/storage/authority/ledger/ledger.ts'
 import { verifyLedgerFile, type VerifyLedgerOptions } from '../../src/terminal/verify-ledger.ts'
-import { readLedgerFile, verifyLedger, type LedgerFile } from '../../src/verify/index.ts'
+import { readLedgerExport, readLedgerFile, verifyLedger, type LedgerFile } from '../../src/verify/index.ts'
 import { asHandle } from '../../src/wire/identifiers.ts'
 import { headOfCheckpoint } from '../../src/wire/ledger/ledger-head.ts'
 import { publicJwk } from '../../src/wire/signatures/keys.ts'
@@ -40,12 +40,12 @@ const append = (owner: TestOwner, count: number) =>
     })),
   )
 
-/** The text of her file, as if the last checkpoint were two seconds old. */
-async function exported(owner: TestOwner): Promise<string> {
+/** The text of her file, or of the record of an agent, as if the last checkpoint were two seconds old. */
+async function exported(owner: TestOwner, handle?: string): Promise<string> {
   await sql`UPDATE ledger_checkpoints SET signed_at = signed_at - interval '2 seconds'
     WHERE owner = ${owner.owner}`.execute(authority.database.db)
   const lines: string[] = []
-  for await (const line of ledgerFileLines(owner.client.access)) lines.push(line)
+  for await (const line of ledgerFileLines(owner.client.access, handle)) lines.push(line)
   return lines.join('')
 }
 const read = (text: string): Promise<LedgerFile> => readLedgerFile(text.split('\n'))
@@ -72,6 +72,13 @@ async function verify(text: string, options: Partial<VerifyLedgerOptions>) {
     (error: { code?: number }) => error.code ?? -1,
   )
   return { code, printed: terminal.printed }
+}
+
+/** The keys that the authority publishes. */
+async function keysFile(): Promise<string> {
+  const { body } = await authority.request('GET', '/jwks')
+  const log_keys = log.keys.map(key => publicJwk(key))
+  return fileOf(JSON.stringify({ issuer: ISSUER, log_keys, keys: body.keys }))
 }
 
 describe('The ledger that an owner exports', () => {
@@ -117,9 +124,7 @@ describe('The ledger that an owner exports', () => {
 
   it('has the promise of each receipt, which is verified with keys that the authority publishes', async () => {
     const { receipt } = await testAgent(authority).granted('portfolio_read')
-    const { body } = await authority.request('GET', '/jwks')
-    const log_keys = log.keys.map(key => publicJwk(key))
-    const keys = fileOf(JSON.stringify({ issuer: ISSUER, log_keys, keys: body.keys }))
+    const keys = await keysFile()
     const text = await exported(authority.alice)
     const receipts = [fileOf(`${receipt}\n`)]
     expect(await verify(text, { keys, receipts })).toEqual({
@@ -143,5 +148,46 @@ describe('The ledger that an owner exports', () => {
     expect(await verify(older, { heads })).toEqual({ code: 1, printed: expect.stringMatching(/^rollback: /) })
     expect(await verify(older, { heads, fetch: authority.publicUrl })).toMatchObject({ code: 0 })
     expect(await verify(await exported(dave), { heads })).toMatchObject({ code: 0 })
+  })
+
+  it('has the record of one agent, which is verified by proofs, with its receipt and later heads', async () => {
+    const { alice } = authority
+    const agent = testAgent(authority)
+    const { receipt } = await agent.granted('portfolio_read')
+    const [keys, receipts] = [await keysFile(), [fileOf(`${receipt}\n`)]]
+    const text = await exported(alice, agent.handle)
+    const record = await readLedgerExport(text.split('\n'))
+    expect(record).toMatchObject({ owner: 'alice', handle: agent.handle })
+    expect(record.entries.length).toBeGreaterThan(1)
+    expect(new Set(record.entries.map(({ handle }) => handle))).toEqual(new Set([agent.handle]))
+    expect(await verify(text, { keys, receipts })).toEqual({
+      code: 0,
+      printed: expect.stringContaining('That is one chain'),
+    })
+    await append(alice, 300)
+    const { checkpoint } = await read(await exported(alice))
+    const heads = [fileOf(JSON.stringify({ ledger_head: headOfCheckpoint(checkpoint, log.keys[0]!.kid) }))]
+    expect(await verify(text, { heads, fetch: authority.publicUrl })).toMatchObject({ code: 0 })
+    const { checkpoint: older } = record
+    const olderHeads = [fileOf(JSON.stringify({ ledger_head: headOfCheckpoint(older, log.keys[0]!.kid) }))]
+    const later = await exported(alice, agent.handle)
+    expect((await verify(later, { heads: olderHeads })).printed).toMatch(/^unproved: /)
+    expect(await verify(later, { heads: olderHeads, fetch: authority.publicUrl })).toMatchObject({ code: 0 })
+  })
+
+  it('shows in the record of an agent which entry somebody with the database left out or changed', async () => {
+    const { alice } = authority
+    const { db } = authority.database
+    await append(alice, 9)
+    const [first, second] = (await readLedgerExport((await exported(alice, 'jkt:1')).split('\n'))).entries
+    await sql`DELETE FROM ledger WHERE owner = 'alice' AND seq = ${second!.seq}`.execute(db)
+    expect(await verify(await exported(alice, 'jkt:1'), {})).toEqual({
+      code: 1,
+      printed: expect.stringMatching(`^gap: Entry ${second!.seq} is absent, which entry`),
+    })
+    await sql`UPDATE ledger SET data = '{"n":1}' WHERE owner = 'alice' AND seq = ${first!.seq}`.execute(db)
+    expect((await verify(await exported(alice, 'jkt:1'), {})).printed).toMatch(
+      new RegExp(`^proof: Entry ${first!.seq} is not what was signed`),
+    )
   })
 })

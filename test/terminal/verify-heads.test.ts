@@ -3,12 +3,26 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { verifyHeads } from '../../src/terminal/verify-heads.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
 import { originBase, signCheckpoint } from '../../src/wire/ledger/checkpoint.ts'
-import { headOfCheckpoint } from '../../src/wire/ledger/ledger-head.ts'
+import type { LedgerFile, LedgerFileEntry } from '../../src/wire/ledger/ledger-file.ts'
+import { headOfCheckpoint, type LedgerHead } from '../../src/wire/ledger/ledger-head.ts'
+import { signAgreement, verifyAgreement } from '../../src/wire/negotiation/agreement.ts'
+import { signReceipt } from '../../src/wire/negotiation/receipt.ts'
 import { signJws } from '../../src/wire/signatures/jws.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import { capturedTerminal } from '../support/captured-terminal.ts'
 import { configFolder } from '../support/config-files.ts'
+import {
+  BEGINS_MS,
+  headOf as headOfEntries,
+  ledgerFileOf,
+  OWNER,
+  recordOf,
+  sampleEntries,
+  textOf,
+} from '../support/sample-ledger.ts'
+import { agreementContent, newKey, receiptClaims } from '../support/wire-samples.ts'
 
 const { folder } = configFolder()
 const key = importPrivateJwk(generatePrivateJwk())
@@ -27,14 +41,21 @@ function fileOf(...lines: string[]): string {
   writeFileSync(path, lines.map(one => `${one}\n`).join(''))
   return path
 }
-async function verify(...paths: string[]): Promise<{ code: number; printed: string }> {
+interface Judged {
+  code: number
+  printed: string
+}
+const KEYS: object = { keys: [publicJwk(key)] }
+const verify = async (...files: string[]): Promise<Judged> => judge({ files })
+
+async function judge(options: { files: string[]; ledger?: string }, known: object = KEYS): Promise<Judged> {
   const terminal = capturedTerminal()
-  const keys = fileOf(JSON.stringify({ keys: [publicJwk(key)] }))
-  const code = await verifyHeads(paths, { keys, terminal }).then(
+  const keys = fileOf(JSON.stringify(known))
+  const code = await verifyHeads({ ...options, keys }, { terminal, now: 1_800_000_000 }).then(
     () => 0,
-    (error: { exitCode?: number; code?: number; message: string }) => {
+    (error: { code?: number; name: string; message: string }) => {
       terminal.out(error.message)
-      return error.exitCode ?? error.code ?? -1
+      return error.name === 'UsageError' ? 2 : (error.code ?? -1)
     },
   )
   return { code, printed: terminal.printed }
@@ -61,7 +82,10 @@ describe('Heads of ledgers that several people hold', () => {
 
   it('are unproved where their sizes differ', async () => {
     const { code, printed } = await verify(fileOf(line(headOf(12)), line(headOf(5))))
-    expect([code, printed]).toEqual([1, expect.stringMatching(/^unproved: .* with 5, 12 entries/)])
+    expect([code, printed]).toEqual([
+      1,
+      expect.stringMatching(/^unproved: .* with 5, 12 entries .*ask its authority.* 12 \(.*:1\); 5 \(.*:2\)/),
+    ])
   })
 
   it('are a fork where a ledger has two origins, unless a restore is on record', async () => {
@@ -94,6 +118,161 @@ describe('Heads of ledgers that several people hold', () => {
   ])('are refused as wrong usage where a file has %s', async (_what, lines, sentence) => {
     const { code, printed } = await verify(fileOf(...lines))
     expect(printed).toMatch(sentence)
-    expect(code).not.toBe(1)
+    expect(code).toBe(2)
+  })
+})
+
+describe('Heads beside a ledger that its owner exported', () => {
+  const entries = sampleEntries(300)
+  const signer = { key, origin: ORIGIN }
+  const at = (size: number): LedgerHead => headOfEntries(entries.slice(0, size), signer)
+  const lie = entries.with(199, { ...entries[199]!, data_text: '{}' })
+  const whole = ledgerFileOf(entries, signer)
+  const exported = (file: LedgerFile): string => fileOf(textOf(file).trimEnd())
+  const beside = (file: LedgerFile, ...heads: object[]): Promise<Judged> =>
+    judge({ files: [fileOf(...heads.map(line))], ledger: exported(file) })
+
+  it('are in order where they are heads of it, whatever their sizes, which nothing proves without it', async () => {
+    const heads = [at(1), at(12), at(299), at(300)]
+    const { code, printed } = await beside(whole, ...heads)
+    expect([code, printed]).toEqual([
+      0,
+      expect.stringMatching(/Those of .* are heads of the ledger in .*\n$/),
+    ])
+    expect((await verify(fileOf(...heads.map(line)))).printed).toMatch(/^unproved: .* with 1, 12, 299, 300/)
+  })
+
+  it.each<[string, LedgerHead[], RegExp]>([
+    [
+      'are a fork where it has another root at the size of one',
+      [at(12), headOfEntries(lie, signer)],
+      /^fork: .* has another root for its first 300 entries in .*:2 than in .*Keep both\.\n$/,
+    ],
+    [
+      'are one fork where several people hold the same other root',
+      [headOfEntries(lie, signer), headOfEntries(lie, signer)],
+      /^fork: .*:1, .*:2 than in [^\n]*\n$/,
+    ],
+    [
+      'are a fork of each other and of it',
+      [at(250), headOfEntries(lie.slice(0, 250), signer)],
+      /^fork: .* has 2 ledgers of 250 entries.*\nfork: .*first 250 entries in .*:2 than in [^\n]*\n$/,
+    ],
+    [
+      'are unproved where one covers more: whose it is, and who can prove it',
+      [at(12), headOfEntries(sampleEntries(400), signer)],
+      /^unproved: .* with 300, 400 entries .*export the ledger again, or ask its authority.* 300 \(.*\); 400 \(.*:2\)\.\n$/,
+    ],
+    [
+      'are no heads to compare where all are of other ledgers',
+      [headOf(5, { origin: `${ORIGIN}2` })],
+      /^other_ledger: .*None of the heads that you gave is of/,
+    ],
+  ])('%s', async (_what, heads, finding) => {
+    const { code, printed } = await beside(whole, ...heads)
+    expect([code, printed]).toEqual([1, expect.stringMatching(finding)])
+  })
+
+  it.each<[string, LedgerFile, string]>([
+    ['that another key signed', ledgerFileOf(entries, { ...signer, key: other }), 'unsigned'],
+    ['with another root', { ...ledgerFileOf(lie), checkpoint: whole.checkpoint }, 'root'],
+    ['that lacks tiles', { ...whole, tiles: whole.tiles.slice(1) }, 'tile'],
+  ])('are not judged by a ledger %s: it accuses nobody of a fork', async (_what, file, kind) => {
+    const { code, printed } = await beside(file, at(250), at(300))
+    expect([code, printed]).toEqual([1, expect.stringMatching(`^${kind}: .*compared without it`)])
+    expect(printed).toMatch(/^unproved: .* with 250, 300 entries/m)
+    expect(printed).not.toContain('fork')
+  })
+
+  it('are judged by its leaves, though entries are absent or changed in it', async () => {
+    const changed = { ...whole, entries: lie.slice(100) }
+    expect(await beside(changed, at(12), at(300))).toMatchObject({ code: 0 })
+  })
+
+  it('are wrong usage beside the record of one agent, which has no leaves of others', async () => {
+    const record = fileOf(textOf(recordOf(entries, 'jkt:1', signer)).trimEnd())
+    const { code, printed } = await judge({ files: [fileOf(line(at(12)))], ledger: record })
+    expect([code, printed]).toEqual([2, expect.stringContaining('without --handle')])
+  })
+})
+
+describe('Heads of two origins beside a ledger', () => {
+  const entries = sampleEntries(500)
+  const RESTORED = `${ORIGIN}/1795890000`
+  const before = (size: number, all = entries) => headOfEntries(all.slice(0, size), { key, origin: ORIGIN })
+  /** The ledger after a restore that knew of 400 entries, and whose entry has this data. */
+  const after = (data: object = { origin: ORIGIN, size: 400, root: before(400).root }): LedgerFile => {
+    const entry: LedgerFileEntry = {
+      ...entries[3]!,
+      seq: 401,
+      ts: new Date(BEGINS_MS + 900_000).toISOString(),
+      kind: 'restored',
+      data_text: JSON.stringify(data),
+    }
+    return ledgerFileOf([...entries.slice(0, 400), entry], { key, origin: RESTORED })
+  }
+  const restored = headOfEntries(after().entries, { key, origin: RESTORED })
+  const beside = (file: LedgerFile, ...heads: object[]): Promise<Judged> =>
+    judge({ files: [fileOf(...heads.map(line))], ledger: fileOf(textOf(file).trimEnd()) })
+
+  it('are of one that was replaced where its entry `restored` names the older: once for all of that origin', async () => {
+    const { code, printed } = await beside(after(), before(300), before(350), restored)
+    expect(code).toBe(1)
+    expect(printed).toMatch(
+      /^replaced: The head of .*:2 is of .*, which a restore has replaced \(entry 401\)\. All 350 .* Heads of that origin are in .*:1, .*:2\.\n$/,
+    )
+  })
+
+  it('are unproved beyond what the restore knew, and the largest says what was lost', async () => {
+    const { code, printed } = await beside(after(), before(300), before(450), before(480))
+    expect(code).toBe(1)
+    expect(printed).toMatch(/^replaced: The head of .*:3 .*those from 401 on were lost/)
+    expect(printed).toMatch(/^unproved: .* with 450, 480 entries/m)
+  })
+
+  it('are a fork where the restore kept less than its entry says', async () => {
+    const lie = entries.with(199, { ...entries[199]!, data_text: '{}' })
+    expect((await beside(after(), before(350, lie))).printed).toMatch(/^fork: .* first 350 entries/)
+  })
+
+  it('are a fork where no entry names the older, and unproved where the ledger is of before the restore', async () => {
+    const { code, printed } = await beside(after({}), before(300))
+    expect([code, printed]).toEqual([1, expect.stringMatching(/^fork: .*which no entry `restored` names/)])
+    const older = ledgerFileOf(entries, { key, origin: ORIGIN })
+    const later = await beside(older, before(300), restored)
+    expect([later.code, later.printed]).toEqual([
+      1,
+      expect.stringMatching(/^unproved: .*which began later\. .*export the ledger again\.\n$/),
+    ])
+  })
+
+  it('are unproved where entries are absent or changed, of which `restored` may be one', async () => {
+    const whole = after()
+    const changed = whole.entries.with(400, { ...whole.entries[400]!, data_text: '{}' })
+    for (const all of [whole.entries.slice(0, 400), changed]) {
+      const { code, printed } = await beside({ ...whole, entries: all }, before(300))
+      expect([code, printed]).toEqual([1, expect.stringMatching(/^unproved: .*absent or changed.*\n$/)])
+    }
+  })
+
+  it('with receipts say whose entries are gone, as far as keys of the authority verify them', async () => {
+    const [authority, agent] = [newKey(), newKey()]
+    const agreed = verifyAgreement(signAgreement(agreementContent(), agent))
+    const claims = {
+      iss: 'https://as.example',
+      owner: asOwner(OWNER),
+      iat: BEGINS_MS / 1_000 + 450,
+      ledger_head: before(450),
+    }
+    const lost = signReceipt(receiptClaims(agent, agreed, claims), authority)
+    const files = [fileOf(line(before(300))), fileOf('', lost)]
+    const ledger = fileOf(textOf(after()).trimEnd())
+    const known = { issuer: 'https://as.example', log_keys: [publicJwk(key)], keys: [publicJwk(authority)] }
+    expect((await judge({ files, ledger }, known)).printed).toMatch(
+      /^replaced: .*The entries of these receipts are not in .*: .*:2\.\n$/,
+    )
+    const unknown = (await judge({ files, ledger })).printed
+    expect(unknown).toMatch(/^replaced: .*No key of the authority that you gave verifies .* of .*:2/)
+    expect(unknown).not.toContain('The entries of these receipts')
   })
 })

@@ -3,20 +3,30 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { fetchProofs } from '../../src/client/consistency-proofs.ts'
-import { planConsistency, proofOf } from '../../src/rules/ledger/merkle.ts'
+import { planConsistency } from '../../src/rules/ledger/merkle.ts'
 import { verifyLedgerFile, type VerifyLedgerOptions } from '../../src/terminal/verify-ledger.ts'
-import {
-  ledgerEntryLine,
-  ledgerHeadLine,
-  ledgerTileLine,
-  type LedgerFile,
-} from '../../src/wire/ledger/ledger-file.ts'
+import { asHandle, asOwner } from '../../src/wire/identifiers.ts'
+import type { LedgerFile, LedgerRecord } from '../../src/wire/ledger/ledger-file.ts'
+import { signAgreement, verifyAgreement } from '../../src/wire/negotiation/agreement.ts'
+import { signReceipt, type ReceiptClaims } from '../../src/wire/negotiation/receipt.ts'
 import { signJws } from '../../src/wire/signatures/jws.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import { capturedTerminal } from '../support/captured-terminal.ts'
 import { configFolder } from '../support/config-files.ts'
-import { headOf, LOG_KEY, ledgerFileOf, ORIGIN, sampleEntries } from '../support/sample-ledger.ts'
+import {
+  BEGINS_MS,
+  headOf,
+  LOG_KEY,
+  ledgerFileOf,
+  ORIGIN,
+  OWNER,
+  proofBy,
+  recordOf,
+  sampleEntries,
+  textOf,
+} from '../support/sample-ledger.ts'
 import { startScriptedServer, type Reply } from '../support/scripted-http.ts'
+import { agreementContent, newKey, receiptClaims } from '../support/wire-samples.ts'
 
 const { folder } = configFolder()
 const other = importPrivateJwk(generatePrivateJwk())
@@ -29,18 +39,27 @@ function fileOf(text: string): string {
   writeFileSync(path, text)
   return path
 }
-const exported = (file: LedgerFile): string =>
-  fileOf(
-    [
-      ledgerHeadLine(file),
-      ...file.tiles.map(ledgerTileLine),
-      ...file.entries.map(entry => ledgerEntryLine(entry)),
-    ].join(''),
-  )
+const exported = (file: LedgerFile | LedgerRecord): string => fileOf(textOf(file))
 const heads = (...all: object[]) => [
   fileOf(all.map(ledger_head => `${JSON.stringify({ ledger_head })}\n`).join('')),
 ]
 const KEYS = { keys: [publicJwk(LOG_KEY)] }
+
+const ISSUER = 'https://as.example'
+const [authority, agent] = [newKey(), newKey()]
+const agreement = verifyAgreement(signAgreement(agreementContent(), agent))
+/** The keys by which receipts of that authority hold. */
+const RECEIPT_KEYS = { issuer: ISSUER, log_keys: KEYS.keys, keys: [publicJwk(authority)] }
+/** A file with a receipt that the authority signed for the agent of entry 5, five seconds after the first. */
+const receiptFile = (claims: Partial<ReceiptClaims> = {}): string[] => {
+  const its = { iss: ISSUER, owner: asOwner(OWNER), sub: asHandle('jkt:0'), iat: BEGINS_MS / 1_000 + 5 }
+  return [fileOf(`${signReceipt(receiptClaims(agent, agreement, { ...its, ...claims }), authority)}\n`)]
+}
+/** The entries, of which the fifth promises what the receipt says. */
+const promising = entries.with(4, {
+  ...entries[4]!,
+  data_text: JSON.stringify({ agreement: agreement.hash }),
+})
 
 async function verify(path: string, options: Partial<VerifyLedgerOptions> = {}, keys: object = KEYS) {
   const terminal = capturedTerminal()
@@ -104,6 +123,21 @@ describe('The file of a ledger', () => {
     expect(printed).not.toContain('omission')
   })
 
+  it('that lacks what a receipt promises is told so: which receipt, and what to do', async () => {
+    const receipts = receiptFile()
+    const { code, printed } = await verify(exported(whole), { receipts }, RECEIPT_KEYS)
+    expect([code, printed]).toEqual([
+      1,
+      expect.stringMatching(
+        /^omission: The receipt of .*:1 has no entry `promised` in this ledger, which has later entries: .*Show the receipt/,
+      ),
+    ])
+    expect(printed.split('\n')).toHaveLength(2)
+    expect(await verify(exported(ledgerFileOf(promising)), { receipts }, RECEIPT_KEYS)).toMatchObject({
+      code: 0,
+    })
+  })
+
   it.each<[string, () => string, object, RegExp]>([
     ['that is not there', () => join(folder, 'none'), KEYS, /none cannot be read/],
     ['that is none', () => fileOf('{"seq":1}\n'), KEYS, /Line 1 is none of a ledger's file/],
@@ -127,12 +161,60 @@ describe('The file of a ledger', () => {
   })
 })
 
+describe('The file of the record of one agent', () => {
+  const record = recordOf(entries, 'jkt:0')
+
+  it('that is what its log signed is told as such, and what it does not prove', async () => {
+    const { code, printed } = await verify(exported(record))
+    expect([code, printed]).toEqual([
+      0,
+      expect.stringMatching(
+        /^The 75 entries of jkt:0 from 1 to 297 of as\.example\/ledger\/AbCdEfGhIjKl are what the log signed, none of that agent is absent between them/,
+      ),
+    ])
+    expect(printed).toMatch(/\nThat is one chain\. .*never entered, it proves nothing\.\n$/)
+    expect((await verify(exported(whole))).printed).toMatch(
+      /\nIt proves nothing of what came after this head, and nothing of what was never entered\.\n$/,
+    )
+  })
+
+  it('of which an entry was changed, or left out, ends with 1, and the line names the entry', async () => {
+    const [, second, third] = record.entries
+    const spoiled = { ...record, entries: record.entries.with(1, { ...second!, kind: 'approved' }) }
+    expect(await verify(exported(spoiled))).toMatchObject({
+      code: 1,
+      printed: expect.stringMatching(/^proof: Entry 5 is not what was signed, .*Keep this file/),
+    })
+    const less = { ...record, entries: record.entries.filter(({ seq }) => seq !== third!.seq) }
+    expect(await verify(exported(less))).toMatchObject({
+      code: 1,
+      printed: expect.stringMatching(/^gap: Entry 9 is absent, which entry 13 names as the one before it/),
+    })
+    const rest = exported({ ...record, entries: record.entries.slice(2) })
+    expect((await verify(rest)).printed).toMatch(/^gap: Entry 5 is absent.*--from 9/)
+    expect(await verify(rest, { from: 9 })).toMatchObject({ code: 0 })
+  })
+
+  it('has what the receipts of that agent promise; the heads in them are no heads to compare with', async () => {
+    const receipts = receiptFile({ ledger_head: headOf(entries.slice(0, 4)) })
+    expect(await verify(exported(record), { receipts }, RECEIPT_KEYS)).toMatchObject({
+      code: 1,
+      printed: expect.stringMatching(/^omission: The receipt of .*:1 .* in this record of jkt:0/),
+    })
+    const kept = exported(recordOf(promising, 'jkt:0'))
+    expect(await verify(kept, { receipts }, RECEIPT_KEYS)).toMatchObject({ code: 0 })
+    expect(await verify(kept, { receipts, heads: receipts }, RECEIPT_KEYS)).toMatchObject({
+      code: 1,
+      printed: expect.stringMatching(/^unproved: The head of .*:1 covers 4 entries/),
+    })
+  })
+})
+
 describe('A head that covers more than the file', () => {
   const older = ledgerFileOf(entries.slice(0, 200))
   const later = headOf(entries)
-  const read = ({ level, index }: { level: number; index: number }) =>
-    whole.tiles.find(tile => tile.level === level && tile.index === index)!.hashes
-  const proof = proofOf(planConsistency(200, 300), read).map(hash => hash.toString('base64url'))
+  const hashes = proofBy(planConsistency(200, 300), whole.tiles)
+  const proof = hashes.map(hash => hash.toString('base64url'))
 
   const asked = async (reply: Reply) => {
     const server = await startScriptedServer(() => reply)
@@ -184,6 +266,20 @@ describe('A head that covers more than the file', () => {
     const { code, printed, said } = await asked(reply)
     expect([code, printed]).toEqual([3, ''])
     expect(said).toMatch(/^http:\/\/127\.0\.0\.1:\d+ (answered|serves no proofs|cannot be asked)/)
+  })
+
+  it('or less than the record of an agent is in order once its authority proves it', async () => {
+    const older = headOf(entries.slice(0, 200))
+    const server = await startScriptedServer(() => ({ body: { proof } }))
+    onTestFinished(() => server.close())
+    const beside = { heads: heads(older), fetch: `${server.origin}/as` }
+    const record = exported(recordOf(entries, 'jkt:0'))
+    expect((await verify(record, { heads: heads(older) })).printed).toMatch(/^unproved: .*--fetch/)
+    expect(await verify(record, beside)).toMatchObject({ code: 0 })
+    expect(JSON.parse(server.received[0]!.body.toString())).toEqual({
+      from: { size: 200, root: older.root },
+      to: { size: 300, root: later.root },
+    })
   })
 
   it('is asked about under https, or on this machine', async () => {

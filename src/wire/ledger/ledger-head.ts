@@ -86,6 +86,12 @@ export function logOfOrigin(origin: string): string {
   return AFTER_RESTORE.exec(origin)?.[1] ?? origin
 }
 
+/** When the restore was by which an origin began, as Unix time; 0 for the first origin of a ledger. */
+export function restoreTimeOf(origin: string): number {
+  const log = logOfOrigin(origin)
+  return log === origin ? 0 : Number(origin.slice(log.length + 1))
+}
+
 function text(object: JsonObject, name: string): string {
   const value = member(object, name)
   return typeof value === 'string' ? value : malformed(`its ${name} is no text`)

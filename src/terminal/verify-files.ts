@@ -1,0 +1,154 @@
+/**
+ * Owns how `usher verify` reads heads, receipts, ledgers and the keys that they are compared by. A file that
+ * cannot be read is wrong usage, and says nothing about what was to be verified. docs/choices.md, "The file
+ * of a ledger". Contract: "Events" (row 5), "Grant answer (beat 4)".
+ */
+import { createReadStream } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import {
+  parseJwks,
+  readLedgerExport,
+  verifyReceipt,
+  type HeadAt,
+  type LedgerFault,
+  type LedgerFile,
+  type LedgerRecord,
+  type PublishedKey,
+  type ReceiptAt,
+} from '../verify/index.ts'
+import { isJsonObject, parseJson, type JsonObject } from '../wire/json.ts'
+import { member, textMember } from '../wire/json-members.ts'
+import { readLedgerHead } from '../wire/ledger/ledger-head.ts'
+import { RECEIPT_BYTES_MAX } from '../wire/negotiation/receipt.ts'
+import { Refusal } from '../wire/refusal.ts'
+import { parseJws } from '../wire/signatures/jws.ts'
+import { UsageError } from './command.ts'
+
+/** The keys of the log, those of the authority, and the authority if the file names it. */
+export interface VerifyingKeys {
+  log: readonly PublishedKey[]
+  authority: readonly PublishedKey[]
+  issuer: string | undefined
+}
+
+/**
+ * A JWKS of the log's keys; or `{issuer, log_keys, keys}`, where `log_keys` are those and `keys` the ones of
+ * the authority, which sign receipts. Without `log_keys` all keys count for both. @throws UsageError if the
+ * file cannot be read, or has none that is usable.
+ */
+export async function readVerifyingKeys(path: string): Promise<VerifyingKeys> {
+  const text = await readText(path)
+  try {
+    const value = parseJson(text)
+    if (isJsonObject(value)) {
+      const { log_keys, keys = [] } = value
+      const issuer = member(value, 'issuer') === undefined ? undefined : textMember(value, 'issuer')
+      const log = parseJwks(
+        log_keys === undefined ? value : isJsonObject(log_keys) ? log_keys : { keys: log_keys },
+      )
+      const authority = log_keys === undefined ? log : parseJwks({ keys })
+      if (log.length > 0) return { log, authority, issuer }
+    }
+  } catch (cause) {
+    if (!(cause instanceof Refusal)) throw cause
+  }
+  throw new UsageError(`${path} holds no Ed25519 key: give what the authority publishes at /ledger/jwks.`)
+}
+
+/**
+ * The heads in a file, one a line: what `usher sidecar heads --json` prints, or receipts, of which those
+ * without a head are passed over. No signature is verified here. @throws UsageError for any other line.
+ */
+export function headsIn(path: string, text: string): HeadAt[] {
+  return linesIn(path, text).flatMap(({ line, from }) => {
+    try {
+      const { ledger_head } = isReceipt(line) ? parseJws(line, RECEIPT_BYTES_MAX).payload : objectIn(line)
+      return ledger_head === undefined ? [] : [{ head: readLedgerHead(ledger_head), from }]
+    } catch (cause) {
+      if (!(cause instanceof Refusal)) throw cause
+      throw new UsageError(
+        `${from} is neither a receipt nor a line of \`usher sidecar heads --json\`: ${cause.detail ?? cause.code}`,
+        { cause },
+      )
+    }
+  })
+}
+
+/**
+ * The receipts in a file, one a line, of which keys of the authority signed the ones that count; each other
+ * one is a fault. `now` in seconds.
+ */
+export function receiptsIn(
+  { path, text }: { path: string; text: string },
+  { authority, now }: Pick<VerifyingKeys, 'authority'> & { now: number },
+): { known: ReceiptAt[]; faults: LedgerFault[] } {
+  const known: ReceiptAt[] = []
+  const faults: LedgerFault[] = []
+  for (const { line, from } of linesIn(path, text))
+    try {
+      const issuer = textMember(parseJws(line, RECEIPT_BYTES_MAX).payload, 'iss')
+      known.push({ claims: verifyReceipt(line, authority, { issuer, now }).claims, from })
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error
+      const sentence = `The receipt of ${from} says nothing, because it does not hold by the keys that you have. ${error.detail ?? error.code}`
+      faults.push({ code: 'unsigned', from, sentence })
+    }
+  return { known, faults }
+}
+
+/** Whether a line of heads is a receipt: a line of `usher sidecar heads --json` is an object. */
+export const isReceipt = (line: string): boolean => !line.startsWith('{')
+
+/** The lines of a text that are not empty, without blanks around them, and where each is. */
+export function linesIn(path: string, text: string): { line: string; from: string }[] {
+  return text
+    .split('\n')
+    .map((line, at) => ({ line: line.trim(), from: `${path}:${at + 1}` }))
+    .filter(({ line }) => line !== '')
+}
+
+function objectIn(line: string): JsonObject {
+  const value = parseJson(line)
+  return isJsonObject(value) ? value : {}
+}
+
+/**
+ * The file of a ledger, or of the record of an agent (`-`: the standard input). @throws UsageError if it
+ * cannot be read, or is none.
+ */
+export async function readLedgerAt(path: string): Promise<LedgerFile | LedgerRecord> {
+  try {
+    return await readLedgerExport(linesOf(path))
+  } catch (cause) {
+    if (cause instanceof Refusal) throw new UsageError(`${path}: ${cause.detail ?? cause.code}`, { cause })
+    throw cause
+  }
+}
+
+/** Lines end with a line feed alone: other ends are characters of the entries. */
+async function* linesOf(path: string): AsyncGenerator<string> {
+  const source = path === '-' ? process.stdin : createReadStream(path)
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+  let rest = ''
+  try {
+    for await (const chunk of source) {
+      const lines = `${rest}${decoder.decode(chunk as Uint8Array, { stream: true })}`.split('\n')
+      rest = lines.pop()!
+      yield* lines
+    }
+    rest += decoder.decode()
+  } catch (cause) {
+    const isText = cause instanceof TypeError
+    throw new UsageError(isText ? `${path} is no text in UTF-8.` : `${path} cannot be read.`, { cause })
+  }
+  if (rest !== '') yield rest
+}
+
+/** The text of a file. @throws UsageError if it cannot be read. */
+export async function readText(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (cause) {
+    throw new UsageError(`${path} cannot be read.`, { cause })
+  }
+}
