@@ -5,6 +5,7 @@
 import type { Command } from 'commander'
 import { processTerminal as terminal, UsageError } from './command.ts'
 import type { FetchProofs, VerifyLedgerOptions } from './verify-ledger.ts'
+import type { VerifyRevocationOptions } from './verify-revocation.ts'
 
 const DOCUMENTS = {
   receipt: 'what an agent signed, what it was granted, and, if her key is given too, what the owner signed',
@@ -16,7 +17,7 @@ const LOG_KEYS = 'the keys of the log: what the authority publishes at /ledger/j
 /** Adds them to `usher verify`. `loadFetch` gives what asks an authority for proofs, where one is named. */
 export function addVerifiers(verify: Command, loadFetch: () => Promise<FetchProofs>): void {
   verify.description(
-    'whether a receipt, a grant, a signed decision, a head or a ledger holds, by keys that you have; asks nobody',
+    'whether a receipt, a grant, a signed decision, a head or a ledger holds, or a call came after a revocation, by keys that you have; asks nobody',
   )
   for (const kind of ['receipt', 'grant', 'statement'] as const)
     verify
@@ -44,6 +45,7 @@ export function addVerifiers(verify: Command, loadFetch: () => Promise<FetchProo
       ),
     )
   addLedger(verify, loadFetch)
+  addRevocation(verify)
 }
 
 function addLedger(verify: Command, loadFetch: () => Promise<FetchProofs>): void {
@@ -66,10 +68,35 @@ function addLedger(verify: Command, loadFetch: () => Promise<FetchProofs>): void
     })
 }
 
+function addRevocation(verify: Command): void {
+  verify
+    .command('revocation')
+    .argument('<jwt>', 'what `usher owner revocation` printed, or its file; - reads it from the input')
+    .requiredOption('--calls <files...>', 'logs of enforcement points; - reads one from the input')
+    .requiredOption('--keys <file>', '{issuer, keys, log_keys}: /jwks and /ledger/jwks of the authority')
+    .option('--ended <file>', 'the handles that ended, of the entry, if the revocation has only their hash')
+    .option(
+      '--time-out <ms>',
+      'how long a check may take: `deadline_ms`, or what the gateway waits; 2000 if left out',
+      milliseconds,
+    )
+    .option('--lease <ms>', 'how long an answer may be used again; 1900 if left out', milliseconds)
+    .description('whether calls were let through after the access was ended, and who is at fault')
+    .action(async (jwt: string, options: VerifyRevocationOptions) => {
+      const { verifyRevocationCalls } = await import('./verify-revocation.ts')
+      await verifyRevocationCalls(jwt, options, { terminal, now: nowInSeconds() })
+    })
+}
+
 const nowInSeconds = (): number => Math.floor(Date.now() / 1_000)
 
 function position(value: string): number {
   if (!/^[1-9]\d{0,14}$/.test(value))
     throw new UsageError(`Give --from the position of an entry, not ${value}.`)
+  return Number(value)
+}
+
+function milliseconds(value: string): number {
+  if (!/^\d{1,7}$/.test(value)) throw new UsageError(`Give a time in whole milliseconds, not ${value}.`)
   return Number(value)
 }

@@ -20,7 +20,7 @@ const TASK = { taskId: 'task-1' }
 const GET_PARAMS = { 'usher/method': 'tasks/get', ...TASK }
 const about = (method: string, parts: CallParts = {}): CallParts => ({
   body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: TASK }),
-  signer: agent,
+  ...(parts.token !== undefined && { signer: agent }),
   ...parts,
 })
 /** A standing grant of trades, as for a call that makes such a task. */

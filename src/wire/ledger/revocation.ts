@@ -49,7 +49,7 @@ export function signRevocation(
 }
 
 /** Fifty handles, each as long as a handle may be. */
-const REVOCATION_BYTES_MAX = 256 * 1024
+export const REVOCATION_BYTES_MAX = 256 * 1024
 
 /**
  * Verifies a revocation of this issuer at `now` (seconds): `typ`, signature by one of its keys, `iss`, every
