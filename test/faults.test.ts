@@ -2,10 +2,12 @@
  * Holds test/faults to the tree: each fault still fits, and the tests that a run is told of exist.
  * `make faults` runs them.
  */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, realpathSync } from 'node:fs'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { edited, missingTests, readFaults, type Fault } from './faults/faults.ts'
+import { copyTree } from './faults/tree.ts'
 import { ROOT } from './support/repository.ts'
 
 const faults = readFaults()
@@ -29,6 +31,23 @@ describe('a known fault', () => {
     expect(made('just one')).toBe('just two')
     expect(() => made('two')).toThrow(/^x no longer fits: src\/a\.ts has this nowhere/)
     expect(() => made('one one')).toThrow(/^x no longer fits: src\/a\.ts has this 2 times/)
+  })
+})
+
+describe('a copy of the tree that a fault is brought into', () => {
+  it('keeps what it builds for itself, and has what was fetched from the tree', async () => {
+    const [copy, other] = await Promise.all([copyTree(), copyTree()])
+    try {
+      const name = join('.cache', 'console', crypto.randomUUID())
+      await mkdir(join(copy.directory, '.cache', 'console'), { recursive: true })
+      await writeFile(join(copy.directory, name), '')
+      expect([other.directory, ROOT].filter(at => existsSync(join(at, name)))).toEqual([])
+      const envoyOf = (at: string) => realpathSync(join(at, '.cache', 'envoy'))
+      expect([copy, other].map(({ directory }) => envoyOf(directory))).toEqual([envoyOf(ROOT), envoyOf(ROOT)])
+    } finally {
+      await copy.remove()
+      await other.remove()
+    }
   })
 })
 

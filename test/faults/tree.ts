@@ -1,10 +1,11 @@
 /**
  * Owns the throw-away copy of this tree that faults are brought into: what git knows or would take on, with
- * the installed packages and the cache linked. The tree itself is never touched.
+ * the installed packages linked, and of the cache what all copies may share. The tree itself is never
+ * touched.
  */
 import { execFile } from 'node:child_process'
 import { existsSync, readFileSync, rmSync } from 'node:fs'
-import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -12,7 +13,12 @@ import { ROOT } from '../support/repository.ts'
 import { edited, type Fault } from './faults.ts'
 
 const run = promisify(execFile)
-const LINKED = ['node_modules', '.cache']
+/**
+ * Of the cache: what was fetched, or lies under the digest of what it was made of. The page is built to where
+ * every build of it lies, so each copy has a place of its own: otherwise a test that is to fail could be
+ * served the page of another copy, without its fault.
+ */
+const SHARED = ['chart', 'chart-outputs', 'envoy', 'python', 'usher']
 
 export interface Tree {
   directory: string
@@ -34,8 +40,13 @@ export async function copyTree(): Promise<Tree> {
   })
   for (const path of stdout.split('\0').filter(path => path !== '' && existsSync(join(ROOT, path))))
     await cp(join(ROOT, path), join(directory, path))
-  for (const name of LINKED)
-    if (existsSync(join(ROOT, name))) await symlink(join(ROOT, name), join(directory, name))
+  if (existsSync(join(ROOT, 'node_modules')))
+    await symlink(join(ROOT, 'node_modules'), join(directory, 'node_modules'))
+  await mkdir(join(directory, '.cache'))
+  for (const name of SHARED.map(each => join('.cache', each))) {
+    await mkdir(join(ROOT, name), { recursive: true })
+    await symlink(join(ROOT, name), join(directory, name))
+  }
   const textOf = (file: string): string => readFileSync(join(directory, file), 'utf8')
   /** Of the files that hold a fault: what they were before. */
   const sound = new Map<string, string>()

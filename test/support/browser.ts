@@ -2,8 +2,10 @@
  * Owns a real browser for tests of the owner's page: its location, the page as it is built and served, and
  * the actions of a test. A page that breaks its own policy, or throws, fails the test that opened it.
  */
-import { accessSync, constants } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { accessSync, constants, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { join } from 'node:path'
 import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core'
 import { build } from 'rolldown'
 import { afterAll, beforeAll, expect } from 'vitest'
@@ -26,10 +28,22 @@ export function installedBrowser(): Requirement<string> {
   return { missing: 'a Chromium (Debian: apt-get install chromium).' }
 }
 
-/** Builds the page where the sources look for it, before anything in the file is started. */
+/**
+ * Builds the page where the sources look for it, before anything in the file is started. Each file is
+ * written elsewhere first, and then moved there: a worker beside this one builds the same files, and what it
+ * starts must not read one that is half written.
+ */
 export function builtConsole(): void {
   beforeAll(async () => {
-    await build({ ...configuration, logLevel: 'warn' })
+    const place = configuration.output!.dir!
+    const making = `${place}.${randomBytes(4).toString('hex')}`
+    try {
+      await build({ ...configuration, output: { ...configuration.output, dir: making }, logLevel: 'warn' })
+      mkdirSync(place, { recursive: true })
+      for (const name of readdirSync(making)) renameSync(join(making, name), join(place, name))
+    } finally {
+      rmSync(making, { recursive: true, force: true })
+    }
   })
 }
 
