@@ -111,6 +111,17 @@ describe('The record of a call has `judged`', () => {
     expect((await reported()).map(report => report['judged'])).toEqual([first.judged, judged])
   })
 
+  it('of introspection, if the consume names a time that would convict us', async () => {
+    const [first, old] = [judgedNow(3), judgedNow(4, -61_000)]
+    authority.script('/consume', { status: 200, body: { consumed: true, ...old } })
+    expect(await decide(singleUse({}, first), trade)).toMatchObject({ kind: 'allow' })
+    expect(lastLine()).toMatchObject({ decision: 'allow', ...first })
+    const ahead = judgedNow(5, 61_000)
+    authority.script('/consume', { status: 200, body: { consumed: true, ...ahead } })
+    expect(await decide(singleUse({}, judgedNow(4)), trade)).toMatchObject({ kind: 'allow' })
+    expect(lastLine()).toMatchObject(ahead)
+  })
+
   it('also if the call is refused after its grant was found live', async () => {
     const { judged } = judgedNow(3)
     await decide(standing({}, { judged }), { signer: undefined })

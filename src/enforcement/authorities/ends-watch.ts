@@ -18,7 +18,10 @@ export interface EndsWatch {
    * answer has none.
    */
   takeLive: (value: unknown, expected: number) => OwnerEnds | undefined
-  /** Takes `judged` of a consume that won: what it spent is spent. */
+  /**
+   * Takes `judged` of a consume that won: what it spent is spent. Undefined also if its time is too far
+   * behind ours, because by such a record we would have let the call through too late.
+   */
   takeSpent: (value: unknown) => OwnerEnds | undefined
 }
 
@@ -46,6 +49,9 @@ export function createEndsWatch({ clock }: { clock: () => number }): EndsWatch {
         )
       return judged
     },
-    takeSpent: note,
+    takeSpent: value => {
+      const judged = note(value)
+      return judged !== undefined && judged.at < clock() - CLOCKS_APART_MS ? undefined : judged
+    },
   }
 }
