@@ -118,29 +118,47 @@ function objectIn(line: string): JsonObject {
  */
 export async function readLedgerAt(path: string): Promise<LedgerFile | LedgerRecord> {
   try {
-    return await readLedgerExport(linesOf(path))
+    return await readLedgerExport(linesOf(path, { fatal: true }))
   } catch (cause) {
     if (cause instanceof Refusal) throw new UsageError(`${path}: ${cause.detail ?? cause.code}`, { cause })
     throw cause
   }
 }
 
-/** Lines end with a line feed alone: other ends are characters of the entries. */
-async function* linesOf(path: string): AsyncGenerator<string> {
+/** Longer than any line of a ledger or a log: what has none is not read into memory as one. */
+const LINE_LENGTH_MAX = 16 * 1_024 * 1_024
+
+/**
+ * The lines of a file (`-`: the standard input), without their ends. They end with a line feed alone: other
+ * ends are characters of the lines. `fatal` refuses what is not in UTF-8. @throws UsageError if the file
+ * cannot be read, or has a line of over 16 Mi characters.
+ */
+export async function* linesOf(path: string, { fatal }: { fatal: boolean }): AsyncGenerator<string> {
   const source = path === '-' ? process.stdin : createReadStream(path)
-  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-  let rest = ''
+  const decoder = new TextDecoder('utf-8', { fatal, ignoreBOM: true })
+  // Pieces, because a line that is made anew with each chunk takes quadratic time.
+  let pieces: string[] = []
+  let length = 0
   try {
     for await (const chunk of source) {
-      const lines = `${rest}${decoder.decode(chunk as Uint8Array, { stream: true })}`.split('\n')
-      rest = lines.pop()!
-      yield* lines
+      const [first = '', ...others] = decoder.decode(chunk as Uint8Array, { stream: true }).split('\n')
+      pieces.push(first)
+      length += first.length
+      if (length > LINE_LENGTH_MAX) throw new UsageError(`${path} has a line that is too long to be read.`)
+      if (others.length === 0) continue
+      yield pieces.join('')
+      const last = others.pop()!
+      yield* others
+      pieces = [last]
+      length = last.length
     }
-    rest += decoder.decode()
+    pieces.push(decoder.decode())
   } catch (cause) {
+    if (cause instanceof UsageError) throw cause
     const isText = cause instanceof TypeError
     throw new UsageError(isText ? `${path} is no text in UTF-8.` : `${path} cannot be read.`, { cause })
   }
+  const rest = pieces.join('')
   if (rest !== '') yield rest
 }
 

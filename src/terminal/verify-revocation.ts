@@ -31,6 +31,7 @@ import { parseJws } from '../wire/signatures/jws.ts'
 import { keyNamed } from '../wire/signatures/keys.ts'
 import { EXIT, Exit, UsageError, type Terminal } from './command.ts'
 import { printable } from './printable.ts'
+import { linesOf } from './verify-files.ts'
 
 /** What the command line says; `keys`, `calls` and `ended` are paths of files. */
 export interface VerifyRevocationOptions {
@@ -175,7 +176,7 @@ async function judgeLogs(
   }
   for (const path of paths) {
     let [number, calls] = [0, 0]
-    for await (const line of linesOf(path)) {
+    for await (const line of linesOf(path, { fatal: false })) {
       const from = `${path}:${++number}`
       const call = callIn(line, from)
       if (call === undefined) {
@@ -228,21 +229,6 @@ function summaryOf({ verdicts, outside, other }: JudgedLogs): string {
     `${outside['later grant']} of grants that may be of after it, ${outside.refused} that were refused. ` +
     `Lines that tell of no call: ${other}.`
   )
-}
-
-async function* linesOf(path: string): AsyncGenerator<string> {
-  const source = path === '-' ? process.stdin : createReadStream(path)
-  let rest = ''
-  try {
-    for await (const chunk of source.setEncoding('utf8')) {
-      const lines = `${rest}${chunk as string}`.split('\n')
-      rest = lines.pop()!
-      yield* lines
-    }
-  } catch (cause) {
-    throw new UsageError(`${path} cannot be read.`, { cause })
-  }
-  if (rest !== '') yield rest
 }
 
 async function readText(path: string): Promise<string> {

@@ -133,6 +133,7 @@ describe('Calls on record', () => {
     ['one is cut off', [ORDER, ORDER.slice(0, 90)], /file-\d+:2 is no line of the log, or not a whole one/],
     ['one has a time that is none', [call({ time: 'soon' })], /file-\d+:1 .*Give time as the log writes it/],
     ['there are none', ['{"msg":"serving"}'], /file-\d+ tells of no call/],
+    ['one has no end', [ORDER, 'x'.repeat(17 * 2 ** 20)], /file-\d+ has a line that is too long/],
     ['the log is empty', [], /file-\d+ tells of no call/],
   ])('are wrong usage where %s, and no verdict is printed', async (_what, lines, sentence) => {
     const { code, printed, said } = await verify(lines)
@@ -161,6 +162,7 @@ describe('A revocation', () => {
     ['that another key signed', signed({}, other), KEYS],
     ['of another issuer than the keys', signed({ iss: 'https://other.example' }), KEYS],
     ['of the future', signed({ iat: NOW + 61 }), KEYS],
+    ['that is complete only in the future', signed({ at: (NOW + 61) * 1_000 }), KEYS],
     ['whose head another log signed', signed({ ledger_head: headOf(entries, { key: other }) }), KEYS],
     ['whose head no key of the log signed', signed(), { ...KEYS, log_keys: { keys: [publicJwk(other)] } }],
     [

@@ -25,6 +25,8 @@ export interface RecordedCall {
 
 const DECIDED = 'decided'
 const DECISIONS = ['allow', 'deny'] as const
+/** What a part of a line may have of a decision: its beginning, or the end, where the log writes `msg`. */
+const PART_OF_DECISION = /"decision"\s*:|"msg"\s*:\s*"decided"/
 /** The one form in which the log writes its times. */
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
@@ -60,7 +62,7 @@ function objectIn(line: string): JsonObject | undefined {
     // Text of another program may hold a brace, and another line of the log may name a member twice.
     if (text.startsWith('{') && !text.endsWith('}')) throw error
   }
-  return /"decision"\s*:/.test(text)
+  return PART_OF_DECISION.test(text)
     ? refuse('invalid_request', 'Give the decision as one whole JSON object.')
     : undefined
 }

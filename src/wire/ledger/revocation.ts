@@ -51,6 +51,9 @@ export function signRevocation(
 /** Fifty handles, each as long as a handle may be. */
 export const REVOCATION_BYTES_MAX = 256 * 1024
 
+/** As far as `checkClaims` lets `iat` be ahead. */
+const SKEW_SECONDS = 60
+
 /**
  * Verifies a revocation of this issuer at `now` (seconds): `typ`, signature by one of its keys, `iss`, every
  * claim of its type. Refuses with `invalid_request`. The head in it is read, and its own signature is not
@@ -80,6 +83,9 @@ export function verifyRevocation(
     seq: integerMember(payload, 'seq', 1),
     ledger_head: readLedgerHead(member(payload, 'ledger_head')),
   }
+  // A time to come would excuse every call until then.
+  if (claims.at > (expected.now + SKEW_SECONDS) * 1_000)
+    refuse('invalid_request', 'Give a revocation whose at is not ahead of time.')
   if (claims.ledger_head.size < claims.seq)
     refuse('invalid_request', 'Give a revocation whose ledger_head covers its entry.')
   return claims as Verified<RevocationClaims>
