@@ -17,9 +17,13 @@ const ANSWER_MS_MAX = 30_000
 /** More than any proof has: two hashes for each height of a tree. */
 const ANSWER_BYTES_MAX = 64 * 1_024
 
-/** What came: the proofs by the `root` of the head, and in a sentence why others did not. */
+/**
+ * What came: the proofs by the `root` of the head, the roots about which there is none, and in a sentence why
+ * nothing is known of others.
+ */
 export interface FetchedProofs {
   proofs: ReadonlyMap<string, readonly Uint8Array[]>
+  none: ReadonlySet<string>
   outage: string | undefined
 }
 
@@ -36,14 +40,16 @@ export async function fetchProofs(
   const url = addressOf(issuer, checkpoint.origin)
   const own = { size: checkpoint.size, root: encodeBase64url(checkpoint.root) }
   const proofs = new Map<string, readonly Uint8Array[]>()
+  const none = new Set<string>()
   for (const { size, root } of heads) {
-    if (proofs.has(root)) continue
+    if (proofs.has(root) || none.has(root)) continue
     const [from, to] = size < own.size ? [{ size, root }, own] : [own, { size, root }]
     const answer = await ask(url, { from, to })
-    if (typeof answer === 'string') return { proofs, outage: answer }
-    if (answer !== undefined) proofs.set(root, answer)
+    if (typeof answer === 'string') return { proofs, none, outage: answer }
+    if (answer === undefined) none.add(root)
+    else proofs.set(root, answer)
   }
-  return { proofs, outage: undefined }
+  return { proofs, none, outage: undefined }
 }
 
 function addressOf(issuer: string, origin: string): URL {

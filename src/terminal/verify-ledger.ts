@@ -39,12 +39,15 @@ export interface VerifyLedgerOptions {
   fetch?: string | undefined
 }
 
-/** How an authority is asked for proofs: what came, and in a sentence why others did not. */
+/**
+ * How an authority is asked for proofs: what came, the roots of heads that it has no proof for, and in a
+ * sentence why nothing is known of others.
+ */
 export type FetchProofs = (
   issuer: string,
   checkpoint: Checkpoint,
   heads: readonly LedgerHead[],
-) => Promise<{ proofs: HeadProofs; outage: string | undefined }>
+) => Promise<{ proofs: HeadProofs; none: ReadonlySet<string>; outage: string | undefined }>
 
 /**
  * Prints each fault of the ledger or the record in this file (`-`: the standard input), a line for each: its
@@ -82,6 +85,9 @@ export async function verifyLedgerFile(
   if (outage !== undefined) terminal.err(`${printable(outage)}\n`)
   if (all.length > 0) throw new Exit(EXIT.refused)
   if (outage !== undefined) throw new Exit(EXIT.unavailable)
+  const last = isRecord ? file.entries.at(-1)?.seq : undefined
+  if (last !== undefined && first > last)
+    throw new UsageError(`Give --from a position that the record reaches: its last entry is ${last}.`)
   const lines = isRecord ? recordWords(file, checkpoint!, first) : ledgerWords(checkpoint!, first)
   for (const line of lines) terminal.out(`${printable(line)}\n`)
 }
@@ -115,11 +121,13 @@ async function judge(
   const { checkpoint, faults } = verdict
   const open = faults.flatMap(fault => (isOpen(fault, checkpoint) ? [fault.head] : []))
   if (ask === undefined || open.length === 0) return verdict
-  const { proofs, outage } = await ask(checkpoint!, open)
+  const { proofs, none, outage } = await ask(checkpoint!, open)
   const proved = verify({ ...knowledge, proofs })
   if (outage === undefined) return proved
-  // That nobody answered is no fault of the ledger.
-  return { ...proved, faults: proved.faults.filter(fault => !isOpen(fault, checkpoint)), outage }
+  // That nobody answered is no fault of the ledger; what was answered before that is.
+  const isUnanswered = (fault: LedgerFault): boolean =>
+    isOpen(fault, checkpoint) && !proofs.has(fault.head.root) && !none.has(fault.head.root)
+  return { ...proved, faults: proved.faults.filter(fault => !isUnanswered(fault)), outage }
 }
 
 /** Whether a proof of consistency would show that a head is one of this ledger. */

@@ -193,6 +193,11 @@ describe('The file of the record of one agent', () => {
     const rest = exported({ ...record, entries: record.entries.slice(2) })
     expect((await verify(rest)).printed).toMatch(/^gap: Entry 5 is absent.*--from 9/)
     expect(await verify(rest, { from: 9 })).toMatchObject({ code: 0 })
+    expect(await verify(rest, { from: 298 })).toMatchObject({
+      code: 2,
+      printed: '',
+      said: expect.stringContaining('its last entry is 297'),
+    })
   })
 
   it('has what the receipts of that agent promise; the heads in them are no heads to compare with', async () => {
@@ -266,6 +271,24 @@ describe('A head that covers more than the file', () => {
     const { code, printed, said } = await asked(reply)
     expect([code, printed]).toEqual([3, ''])
     expect(said).toMatch(/^http:\/\/127\.0\.0\.1:\d+ (answered|serves no proofs|cannot be asked)/)
+  })
+
+  it('stays a rollback where the authority has no proof, also if it answers about no other head', async () => {
+    const other = headOf(entries.slice(0, 250))
+    let requests = 0
+    const server = await startScriptedServer(() =>
+      ++requests === 1
+        ? { status: 404, body: { error: 'not_found', error_description: 'Give two heads.' } }
+        : { status: 503, body: { error: 'temporarily_unavailable' } },
+    )
+    onTestFinished(() => server.close())
+    const beside = { heads: heads(later, other), fetch: `${server.origin}/as` }
+    const { code, printed, said } = await verify(exported(older), beside)
+    expect([code, printed, said]).toEqual([
+      1,
+      expect.stringMatching(/^rollback: .* covers 300 [^\n]*\n$/),
+      expect.stringContaining('answered with status 503'),
+    ])
   })
 
   it('or less than the record of an agent is in order once its authority proves it', async () => {
