@@ -78,6 +78,7 @@ describe('A line of a decision log', () => {
     ['is cut off before its decision', line({}).slice(0, 40)],
     ['has lost its beginning', line({}).slice(40)],
     ['has lost its beginning, and its decision with it', line({}).slice(90)],
+    ['is cut off behind a prefix, before its decision', `stdout P ${line({}).slice(0, 40)}`],
     ['is cut off behind a prefix', `stdout P ${line({}).slice(0, 120)}`],
     ['names a member twice', line({}).replace('{', '{"owner":"bob",')],
     ['has no time', line({ time: undefined })],

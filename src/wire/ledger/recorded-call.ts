@@ -25,8 +25,11 @@ export interface RecordedCall {
 
 const DECIDED = 'decided'
 const DECISIONS = ['allow', 'deny'] as const
-/** What a part of a line may have of a decision: its beginning, or the end, where the log writes `msg`. */
-const PART_OF_DECISION = /"decision"\s*:|"msg"\s*:\s*"decided"/
+/**
+ * What a part of a line may have of a decision: itself, the end, where the log writes `msg`, or no more than
+ * the beginning of each line of the log.
+ */
+const PART_OF_DECISION = /"decision"\s*:|"msg"\s*:\s*"decided"|\{"level":"[^{}]*$/
 /** The one form in which the log writes its times. */
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
