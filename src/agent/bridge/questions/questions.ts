@@ -86,9 +86,10 @@ export function openQuestions(
           'unexpected_answer',
           `One question at a time is put to a person, ${QUESTIONS_OF_CALL_MAX} in a call.`,
         )
+      // One that may not be asked counts too, because what it shows of the tool is kept.
+      call.questionCount++
       onQuestion(call.tool, about === undefined)
       const plain = plainQuestion(question, { resource, tool: call.tool })
-      call.questionCount++
       call.isAsking = true
       const late = new AbortController()
       try {
