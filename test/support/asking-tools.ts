@@ -57,7 +57,10 @@ function start(tools: AskingTools, port: number, protect: Protect): Promise<Tool
 }
 
 function serverOf(tools: AskingTools, { executions }: ToolServer['record']): McpServer {
-  const server = new McpServer({ name: 'asking', version: '1' }, { enforceStrictCapabilities: false })
+  const server = new McpServer(
+    { name: 'asking', version: '1' },
+    { enforceStrictCapabilities: false, capabilities: { logging: {} } },
+  )
   const input = { symbol: z.string().optional(), qty: z.number().optional() }
   for (const tool of ['portfolio_read', 'place_trade'])
     server.registerTool(tool, { description: tool, inputSchema: input }, async (args, extra) => {

@@ -3,6 +3,8 @@
  * contract, "Authorized call", enforcement order, 4: under a grant for one use it does not. What shows such a
  * tool is the silence before its error, in whatever words that is.
  */
+import { text } from 'node:stream/consumers'
+import { setTimeout as delay } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { AgentError } from '../../../src/agent/agent-error.ts'
 import {
@@ -36,6 +38,8 @@ describe('A tool that asks where nobody hears it', () => {
   let asked: number
   /** Whether the stream of the session passes. */
   let passes: boolean
+  /** The sessions in which a level of log messages was asked for, one for each request. */
+  let levelled: unknown[]
   const memory: AsideMemory = {
     read: tool => Promise.resolve(notes.get(tool)),
     keep: (tool, stream) => {
@@ -51,9 +55,17 @@ describe('A tool that asks where nobody hears it', () => {
     found = []
     asked = 0
     passes = false
-    server = await tools.start(0, handler => (request, response, parsed) => {
+    levelled = []
+    server = await tools.start(0, handler => async (request, response) => {
       if (request.method === 'GET' && !passes) return void response.writeHead(405).end()
-      return handler(request, response, parsed)
+      const parsed: unknown = request.method === 'POST' ? JSON.parse(await text(request)) : undefined
+      const { id, method } = (parsed ?? {}) as { id?: number; method?: string }
+      if (method !== 'logging/setLevel') return void (await handler(request, response, parsed))
+      levelled.push(request.headers['mcp-session-id'])
+      await delay(VAIN * 2)
+      const error = { code: -32_603, message: 'Not now.' }
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ jsonrpc: '2.0', id, error }))
     })
   })
   afterEach(async () => {
@@ -113,6 +125,19 @@ describe('A tool that asks where nobody hears it', () => {
     const upstream = started(ABILITIES, 600_000)
     expect(await wordsOf(upstream)).toContain('timed out')
     expect(await wordsOf(upstream)).toContain('timed out')
+    expect([found, [...notes]]).toEqual([[], []])
+  })
+
+  it('leaves what changes its session in that session, however late that was refused', async () => {
+    const upstream = started()
+    const setLevel = (): Promise<unknown> => {
+      const method = 'logging/setLevel'
+      return upstream.send({ call: { tool: method, method, params: { level: 'info' } } })
+    }
+    await expect(setLevel()).rejects.toThrow()
+    await expect(setLevel()).rejects.toThrow()
+    expect(levelled).toHaveLength(2)
+    expect(levelled[1]).toBe(levelled[0])
     expect([found, [...notes]]).toEqual([[], []])
   })
 

@@ -176,7 +176,8 @@ async function send(sending: Sending, parts: SendParts): Promise<CallAnswer> {
         (error: unknown) => ({ error }),
       )
       .finally(end)
-    asides.noteEnd(call, { answer, milliseconds: performance.now() - begun, wasUnheard })
+    const milliseconds = performance.now() - begun
+    if (mayAsk(sending.call)) asides.noteEnd(call, { answer, milliseconds, wasUnheard })
     return { connection, exchange, answer }
   }
   let { connection, exchange, answer } = await sendNow()
@@ -191,13 +192,23 @@ async function send(sending: Sending, parts: SendParts): Promise<CallAnswer> {
   return answer.value
 }
 
+/** The requests that change the session in which they are made, so that they are of use in no other. */
+const OF_SESSION: ReadonlySet<string | undefined> = new Set([
+  'logging/setLevel',
+  'resources/subscribe',
+  'resources/unsubscribe',
+])
+
+const mayAsk = ({ method }: ToolCall): boolean => !OF_SESSION.has(method)
+
 /** A tool that would ask where nobody hears it is called where it knows that nobody can be asked. */
 async function wayOf(
   sending: Sending,
   { options, connections, undeclared, asides }: SendParts,
 ): Promise<UpstreamConnections> {
   const connection = await connections.current()
-  if (!isUnheard(connection) || !(await asides.has(sending.call.tool))) return connections
+  if (!mayAsk(sending.call) || !isUnheard(connection)) return connections
+  if (!(await asides.has(sending.call.tool))) return connections
   // The SDK asks for the stream as soon as there is a session, and may not have the answer yet.
   await awaitStream(connection.stream)
   await openOwnStream(connection, sending, options)
