@@ -3,6 +3,7 @@
  * 2025-11-25 has it (the official SDK 1.x, with sessions). It takes the place of the sample tool server.
  */
 import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import { ElicitResultSchema, type ElicitRequest } from '@modelcontextprotocol/sdk/types.js'
@@ -22,8 +23,11 @@ export interface AskingTools {
   insists: boolean
   /** What it was answered, or how it failed. */
   answers: unknown[]
-  /** Notifications of progress of a call. */
+  /** Notifications of progress of a call, and the milliseconds between two of them. */
   progress: number
+  pace: number
+  /** How a call fails once it has told its progress; undefined if it does not. */
+  fails: string | undefined
 }
 
 export function askingTools(): AskingTools {
@@ -34,6 +38,8 @@ export function askingTools(): AskingTools {
     insists: false,
     answers: [],
     progress: 0,
+    pace: 0,
+    fails: undefined,
     start: (port, protect = handler => handler) => start(tools, port, protect),
   }
   return tools
@@ -65,11 +71,14 @@ function serverOf(tools: AskingTools, { executions }: ToolServer['record']): Mcp
   for (const tool of ['portfolio_read', 'place_trade'])
     server.registerTool(tool, { description: tool, inputSchema: input }, async (args, extra) => {
       const { _meta, sendNotification, sendRequest } = extra
-      for (let progress = 1; progress <= tools.progress; progress++)
+      for (let progress = 1; progress <= tools.progress; progress++) {
         await sendNotification({
           method: 'notifications/progress',
           params: { progressToken: _meta?.progressToken ?? 'nobody', progress, message: `part ${progress}` },
         })
+        if (tools.pace > 0) await delay(tools.pace)
+      }
+      if (tools.fails !== undefined) throw new Error(tools.fails)
       for (const params of tools.questions) {
         const request = { method: 'elicitation/create' as const, params }
         const asked =

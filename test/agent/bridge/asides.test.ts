@@ -50,6 +50,7 @@ describe('A tool that asks where nobody hears it', () => {
   }
   beforeEach(async () => {
     Object.assign(tools, { questions: [QUESTION], stream: 'session', patience: VAIN * 2, answers: [] })
+    Object.assign(tools, { progress: 0, pace: 0, fails: undefined })
     notes = new Map()
     open = []
     found = []
@@ -90,12 +91,12 @@ describe('A tool that asks where nobody hears it', () => {
     return upstream
   }
   /** The words of the answer to a call of it. */
-  const wordsOf = async (upstream: Upstream, tool = 'place_trade'): Promise<string> => {
+  const wordsOf = async (upstream: Upstream, tool = 'place_trade', signal?: AbortSignal): Promise<string> => {
     const ask = () => {
       asked++
       return Promise.resolve({ action: 'accept', content: {} })
     }
-    const answer = await upstream.send({ call: { tool, arguments: {} }, ask })
+    const answer = await upstream.send({ call: { tool, arguments: {} }, ask, signal })
     return JSON.stringify(answer)
   }
 
@@ -125,6 +126,26 @@ describe('A tool that asks where nobody hears it', () => {
     const upstream = started(ABILITIES, 600_000)
     expect(await wordsOf(upstream)).toContain('timed out')
     expect(await wordsOf(upstream)).toContain('timed out')
+    expect([found, [...notes]]).toEqual([[], []])
+  })
+
+  it('is not taken for one where it told of its progress until it failed', async () => {
+    Object.assign(tools, { questions: [], progress: 8, pace: VAIN / 4, fails: 'The market is closed.' })
+    const upstream = started()
+    expect(await wordsOf(upstream)).toContain('The market is closed.')
+    expect([found, [...notes]]).toEqual([[], []])
+  })
+
+  it('is taken for one where it told of its progress before it waited', async () => {
+    tools.progress = 1
+    await wordsOf(started())
+    expect(found).toEqual(['place_trade'])
+  })
+
+  it('is not taken for one where its client left: a person stops a slow call, too', async () => {
+    tools.patience = 600_000
+    const upstream = started()
+    await expect(wordsOf(upstream, 'place_trade', AbortSignal.timeout(VAIN * 2))).rejects.toThrow()
     expect([found, [...notes]]).toEqual([[], []])
   })
 

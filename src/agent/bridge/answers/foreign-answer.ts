@@ -70,6 +70,7 @@ export function completed(exchange: Exchange | undefined): void {
 export function heedMessage(message: Json, exchange: Exchange | undefined, url: URL): void {
   if (exchange?.id === undefined || !isJsonObject(message)) return
   const isAnswer = message['result'] !== undefined || message['error'] !== undefined
+  if (!isAnswer) exchange.silentSince = performance.now()
   // The SDK takes an id for ours that is written as a string, too.
   if (!isAnswer || isSame(message['id'], exchange.id)) return
   if (exchange.isCall) exchange.failure ??= new ForeignAnswer(url, message)

@@ -47,7 +47,7 @@ export interface Asides {
 
 interface CallEnd {
   answer: { value: CallAnswer } | { error: unknown }
-  /** Since it was sent. */
+  /** Since it was sent, or its server last said something about it. */
   milliseconds: number
   /** Whether nobody heard the stream of the session when it was sent. */
   wasUnheard: boolean

@@ -35,6 +35,8 @@ export interface Exchange {
   failure?: AgentError
   /** What came last and is no answer, for the words where none comes. */
   unread?: Unread
+  /** When its server last said something about it that is no answer, by `performance.now()`. */
+  silentSince?: number
   /** The questions that the server may ask about it. */
   asking?: AskingCall
   /** Takes the log messages of its server about it. */

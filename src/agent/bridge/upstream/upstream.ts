@@ -176,8 +176,10 @@ async function send(sending: Sending, parts: SendParts): Promise<CallAnswer> {
         (error: unknown) => ({ error }),
       )
       .finally(end)
-    const milliseconds = performance.now() - begun
-    if (mayAsk(sending.call)) asides.noteEnd(call, { answer, milliseconds, wasUnheard })
+    // A client that left waited for no end of the call, and its leaving says nothing of the tool.
+    const hasLeft = sending.signal?.aborted === true
+    const milliseconds = performance.now() - (exchange.silentSince ?? begun)
+    if (mayAsk(sending.call) && !hasLeft) asides.noteEnd(call, { answer, milliseconds, wasUnheard })
     return { connection, exchange, answer }
   }
   let { connection, exchange, answer } = await sendNow()
