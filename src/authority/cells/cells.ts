@@ -228,8 +228,9 @@ async function takeOver(
   const directory = home.of(claimed.owner)
   const placed = await placedBy(directory, 'name', holder)
   const there = placed?.cell === null || placed === undefined ? undefined : all.get(placed.cell)
-  const isHere = async ({ of }: Pools): Promise<boolean> =>
-    (await ownerHere(of(claimed.owner), 'login', claimed.key)) !== undefined
+  // It may be her own cell, of whose connections she holds one already, for the transaction that claims it.
+  const isHere = async ({ ofNobody }: Pools): Promise<boolean> =>
+    (await ownerHere(ofNobody, 'login', claimed.key)) !== undefined
   return there !== undefined && !(await isHere(there)) && takeOverIn(directory, claimed, holder)
 }
 
