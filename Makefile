@@ -37,7 +37,7 @@ test: $(INSTALLED) $(CONSOLE) ## Format, lint, types, import rules, then what ea
 	@node test/support/contract-rows-check.ts
 
 # Five Envoys, as below.
-test-full: $(INSTALLED) $(CONSOLE) ## All tests at full strength, known faults, cluster, gateways and the bench gate (an hour and a half)
+test-full: $(INSTALLED) $(CONSOLE) ## All tests at full strength, known faults, cluster, gateways and the bench gate (an hour and a quarter)
 	$(SIDE_BY_SIDE) $(CHECKS)
 	@began=$$(date +%s); REQUIRE_ALL=1 RACE_ROUNDS=100 ENVOY_VERSIONS='$(ENVOY_VERSIONS)' node test/support/run-tests.ts && \
 	  echo "test-full: tests: $$(($$(date +%s) - began)) s"
