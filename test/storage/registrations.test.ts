@@ -2,6 +2,7 @@
  * How many resource servers may wait for an owner, and for how long: contract, "Resource server
  * registration".
  */
+import { sql } from 'kysely'
 import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
 import { sweepDue } from '../../src/authority/sweeper.ts'
@@ -20,10 +21,12 @@ import { readResourceServer } from '../../src/storage/authority/registry/resourc
 import { sweepAgain } from '../../src/storage/authority/sweep.ts'
 import { asClientId, type Owner } from '../../src/wire/identifiers.ts'
 import { ageDecision, ageRegistration } from '../support/resource-server.ts'
+import { PATIENT } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { coreStand } from '../support/stands.ts'
+import { until } from '../support/until.ts'
 
-const database = coreStand()
+const database = coreStand(PATIENT)
 /** Of which she has approved nothing; a seeded owner has an active server elsewhere. */
 const ORIGIN = 'https://strange.example'
 const client_id = asClientId(`${ORIGIN}/mcp/x`)
@@ -35,6 +38,14 @@ const decide = (owner: Owner, status: 'active' | 'revoked') =>
     await decideResourceServer(tx, owner, client_id, status)
   })
 
+/** How many sessions of this database wait for a lock. */
+async function waitingForLocks(): Promise<number> {
+  const { rows } = await sql<{ n: number }>`
+    SELECT count(*)::int AS n FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock'`.execute(database.db)
+  return rows[0]!.n
+}
+
 describe('registrations', () => {
   it('of many at once for one resource make one record, and one of them is the first', async () => {
     const owner = await seed.seedOwner(database.db)
@@ -44,10 +55,17 @@ describe('registrations', () => {
 
   it('of many origins at once never exceed what may wait for one owner', async () => {
     const owner = await seed.seedOwner(database.db)
-    let n = 0
-    const answers = await seed.callers(32, () => register(owner, `https://tools-${n++}.example/mcp/x`))
-    const outcomes = answers.map(({ outcome }) => outcome)
-    expect(outcomes.filter(outcome => outcome === 'registered')).toHaveLength(20)
+    const at = (n: number) => register(owner, `https://tools-${n}.example/mcp/x`)
+    for (let n = 0; n < 15; n++) expect(await at(n)).toMatchObject({ outcome: 'registered' })
+    // Whoever counts reads; whoever registers waits, until all of them have come as far as they come.
+    const answers = await inTransaction(database.db, async tx => {
+      await sql`LOCK TABLE resource_servers IN SHARE MODE`.execute(tx)
+      const asking = seed.callers(17, n => at(15 + n))
+      await until(async () => (await waitingForLocks()) >= 17)
+      return { asking }
+    })
+    const outcomes = (await answers.asking).map(({ outcome }) => outcome)
+    expect(outcomes.filter(outcome => outcome === 'registered')).toHaveLength(5)
     expect(outcomes.filter(outcome => outcome === 'full')).toHaveLength(12)
   })
 

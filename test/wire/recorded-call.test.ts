@@ -76,6 +76,7 @@ describe('A line of a decision log', () => {
   it.each<[string, string]>([
     ['is cut off', line({}).slice(0, 80)],
     ['is cut off before its decision', line({}).slice(0, 40)],
+    ['is cut off, and has its members in another order', '{"time":"2026-11-29T09:30:00.125Z","owner":"al'],
     ['has lost its beginning', line({}).slice(40)],
     ['has lost its beginning, and its decision with it', line({}).slice(90)],
     ['is cut off behind a prefix, before its decision', `stdout P ${line({}).slice(0, 40)}`],
