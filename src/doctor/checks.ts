@@ -25,13 +25,18 @@ export async function checkDatabase(
   url: string,
   { party, migrates, command }: { party: string; migrates: boolean; command: string },
 ): Promise<{ finding: string; clockAhead: number }> {
-  await awaitDatabase({ url, seconds: 0, tell: () => undefined })
+  const weakness = await awaitDatabase({ url, seconds: 0, tell: () => undefined })
   const { missing, clockAhead, sharedRole } = await lookAt(url, party)
   const role = sharedRole ? `; ${SHARED_ROLE}, a role of all databases of its cluster, has rights in it` : ''
-  if (missing.length === 0) return { finding: `it takes writes and is up to date${role}`, clockAhead }
+  const tls = weakness === undefined ? '' : `; the connection ${weakness} (sslmode=verify-full in its URL)`
+  const more = role + tls
+  if (missing.length === 0) return { finding: `it takes writes and is up to date${more}`, clockAhead }
   if (!migrates)
     throw new Unwell(`it lacks ${missing.length} migrations, from ${missing[0]} on. Run \`${command}\`.`)
-  return { finding: `it takes writes; the start will apply ${missing.length} migrations`, clockAhead }
+  return {
+    finding: `it takes writes; the start will apply ${missing.length} migrations${tls}`,
+    clockAhead,
+  }
 }
 
 /** The clock of the database, by which a server signs, and that of this machine agree. */

@@ -208,7 +208,7 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'the pages of docs/kuberne
     const page = pageText('postgres-tls').split('## When it does not work')[1]!
     const words = [...page.matchAll(/^- `([^`]+)`/gm)].map(([, text]) => text!)
     const source = readFileSync(join(ROOT, 'src', 'storage', 'core', 'database-wait.ts'), 'utf8')
-    expect(words.length).toBe(3)
+    expect(words.length).toBe(5)
     expect(words.filter(text => !source.includes(text))).toEqual([])
   })
 

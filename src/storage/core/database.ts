@@ -353,5 +353,15 @@ function survivesOnItsConnection(error: unknown): boolean {
 
 /** What the system, the stream or TLS reports about a connection. */
 function isOfConnection(code: string): boolean {
-  return !SQLSTATE.test(code) && /^(?:E[A-Z]+$|EAI_|ERR_(?:SSL|TLS|STREAM|SOCKET)_)/.test(code)
+  if (SQLSTATE.test(code)) return false
+  return OF_CERTIFICATE.test(code) || /^(?:E[A-Z]+$|EAI_|ERR_(?:SSL|TLS|STREAM|SOCKET)_)/.test(code)
+}
+
+/** What OpenSSL, or Node about a host name, says of a certificate; these codes have no prefix in common. */
+const OF_CERTIFICATE =
+  /^(?:CERT_|CRL_|UNABLE_TO_|(?:DEPTH_ZERO_)?SELF_SIGNED_CERT|INVALID_(?:CA|PURPOSE)$|PATH_LENGTH_EXCEEDED$|ERR_TLS_CERT_)/
+
+/** Whether an error says that the certificate of Postgres was not taken. It is an outage, too. */
+export function isOfCertificate(error: unknown): boolean {
+  return OF_CERTIFICATE.test(codeOf(error) ?? '')
 }
