@@ -112,7 +112,7 @@ function route(what: string) {
 export const EXPOSE = z.strictObject({
   authority: route('The public paths of the authority, at the host of `authority.issuer`; no others.'),
   ownerApi: route(
-    'The owner API, `/owner`, on a route of its own at the host of `authority.ownerUrl` or the issuer. Off by default; name `networkPolicy.owners`, too.',
+    'The owner API and her page, on a route of its own at the host of `authority.ownerUrl` or the issuer. Off by default; name `networkPolicy.owners`, too.',
   ),
   documents: route('The public documents of the sidecar, at the host of `sidecar.config.public_url`.'),
 })

@@ -1,12 +1,11 @@
 /**
- * What the chart promises besides being well-formed: which pods may reach which, what restarts and what does
- * not, which paths are public.
+ * What the chart promises besides being well-formed: which pods may reach which, and what restarts and what
+ * does not.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
-import { ENDPOINTS } from '../../src/authority/endpoints.ts'
 import { ROOT } from '../support/repository.ts'
 import { describeWith } from '../support/requirement.ts'
 import { containers, pods } from './pods.ts'
@@ -22,14 +21,6 @@ import {
   type Manifest,
   type Values,
 } from './render.ts'
-
-interface Match {
-  path: { type: string; value: string }
-}
-interface Route {
-  hostnames: string[]
-  rules: { matches: Match[]; backendRefs: { name: string; port: number }[] }[]
-}
 
 const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }
 
@@ -272,41 +263,6 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
         expect(named(of('sidecar'), 'PodDisruptionBudget', name).spec).toMatchObject({ minAvailable: 1 })
       }
       expect(named(of('ha'), 'Deployment', 'usher-authority').spec).not.toHaveProperty('replicas')
-    })
-  })
-
-  describe('what is reached from outside', () => {
-    const paths = (all: Manifest[], name: string) =>
-      (named(all, 'HTTPRoute', name).spec as unknown as Route).rules.flatMap(({ matches }) =>
-        matches.map(({ path }) => path),
-      )
-
-    test('by default nothing', () => {
-      for (const name of ['default', 'sidecar', 'minimal', 'locked-down'])
-        expect(of(name).filter(({ kind }) => ['HTTPRoute', 'Ingress', 'Gateway'].includes(kind))).toEqual([])
-    })
-
-    test('of the authority every public operation, and none that is for operators', () => {
-      const inside = ['/health', '/ready', '/health/registry']
-      const asked = ENDPOINTS.public.map(({ path }) => path).filter(path => !inside.includes(path))
-      const routed = paths(of('envoy-gateway'), 'usher-authority')
-      const leads = (path: string) =>
-        routed.some(({ type, value }) =>
-          type === 'Exact' ? path === value : path === value || path.startsWith(`${value}/`),
-        )
-      expect(asked.filter(path => !leads(path))).toEqual([])
-      for (const path of [...inside, '/metrics', '/owner', '/owner/pending', '/'])
-        expect(leads(path), path).toBe(false)
-      const exact = routed.filter(({ type }) => type === 'Exact').map(({ value }) => value)
-      expect(exact.filter(path => !asked.includes(path))).toEqual([])
-    })
-
-    test('the owner API on a route of its own, to a Service of its own', () => {
-      const { hostnames, rules } = named(of('envoy-gateway'), 'HTTPRoute', 'usher-owner')
-        .spec as unknown as Route
-      expect(hostnames).toEqual(['owners.example.com'])
-      expect(rules.flatMap(({ backendRefs }) => backendRefs)).toEqual([{ name: 'usher-owner', port: 9101 }])
-      expect(paths(of('envoy-gateway'), 'usher-owner')).toEqual([{ type: 'PathPrefix', value: '/owner' }])
     })
   })
 

@@ -1,4 +1,4 @@
-{{/* What agents and resource servers ask of the authority. Neither the owner API, nor metrics, nor health. */}}
+{{/* What agents, resource servers, organizations, tallies and readers of ledgers ask of the authority. Neither the owner API, nor metrics, nor health. */}}
 {{- define "usher.publicPaths" -}}
 exact:
   - /.well-known/agents-configuration
@@ -16,16 +16,32 @@ exact:
   - /leases
   - /rs/register
   - /org/notice
+  - /joint/quote
+  - /joint/verdict
   - /openapi.json
 prefix:
   - /terms/
   - /leases/
+  - /ledger/
 {{- end }}
 
+{{/* The owner API, the acts of an organization's administrators on its members, and the page with its files. Only a host of its own has the
+keys for the page: that of the issuer publishes them itself. */}}
 {{- define "usher.ownerPaths" -}}
-exact: []
+{{- $a := .Values.authority -}}
+exact:
+  - /
+  - /console.js
+  - /console.css
+  - /console.svg
+  - /console.json
+  - /worker.js
+  {{- if ne (include "usher.hostOf" (default $a.issuer $a.ownerUrl)) (include "usher.hostOf" $a.issuer) }}
+  - /jwks
+  {{- end }}
 prefix:
   - /owner
+  - /org/admin
 {{- end }}
 
 {{- define "usher.documentPaths" -}}
@@ -110,7 +126,7 @@ spec:
 {{- $seen := dict -}}
 {{- range $type, $paths := .paths }}
 {{- range $paths }}
-{{- $path := $exact | ternary . (trimSuffix "/" .) }}
+{{- $path := $exact | ternary . (default "/" (trimSuffix "/" .)) }}
 {{- if not (hasKey $seen $path) }}
 {{- $_ := set $seen $path true }}
 - path: {{ $path }}
