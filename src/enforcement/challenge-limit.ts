@@ -87,6 +87,7 @@ export function createChallengeLimit({
  */
 export function sourceOf(call: Pick<Call, 'peer' | 'headers'>, trustedHops: number): string {
   const lines = call.headers.get('x-forwarded-for') ?? []
-  const address = trustedHops === 0 ? undefined : forwardedAddress(lines, trustedHops)
-  return peerNetwork(address ?? call.peer)
+  const { peer } = call
+  const address = trustedHops === 0 ? undefined : forwardedAddress(lines, { hops: trustedHops, peer })
+  return peerNetwork(address ?? peer)
 }

@@ -22,13 +22,16 @@ export function peerNetwork(address: string): string {
 }
 
 /**
- * The address `hops` from the right in x-forwarded-for lines: what the outermost trusted proxy saw. Undefined
- * if it is no address.
+ * The address that the outermost of `hops` proxies in front of the gateway saw, by x-forwarded-for lines;
+ * undefined if it is no address. The innermost of them is the gateway's `peer`. A gateway that adds its peer
+ * to the field before it asks, as Envoy does with `use_remote_address`, makes no further hop by that.
  */
-export function forwardedAddress(lines: readonly string[], hops: number): string | undefined {
-  const address = lines
-    .flatMap(line => line.split(','))
-    .map(hop => hop.trim())
-    .at(-hops)
+export function forwardedAddress(
+  lines: readonly string[],
+  { hops, peer }: { hops: number; peer: string },
+): string | undefined {
+  const addresses = lines.flatMap(line => line.split(',')).map(hop => hop.trim())
+  if (addresses.at(-1) === peer) addresses.pop()
+  const address = addresses.at(-hops)
   return address !== undefined && isIP(address) !== 0 ? address : undefined
 }

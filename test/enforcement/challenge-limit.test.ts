@@ -59,4 +59,20 @@ describe('Challenges are bounded per source', () => {
     const headers = new Map([['x-forwarded-for', ['evil', '203.0.113.2, 203.0.113.3']]])
     expect(sourceOf({ peer: '192.0.2.1', headers }, hops)).toBe(source)
   })
+
+  // Envoy with use_remote_address adds the address of whoever called it before it asks.
+  test.each([
+    [0, '192.0.2.1'],
+    [1, '203.0.113.3'],
+    [2, '203.0.113.2'],
+    [3, '192.0.2.1'],
+  ])('with %i trusted hops the source is %s, also if the gateway has added its own peer', (hops, source) => {
+    const headers = new Map([['x-forwarded-for', ['evil', '203.0.113.2,203.0.113.3, 192.0.2.1']]])
+    expect(sourceOf({ peer: '192.0.2.1', headers }, hops)).toBe(source)
+  })
+
+  test('a client that writes the address of the proxy itself moves no other address into its place', () => {
+    const headers = new Map([['x-forwarded-for', ['198.51.100.9, 192.0.2.1, 203.0.113.3']]])
+    expect(sourceOf({ peer: '192.0.2.1', headers }, 1)).toBe('203.0.113.3')
+  })
 })

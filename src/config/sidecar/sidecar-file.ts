@@ -96,7 +96,9 @@ const checkHttp = checkHttpMembers.transform(({ outage_status, ...asks }) => ({
 const checkTls = z.strictObject({
   cert_file: file.describe('Certificate chain, PEM.'),
   key_file: file.describe('Its private key, PEM.'),
-  client_ca_file: file.describe('The CA of the client certificates that may connect, PEM.'),
+  client_ca_file: file.describe(
+    'The CA of the client certificates that may connect, PEM. Whoever has a certificate of it may ask, whatever its name: give a CA that signs for the gateway alone.',
+  ),
 })
 
 const httpTls = z.strictObject({
@@ -197,7 +199,7 @@ export const SIDECAR_FILE = z.strictObject({
   trusted_hops: whole(0, 10)
     .default(0)
     .describe(
-      'Proxies in front of Envoy: the source is that many from the right in x-forwarded-for; 0 = the peer address.',
+      'How many proxies are in front of the gateway, each of which writes x-forwarded-for: the source is what the outermost of them saw; 0 = whoever calls the gateway. Behind a balancer set it, or all agents are one source.',
     ),
   deadline_ms: whole(50, 60_000)
     .default(2000)

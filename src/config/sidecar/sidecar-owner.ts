@@ -130,7 +130,7 @@ const resourceMembers = {
     .max(2048)
     .optional()
     .describe(
-      'The name by which the authority knows this resource, a different one for each; `{owner}` stands for her name. With `register` it is the resource, and may be left out.',
+      'The name by which the authority knows this resource, a different one for each resource of an owner; `{owner}` stands for her name. With `register` it is the resource, and may be left out.',
     ),
   client_secret: z
     .string()
