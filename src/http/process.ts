@@ -106,6 +106,10 @@ export function serveUntilSignalled(
   const { onHangup } = served
   const hangs = onHangup !== undefined && !process.stdin.isTTY
   const ending = ENDING.filter(one => !(hangs && one === 'SIGHUP'))
+  const becauseOf = (signal: NodeJS.Signals): string =>
+    signal === 'SIGHUP' && onHangup !== undefined
+      ? 'draining, because SIGHUP ends what a terminal started: start it with `< /dev/null`, and it reads its file anew'
+      : 'draining: it takes no new work, and ends after drain_ms'
   const close = (): void => {
     setTimeout(() => fail(name, `${closeMsMax} ms have passed`), closeMsMax).unref()
     served.close().then(
@@ -119,7 +123,7 @@ export function serveUntilSignalled(
   const end = (signal: NodeJS.Signals): void => {
     if (hangs) process.off('SIGHUP', onHangup).on('SIGHUP', () => undefined)
     for (const one of ending) process.off(one, end).once(one, () => process.exit(1))
-    log.info({ signal, drain_ms: drainMs }, 'draining: it takes no new work, and ends after drain_ms')
+    log.info({ signal, drain_ms: drainMs }, becauseOf(signal))
     served.drain()
     setTimeout(close, drainMs)
   }

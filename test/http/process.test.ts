@@ -53,6 +53,17 @@ test('on SIGHUP a party that reads something anew does so, and goes on; while it
   expect(said).toEqual({ out: 'serves\nreads anew\ndraining\ndrains\ncloses\nended in order\n', err: '' })
 })
 
+test('at a terminal SIGHUP ends that party, too, and the log says how to start it otherwise', async () => {
+  const atTerminal = "Object.defineProperty(process.stdin, 'isTTY', { value: true })"
+  const rereads = `onHangup: (${atTerminal}, () => console.log('reads anew'))`
+  const { child, said, ended, says } = start('', { drainMs: 10 }, rereads)
+  await says('serves')
+  child.kill('SIGHUP')
+  expect((await ended)[0]).toBe(0)
+  expect(said.out).toContain('draining, because SIGHUP ends what a terminal started')
+  expect(said.out).not.toContain('reads anew')
+})
+
 test('a second signal ends it at once', async () => {
   const { child, said, ended, says } = start('', { drainMs: 600_000 })
   await says('serves')
