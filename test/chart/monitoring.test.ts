@@ -37,15 +37,17 @@ const dashboard = JSON.parse(readFileSync(join(CHART, 'files', 'dashboard.json')
 const expressions = dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr))
 
 describe('the alerts', () => {
-  test('are those of docs/operating.md, with the time that each must last', () => {
+  test('are those of docs/operating.md, with the time that each must last and the name that it is paged by', () => {
     const advised = operating
       .filter(({ heading }) => heading === 'Alerts to set')
       .map(({ text }) =>
-        /^`(.+?)`(?: for (\d+ [smh]))?: /.exec(text.replace('` unless `', ' unless '))!.slice(1),
+        /^`(.+?)`(?: for (\d+ [smh]))?: \*\*(\w+)\.\*\* /
+          .exec(text.replace('` unless `', ' unless '))!
+          .slice(1),
       )
-      .map(([expr, lasting]) => [expr, lasting?.replace(' ', '')])
+      .map(([expr, lasting, name]) => [expr, lasting?.replace(' ', ''), name])
     expect(advised.length).toBeGreaterThan(5)
-    expect(rules.map(({ expr, for: lasting }) => [expr, lasting])).toEqual(advised)
+    expect(rules.map(({ expr, for: lasting, alert }) => [expr, lasting, alert])).toEqual(advised)
   })
 })
 
