@@ -153,7 +153,8 @@ export UMA_OWNER_KEY=laptop-key.json
         readers: {
           '/etc/usher/': 'etc/',
           'https://as.example.com': 'http://127.0.0.1:9100',
-          'postgres://usher:…@db/usher': 'postgres://usher@127.0.0.1:9300/usher',
+          'postgres://usher:…@db.example.com/usher?sslmode=verify-full':
+            'postgres://usher@127.0.0.1:9300/usher',
           'usher authority  ': 'usher authority >> page.log 2>&1 & answers http://127.0.0.1:9100/health ',
           'usher authority owner enrol alice  ': 'code=$(usher authority owner enrol alice) ',
           'enrol_…': '"$code"',
@@ -201,7 +202,6 @@ node -e 'require("http").createServer((q, s) => q.resume().on("end", () => s.wri
     const ran = await runPage('docs/cells.md', {
       before: `${running(bin)}
 psql "$DATABASE_URL" --quiet -c 'CREATE DATABASE east' -c 'CREATE DATABASE west'
-export UMA_AS_CELLS
 `,
       readers: {
         'postgres://usher:secret@east.internal/usher': 'postgres://usher@127.0.0.1:9300/east',
@@ -232,7 +232,8 @@ ${file!.replaceAll('/etc/usher/', 'etc/')}EOF
       readers: {
         '/etc/usher/': 'etc/',
         'https://tally.example.com': 'http://127.0.0.1:9400',
-        'postgres://usher:…@db/tally': 'postgres://usher@127.0.0.1:9300/tally',
+        'postgres://usher:…@db.example.com/tally?sslmode=verify-full':
+          'postgres://usher@127.0.0.1:9300/tally',
         'usher tally  ': 'usher tally >> tally.log 2>&1 & answers http://127.0.0.1:9400/health ',
       },
       after: 'curl -s http://127.0.0.1:9400/mandate/family-1',
