@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { freePorts } from '../../src/dev/stack/ports.ts'
 import type { Call, Outcome } from '../../src/enforcement/call.ts'
+import { sourceOf } from '../../src/enforcement/challenge-limit.ts'
 import { startCheckServer, type CheckServer } from '../../src/enforcement/doors/grpc/check-server.ts'
 import { createHealth } from '../../src/enforcement/telemetry/health.ts'
 import { ALLOW, BODY_BYTES_MAX } from '../support/check-door.ts'
@@ -78,6 +79,7 @@ for (const { title, envoy: required } of await envoys()) {
         listeners: {
           untouched: listener('untouched'),
           rewritten: listener('rewritten'),
+          'at the edge': { ...listener('untouched'), isEdge: true },
           'nobody to ask, closed': {
             authorization: { failure_mode_allow: false, status_on_error: { code: 'ServiceUnavailable' } },
             check: nobody,
@@ -224,6 +226,21 @@ for (const { title, envoy: required } of await envoys()) {
       expect(calls.map(call => call.body)).toEqual([
         { state: 'complete', bytes: body, lossyText: false },
         { state: 'complete', bytes: Buffer.from('"!"'), lossyText: true },
+      ])
+    })
+
+    // envoy/envoy.yaml is set up so. Envoy adds the address of whoever called it to the field before it asks.
+    test('the source of a call is what the outermost of trusted_hops proxies saw, and without hops the peer', async () => {
+      const headers = { 'x-forwarded-for': 'evil, 203.0.113.2, 203.0.113.3' }
+      expect(await askProxy(proxy.port('at the edge'), { headers, peer: '192.0.2.1' })).toMatchObject({
+        status: 200,
+      })
+      const [call] = calls
+      expect([0, 1, 2, 3].map(hops => sourceOf(call!, hops))).toEqual([
+        '192.0.2.1',
+        '203.0.113.3',
+        '203.0.113.2',
+        '192.0.2.1',
       ])
     })
 

@@ -5,6 +5,7 @@
  */
 import { writeFile } from 'node:fs/promises'
 import { request, type OutgoingHttpHeaders } from 'node:http'
+import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { startChild, untilReady, type Child } from '../../src/dev/stack/child-process.ts'
 import type { Envoy } from '../../src/dev/stack/envoy-binary.ts'
@@ -22,6 +23,8 @@ export interface ProxyListener {
   byHttp?: boolean | undefined
   /** How much of a request it holds back. */
   bufferBytes?: number | undefined
+  /** It is at the edge of a network: it takes its peer for the client, and adds it to x-forwarded-for. */
+  isEdge?: boolean | undefined
 }
 
 export interface Proxy {
@@ -63,6 +66,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
 
 const type = (name: string) => ({ '@type': `type.googleapis.com/${name}` })
 const FILTER = 'envoy.extensions.filters.http'
+const PROXY_PROTOCOL = 'envoy.extensions.filters.listener.proxy_protocol.v3.ProxyProtocol'
 
 const clusterOf = (name: string, at: number | string, more: object = {}) => ({
   name,
@@ -122,7 +126,7 @@ function bootstrap(
 function listenerOf(
   name: string,
   port: number,
-  { authorization, context, check, byHttp, bufferBytes = 16_777_216 }: ProxyListener,
+  { authorization, context, check, byHttp, bufferBytes = 16_777_216, isEdge = false }: ProxyListener,
 ): object {
   const filter = {
     ...type(`${FILTER}.ext_authz.v3.ExtAuthz`),
@@ -153,11 +157,14 @@ function listenerOf(
       { name: 'router', typed_config: type(`${FILTER}.router.v3.Router`) },
     ],
     route_config: { virtual_hosts: [{ name, domains: ['*'], routes: [route] }] },
+    use_remote_address: isEdge,
   }
   return {
     name,
     address: { socket_address: { address: '127.0.0.1', port_value: port } },
     per_connection_buffer_limit_bytes: bufferBytes,
+    // Who the peer is, a question says: on loopback Envoy would add an address of its own in its place.
+    listener_filters: isEdge ? [{ name: 'proxy_protocol', typed_config: type(PROXY_PROTOCOL) }] : [],
     filter_chains: [{ filters: [{ name: 'http', typed_config: manager }] }],
   }
 }
@@ -174,15 +181,19 @@ export interface ProxyQuestion {
   headers?: OutgoingHttpHeaders
   /** Several parts are sent without a content-length. */
   body?: Buffer | Buffer[]
+  /** Whom a listener at the edge takes for its peer. */
+  peer?: string
 }
 
 /** Sends a request as it is: `fetch` would normalize its path and join its lines. */
 export function askProxy(
   port: number,
-  { method = 'POST', path = '/mcp/alice', headers = {}, body = Buffer.from('{}') }: ProxyQuestion = {},
+  { method = 'POST', path = '/mcp/alice', headers = {}, body = Buffer.from('{}'), peer }: ProxyQuestion = {},
 ): Promise<ProxyAnswer> {
   return new Promise((resolve, reject) => {
-    const outgoing = request({ host: '127.0.0.1', port, method, path, headers, agent: false }, response => {
+    const connecting = peer === undefined ? { agent: false as const } : { createConnection: from(peer, port) }
+    const target = { host: '127.0.0.1', port, method, path, headers, ...connecting }
+    const outgoing = request(target, response => {
       let text = ''
       response.on('data', chunk => (text += String(chunk)))
       response.on('end', () =>
@@ -196,4 +207,11 @@ export function askProxy(
     if (Array.isArray(body)) outgoing.write(parts.at(-1))
     outgoing.end(Array.isArray(body) ? undefined : parts[0])
   })
+}
+
+/** Makes connections that say by the PROXY protocol who the peer is. */
+const from = (peer: string, port: number) => (): Socket => {
+  const connection = connect(port, '127.0.0.1')
+  connection.write(`PROXY TCP4 ${peer} 127.0.0.1 40000 ${port}\r\n`)
+  return connection
 }
