@@ -1,17 +1,19 @@
 /** Contract, "Events": what nobody reads has its position soon after it was committed. */
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { createLogger } from '../../src/http/telemetry/log.ts'
 import { startSequencer } from '../../src/authority/owner/events/sequencer.ts'
-import type { Db } from '../../src/storage/authority/database.ts'
+import { openDatabase, type Db } from '../../src/storage/authority/database.ts'
 import { dueNow } from '../../src/storage/authority/due.ts'
 import { appendEvent } from '../../src/storage/authority/ledger/events.ts'
 import { appendLedger, countRefusal } from '../../src/storage/authority/ledger/ledger.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
+import { lockWaiters } from '../support/lock-waiters.ts'
+import { freshDatabase, PATIENT } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { asFamily, type Owner } from '../../src/wire/identifiers.ts'
-import { PATIENT } from '../support/postgres.ts'
 import { authorityStand, coreStand } from '../support/stands.ts'
+import { until } from '../support/until.ts'
 
 /** Sweeps each owner who is due. No sequencer sees what these tests write through a pool of their own. */
 const authority = authorityStand({ environment: { UMA_AS_SWEEP_SECONDS: '1' } })
@@ -57,6 +59,39 @@ describe('Without a reader', () => {
       await appendLedger(db, owner, { kind: 'approved' })
       await expect.poll(() => stored(db, owner)).toMatchObject({ entries: [1, 2, 3].slice(0, entries) })
     }
+  })
+
+  it('owners who are due together, each of whom waits for a lock, leave a connection of the pool to others', async () => {
+    const atOnce = 4
+    const patience = { ...PATIENT, connectTimeoutMs: 10_000 }
+    const database = await freshDatabase({ ...patience, poolMax: atOnce + 1 })
+    const beside = openDatabase({ ...patience, url: database.url, poolMax: 2 })
+    const { db } = database
+    const owners = await Promise.all(Array.from({ length: 3 * atOnce }, () => seed.seedOwner(db)))
+    const logger = createLogger({ name: 'test', level: 'silent' })
+    const sequencer = startSequencer(db, { log: logger, sweepSeconds: 3_600 })
+    onTestFinished(async () => {
+      await sequencer.stop()
+      await beside.close()
+      await database.close()
+    })
+    const numbered = async () => {
+      const { rows } = await sql<{ owners: number }>`
+        SELECT count(DISTINCT owner)::int AS owners FROM ledger WHERE seq IS NOT NULL`.execute(beside.db)
+      return rows[0]!.owners
+    }
+    await inTransaction(beside.db, async tx => {
+      // Whoever was numbered is made due for the sweeper.
+      await sql`LOCK TABLE due IN EXCLUSIVE MODE`.execute(tx)
+      await inTransaction(db, async all => {
+        for (const owner of owners) await appendLedger(all, owner, { kind: 'approved' })
+      })
+      await until(async () => (await lockWaiters(beside)) >= atOnce)
+      // More statements than an owner more would need to come to the lock, in turn with hers.
+      for (let n = 0; n < 50; n++) await sql`SELECT 1`.execute(db)
+      expect([await lockWaiters(beside), await numbered()]).toEqual([atOnce, atOnce])
+    })
+    await expect.poll(numbered).toBe(owners.length)
   })
 
   it('what a replica left behind is numbered when the due-queue comes to its owner, and so are refusals of a minute that closed', async () => {

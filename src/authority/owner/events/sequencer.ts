@@ -23,6 +23,8 @@ const OWNER_PAUSE_MS = 250
 
 /** How many owners are remembered as due soon, or as numbered a moment ago. */
 const REMEMBERED_MAX = 10_000
+/** How many owners are numbered at once: they act for nobody, so all of them would take the whole pool. */
+const AT_ONCE = 4
 
 /**
  * Numbers after every commit through `db`, and makes the owner due for the sweeper within `sweepSeconds`,
@@ -60,16 +62,22 @@ export function startSequencer(
       running = run()
     }, NUMBERING_DELAY_MS).unref()
   }
+  /** Owners one after the other; an owner who waits for a lock delays no other lane. */
+  const followEach = async (owners: Iterable<Owner>): Promise<void> => {
+    for (const owner of owners) {
+      // Whoever is left here has her turn with the sweeper, or with her next reader.
+      if (stopped) return
+      due.delete(owner)
+      restsUntil.set(owner, performance.now() + OWNER_PAUSE_MS)
+      await follow(owner).catch((error: unknown) =>
+        log[isOutage(error) ? 'warn' : 'error']({ err: error }, 'entries wait for their positions'),
+      )
+    }
+  }
   const run = async (): Promise<void> => {
     const began = performance.now()
-    const owners = [...due].filter(owner => began >= (restsUntil.get(owner) ?? 0))
-    for (const owner of owners) {
-      due.delete(owner)
-      restsUntil.set(owner, began + OWNER_PAUSE_MS)
-    }
-    const done = await Promise.allSettled(owners.map(follow))
-    for (const { reason } of done.filter(one => one.status === 'rejected'))
-      log[isOutage(reason) ? 'warn' : 'error']({ err: reason }, 'entries wait for their positions')
+    const next = [...due].filter(owner => began >= (restsUntil.get(owner) ?? 0)).values()
+    await Promise.all(Array.from({ length: AT_ONCE }, () => followEach(next)))
     timer = undefined
     if (due.size > 0) later()
   }
