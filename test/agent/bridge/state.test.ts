@@ -13,6 +13,7 @@ import type { ClientConfig } from '../../../src/config.ts'
 import { bridgeFolder, filesIn, pendingOf, type ToolAnswer } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
 import { rowsOfLayer } from '../../support/layer.ts'
+import { readSent, sendingInto } from '../../support/sent-requests.ts'
 import { until } from '../../support/until.ts'
 
 const stand = useBridges({
@@ -169,11 +170,22 @@ describe('What the owner approves while nobody waits', () => {
       )
     await expect.poll(isOffered, BUSY).toBe(true)
     await stand.owner.decide(family, 'approved')
-    // Another client waits for two seconds meanwhile, in which a poll of the first would be due.
-    const other = await bridge({ name: `other-${unique()}`, capabilities: FORM, args: ['--hold', '2'] })
-    const answer = await other.call('place_trade', { symbol: 'BND', qty: unique() })
-    expect(answer.text).toContain('Nothing was done yet')
+    // Another client polls meanwhile, each time after the interval at which the first would have polled, too.
+    const sent = join(stand.folder, `${name}.sent`)
+    await writeFile(sent, '')
+    const other = await bridge({
+      name: `other-${unique()}`,
+      capabilities: FORM,
+      environment: sendingInto(sent),
+    })
+    const answer = other.call('place_trade', { symbol: 'BND', qty: unique() })
+    answer.catch(() => undefined)
+    const requests = async () =>
+      (await readSent(sent)).filter(({ url }) => new URL(url).pathname === '/token')
+    // The terms, the agreement, three polls that the authority has answered, and the one after them.
+    await until(async () => (await requests()).length >= 6)
     await stand.owner.decide((await waiting()).family, 'denied')
+    expect((await answer).isError).toBe(true)
     expect(JSON.parse(await readFile(path, 'utf8'))).toMatchObject({ phase: { name: 'waiting' } })
     expect(executions('place_trade', trade)).toBe(0)
     expect((await call('place_trade', trade)).text).toBe(`Bought ${trade.qty} VTI`)
