@@ -2,13 +2,12 @@
  * Owns the tool server of a test that asks the person at the client in the middle of a call, as MCP
  * 2025-11-25 has it (the official SDK 1.x, with sessions). It takes the place of the sample tool server.
  */
-import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
-import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import { ElicitResultSchema, type ElicitRequest } from '@modelcontextprotocol/sdk/types.js'
 import { z } from 'zod'
 import type { Protect, ToolServer } from '../../src/dev/stack/tool-server.ts'
+import { answerInSessions } from './session-servers.ts'
 import { listenAsTools } from './tool-listener.ts'
 
 export interface AskingTools {
@@ -47,19 +46,11 @@ export function askingTools(): AskingTools {
 
 function start(tools: AskingTools, port: number, protect: Protect): Promise<ToolServer> {
   const record: ToolServer['record'] = { arrivals: [], executions: [] }
-  const sessions = new Map<string, StreamableHTTPServerTransport>()
-  return listenAsTools({ port, protect }, record, async (request, response, body) => {
-    const id = request.headers['mcp-session-id']
-    const known = typeof id === 'string' ? sessions.get(id) : undefined
-    if (known !== undefined) return known.handleRequest(request, response, body)
-    if (id !== undefined) return void response.writeHead(404).end()
-    const transport = new StreamableHTTPServerTransport({
-      sessionIdGenerator: () => randomUUID(),
-      onsessioninitialized: made => void sessions.set(made, transport),
-    })
-    await serverOf(tools, record).connect(transport)
-    return transport.handleRequest(request, response, body)
-  })
+  return listenAsTools(
+    { port, protect },
+    record,
+    answerInSessions(() => serverOf(tools, record)),
+  )
 }
 
 function serverOf(tools: AskingTools, { executions }: ToolServer['record']): McpServer {

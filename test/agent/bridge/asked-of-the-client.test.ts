@@ -4,23 +4,18 @@
  * declares that is asked, in the server's escaped words under a line that says whose they are, and the server
  * of one that does not hears that at once.
  */
-import { randomUUID } from 'node:crypto'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { text } from 'node:stream/consumers'
-import { toNodeHandler } from '@modelcontextprotocol/node'
-import { createMcpHandler, inputRequired, Server as Server2 } from '@modelcontextprotocol/server'
+import { inputRequired, Server as Server2 } from '@modelcontextprotocol/server'
 import { Client as Client1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
-import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import {
   CreateMessageRequestSchema,
   CreateMessageResultSchema,
   ListRootsRequestSchema,
   ListRootsResultSchema,
 } from '@modelcontextprotocol/sdk/types.js'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { bridgeFolder, startBridge, type BridgedClient, type ClientKind } from '../../support/bridge.ts'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { useAskingServers, type Revision } from '../../support/asking-servers.ts'
+import type { ClientKind } from '../../support/bridge.ts'
 
 const SAMPLING = {
   messages: [{ role: 'user' as const, content: { type: 'text' as const, text: 'Sum \u202eup <img src=x>' } }],
@@ -68,58 +63,23 @@ const answered = (content: unknown, roots: { uri: string }[]) => ({
   content: [{ type: 'text' as const, text: JSON.stringify([content, roots.map(({ uri }) => uri)]) }],
 })
 
-const modern = createMcpHandler(later)
-const serveModern = toNodeHandler(modern)
-const sessions = new Map<string, StreamableHTTPServerTransport>()
-const http = createServer((request, response) => void serve(request, response))
-async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-  if (request.url === '/mcp/later')
-    return void serveModern(request as Parameters<typeof serveModern>[0], response)
-  const body: unknown = request.method === 'POST' ? JSON.parse(await text(request)) : undefined
-  const id = request.headers['mcp-session-id']
-  const known = typeof id === 'string' ? sessions.get(id) : undefined
-  if (known !== undefined) return void known.handleRequest(request, response, body)
-  const transport = new StreamableHTTPServerTransport({
-    sessionIdGenerator: () => randomUUID(),
-    onsessioninitialized: made => void sessions.set(made, transport),
-  })
-  await earlier().connect(transport)
-  await transport.handleRequest(request, response, body)
-}
-let folder: Awaited<ReturnType<typeof bridgeFolder>>
-const open: BridgedClient[] = []
-beforeAll(async () => {
-  await new Promise<void>(resolve => http.listen(0, '127.0.0.1', resolve))
-  folder = await bridgeFolder()
-})
+const servers = useAskingServers({ earlier, later })
 beforeEach(() => void (isOutside = false))
-afterEach(async () => {
-  for (const one of open.splice(0)) await one.close().catch(() => undefined)
-})
-afterAll(async () => {
-  http.closeAllConnections()
-  http.close()
-  await folder.remove()
-})
 
 interface Heard {
   systemPrompt: string
   messages: { content: { text: string } }[]
 }
 /** A client that answers by `MESSAGE` and `ROOTS`, where it declares that it can, and what it was asked. */
-async function clientOf(kind: ClientKind, revision: string, capabilities: object) {
-  const { port } = http.address() as AddressInfo
-  const resource = `http://127.0.0.1:${port}/mcp/${revision}`
-  const name = `client ${kind} ${Object.keys(capabilities).length}`
-  const bridged = await startBridge({ kind, name, resources: [resource], state: folder.folder, capabilities })
-  open.push(bridged)
+async function clientOf(kind: ClientKind, revision: Revision, capabilities: object) {
+  const bridged = await servers.bridge(revision, { kind, capabilities })
   const heard: Heard[] = []
   const sampled = ({ params }: { params: unknown }): typeof MESSAGE => {
     heard.push(params as Heard)
     return MESSAGE
   }
   const { client } = bridged
-  if (!('sampling' in capabilities)) return { ...bridged, resource, heard }
+  if (!('sampling' in capabilities)) return { ...bridged, heard }
   if (client instanceof Client1) {
     client.setRequestHandler(CreateMessageRequestSchema, sampled)
     client.setRequestHandler(ListRootsRequestSchema, () => ROOTS)
@@ -127,10 +87,10 @@ async function clientOf(kind: ClientKind, revision: string, capabilities: object
     client!.setRequestHandler('sampling/createMessage', sampled)
     client!.setRequestHandler('roots/list', () => ROOTS)
   }
-  return { ...bridged, resource, heard }
+  return { ...bridged, heard }
 }
 
-describe.each<[ClientKind, string]>([
+describe.each<[ClientKind, Revision]>([
   ['1.x 2025-11-25', 'earlier'],
   ['2.x 2026-07-28', 'earlier'],
   ['1.x 2025-11-25', 'later'],

@@ -3,20 +3,16 @@
  * both revisions that ask before they answer `resources/read` and `prompts/get`: the question reaches the
  * person at the client as the server's, escaped, and her word reaches the server.
  */
-import { randomUUID } from 'node:crypto'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { text } from 'node:stream/consumers'
-import { toNodeHandler } from '@modelcontextprotocol/node'
-import { createMcpHandler, inputRequired, Server as Server2 } from '@modelcontextprotocol/server'
+import { inputRequired, Server as Server2 } from '@modelcontextprotocol/server'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
-import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import { ElicitResultSchema } from '@modelcontextprotocol/sdk/types.js'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { parse, stringify } from 'yaml'
 import type { ToolServer } from '../../../src/dev/stack/tool-server.ts'
-import { bridgeFolder, startBridge, type BridgedClient, type ClientKind } from '../../support/bridge.ts'
+import { useAskingServers, type Revision } from '../../support/asking-servers.ts'
+import type { ClientKind } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
+import { answerInSessions } from '../../support/session-servers.ts'
 import { listenAsTools } from '../../support/tool-listener.ts'
 
 const URI = 'demo://statement/1'
@@ -79,47 +75,7 @@ function later(): Server2 {
   return server
 }
 
-const modern = createMcpHandler(later)
-const serveModern = toNodeHandler(modern)
-const sessions = new Map<string, StreamableHTTPServerTransport>()
-const http = createServer((request, response) => void serve(request, response))
-async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-  if (request.url === '/mcp/later')
-    return void serveModern(request as Parameters<typeof serveModern>[0], response)
-  const body: unknown = request.method === 'POST' ? JSON.parse(await text(request)) : undefined
-  await serveEarlier(request, response, body)
-}
-async function serveEarlier(
-  request: IncomingMessage,
-  response: ServerResponse,
-  body: unknown,
-): Promise<void> {
-  const id = request.headers['mcp-session-id']
-  const known = typeof id === 'string' ? sessions.get(id) : undefined
-  if (known !== undefined) return void known.handleRequest(request, response, body)
-  const transport = new StreamableHTTPServerTransport({
-    sessionIdGenerator: () => randomUUID(),
-    onsessioninitialized: made => void sessions.set(made, transport),
-  })
-  await earlier().connect(transport)
-  await transport.handleRequest(request, response, body)
-}
-
-let folder: Awaited<ReturnType<typeof bridgeFolder>>
-const open: BridgedClient[] = []
-beforeAll(async () => {
-  await new Promise<void>(resolve => http.listen(0, '127.0.0.1', resolve))
-  folder = await bridgeFolder()
-})
-afterEach(async () => {
-  for (const one of open.splice(0)) await one.close().catch(() => undefined)
-})
-afterAll(async () => {
-  await modern.close()
-  http.closeAllConnections()
-  http.close()
-  await folder.remove()
-})
+const servers = useAskingServers({ earlier, later })
 
 /** The part that clients of both SDKs share. */
 interface Objects {
@@ -134,27 +90,22 @@ const REQUESTS: Record<string, (client: Objects) => Promise<string>> = {
 
 interface Way {
   kind: ClientKind
-  revision: string
+  revision: Revision
   method: string
 }
 const KINDS: ClientKind[] = ['1.x 2025-11-25', '2.x 2026-07-28']
+const REVISIONS: Revision[] = ['earlier', 'later']
 const WAYS: Way[] = KINDS.flatMap(kind =>
-  ['earlier', 'later'].flatMap(revision => Object.keys(REQUESTS).map(method => ({ kind, revision, method }))),
+  REVISIONS.flatMap(revision => Object.keys(REQUESTS).map(method => ({ kind, revision, method }))),
 )
 
 async function clientOf({ kind, revision }: Way, capabilities: object, word?: 'decline') {
-  const { port } = http.address() as AddressInfo
-  const resource = `http://127.0.0.1:${port}/mcp/${revision}`
-  const bridged = await startBridge({
+  const bridged = await servers.bridge(revision, {
     kind,
-    name: `client ${open.length} ${kind} ${JSON.stringify(capabilities)}`,
-    resources: [resource],
-    state: folder.folder,
     capabilities,
     ...(word !== undefined && { word: () => word }),
   })
-  open.push(bridged)
-  return { ...bridged, resource, objects: bridged.client as unknown as Objects }
+  return { ...bridged, objects: bridged.client as unknown as Objects }
 }
 const FORMS = { elicitation: { form: {} } }
 
@@ -192,7 +143,7 @@ describe('A server behind an enforcement point, where the owner is asked about e
       authorityEnvironment: { UMA_AS_POLL_SECONDS: '1' },
       toolServer: (port, protect = handler => handler) => {
         const record: ToolServer['record'] = { arrivals: [], executions: [] }
-        return listenAsTools({ port, protect }, record, serveEarlier)
+        return listenAsTools({ port, protect }, record, answerInSessions(earlier))
       },
       changeSidecar: yaml => {
         const settings = parse(yaml) as { owners: object[] }

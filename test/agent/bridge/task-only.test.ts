@@ -3,10 +3,8 @@
  * `execution.taskSupport: required`) would spend an approval on a call that nobody can bring to its end. The
  * server is one of the official SDK 1.x, behind an enforcement point and an authority of ours.
  */
-import { randomUUID } from 'node:crypto'
 import { InMemoryTaskStore } from '@modelcontextprotocol/sdk/experimental/tasks/stores/in-memory.js'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
-import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
@@ -17,6 +15,7 @@ import { DEFAULT_SPEC_NS } from '../../../src/wire/names.ts'
 import { pendingOf } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
 import { capturedTerminal } from '../../support/captured-terminal.ts'
+import { answerInSessions } from '../../support/session-servers.ts'
 import { listenAsTools } from '../../support/tool-listener.ts'
 import { newKey } from '../../support/wire-samples.ts'
 
@@ -55,18 +54,11 @@ const stand = useBridges({
     authorityEnvironment: { UMA_AS_POLL_SECONDS: '1' },
     toolServer: (port, protect = handler => handler) => {
       const record: ToolServer['record'] = { arrivals: [], executions: [] }
-      const sessions = new Map<string, StreamableHTTPServerTransport>()
-      return listenAsTools({ port, protect }, record, async (request, response, body) => {
-        const id = request.headers['mcp-session-id']
-        const known = typeof id === 'string' ? sessions.get(id) : undefined
-        if (known !== undefined) return known.handleRequest(request, response, body)
-        const transport = new StreamableHTTPServerTransport({
-          sessionIdGenerator: () => randomUUID(),
-          onsessioninitialized: made => void sessions.set(made, transport),
-        })
-        await serverOf(record).connect(transport)
-        return transport.handleRequest(request, response, body)
-      })
+      return listenAsTools(
+        { port, protect },
+        record,
+        answerInSessions(() => serverOf(record)),
+      )
     },
   },
 })
