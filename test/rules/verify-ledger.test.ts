@@ -9,12 +9,17 @@ import { planConsistency } from '../../src/rules/ledger/merkle.ts'
 import { verifyLedger, type LedgerKnowledge } from '../../src/verify/index.ts'
 import { originBase } from '../../src/wire/ledger/checkpoint.ts'
 import type { LedgerFile, LedgerFileEntry } from '../../src/wire/ledger/ledger-file.ts'
-import type { LedgerHead } from '../../src/wire/ledger/ledger-head.ts'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import {
-  BEGINS_MS,
+  findingsOf,
+  known,
+  knownReceipt as receipt,
+  LATER_HOUR,
+  OTHER_KEY,
+  spoil,
+  spoilText,
+} from '../support/ledger-to-verify.ts'
+import {
   headOf,
-  LOG_KEY,
   ledgerFileOf,
   leafOf,
   ORIGIN,
@@ -24,18 +29,9 @@ import {
   tilesOf,
 } from '../support/sample-ledger.ts'
 
-const other = importPrivateJwk(generatePrivateJwk())
 const entries = sampleEntries(600)
 const honest = ledgerFileOf(entries)
-const known = (...heads: LedgerHead[]) => heads.map((head, n) => ({ head, from: `heads.jsonl:${n + 1}` }))
-
-/** Codes and positions of what is found. */
-const found = (file: LedgerFile, knowledge: Partial<LedgerKnowledge> = {}) =>
-  verifyLedger(file, { keys: [LOG_KEY], ...knowledge }).faults.map(({ code, position, to }) =>
-    [code, position, to].filter(one => one !== undefined),
-  )
-const sentences = (file: LedgerFile, knowledge: Partial<LedgerKnowledge> = {}) =>
-  verifyLedger(file, { keys: [LOG_KEY], ...knowledge }).faults.map(({ sentence }) => sentence)
+const { found, sentences } = findingsOf(verifyLedger)
 const changed = (position: number, change: Partial<LedgerFileEntry>): LedgerFileEntry[] =>
   entries.map(entry => (entry.seq === position ? { ...entry, ...change } : entry))
 /** Entries numbered in the order in which they stand. */
@@ -87,7 +83,7 @@ describe('What a thief with the database changes', () => {
       { ...withEntries(lie), tiles: tileByte(0, 9) },
       [['root'], ['entry', 9, 9], ['entry', 300, 300], ['tile', 1]],
     ],
-    ['all of it, signed by a key of his own', ledgerFileOf(lie, { key: other }), [['unsigned']]],
+    ['all of it, signed by a key of his own', ledgerFileOf(lie, { key: OTHER_KEY }), [['unsigned']]],
     [
       'the size in the head',
       { ...honest, checkpoint: honest.checkpoint.replace('\n600\n', '\n599\n') },
@@ -176,17 +172,13 @@ describe('What a thief with the database changes', () => {
   })
 
   it('as a head that nobody signed accuses nobody', () => {
-    const heads = known(headOf(lie, { key: other }), { ...headOf(entries), sig: headOf(lie).sig })
+    const heads = known(headOf(lie, { key: OTHER_KEY }), { ...headOf(entries), sig: headOf(lie).sig })
     expect(found(honest, { heads })).toEqual([['unsigned'], ['unsigned']])
   })
 
   it('in one byte of a tile or of a body is always found', () => {
     const small = ledgerFileOf(entries.slice(0, 300))
     const texts = ['ts', 'kind', 'family', 'handle', 'data_text'] as const
-    const spoil = (bytes: Uint8Array, at: number, by: number) =>
-      bytes.map((byte, n) => (n === at % bytes.length ? byte ^ by : byte))
-    const spoilText = (text: string, at: number, by: number) =>
-      String.fromCharCode(...spoil(Buffer.from(text), at, by & 0x7f || 1))
     const change = fc.record({
       what: fc.constantFrom('tile', 'salt', 'count', 'prev', ...texts),
       which: fc.nat(299),
@@ -298,22 +290,7 @@ describe('A ledger after a restore', () => {
   })
 })
 
-/** The full hour after the last entry, in seconds. */
-const LATER_HOUR = Date.parse('2026-11-28T19:00:00Z') / 1_000
-
 describe('A receipt', () => {
-  const receipt = (position: number, claims: object = {}) => ({
-    claims: {
-      iss: 'https://as.example',
-      owner: OWNER as never,
-      sub: 'jkt:0' as never,
-      agreement: `s256:${position}`,
-      iat: (BEGINS_MS + position * 1_000) / 1_000,
-      ...claims,
-    },
-    from: 'receipts.txt:1',
-  })
-
   it('has its entry in the ledger', () => {
     expect(found(honest, { receipts: [receipt(5), receipt(600)] })).toEqual([])
   })
@@ -333,7 +310,7 @@ describe('A receipt', () => {
   it.each<[string, object]>([
     ['covers more than the ledger', { ledger_head: headOf(sampleEntries(601)) }],
     ['is of another origin', { ledger_head: headOf(entries, { origin: `${ORIGIN}/1764374400` }) }],
-    ['nobody signed', { ledger_head: headOf(entries, { key: other }) }],
+    ['nobody signed', { ledger_head: headOf(entries, { key: OTHER_KEY }) }],
     ['is of the hour before, for all that clocks tell', { iat: LATER_HOUR + 30 }],
   ])('says nothing of others where its head %s', (_what, claims) => {
     const later = receipt(600, { iat: LATER_HOUR + 300, ledger_head: headOf(entries), ...claims })

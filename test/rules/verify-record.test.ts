@@ -5,41 +5,25 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { planConsistency } from '../../src/rules/ledger/merkle.ts'
-import {
-  verifyRecord,
-  type LedgerKnowledge,
-  type LedgerRecord,
-  type ProvedEntry,
-} from '../../src/verify/index.ts'
+import { verifyRecord, type LedgerRecord, type ProvedEntry } from '../../src/verify/index.ts'
 import { originBase } from '../../src/wire/ledger/checkpoint.ts'
 import type { LedgerHead } from '../../src/wire/ledger/ledger-head.ts'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import {
-  BEGINS_MS,
-  headOf,
-  LOG_KEY,
-  ledgerFileOf,
-  ORIGIN,
-  OWNER,
-  proofBy,
-  recordOf,
-  sampleEntries,
-} from '../support/sample-ledger.ts'
+  findingsOf,
+  known,
+  knownReceipt,
+  LATER_HOUR,
+  OTHER_KEY,
+  spoil,
+  spoilText,
+} from '../support/ledger-to-verify.ts'
+import { headOf, ledgerFileOf, ORIGIN, proofBy, recordOf, sampleEntries } from '../support/sample-ledger.ts'
 
-const other = importPrivateJwk(generatePrivateJwk())
 const entries = sampleEntries(600)
 /** The agent whose entries stand at 2, 6, 10 and so on, up to 598. */
 const HANDLE = 'jkt:1'
 const honest = recordOf(entries, HANDLE)
-const known = (...heads: LedgerHead[]) => heads.map((head, n) => ({ head, from: `heads.jsonl:${n + 1}` }))
-
-/** Codes and positions of what is found. */
-const found = (record: LedgerRecord, knowledge: Partial<LedgerKnowledge> = {}) =>
-  verifyRecord(record, { keys: [LOG_KEY], ...knowledge }).faults.map(({ code, position, to }) =>
-    [code, position, to].filter(one => one !== undefined),
-  )
-const sentences = (record: LedgerRecord, knowledge: Partial<LedgerKnowledge> = {}) =>
-  verifyRecord(record, { keys: [LOG_KEY], ...knowledge }).faults.map(({ sentence }) => sentence)
+const { found, sentences } = findingsOf(verifyRecord)
 const withEntries = (all: readonly ProvedEntry[]): LedgerRecord => ({ ...honest, entries: all })
 const at = (position: number): ProvedEntry => honest.entries.find(({ seq }) => seq === position)!
 const changed = (position: number, change: Partial<ProvedEntry>): LedgerRecord =>
@@ -50,8 +34,6 @@ const without = (...positions: number[]): LedgerRecord =>
 const withOther = honest.entries.toSpliced(76, 0, recordOf(entries, 'jkt:2').entries[75]!)
 /** The proof of an entry with a hash behind its end. */
 const longer = (position: number) => [...at(position).proof, at(2).proof[0]!]
-const spoil = (bytes: Uint8Array, place: number, by: number) =>
-  bytes.map((byte, n) => (n === place % bytes.length ? byte ^ by : byte))
 
 describe('The record of an agent that is what the log signed', () => {
   it('has no fault, whatever the size of the ledger and whoever the agent is', () => {
@@ -93,7 +75,7 @@ describe('In the record of an agent, what somebody changes', () => {
       [['unsigned']],
     ],
     ['in the head, which is a text', { ...honest, checkpoint: 'a head' }, [['unsigned']]],
-    ['and signs with a key of his own', recordOf(entries, HANDLE, { key: other }), [['unsigned']]],
+    ['and signs with a key of his own', recordOf(entries, HANDLE, { key: OTHER_KEY }), [['unsigned']]],
     ['by an entry of another agent', withEntries(withOther), [['other_agent', 303, 303]]],
     ['by an entry twice', withEntries(honest.entries.toSpliced(75, 0, at(302))), [['order', 302, 302]]],
     ['in the order', withEntries(honest.entries.toSpliced(75, 2, at(306), at(302))), [['order', 302, 302]]],
@@ -145,8 +127,7 @@ describe('In the record of an agent, what somebody changes', () => {
     const spoiled = (entry: ProvedEntry, what: keyof ProvedEntry, place: number, by: number): unknown => {
       const value = entry[what]
       if (typeof value === 'number') return value ^ by
-      if (typeof value === 'string')
-        return String.fromCharCode(...spoil(Buffer.from(value), place, by & 0x7f || 1))
+      if (typeof value === 'string') return spoilText(value, place, by)
       if (value instanceof Uint8Array) return spoil(value, place, by)
       const hashes = value as readonly Uint8Array[]
       const hash = place % hashes.length
@@ -238,23 +219,13 @@ describe('Beside the record of an agent, a head', () => {
   it('of another ledger is no head to compare with, and one that nobody signed accuses nobody', () => {
     const elsewhere = known(headOf(entries, { origin: `${ORIGIN}2` }))
     expect(found(honest, { heads: elsewhere })).toEqual([['other_ledger']])
-    expect(found(honest, { heads: known(headOf(entries, { key: other })) })).toEqual([['unsigned']])
+    expect(found(honest, { heads: known(headOf(entries, { key: OTHER_KEY })) })).toEqual([['unsigned']])
   })
 })
 
 describe('Beside the record of an agent, a receipt', () => {
-  const LATER_HOUR = Date.parse('2026-11-28T19:00:00Z') / 1_000
-  const receipt = (position: number, claims: object = {}) => ({
-    claims: {
-      iss: 'https://as.example',
-      owner: OWNER as never,
-      sub: HANDLE as never,
-      agreement: `s256:${position}`,
-      iat: (BEGINS_MS + position * 1_000) / 1_000,
-      ...claims,
-    },
-    from: 'receipts.txt:1',
-  })
+  const receipt = (position: number, claims: object = {}) =>
+    knownReceipt(position, { sub: HANDLE, ...claims })
   const absent = (position: number, claims: object = {}) =>
     receipt(position, { agreement: 's256:none', ...claims })
 
@@ -276,7 +247,7 @@ describe('Beside the record of an agent, a receipt', () => {
     )
     for (const claims of [
       { ledger_head: headOf(sampleEntries(601)) },
-      { ledger_head: headOf(entries, { key: other }) },
+      { ledger_head: headOf(entries, { key: OTHER_KEY }) },
       { iat: LATER_HOUR + 30 },
       { owner: 'bob' },
     ])

@@ -1,78 +1,56 @@
 /** `usher verify heads`: docs/choices.md, "Heads that contradict each other". */
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { verifyHeads } from '../../src/terminal/verify-heads.ts'
-import { asOwner } from '../../src/wire/identifiers.ts'
-import { originBase, signCheckpoint } from '../../src/wire/ledger/checkpoint.ts'
+import { signCheckpoint } from '../../src/wire/ledger/checkpoint.ts'
 import type { LedgerFile, LedgerFileEntry } from '../../src/wire/ledger/ledger-file.ts'
 import { headOfCheckpoint, type LedgerHead } from '../../src/wire/ledger/ledger-head.ts'
-import { signAgreement, verifyAgreement } from '../../src/wire/negotiation/agreement.ts'
-import { signReceipt } from '../../src/wire/negotiation/receipt.ts'
 import { signJws } from '../../src/wire/signatures/jws.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
-import { capturedTerminal } from '../support/captured-terminal.ts'
-import { configFolder } from '../support/config-files.ts'
+import {
+  endOf,
+  filesToVerify,
+  ISSUER,
+  KEYS,
+  OTHER_KEY,
+  RECEIPT_KEYS,
+  signedReceipt,
+} from '../support/ledger-to-verify.ts'
 import {
   BEGINS_MS,
   headOf as headOfEntries,
   ledgerFileOf,
-  OWNER,
+  LOG_KEY,
+  ORIGIN,
   recordOf,
   sampleEntries,
   textOf,
 } from '../support/sample-ledger.ts'
-import { agreementContent, newKey, receiptClaims } from '../support/wire-samples.ts'
 
-const { folder } = configFolder()
-const key = importPrivateJwk(generatePrivateJwk())
-const other = importPrivateJwk(generatePrivateJwk())
-const ORIGIN = `${originBase('https://as.example')}AbCdEfGhIjKl`
+const { fileOf, linesOf } = filesToVerify('heads')
 
-const headOf = (size: number, { root = size, origin = ORIGIN, by = key } = {}) =>
+const headOf = (size: number, { root = size, origin = ORIGIN, by = LOG_KEY } = {}) =>
   headOfCheckpoint(signCheckpoint({ origin, size, root: Buffer.alloc(32, root) }, by), by.kid)
 const line = (ledger_head: object) =>
-  JSON.stringify({ owner: 'alice', authority: 'https://as.example', received_at: 1, ledger_head })
-const receipt = (claims: object) => signJws({ typ: 'myterms-receipt+jws', payload: { ...claims } }, other)
+  JSON.stringify({ owner: 'alice', authority: ISSUER, received_at: 1, ledger_head })
+const receipt = (claims: object) => signJws({ typ: 'myterms-receipt+jws', payload: { ...claims } }, OTHER_KEY)
 
-let files = 0
-function fileOf(...lines: string[]): string {
-  const path = join(folder, `heads-${++files}.jsonl`)
-  writeFileSync(path, lines.map(one => `${one}\n`).join(''))
-  return path
-}
-interface Judged {
-  code: number
-  printed: string
-}
-const KEYS: object = { keys: [publicJwk(key)] }
-const verify = async (...files: string[]): Promise<Judged> => judge({ files })
-
-async function judge(options: { files: string[]; ledger?: string }, known: object = KEYS): Promise<Judged> {
-  const terminal = capturedTerminal()
+const judge = (options: { files: string[]; ledger?: string }, known: object = KEYS) => {
   const keys = fileOf(JSON.stringify(known))
-  const code = await verifyHeads({ ...options, keys }, { terminal, now: 1_800_000_000 }).then(
-    () => 0,
-    (error: { code?: number; name: string; message: string }) => {
-      terminal.out(error.message)
-      return error.name === 'UsageError' ? 2 : (error.code ?? -1)
-    },
-  )
-  return { code, printed: terminal.printed }
+  return endOf(terminal => verifyHeads({ ...options, keys }, { terminal, now: 1_800_000_000 }))
 }
+const verify = (...files: string[]) => judge({ files })
 
 describe('Heads of ledgers that several people hold', () => {
   it('are in order where they are the same, from sidecars and from receipts', async () => {
     const head = headOf(5)
     const { code, printed } = await verify(
-      fileOf(line(head), line(headOf(7, { origin: `${ORIGIN}2` }))),
-      fileOf(receipt({ ledger_head: head }), receipt({})),
+      linesOf(line(head), line(headOf(7, { origin: `${ORIGIN}2` }))),
+      linesOf(receipt({ ledger_head: head }), receipt({})),
     )
     expect([code, printed]).toEqual([0, expect.stringContaining('none contradicts another')])
   })
 
   it('are a fork where one origin has two roots of one size: the places of both are named', async () => {
-    const [mine, hers] = [fileOf(line(headOf(5))), fileOf(receipt({ ledger_head: headOf(5, { root: 9 }) }))]
+    const [mine, hers] = [linesOf(line(headOf(5))), linesOf(receipt({ ledger_head: headOf(5, { root: 9 }) }))]
     const { code, printed } = await verify(mine, hers)
     expect(code).toBe(1)
     expect(printed).toMatch(/^fork: as\.example\/ledger\/AbCdEfGhIjKl has 2 ledgers of 5 entries/)
@@ -81,7 +59,7 @@ describe('Heads of ledgers that several people hold', () => {
   })
 
   it('are unproved where their sizes differ', async () => {
-    const { code, printed } = await verify(fileOf(line(headOf(12)), line(headOf(5))))
+    const { code, printed } = await verify(linesOf(line(headOf(12)), line(headOf(5))))
     expect([code, printed]).toEqual([
       1,
       expect.stringMatching(/^unproved: .* with 5, 12 entries .*ask its authority.* 12 \(.*:1\); 5 \(.*:2\)/),
@@ -90,7 +68,7 @@ describe('Heads of ledgers that several people hold', () => {
 
   it('are a fork where a ledger has two origins, unless a restore is on record', async () => {
     const { code, printed } = await verify(
-      fileOf(line(headOf(5)), line(headOf(5, { origin: `${ORIGIN}/1764374400` }))),
+      linesOf(line(headOf(5)), line(headOf(5, { origin: `${ORIGIN}/1764374400` }))),
     )
     expect([code, printed]).toEqual([
       1,
@@ -101,10 +79,10 @@ describe('Heads of ledgers that several people hold', () => {
   })
 
   it.each<[string, object]>([
-    ['another key', headOf(5, { by: other })],
+    ['another key', headOf(5, { by: OTHER_KEY })],
     ['nobody', { ...headOf(5), sig: headOf(6).sig }],
   ])('say nothing where %s signed one: it makes no fork', async (_who, head) => {
-    const path = fileOf(line(headOf(5, { root: 9 })), line(head))
+    const path = linesOf(line(headOf(5, { root: 9 })), line(head))
     const { code, printed } = await verify(path)
     expect(code).toBe(1)
     expect(printed).toMatch(new RegExp(`^unsigned: .*heads-\\d+\\.jsonl:2: this head says nothing`))
@@ -116,21 +94,20 @@ describe('Heads of ledgers that several people hold', () => {
     ['another text', ['a head'], /heads-\d+\.jsonl:1 is neither a receipt nor a line/],
     ['a head that is none', [line({ ...headOf(5), size: -1 })], /heads-\d+\.jsonl:1 is neither/],
   ])('are refused as wrong usage where a file has %s', async (_what, lines, sentence) => {
-    const { code, printed } = await verify(fileOf(...lines))
-    expect(printed).toMatch(sentence)
+    const { code, said } = await verify(linesOf(...lines))
+    expect(said).toMatch(sentence)
     expect(code).toBe(2)
   })
 })
 
 describe('Heads beside a ledger that its owner exported', () => {
   const entries = sampleEntries(300)
-  const signer = { key, origin: ORIGIN }
-  const at = (size: number): LedgerHead => headOfEntries(entries.slice(0, size), signer)
+  const at = (size: number): LedgerHead => headOfEntries(entries.slice(0, size))
   const lie = entries.with(199, { ...entries[199]!, data_text: '{}' })
-  const whole = ledgerFileOf(entries, signer)
-  const exported = (file: LedgerFile): string => fileOf(textOf(file).trimEnd())
-  const beside = (file: LedgerFile, ...heads: object[]): Promise<Judged> =>
-    judge({ files: [fileOf(...heads.map(line))], ledger: exported(file) })
+  const whole = ledgerFileOf(entries)
+  const exported = (file: LedgerFile): string => fileOf(textOf(file))
+  const beside = (file: LedgerFile, ...heads: object[]) =>
+    judge({ files: [linesOf(...heads.map(line))], ledger: exported(file) })
 
   it('are in order where they are heads of it, whatever their sizes, which nothing proves without it', async () => {
     const heads = [at(1), at(12), at(299), at(300)]
@@ -139,28 +116,28 @@ describe('Heads beside a ledger that its owner exported', () => {
       0,
       expect.stringMatching(/Those of .* are heads of the ledger in .*\n$/),
     ])
-    expect((await verify(fileOf(...heads.map(line)))).printed).toMatch(/^unproved: .* with 1, 12, 299, 300/)
+    expect((await verify(linesOf(...heads.map(line)))).printed).toMatch(/^unproved: .* with 1, 12, 299, 300/)
   })
 
   it.each<[string, LedgerHead[], RegExp]>([
     [
       'are a fork where it has another root at the size of one',
-      [at(12), headOfEntries(lie, signer)],
+      [at(12), headOfEntries(lie)],
       /^fork: .* has another root for its first 300 entries in .*:2 than in .*Keep both\.\n$/,
     ],
     [
       'are one fork where several people hold the same other root',
-      [headOfEntries(lie, signer), headOfEntries(lie, signer)],
+      [headOfEntries(lie), headOfEntries(lie)],
       /^fork: .*:1, .*:2 than in [^\n]*\n$/,
     ],
     [
       'are a fork of each other and of it',
-      [at(250), headOfEntries(lie.slice(0, 250), signer)],
+      [at(250), headOfEntries(lie.slice(0, 250))],
       /^fork: .* has 2 ledgers of 250 entries.*\nfork: .*first 250 entries in .*:2 than in [^\n]*\n$/,
     ],
     [
       'are unproved where one covers more: whose it is, and who can prove it',
-      [at(12), headOfEntries(sampleEntries(400), signer)],
+      [at(12), headOfEntries(sampleEntries(400))],
       /^unproved: .* with 300, 400 entries .*export the ledger again, or ask its authority.* 300 \(.*\); 400 \(.*:2\)\.\n$/,
     ],
     [
@@ -174,7 +151,7 @@ describe('Heads beside a ledger that its owner exported', () => {
   })
 
   it.each<[string, LedgerFile, string]>([
-    ['that another key signed', ledgerFileOf(entries, { ...signer, key: other }), 'unsigned'],
+    ['that another key signed', ledgerFileOf(entries, { key: OTHER_KEY }), 'unsigned'],
     ['with another root', { ...ledgerFileOf(lie), checkpoint: whole.checkpoint }, 'root'],
     ['that lacks tiles', { ...whole, tiles: whole.tiles.slice(1) }, 'tile'],
   ])('are not judged by a ledger %s: it accuses nobody of a fork', async (_what, file, kind) => {
@@ -190,16 +167,16 @@ describe('Heads beside a ledger that its owner exported', () => {
   })
 
   it('are wrong usage beside the record of one agent, which has no leaves of others', async () => {
-    const record = fileOf(textOf(recordOf(entries, 'jkt:1', signer)).trimEnd())
-    const { code, printed } = await judge({ files: [fileOf(line(at(12)))], ledger: record })
-    expect([code, printed]).toEqual([2, expect.stringContaining('without --handle')])
+    const record = fileOf(textOf(recordOf(entries, 'jkt:1')))
+    const { code, said } = await judge({ files: [linesOf(line(at(12)))], ledger: record })
+    expect([code, said]).toEqual([2, expect.stringContaining('without --handle')])
   })
 })
 
 describe('Heads of two origins beside a ledger', () => {
   const entries = sampleEntries(500)
   const RESTORED = `${ORIGIN}/1795890000`
-  const before = (size: number, all = entries) => headOfEntries(all.slice(0, size), { key, origin: ORIGIN })
+  const before = (size: number, all = entries) => headOfEntries(all.slice(0, size))
   /** The ledger after a restore that knew of 400 entries, and whose entry has this data. */
   const after = (data: object = { origin: ORIGIN, size: 400, root: before(400).root }): LedgerFile => {
     const entry: LedgerFileEntry = {
@@ -209,11 +186,11 @@ describe('Heads of two origins beside a ledger', () => {
       kind: 'restored',
       data_text: JSON.stringify(data),
     }
-    return ledgerFileOf([...entries.slice(0, 400), entry], { key, origin: RESTORED })
+    return ledgerFileOf([...entries.slice(0, 400), entry], { origin: RESTORED })
   }
-  const restored = headOfEntries(after().entries, { key, origin: RESTORED })
-  const beside = (file: LedgerFile, ...heads: object[]): Promise<Judged> =>
-    judge({ files: [fileOf(...heads.map(line))], ledger: fileOf(textOf(file).trimEnd()) })
+  const restored = headOfEntries(after().entries, { origin: RESTORED })
+  const beside = (file: LedgerFile, ...heads: object[]) =>
+    judge({ files: [linesOf(...heads.map(line))], ledger: fileOf(textOf(file)) })
 
   it('are of one that was replaced where its entry `restored` names the older: once for all of that origin', async () => {
     const { code, printed } = await beside(after(), before(300), before(350), restored)
@@ -238,7 +215,7 @@ describe('Heads of two origins beside a ledger', () => {
   it('are a fork where no entry names the older, and unproved where the ledger is of before the restore', async () => {
     const { code, printed } = await beside(after({}), before(300))
     expect([code, printed]).toEqual([1, expect.stringMatching(/^fork: .*which no entry `restored` names/)])
-    const older = ledgerFileOf(entries, { key, origin: ORIGIN })
+    const older = ledgerFileOf(entries)
     const later = await beside(older, before(300), restored)
     expect([later.code, later.printed]).toEqual([
       1,
@@ -256,19 +233,10 @@ describe('Heads of two origins beside a ledger', () => {
   })
 
   it('with receipts say whose entries are gone, as far as keys of the authority verify them', async () => {
-    const [authority, agent] = [newKey(), newKey()]
-    const agreed = verifyAgreement(signAgreement(agreementContent(), agent))
-    const claims = {
-      iss: 'https://as.example',
-      owner: asOwner(OWNER),
-      iat: BEGINS_MS / 1_000 + 450,
-      ledger_head: before(450),
-    }
-    const lost = signReceipt(receiptClaims(agent, agreed, claims), authority)
-    const files = [fileOf(line(before(300))), fileOf('', lost)]
-    const ledger = fileOf(textOf(after()).trimEnd())
-    const known = { issuer: 'https://as.example', log_keys: [publicJwk(key)], keys: [publicJwk(authority)] }
-    expect((await judge({ files, ledger }, known)).printed).toMatch(
+    const lost = signedReceipt(450, { ledger_head: before(450) })
+    const files = [linesOf(line(before(300))), linesOf('', lost)]
+    const ledger = fileOf(textOf(after()))
+    expect((await judge({ files, ledger }, RECEIPT_KEYS)).printed).toMatch(
       /^replaced: .*The entries of these receipts are not in .*: .*:2\.\n$/,
     )
     const unknown = (await judge({ files, ledger })).printed

@@ -5,73 +5,47 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { fetchProofs } from '../../src/client/consistency-proofs.ts'
 import { planConsistency } from '../../src/rules/ledger/merkle.ts'
 import { verifyLedgerFile, type VerifyLedgerOptions } from '../../src/terminal/verify-ledger.ts'
-import { asHandle, asOwner } from '../../src/wire/identifiers.ts'
 import type { LedgerFile, LedgerRecord } from '../../src/wire/ledger/ledger-file.ts'
-import { signAgreement, verifyAgreement } from '../../src/wire/negotiation/agreement.ts'
-import { signReceipt, type ReceiptClaims } from '../../src/wire/negotiation/receipt.ts'
+import type { ReceiptClaims } from '../../src/wire/negotiation/receipt.ts'
 import { signJws } from '../../src/wire/signatures/jws.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
-import { capturedTerminal } from '../support/captured-terminal.ts'
-import { configFolder } from '../support/config-files.ts'
+import { publicJwk } from '../../src/wire/signatures/keys.ts'
 import {
-  BEGINS_MS,
+  AGREEMENT,
+  endOf,
+  filesToVerify,
+  KEYS,
+  OTHER_KEY,
+  RECEIPT_KEYS,
+  signedReceipt,
+} from '../support/ledger-to-verify.ts'
+import {
   headOf,
-  LOG_KEY,
   ledgerFileOf,
   ORIGIN,
-  OWNER,
   proofBy,
   recordOf,
   sampleEntries,
   textOf,
 } from '../support/sample-ledger.ts'
 import { startScriptedServer, type Reply } from '../support/scripted-http.ts'
-import { agreementContent, newKey, receiptClaims } from '../support/wire-samples.ts'
 
-const { folder } = configFolder()
-const other = importPrivateJwk(generatePrivateJwk())
+const { folder, fileOf, linesOf } = filesToVerify('ledger')
 const entries = sampleEntries(300)
 const whole = ledgerFileOf(entries)
 
-let files = 0
-function fileOf(text: string): string {
-  const path = join(folder, `ledger-${++files}.jsonl`)
-  writeFileSync(path, text)
-  return path
-}
 const exported = (file: LedgerFile | LedgerRecord): string => fileOf(textOf(file))
-const heads = (...all: object[]) => [
-  fileOf(all.map(ledger_head => `${JSON.stringify({ ledger_head })}\n`).join('')),
-]
-const KEYS = { keys: [publicJwk(LOG_KEY)] }
-
-const ISSUER = 'https://as.example'
-const [authority, agent] = [newKey(), newKey()]
-const agreement = verifyAgreement(signAgreement(agreementContent(), agent))
-/** The keys by which receipts of that authority hold. */
-const RECEIPT_KEYS = { issuer: ISSUER, log_keys: KEYS.keys, keys: [publicJwk(authority)] }
-/** A file with a receipt that the authority signed for the agent of entry 5, five seconds after the first. */
-const receiptFile = (claims: Partial<ReceiptClaims> = {}): string[] => {
-  const its = { iss: ISSUER, owner: asOwner(OWNER), sub: asHandle('jkt:0'), iat: BEGINS_MS / 1_000 + 5 }
-  return [fileOf(`${signReceipt(receiptClaims(agent, agreement, { ...its, ...claims }), authority)}\n`)]
-}
+const heads = (...all: object[]) => [linesOf(...all.map(ledger_head => JSON.stringify({ ledger_head })))]
+/** A file with a receipt for the agent of entry 5, five seconds after the first. */
+const receiptFile = (claims: Partial<ReceiptClaims> = {}): string[] => [linesOf(signedReceipt(5, claims))]
 /** The entries, of which the fifth promises what the receipt says. */
 const promising = entries.with(4, {
   ...entries[4]!,
-  data_text: JSON.stringify({ agreement: agreement.hash }),
+  data_text: JSON.stringify({ agreement: AGREEMENT.hash }),
 })
 
 async function verify(path: string, options: Partial<VerifyLedgerOptions> = {}, keys: object = KEYS) {
-  const terminal = capturedTerminal()
   const where = { keys: fileOf(JSON.stringify(keys)), ...options }
-  const code = await verifyLedgerFile(path, where, { terminal, now: 1_800_000_000, fetchProofs }).then(
-    () => 0,
-    (error: { code?: number; name: string; message: string }) => {
-      terminal.err(error.message)
-      return error.name === 'UsageError' ? 2 : (error.code ?? -1)
-    },
-  )
-  return { code, printed: terminal.printed, said: terminal.said }
+  return endOf(terminal => verifyLedgerFile(path, where, { terminal, now: 1_800_000_000, fetchProofs }))
 }
 
 describe('The file of a ledger', () => {
@@ -104,19 +78,19 @@ describe('The file of a ledger', () => {
   })
 
   it('is refused with keys that did not sign it, and with a key in the file itself', async () => {
-    const { code, printed } = await verify(exported(whole), {}, { keys: [publicJwk(other)] })
+    const { code, printed } = await verify(exported(whole), {}, { keys: [publicJwk(OTHER_KEY)] })
     expect([code, printed]).toEqual([1, expect.stringMatching(/^unsigned: No key of the log that you have/)])
   })
 
   it('is judged by log_keys alone where the file of keys tells them apart', async () => {
-    const apart = { issuer: 'https://as.example', log_keys: [publicJwk(other)], keys: KEYS.keys }
+    const apart = { issuer: 'https://as.example', log_keys: [publicJwk(OTHER_KEY)], keys: KEYS.keys }
     expect((await verify(exported(whole), {}, apart)).printed).toMatch(/^unsigned: /)
     expect(await verify(exported(whole), {}, { ...apart, log_keys: KEYS })).toMatchObject({ code: 0 })
   })
 
   it('is not accused by a receipt that no key of the authority signed', async () => {
     const payload = { iss: 'https://as.example', agreement: 's256:none' }
-    const receipt = signJws({ typ: 'myterms-receipt+jws', payload }, other)
+    const receipt = signJws({ typ: 'myterms-receipt+jws', payload }, OTHER_KEY)
     const { code, printed } = await verify(exported(whole), { receipts: [fileOf(`${receipt}\n`)] })
     expect(code).toBe(1)
     expect(printed).toMatch(/^unsigned: The receipt of .*:1 says nothing/)
