@@ -11,29 +11,53 @@ import type { DeclaredConsequences } from './permission.ts'
 
 /**
  * The facts that must have the same value when a grant is made as when its agreement was weighed: by the
- * member of the basis that keeps it, the record and the column from which each is read. All that compares or
- * writes them is made of this list: `keepFacts`, `standsOn`, and the statement that records a grant
- * (`andSame` in storage/authority/grants/facts.sql.ts). None of the columns is ever null.
+ * member of the basis that keeps it, the record and the column from which each is read. All that reads,
+ * compares or writes them is made of this list: `keepFacts`, `standsOn`, and the statements that read the
+ * records and that record a grant (`factsColumn` and `andSame` in storage/authority/grants/facts.sql.ts).
+ * None of the columns is ever null.
  */
 export const SAME_FACTS = {
   aud: { of: 'server', column: 'resource_uri', type: 'text' },
   server_generation: { of: 'server', column: 'generation', type: 'int' },
   tier_version: { of: 'tier', column: 'version', type: 'int' },
-} as const satisfies Record<string, { of: FactRecord; column: string; type: keyof SqlTypes }>
+} as const satisfies Record<string, SameFact>
 
 /** A record that such a fact may be read from. */
-export type FactRecord = 'server' | 'resource' | 'tier'
+export type FactRecord = 'connection' | 'server' | 'resource' | 'tier'
+/** `stranger`: the value for an agent without a connection, which is that of a new connection, too. */
+type SameFact = { column: string; type: keyof SqlTypes } & (
+  | { of: Exclude<FactRecord, 'connection'> }
+  | { of: 'connection'; stranger: SqlTypes[keyof SqlTypes] }
+)
 type SqlTypes = { text: string; int: number; boolean: boolean }
 type SameFacts = typeof SAME_FACTS
 /** The facts as they were when the agreement was weighed. */
 export type BasisFacts = { -readonly [Member in keyof SameFacts]: SqlTypes[SameFacts[Member]['type']] }
 /** The columns of one record that hold such facts. */
-type FactsOf<Of extends FactRecord> = {
+export type FactsOf<Of extends FactRecord> = {
   [
     Member in keyof SameFacts as SameFacts[Member] extends { of: Of; column: infer Column extends string }
       ? Column
       : never
   ]: BasisFacts[Member]
+}
+
+/** The facts of `SAME_FACTS` about one record, by the members of the basis. */
+export function sameFactsOf(of: FactRecord): (readonly [member: string, fact: SameFact])[] {
+  const all: [string, SameFact][] = Object.entries(SAME_FACTS)
+  return all.filter(([, fact]) => fact.of === of)
+}
+
+type ConnectionFacts = FactsOf<'connection'> & object
+
+/** Such facts of a connection, from its columns; those of a stranger if there is none. */
+export function connectionFacts(columns: object | undefined): ConnectionFacts {
+  const values = { ...columns } as Record<string, unknown>
+  const entries = sameFactsOf('connection').map(([, fact]) => [
+    fact.column,
+    values[fact.column] ?? (fact.of === 'connection' ? fact.stranger : undefined),
+  ])
+  return Object.fromEntries(entries) as ConnectionFacts
 }
 
 /** The facts of `SAME_FACTS`, from the records, as the basis keeps them. */
@@ -61,7 +85,7 @@ export interface GrantBasis extends GrantContent, BasisFacts {
 }
 
 /** The connection that a request was weighed on, or approved for; its generation is null if there is none. */
-export interface KnownConnection {
+export interface KnownConnection extends FactsOf<'connection'> {
   readonly status: ConnectionState
   readonly generation: number | null
 }
@@ -104,7 +128,7 @@ export interface GrantFault {
  * statement that records a grant demands the same (storage/authority/grants).
  */
 export function standsOn(
-  basis: GrantBasis & { connection: KnownConnection },
+  basis: GrantBasis & { connection: Pick<KnownConnection, 'status' | 'generation'> },
   facts: GrantFacts,
 ): GrantFault | undefined {
   const { connection, server, resource, tier, judged } = facts
@@ -127,7 +151,8 @@ export function standsOn(
   if (reason !== undefined)
     return { sentence: 'The organization that governs this resource no longer shares it.', reason }
   return (
-    (judged && judgedFault(judged)) ?? (isUnchanged(basis, { server, resource, tier }) ? undefined : CHANGED)
+    (judged && judgedFault(judged)) ??
+    (isUnchanged(basis, { connection, server, resource, tier }) ? undefined : CHANGED)
   )
 }
 

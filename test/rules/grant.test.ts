@@ -8,8 +8,11 @@ import { asClientId, type Family, type Handle, type Owner } from '../../src/wire
 
 type Basis = GrantBasis & { connection: KnownConnection }
 
+const connection: KnownConnection = { status: 'active', generation: 3 }
+const stranger: KnownConnection = { ...connection, status: 'none', generation: null }
+
 const BASIS: Basis = {
-  connection: { status: 'active', generation: 3 },
+  connection,
   owner: 'alice' as Owner,
   family: 'fam_1' as Family,
   handle: 'jkt:agent' as Handle,
@@ -55,7 +58,7 @@ const judged = { delegated: true, clearanceMet: true, refusedByRule: false }
 const FACTS: GrantFacts = {
   suspended: false,
   operatorBlocked: false,
-  connection: { status: 'active', generation: 3 },
+  connection,
   server,
   resource,
   tier,
@@ -91,8 +94,8 @@ describe('What a grant rests on', () => {
     ],
     [
       'there was no connection, and is none',
-      { ...BASIS, connection: { status: 'none', generation: null } },
-      { ...FACTS, connection: { status: 'none', generation: null } },
+      { ...BASIS, connection: stranger },
+      { ...FACTS, connection: stranger },
     ],
     ['the organization shares the resource as before', GOVERNED, SHARED],
     [
@@ -109,17 +112,13 @@ describe('What a grant rests on', () => {
     ['the owner blocked the operator', { operatorBlocked: true }, /blocked the operator/],
     [
       'the owner revoked the connection',
-      { connection: { status: 'revoked', generation: 3 } },
+      { connection: { ...connection, status: 'revoked' } },
       /revoked this connection/,
     ],
-    [
-      'there is no connection',
-      { connection: { status: 'none', generation: null } },
-      /revoked this connection/,
-    ],
+    ['there is no connection', { connection: stranger }, /revoked this connection/],
     [
       'the agent was revoked and admitted again',
-      { connection: { status: 'active', generation: 4 } },
+      { connection: { ...connection, generation: 4 } },
       /revoked this connection/,
     ],
     ['the resource server was withdrawn', { server: { ...server, status: 'revoked' } }, /protection access/],

@@ -7,8 +7,15 @@ import { sql } from 'kysely'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Db } from '../../src/storage/authority/database.ts'
 import { admitConnection } from '../../src/storage/authority/connections/connections.ts'
-import type { GrantBasis } from '../../src/rules/grant.ts'
+import {
+  connectionFacts,
+  keepFacts,
+  type BasisFacts,
+  type FactsOf,
+  type GrantBasis,
+} from '../../src/rules/grant.ts'
 import type { ShownItem } from '../../src/storage/authority/negotiations/shown-item.ts'
+import { factsColumn } from '../../src/storage/authority/grants/facts.sql.ts'
 import { recordGrant, type NewGrant } from '../../src/storage/authority/grants/issue.ts'
 import { insertOwner, lockQueue } from '../../src/storage/authority/owners/owners.ts'
 import { insertResource, insertResourceServer } from '../../src/storage/authority/registry/resources.ts'
@@ -100,6 +107,13 @@ export function seedConnection(
   })
 }
 
+/** What a grant of what is seeded must still equal. */
+const factsOf = (owner: Owner): BasisFacts => ({
+  aud: resourceUri(owner),
+  tier_version: 1,
+  server_generation: 1,
+})
+
 export function grantRow(owner: Owner, handle: Handle, generation: number, rpt: Buffer): NewGrant {
   return {
     owner,
@@ -109,12 +123,10 @@ export function grantRow(owner: Owner, handle: Handle, generation: number, rpt: 
     handle,
     generation,
     client_id: CLIENT_ID,
-    aud: resourceUri(owner),
     resource_id: resourceId(owner),
     tier_id: TIER,
     tier_epoch: 1,
-    tier_version: 1,
-    server_generation: 1,
+    ...factsOf(owner),
     resource_scopes: ['read'],
     consequence: 'reversible',
     declared: { consequence: 'reversible', tools: null },
@@ -170,7 +182,6 @@ export function basisOf(owner: Owner, family: Family, handle: Handle): GrantBasi
     family,
     handle,
     client_id: CLIENT_ID,
-    aud: resourceUri(owner),
     resource_id: resourceId(owner),
     scopes: ['read'],
     expires_in: 600,
@@ -186,8 +197,7 @@ export function basisOf(owner: Owner, family: Family, handle: Handle): GrantBasi
     jkt: 'of-another-key',
     tier_id: TIER,
     tier_epoch: 1,
-    tier_version: 1,
-    server_generation: 1,
+    ...factsOf(owner),
     resource_scopes: ['read'],
     operator: null,
     facts: {
@@ -228,26 +238,27 @@ export async function seedGrant(db: Db, owner: Owner, handle: Handle, generation
 export async function governedOf(db: Db, owner: Owner, named?: string) {
   const { rows } = await sql<{
     client_id: ClientId
-    aud: string
     resource_id: string
     tier_id: string
     tier_epoch: number
-    tier_version: number
-    server_generation: number
     resource_scopes: string[]
     consequence: string | null
     tools: Record<string, string | null> | null
+    server_facts: FactsOf<'server'>
+    resource_facts: FactsOf<'resource'> & object
+    tier_facts: FactsOf<'tier'>
   }>`
-    SELECT rs.client_id, rs.resource_uri AS aud, r.resource_id, t.tier_id, t.epoch AS tier_epoch, t.version AS tier_version,
-      rs.generation AS server_generation, r.resource_scopes, r.consequence, r.tools
+    SELECT rs.client_id, r.resource_id, t.tier_id, t.epoch AS tier_epoch, r.resource_scopes, r.consequence, r.tools,
+      ${sql.raw(factsColumn('server', 'rs'))}, ${sql.raw(factsColumn('resource', 'r'))}, ${sql.raw(factsColumn('tier', 't'))}
     FROM tier_resources tr
     JOIN tiers t ON t.owner = tr.owner AND t.tier_id = tr.tier_id AND t.deleted_at IS NULL
     JOIN resources r ON r.owner = tr.owner AND r.resource_id = tr.resource_id
     JOIN resource_servers rs ON rs.owner = r.owner AND rs.client_id = r.client_id AND rs.status = 'active'
     WHERE tr.owner = ${owner} AND r.resource_id = coalesce(${named ?? null}, r.resource_id)
     ORDER BY r.resource_id LIMIT 1`.execute(db)
-  const { tools, ...governed } = rows[0]!
-  return { ...governed, declared: { consequence: governed.consequence, tools }, operator: null }
+  const { tools, server_facts: server, resource_facts: resource, tier_facts: tier, ...governed } = rows[0]!
+  const facts = keepFacts({ connection: connectionFacts(undefined), server, resource, tier })
+  return { ...governed, ...facts, declared: { consequence: governed.consequence, tools }, operator: null }
 }
 
 /** A negotiation that was offered terms; answers the hash of its ticket (null: just spent). */

@@ -29,7 +29,7 @@ export function basisOf(assessment: Assessment): GrantBasis {
       handle: agent.handle,
       singleUse: answer.kind !== 'deny' && answer.singleUse,
     }),
-    ...keepFacts(governed),
+    ...keepFacts({ ...governed, connection: assessment.standing }),
     tier_id: tier.tier_id,
     tier_epoch: tier.epoch,
     resource_scopes: [...family.resource_scopes],

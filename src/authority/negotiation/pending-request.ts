@@ -5,7 +5,7 @@
  */
 import { reasonOf } from '../../rules/agreement.ts'
 import { stateWithin } from '../../rules/connection.ts'
-import { standsOn, type KnownConnection } from '../../rules/grant.ts'
+import { connectionFacts, standsOn, type KnownConnection } from '../../rules/grant.ts'
 import { jointAccountOf } from '../../rules/joint/joint.ts'
 import { queueAnswer } from '../../rules/pending-queue.ts'
 import { enforcedProhibitions } from '../../rules/prohibition.ts'
@@ -185,10 +185,11 @@ async function connectionNow(tx: Tx, assessment: Assessment): Promise<KnownConne
   if (assessment.introducer !== undefined)
     return (await introductionStands(tx, assessment)) ? standing : undefined
   const connection = await readConnection(tx, family.owner, agent.handle)
-  if (connection === undefined) return { status: 'none', generation: null }
+  const facts = connectionFacts(connection)
+  if (connection === undefined) return { status: 'none', generation: null, ...facts }
   const isShared = governed.organization !== undefined
   const status = stateWithin(connection, isShared, jointAccountOf(family.client_id))
-  return { status, generation: connection.generation }
+  return { status, generation: connection.generation, ...facts }
 }
 
 function sameRequest(assessment: Assessment): { handle: Handle; resource_id: string; paramsKey: string } {

@@ -9,6 +9,7 @@ import {
   CONNECTED,
   CURRENT,
   HELD,
+  LIVE_COLUMNS,
   OWNER_ENDS_COLUMNS,
   membershipStands,
   REACH_STANDS,
@@ -57,8 +58,7 @@ function spending(name: string, { waits }: { waits: boolean }): Prepared<Consume
       FROM unnest($2::bytea[], $3::text[], $4::int[])
         WITH ORDINALITY AS asked(rpt_sha256, client_id, generation, place)
       CROSS JOIN LATERAL (
-        SELECT owner, rpt_sha256, client_id, handle, generation, tier_id, tier_epoch, resource_id,
-          hold, org_epoch, org_handle_epoch, org_operator, org_operator_epoch FROM grants
+        SELECT owner, rpt_sha256, client_id, handle, resource_id, ${LIVE_COLUMNS} FROM grants
         WHERE ${ownedBy('owner', '$1')} AND rpt_sha256 = asked.rpt_sha256 AND client_id = asked.client_id ${itself}) g
       CROSS JOIN LATERAL (
         SELECT rs.resource_uri FROM connections c, resource_servers rs, tiers t, tier_resources tr

@@ -1,19 +1,43 @@
 /**
  * Owns what a grant rests on, as SQL that recording, reading and consuming one share, so that a new fact that
- * must stand as long as the grant is added here. What must stand only until it is made is added to
- * `SAME_FACTS`. In each fragment below, `g` has the columns of the grant, `c` is its connection, `t` its tier
- * and `tr` the hold of that tier on its resource. Contract: "Grant (RPT) liveness".
+ * must stand as long as the grant is added here: its column to `LIVE`, and the comparison to a fragment. What
+ * must stand until it is made is added to `SAME_FACTS`. In each fragment below, `g` has the columns of the
+ * grant, `c` is its connection, `t` its tier and `tr` the hold of that tier on its resource. Contract: "Grant
+ * (RPT) liveness".
  */
-import { SAME_FACTS, type FactRecord } from '../../../rules/grant.ts'
+import { sameFactsOf, type FactRecord } from '../../../rules/grant.ts'
 
 /**
  * The facts of one record, which has the name `as` in the statement, are those of the agreement: for the tier
  * as `t`, that is ` AND t.version = g.tier_version`.
  */
 export function andSame(of: FactRecord, as: string): string {
-  const facts = Object.entries(SAME_FACTS).filter(([, fact]) => fact.of === of)
-  return facts.map(([member, { column }]) => ` AND ${as}.${column} = g.${member}`).join('')
+  return sameFactsOf(of)
+    .map(([member, { column }]) => ` AND ${as}.${column} = g.${member}`)
+    .join('')
 }
+
+/** The same facts of one record as it is now, in one column of JSON: `server_facts`, by their columns. */
+export function factsColumn(of: FactRecord, as: string): string {
+  const pairs = sameFactsOf(of).map(([, { column }]) => `'${column}', ${as}.${column}`)
+  return `json_build_object(${pairs.join(', ')}) AS ${of}_facts`
+}
+
+/** What a grant rests on as long as it lives: its columns, and what the statement that makes it writes. */
+const LIVE = {
+  generation: 'c.generation',
+  tier_id: 'g.tier_id',
+  tier_epoch: 'g.tier_epoch',
+  hold: 'tr.hold',
+  org_epoch: 'g.org_epoch',
+  org_handle_epoch: 'g.org_handle_epoch',
+  org_operator: 'g.org_operator',
+  org_operator_epoch: 'g.org_operator_epoch',
+}
+/** These columns, for the statements that write them and that spend a grant by them. */
+export const LIVE_COLUMNS = Object.keys(LIVE).join(', ')
+/** What is written there, in the same order. */
+export const LIVE_VALUES = Object.values(LIVE).join(', ')
 
 export const CONNECTED = `c.status = 'active'`
 

@@ -12,7 +12,16 @@ import { inTransaction, prepared } from '../../core/database.ts'
 import { wholeOf } from '../../core/shares.ts'
 import type { Db, Tx } from '../database.ts'
 import type { LedgerKind } from '../ledger/ledger.ts'
-import { andSame, CONNECTED, CURRENT, membershipStands, REACH_STANDS, TIER_STANDS } from './facts.sql.ts'
+import {
+  andSame,
+  CONNECTED,
+  CURRENT,
+  LIVE_COLUMNS,
+  LIVE_VALUES,
+  membershipStands,
+  REACH_STANDS,
+  TIER_STANDS,
+} from './facts.sql.ts'
 
 /** A grant that was weighed and signed, to be recorded if all that it rests on still stands. */
 export interface NewGrant
@@ -112,14 +121,13 @@ const RECORD = prepared<{ jti: string } | { jti: null; enough: boolean; live: nu
           SELECT FROM grants WHERE owner = $1 AND expires_at > now() LIMIT $6) found)) AS live
         WHERE $6::int IS NOT NULL OFFSET 0) known),
     made AS (
-      INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
-        tier_id, tier_epoch, hold, single_use, claims, expires_at, org_epoch, org_handle_epoch, org_operator, org_operator_epoch)
-      SELECT c.owner, g.rpt_sha256, g.jti, g.family, c.handle, c.generation, g.client_id, g.aud, g.resource_id,
-        g.tier_id, g.tier_epoch, tr.hold, g.single_use, g.claims, to_timestamp(g.expires_at), g.org_epoch, g.org_handle_epoch,
-        g.org_operator, g.org_operator_epoch
+      INSERT INTO grants (owner, rpt_sha256, jti, family, handle, client_id, aud, resource_id, single_use, claims,
+        expires_at, ${LIVE_COLUMNS})
+      SELECT c.owner, g.rpt_sha256, g.jti, g.family, c.handle, g.client_id, g.aud, g.resource_id, g.single_use, g.claims,
+        to_timestamp(g.expires_at), ${LIVE_VALUES}
       FROM (SELECT $1 AS owner, * FROM asked) g
       JOIN LATERAL (SELECT * FROM connections WHERE owner = $1 AND handle = g.handle OFFSET 0) c
-        ON ${CONNECTED} AND ${CURRENT}
+        ON ${CONNECTED} AND ${CURRENT}${andSame('connection', 'c')}
         AND (c.reach IS NULL OR (c.reach = 'organization' AND g.org_handle_epoch IS NOT NULL))
       JOIN LATERAL (SELECT * FROM resource_servers WHERE owner = $1 AND client_id = g.client_id OFFSET 0) rs
         ON rs.status = 'active'${andSame('server', 'rs')}

@@ -4,9 +4,11 @@
  * API" (/perm).
  */
 import type { Selectable } from 'kysely'
+import type { FactsOf } from '../../../rules/grant.ts'
 import { prepared } from '../../core/database.ts'
 import type { Db } from '../database.ts'
 import { ASKED_FEW, gatheringOf, onceEach, ownedBy, READS_AT_ONCE, TOGETHER_MAX } from '../../core/batch.ts'
+import { factsColumn } from '../grants/facts.sql.ts'
 import type { ResourceRow, ResourceServerRow } from '../registry/resources.ts'
 import type { OwnersTable } from '../tables.ts'
 import type { TierRow } from '../policies/tiers.ts'
@@ -14,12 +16,13 @@ import type { ClientId, Owner } from '../../../wire/identifiers.ts'
 
 /** The facts that a request is checked against; each is undefined if there is none. */
 export interface GovernedReading {
-  server?: Pick<ResourceServerRow, 'client_id' | 'resource_uri' | 'status' | 'generation'>
+  server?: Pick<ResourceServerRow, 'client_id' | 'status'> & FactsOf<'server'>
   resource?: Pick<
     ResourceRow,
     'resource_id' | 'client_id' | 'name' | 'resource_scopes' | 'consequence' | 'tools' | 'org'
-  >
-  tier?: Omit<TierRow, 'resources'>
+  > &
+    FactsOf<'resource'>
+  tier?: Omit<TierRow, 'resources'> & FactsOf<'tier'>
   /** Nobody is granted access to what is hers. */
   suspended?: true
 }
@@ -52,9 +55,8 @@ function parametersOf(questions: readonly ResourceQuestion[]): unknown[] {
 /** Members that a tier and its terms have in common are distinguished by `tier_` and `terms_`. */
 interface GovernedRow
   extends
-    Pick<ResourceServerRow, 'resource_uri'>,
     Pick<ResourceRow, 'resource_scopes' | 'consequence' | 'tools' | 'org'>,
-    Pick<TierRow, 'ask_me' | 'rules' | 'clearance' | 'version' | 'epoch'>,
+    Pick<TierRow, 'ask_me' | 'rules' | 'clearance' | 'epoch'>,
     Omit<TierRow['terms'], 'owner' | 'tier_id' | 'version' | 'name'> {
   /** The place of the question, from 1. */
   place: number
@@ -63,7 +65,9 @@ interface GovernedRow
    * tier.
    */
   rs_status: ResourceServerRow['status'] | null
-  rs_generation: ResourceServerRow['generation']
+  server_facts: FactsOf<'server'>
+  resource_facts: FactsOf<'resource'> & object
+  tier_facts: FactsOf<'tier'>
   resource_client_id: ResourceRow['client_id'] | null
   resource_name: ResourceRow['name']
   tier_id: TierRow['tier_id'] | null
@@ -75,9 +79,10 @@ interface GovernedRow
 
 const GOVERNED = prepared<GovernedRow>(
   'read-governed',
-  `SELECT asked.place::int, rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri,
+  `SELECT asked.place::int, rs.status AS rs_status, ${factsColumn('server', 'rs')},
     r.client_id AS resource_client_id, r.name AS resource_name, r.resource_scopes, r.consequence, r.tools, r.org,
-    t.tier_id, t.name AS tier_name, t.ask_me, t.rules, t.clearance, t.version, t.epoch,
+    ${factsColumn('resource', 'r')},
+    t.tier_id, t.name AS tier_name, t.ask_me, t.rules, t.clearance, t.epoch, ${factsColumn('tier', 't')},
     v.name AS terms_name, v.purpose, v.scope, v.expires_in, v.prohibited, v.per_operation,
     v.published_at, EXISTS (SELECT FROM owners o WHERE o.owner = $1 AND o.suspended_at IS NOT NULL) AS suspended
   FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS asked(client_id, resource_id, place)
@@ -111,12 +116,10 @@ async function readGovernedResources(db: Db, questions: ResourceQuestion[]): Pro
 }
 
 function governedOf({ owner, client_id, resource_id }: ResourceQuestion, row: GovernedRow): GovernedReading {
-  const { rs_status, rs_generation, resource_uri } = row
+  const { rs_status, server_facts, resource_facts } = row
   const { resource_client_id, resource_name, resource_scopes, consequence, tools, org } = row
   return {
-    ...(rs_status === null
-      ? {}
-      : { server: { client_id, resource_uri, status: rs_status, generation: rs_generation } }),
+    ...(rs_status === null ? {} : { server: { client_id, status: rs_status, ...server_facts } }),
     ...(resource_client_id === null
       ? {}
       : {
@@ -128,6 +131,7 @@ function governedOf({ owner, client_id, resource_id }: ResourceQuestion, row: Go
             consequence,
             tools,
             org,
+            ...resource_facts,
           },
         }),
     ...(row.tier_id === null ? {} : { tier: tierOf(owner, row.tier_id, row) }),
@@ -136,12 +140,12 @@ function governedOf({ owner, client_id, resource_id }: ResourceQuestion, row: Go
 }
 
 function tierOf(owner: Owner, tier_id: string, row: GovernedRow): NonNullable<GovernedReading['tier']> {
-  const { tier_name, ask_me, rules, clearance, version, epoch } = row
+  const { tier_name, ask_me, rules, clearance, epoch, tier_facts } = row
   const { terms_name, purpose, scope, expires_in, prohibited, per_operation, published_at } = row
   const terms = {
     owner,
     tier_id,
-    version,
+    version: tier_facts.version,
     name: terms_name,
     purpose,
     scope,
@@ -150,7 +154,7 @@ function tierOf(owner: Owner, tier_id: string, row: GovernedRow): NonNullable<Go
     per_operation,
     published_at,
   }
-  return { owner, tier_id, name: tier_name, ask_me, rules, clearance, version, epoch, terms }
+  return { owner, tier_id, name: tier_name, ask_me, rules, clearance, epoch, terms, ...tier_facts }
 }
 
 /** What a ticket is made from. */

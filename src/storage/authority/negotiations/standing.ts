@@ -2,12 +2,14 @@
  * What the owner's records say about an agent, as facts for the tier's rules. They are read here, never
  * judged. Contract: "Policy vocabulary and tiers".
  */
+import { connectionFacts, type FactsOf } from '../../../rules/grant.ts'
 import { prepared, type Prepared } from '../../core/database.ts'
 import type { Db } from '../database.ts'
 import { ASKED_FEW, gatheringOf, READS_AT_ONCE, TOGETHER_MAX } from '../../core/batch.ts'
+import { factsColumn } from '../grants/facts.sql.ts'
 import type { Handle, Owner } from '../../../wire/identifiers.ts'
 
-export interface StandingReading {
+export interface StandingReading extends FactsOf<'connection'> {
   status: 'none' | 'active' | 'revoked'
   generation: number | null
   first_party: boolean
@@ -96,7 +98,8 @@ async function readStandings(db: Db, questions: StandingQuestion[]): Promise<Sta
       ? await STANDING.withoutTrajectory(db, values)
       : await STANDING.withTrajectory(db, [...values, windowSeconds, questions.map(one => one.countTo)])
   const facts: StandingReading[] = []
-  for (const { place, ...found } of rows) facts[place - 1] = found
+  for (const { place, connection_facts, ...found } of rows)
+    facts[place - 1] = { ...found, ...connectionFacts(connection_facts) }
   return facts
 }
 
@@ -130,7 +133,7 @@ const STANDING = {
 function standingStatement(
   name: string,
   { countTo, counted }: { countTo: string; counted: (rows: string) => string },
-): Prepared<StandingReading & { place: number }> {
+): Prepared<StandingReading & { place: number; connection_facts: object }> {
   const since = `now() - $9::float8 * interval '1 second'`
   // Reads one kind at a time, the latest first. Only then does the planner, which cannot know the limit,
   // always use the index `ledger_recent`.
@@ -138,7 +141,7 @@ function standingStatement(
         AND kind = '${kind}' AND ts > ${since} ORDER BY ts DESC`
   return prepared(
     name,
-    `SELECT asked.place::int, me.status, own.generation,
+    `SELECT asked.place::int, me.status, own.generation, ${factsColumn('connection', 'own')},
       coalesce(own.first_party, false) AS first_party, coalesce(own.revocations, 0) AS revocations,
       me.introduced_by, own.jkt,
       EXISTS (SELECT FROM operators o WHERE o.owner = $1 AND o.blocked_at IS NOT NULL
