@@ -5,12 +5,11 @@
 import { UsageError } from '../terminal/command.ts'
 import { connectionWords } from '../terminal/connection-words.ts'
 import { encodeBase64url } from '../wire/encoding.ts'
-import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
+import { isJsonObject, jsonIn, type Json, type JsonObject } from '../wire/json.ts'
 import type { Checkpoint } from '../wire/ledger/checkpoint.ts'
 import { logOfOrigin, type LedgerHead } from '../wire/ledger/ledger-head.ts'
 import { isLoopbackHost } from '../wire/loopback.ts'
 import { CONSISTENCY_PATH } from '../wire/names.ts'
-import { Refusal } from '../wire/refusal.ts'
 
 const HASH_BYTES = 32
 const ANSWER_MS_MAX = 30_000
@@ -101,13 +100,8 @@ function hashesOf(proof: Json | undefined): readonly Uint8Array[] | undefined {
 }
 
 function objectIn(text: string): JsonObject {
-  try {
-    const value = parseJson(text)
-    return isJsonObject(value) ? value : {}
-  } catch (error) {
-    if (error instanceof Refusal) return {}
-    throw error
-  }
+  const value = jsonIn(text)
+  return isJsonObject(value) ? value : {}
 }
 
 async function readBounded(response: Response): Promise<string> {

@@ -7,7 +7,7 @@ import { OutboundFault, type Outbound, type OutboundAnswer } from '../http/outbo
 import { awaitDatabase } from '../storage/core/database-wait.ts'
 import { SHARED_ROLE } from '../storage/core/runtime-role.ts'
 import { lookAt } from '../storage/migrate.ts'
-import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
+import { isJsonObject, jsonIn, type Json, type JsonObject } from '../wire/json.ts'
 import { parseJwks, type PrivateKey } from '../wire/signatures/keys.ts'
 import { resourceMetadataUrl } from '../wire/resources/resource-metadata.ts'
 import { GRANT_TYPE_CLIENT_CREDENTIALS, PROTECTION_SCOPE } from '../wire/names.ts'
@@ -236,11 +236,7 @@ function objectOf(answer: OutboundAnswer, url: string): JsonObject {
 
 /** The JSON in an answer; undefined if there is none. */
 export function jsonOf({ body }: OutboundAnswer): Json | undefined {
-  try {
-    return parseJson(body)
-  } catch {
-    return undefined
-  }
+  return jsonIn(body)
 }
 
 function dateOf({ headers }: OutboundAnswer): string | undefined {

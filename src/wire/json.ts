@@ -40,6 +40,15 @@ export function inexactSentence(literal: string): string {
   return `Send numbers that a double carries unchanged: ${literal.slice(0, 40)} would be read as another.`
 }
 
+/** `parseJson`, or undefined for what it refuses. */
+export function jsonIn(source: Uint8Array | string): Json | undefined {
+  try {
+    return parseJson(source)
+  } catch {
+    return undefined
+  }
+}
+
 /** `parseJson` for a document that must be an object. */
 export function parseJsonObject(source: Uint8Array | string): JsonObject {
   const value = parseJson(source)

@@ -2,7 +2,7 @@
  * Owns the proof of a call over a transport that is no HTTP (stdio, in process). Contract: "Authorized call":
  * the same credential and the same signature, over the request that would carry the message to its resource.
  */
-import { parseJson, type Json, type JsonObject } from '../../wire/json.ts'
+import { jsonIn, type Json, type JsonObject } from '../../wire/json.ts'
 import type { PrivateJwk, PrivateKey } from '../../wire/signatures/keys.ts'
 import { carryProof, messageBody } from '../../wire/signatures/message-proof.ts'
 import { importKey } from '../profile.ts'
@@ -29,9 +29,5 @@ export function proveMessage({ resource, message, accessToken, key, now }: Prove
 
 /** The message in a body; undefined if it is not JSON that all readers read alike. */
 export function readMessage(body: string): Json | undefined {
-  try {
-    return parseJson(body)
-  } catch {
-    return undefined
-  }
+  return jsonIn(body)
 }

@@ -12,7 +12,7 @@ import type { MemberView } from '../../rules/organization/member-view.ts'
 import type { DecisionQuestion } from '../../rules/organization/ruling.ts'
 import { VIEW_BYTES_MAX } from '../../wire/organization/charter.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import { isJsonObject, parseJson, type Json } from '../../wire/json.ts'
+import { isJsonObject, jsonIn, type Json } from '../../wire/json.ts'
 import type { PrivateKey, PublishedKey } from '../../wire/signatures/keys.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
 import { signedFields } from '../../wire/signatures/sent-request.ts'
@@ -276,7 +276,7 @@ async function answerTo(
 ): Promise<Json | undefined> {
   const { status, body } = await send(options, sending)
   if (status === 304 && sending.etag !== undefined) return undefined
-  const json = jsonOf(body)
+  const json = jsonIn(body)
   if (status === 200 && json !== undefined) return json
   if (status >= 400 && status < 500 && status !== 408) throw new OrganizationRefusal(status, reasonOf(json))
   throw new OrganizationOutage(`it answered ${status}`)
@@ -308,14 +308,6 @@ function readable<T>(read: () => T): T {
   } catch (cause) {
     if (!(cause instanceof MalformedAnswer)) throw cause
     throw new OrganizationOutage(cause.message, { cause })
-  }
-}
-
-function jsonOf(body: Buffer): Json | undefined {
-  try {
-    return parseJson(body)
-  } catch {
-    return undefined
   }
 }
 

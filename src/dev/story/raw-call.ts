@@ -3,7 +3,7 @@
  * would send. Contract: "Authorized call". Our own agent would not send these.
  */
 import { EventStreamReader } from '../../wire/event-stream.ts'
-import { isJsonObject, parseJson, type Json, type JsonObject } from '../../wire/json.ts'
+import { isJsonObject, jsonIn, type Json, type JsonObject } from '../../wire/json.ts'
 import type { PrivateKey } from '../../wire/signatures/keys.ts'
 import { signedFields } from '../../wire/signatures/sent-request.ts'
 
@@ -106,9 +106,5 @@ function flipOneBit(field: string): string {
 function readBody({ headers }: Response, body: Uint8Array): Json | undefined {
   const isStream = headers.get('content-type')?.toLowerCase().startsWith('text/event-stream') === true
   const event = isStream ? new EventStreamReader().read(body).find(({ data }) => data !== '') : undefined
-  try {
-    return parseJson(event?.data ?? body)
-  } catch {
-    return undefined
-  }
+  return jsonIn(event?.data ?? body)
 }

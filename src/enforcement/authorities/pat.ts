@@ -10,7 +10,7 @@ import {
   type Outbound,
   type OutboundRequest,
 } from '../../http/outbound/outbound.ts'
-import { parseJson } from '../../wire/json.ts'
+import { jsonIn } from '../../wire/json.ts'
 import type { PrivateKey } from '../../wire/signatures/keys.ts'
 import { outage, within, type Deadline } from '../deadline.ts'
 import type { PatRecord } from './recorded-resource.ts'
@@ -164,7 +164,7 @@ function noPat({ owner, authority }: PatOptions, cause: Error | undefined): Erro
 
 async function requestPat(options: PatOptions): Promise<Pat> {
   const answer = await options.outbound.request(patRequest(options))
-  const body = readAnswer(answer.body)
+  const body = jsonIn(answer.body)
   if (answer.status !== 200) {
     const { error } = z.object({ error: z.string().max(100) }).safeParse(body).data ?? {}
     const problem = `it answered ${answer.status}${error === undefined ? '' : ` ${error}`}`
@@ -198,12 +198,4 @@ function patRequest({ authority, owner, client_id, credential, clock }: PatOptio
   form.set('client_secret', credential.secret)
   const headers = { 'content-type': contentType, accept: 'application/json' }
   return { method: 'POST', url, headers, body: form.toString(), repeatable: true }
-}
-
-function readAnswer(body: Buffer): unknown {
-  try {
-    return parseJson(body)
-  } catch {
-    return undefined
-  }
 }

@@ -10,7 +10,7 @@ import {
   type Outbound,
   type OutboundAnswer,
 } from '../../http/outbound/outbound.ts'
-import { parseJson } from '../../wire/json.ts'
+import { jsonIn, parseJson } from '../../wire/json.ts'
 import { outage, type Deadline } from '../deadline.ts'
 import type { PatSource } from './pat.ts'
 
@@ -127,12 +127,8 @@ const refusalSchema = z.object({
 
 /** Undefined for what cannot be read, which is not repeated. */
 function readRefusal(body: Buffer): { code: string; sentence: string } | undefined {
-  try {
-    const { error, error_description = '' } = refusalSchema.parse(parseJson(body))
-    return { code: error, sentence: error_description }
-  } catch {
-    return undefined
-  }
+  const refusal = refusalSchema.safeParse(jsonIn(body)).data
+  return refusal && { code: refusal.error, sentence: refusal.error_description ?? '' }
 }
 
 function parseAnswer(path: string, body: Buffer): unknown {

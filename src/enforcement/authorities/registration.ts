@@ -6,7 +6,7 @@
 import { z } from 'zod'
 import type { Logger } from '../../http/telemetry/log.ts'
 import type { Outbound } from '../../http/outbound/outbound.ts'
-import { parseJson } from '../../wire/json.ts'
+import { jsonIn } from '../../wire/json.ts'
 import type { PrivateKey } from '../../wire/signatures/keys.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { signedPost } from './signed-post.ts'
@@ -130,7 +130,8 @@ async function register(options: RegistrationOptions): Promise<RegistrationReply
     const answer = await outbound.request(
       signedPost({ url, contentType: 'application/json', body }, key, clock),
     )
-    const { status, error, error_description, reason } = readAnswer(answer.body)
+    const { status, error, error_description, reason } =
+      answerSchema.safeParse(jsonIn(answer.body)).data ?? {}
     if ((answer.status === 202 || answer.status === 200) && status !== undefined)
       return { status, detail: status, retryAfterMs: 0 }
     return {
@@ -143,13 +144,5 @@ async function register(options: RegistrationOptions): Promise<RegistrationReply
   } catch (error) {
     // The sidecar continues to serve after any fault, and asks again.
     return { detail: error instanceof Error ? error.message : String(error), retryAfterMs: 0 }
-  }
-}
-
-function readAnswer(body: Buffer): z.infer<typeof answerSchema> {
-  try {
-    return answerSchema.safeParse(parseJson(body)).data ?? {}
-  } catch {
-    return {}
   }
 }

@@ -5,7 +5,7 @@
  * by it.
  */
 import { isUtf8 } from 'node:buffer'
-import { isJsonObject, parseJson, type Json, type JsonObject } from '../../wire/json.ts'
+import { isJsonObject, jsonIn, type Json, type JsonObject } from '../../wire/json.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { Call } from '../call.ts'
 import { DocumentRefusal } from '../denial.ts'
@@ -152,10 +152,6 @@ export function unopenedRequest(call: Call): { id: string | number | null; statu
 
 /** Everything that can be read from a message, even if it is about to be refused. */
 function looseMessage(bytes: Buffer): JsonObject | undefined {
-  try {
-    const value = parseJson(bytes)
-    return isJsonObject(value) ? value : undefined
-  } catch {
-    return undefined
-  }
+  const value = jsonIn(bytes)
+  return isJsonObject(value) ? value : undefined
 }

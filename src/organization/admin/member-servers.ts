@@ -8,7 +8,7 @@ import { OutboundFault, plainWords, type Outbound } from '../../http/outbound/ou
 import { createRemoteDocuments } from '../../http/outbound/remote-documents.ts'
 import { s256 } from '../../wire/encoding.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import { isJsonObject, parseJson, type Json } from '../../wire/json.ts'
+import { isJsonObject, jsonIn, type Json } from '../../wire/json.ts'
 import type { PrivateKey } from '../../wire/signatures/keys.ts'
 import { isWebUrl } from '../../wire/json-members.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
@@ -88,7 +88,7 @@ export function createMemberServers(options: MemberServersOptions): MemberServer
       const answer = await send(options, endpoint, request)
       const { status, body, headers } = answer
       const definite = DEFINITE.find(one => one === status)
-      const json = jsonOf(body)
+      const json = jsonIn(body)
       if (definite === undefined || json === undefined) {
         if (status >= 500) away(`her server answered ${status}`)
         broken(`her server answered ${status}${definite === undefined ? '' : ' with no usable body'}`)
@@ -143,14 +143,6 @@ function send(
       const why = `her server: ${plainWords(cause)}${unsure}`
       return cause.reason === 'too_large' || cause.reason === 'broken' ? broken(why, cause) : away(why, cause)
     })
-}
-
-function jsonOf(body: Buffer): Json | undefined {
-  try {
-    return parseJson(body)
-  } catch {
-    return undefined
-  }
 }
 
 function away(why: string, cause?: unknown): never {

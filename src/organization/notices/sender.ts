@@ -4,7 +4,7 @@
  */
 import { OutboundFault, type Outbound } from '../../http/outbound/outbound.ts'
 import { BoundedMap } from '../../limits/bounded-map.ts'
-import { isJsonObject, parseJson, type Json } from '../../wire/json.ts'
+import { isJsonObject, jsonIn, type Json } from '../../wire/json.ts'
 import type { PrivateKey } from '../../wire/signatures/keys.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
 import { NOTICE_SECONDS, signNotice, type Notice, type NoticeClaims } from '../../wire/organization/notice.ts'
@@ -111,10 +111,6 @@ function broken(message: string): OutboundFault {
 }
 
 function readObject(body: Buffer): NoticeAnswer['body'] {
-  try {
-    const json = parseJson(body)
-    return isJsonObject(json) ? json : undefined
-  } catch {
-    return undefined
-  }
+  const json = jsonIn(body)
+  return isJsonObject(json) ? json : undefined
 }

@@ -6,7 +6,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import { readWholeBody, type FieldChanges, type UnreadBody } from '../../../http/servers/node-request.ts'
-import { parseJson, type Json } from '../../../wire/json.ts'
+import { jsonIn, type Json } from '../../../wire/json.ts'
 import { UPSTREAM_HEADER } from '../../../wire/names.ts'
 import { Refusal, refuse } from '../../../wire/refusal.ts'
 import type { Core } from '../../assembly.ts'
@@ -165,12 +165,7 @@ function bodyOf(bytes: Buffer | UnreadBody, headers: HeaderLines, bytesMax: numb
 
 /** An allowed body that is no JSON belongs to a plain API, whose handler reads the bytes. */
 function valueOf(body: Buffer): Json | undefined {
-  if (body.length === 0) return undefined
-  try {
-    return parseJson(body)
-  } catch {
-    return undefined
-  }
+  return body.length === 0 ? undefined : jsonIn(body)
 }
 
 /** The caller of an allowed call; undefined if it needed no grant. */
