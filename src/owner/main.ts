@@ -7,13 +7,7 @@ import type { Command } from 'commander'
 import { ApiError } from '../client/api-error.ts'
 import { readAll } from '../client/exchange.ts'
 import { named, nameOf } from '../client/names.ts'
-import {
-  apiEnding,
-  createProgram,
-  wholeNumber,
-  type ClientPlace,
-  type ClientSettings,
-} from '../client/program.ts'
+import { apiEnding, createProgram, type ClientPlace, type ClientSettings } from '../client/program.ts'
 import { readClientConfig } from '../config.ts'
 import { Exit, EXIT, processTerminal, runCommand, UsageError, type Terminal } from '../terminal/command.ts'
 import { printable } from '../terminal/printable.ts'
@@ -126,8 +120,8 @@ function ownerCommand(terminal: Terminal): Command {
   addServerCommands(program, action)
   addOrganizationCommands(program, action)
   addJointCommands(program, action)
-  addLedger(program, action, wholeNumber)
-  addReceipts(program, action, wholeNumber)
+  addLedger(program, action)
+  addReceipts(program, action)
   addRevocation(program, action)
   addArchiveCommands(program, action)
   addNotificationCommands(program, action)

@@ -4,6 +4,7 @@
  * judged here, and the signature elsewhere. An accepted assertion binds what follows.
  */
 import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
+import { member as claim } from '../wire/json-members.ts'
 import type { ReadToken } from './owner-token.ts'
 
 /** `typ` of an assertion (draft-ietf-oauth-identity-assertion-authz-grant). */
@@ -142,10 +143,6 @@ function confirmedKey(payload: JsonObject): string | undefined {
 
 function namedOperations(scope: Json): string[] {
   return typeof scope === 'string' ? scope.split(' ').filter(name => name !== '') : []
-}
-
-function claim(object: JsonObject, name: string): Json | undefined {
-  return Object.hasOwn(object, name) ? object[name] : undefined
 }
 
 function isKind(typ: Json | undefined): boolean {

@@ -4,6 +4,7 @@
  * judged here, the signature elsewhere.
  */
 import type { Json, JsonObject } from '../wire/json.ts'
+import { member as claim } from '../wire/json-members.ts'
 
 /**
  * A header `typ` that marks, or at least permits, an access token: RFC 9068's own, or the plain one of older
@@ -67,10 +68,6 @@ export function ownerTokenFault(token: ReadToken, policy: RealmPolicy, now: numb
     timeFault(payload, now) ??
     subjectFault(claim(payload, 'sub'))
   )
-}
-
-function claim(object: JsonObject, name: string): Json | undefined {
-  return Object.hasOwn(object, name) ? object[name] : undefined
 }
 
 function algorithmFault(alg: Json | undefined, admitted: readonly string[]): string | undefined {

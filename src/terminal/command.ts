@@ -2,7 +2,9 @@
  * Owns how a command line ends: exit codes, and one clear line per error. Contract: "Errors":
  * `temporarily_unavailable` is the only value that is worth a retry, so it has its own exit code.
  */
+import { readFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline/promises'
+import { text } from 'node:stream/consumers'
 import { CommanderError, type Command } from 'commander'
 import { boundedLines } from '../limits/bounded-lines.ts'
 import { printable } from './printable.ts'
@@ -94,6 +96,18 @@ async function askYesOrNo(question: string): Promise<boolean> {
 /** The command cannot be run as it was given; the message says what to give. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
+}
+
+/**
+ * The text of a file, or of the standard input for `-`: secrets that are given as arguments are visible in
+ * process lists. @throws UsageError if it cannot be read.
+ */
+export async function readInput(path: string): Promise<string> {
+  try {
+    return path === '-' ? await text(process.stdin) : await readFile(path, 'utf8')
+  } catch (cause) {
+    throw new UsageError(`${path} cannot be read.`, { cause })
+  }
 }
 
 /** How a failure is reported: its sentence, or our own lines, and its exit code. */

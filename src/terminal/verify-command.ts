@@ -3,8 +3,6 @@
  * request. Contract: "Grant answer (beat 4)" (both sides hold the receipt), "RPT claims", "Owner API"
  * (`/owner/pending/{family}/decision`).
  */
-import { readFile } from 'node:fs/promises'
-import { text } from 'node:stream/consumers'
 import {
   parseStatement,
   statementPayload,
@@ -21,7 +19,7 @@ import { readPasskeys, type PinnedPasskey } from '../wire/signatures/pinned-keys
 import { verifyReceipt } from '../wire/negotiation/receipt.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { verifyRpt } from '../wire/negotiation/tokens.ts'
-import { EXIT, Exit, UsageError, type Terminal } from './command.ts'
+import { EXIT, Exit, readInput, UsageError, type Terminal } from './command.ts'
 import { printable, printableJson } from './printable.ts'
 
 /** What can be verified. */
@@ -44,8 +42,8 @@ export async function verifyDocument(
   files: DocumentFiles,
   { terminal, now }: { terminal: Terminal; now: number },
 ): Promise<void> {
-  const keys = readKeys(files.keys, await readText(files.keys))
-  const compact = (await readText(files.file)).trim()
+  const keys = readKeys(files.keys, await readInput(files.keys))
+  const compact = (await readInput(files.file)).trim()
   try {
     terminal.out(`${printableJson(VERIFY[kind](compact, keys, now))}\n`)
   } catch (error) {
@@ -108,12 +106,4 @@ function readKeys(path: string, source: string): KeySets {
     if (!(cause instanceof Refusal)) throw cause
   }
   throw new UsageError(`${path} holds no Ed25519 key and no passkey: give a JWKS, {"keys": [public JWK, …]}.`)
-}
-
-async function readText(path: string): Promise<string> {
-  try {
-    return path === '-' ? await text(process.stdin) : await readFile(path, 'utf8')
-  } catch (cause) {
-    throw new UsageError(`${path} cannot be read.`, { cause })
-  }
 }

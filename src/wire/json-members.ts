@@ -88,6 +88,11 @@ export function digestMember(object: JsonObject, name: string): string {
     : refuse('invalid_request', `Give ${name} as s256: and the digest in base64url.`)
 }
 
+/** A text, or null. */
+export function textOrNull(object: JsonObject, name: string): string | null {
+  return member(object, name) === null ? null : textMember(object, name)
+}
+
 /** A member that may be absent and otherwise must be non-empty text. */
 export function optionalText(object: JsonObject, name: string): string | undefined {
   return member(object, name) === undefined ? undefined : textMember(object, name)

@@ -6,6 +6,7 @@
 import { asClientId, asOwner, type ClientId, type Owner } from '../../wire/identifiers.ts'
 import type { TraceExport } from '../../http/telemetry/otlp.ts'
 import type { PrivateKey } from '../../wire/signatures/keys.ts'
+import { isJsonObject } from '../../wire/json.ts'
 import { DEFAULT_SPEC_NS } from '../../wire/names.ts'
 import {
   checkDirectory,
@@ -174,17 +175,13 @@ export function loadEmbedded(values: Omit<SidecarValues, 'configFile'>, source: 
     ])
   }
   const read = typeof source === 'string' ? readYamlFile('the configuration', source) : source
-  const whole = isRecord(read) ? { listen: NO_LISTENERS, ...read } : read
+  const whole = isJsonObject(read) ? { listen: NO_LISTENERS, ...read } : read
   const { document, faults } = judgeFile(whole, values, () => [])
   return loadJudged(
     { document: { ...document, check_tls: undefined, http_tls: undefined }, faults },
     values,
     true,
   )
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function judgeFile(

@@ -48,6 +48,11 @@ export interface AnswerWriter<Answer> {
   outage: Answer
 }
 
+/** Throws unless an answer that is about to leave keeps a rule of its form. */
+export function assert(condition: boolean, rule: string): asserts condition {
+  if (!condition) throw new Error(`the answer to a check breaks a rule: ${rule}`)
+}
+
 /** The answer to one call. Never rejects, and allows only what `decide` allowed in time. */
 export async function answerCall<Answer>(
   read: () => Call,

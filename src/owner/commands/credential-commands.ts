@@ -2,10 +2,8 @@
  * Owns the subcommands of `usher owner` about her credentials. Contract: "Authentication": device keys and
  * logins, each sufficient and each revocable on its own.
  */
-import { readFile } from 'node:fs/promises'
-import { text } from 'node:stream/consumers'
 import type { Command } from 'commander'
-import { UsageError, type Terminal } from '../../terminal/command.ts'
+import { readInput, UsageError, type Terminal } from '../../terminal/command.ts'
 import { printable, printableJson, printableTime, table } from '../../terminal/printable.ts'
 import { isJsonObject, parseJson, type JsonObject } from '../../wire/json.ts'
 import { publicJwk, type PrivateKey } from '../../wire/signatures/keys.ts'
@@ -30,7 +28,7 @@ export function addCredentialCommands(program: Command, action: OwnerAction): vo
     .description('let another device of yours decide for you')
     .action(
       action(async (session, file: string, { name }: { name: string }) => {
-        const added = await session.client.addDeviceKey({ name, jwk: readJwk(await readText(file)) })
+        const added = await session.client.addDeviceKey({ name, jwk: readJwk(await readInput(file)) })
         tell(session, added, one => `${printable(one.name)} may decide for you now: ${printable(one.kid)}.\n`)
       }),
     )
@@ -55,7 +53,7 @@ export function addCredentialCommands(program: Command, action: OwnerAction): vo
     .description('let a login of yours decide for you')
     .action(
       action(async (session, file: string, { name }: { name: string }) => {
-        const access_token = (await readText(file)).trim()
+        const access_token = (await readInput(file)).trim()
         const added = await session.client.addLogin({ name, access_token })
         tell(session, added, one => `${printable(one.name)} may decide for you now: ${printable(one.id)}.\n`)
       }),
@@ -122,17 +120,5 @@ function readJwk(source: string): JsonObject {
   } catch (cause) {
     if (!(cause instanceof Refusal)) throw cause
     throw new UsageError(`This is no JWK: ${cause.detail ?? cause.code}`, { cause })
-  }
-}
-
-/**
- * The text of a file, or of the standard input for `-`: secrets that are given as arguments are visible in
- * process lists.
- */
-async function readText(path: string): Promise<string> {
-  try {
-    return path === '-' ? await text(process.stdin) : await readFile(path, 'utf8')
-  } catch (cause) {
-    throw new UsageError(`${path} cannot be read.`, { cause })
   }
 }

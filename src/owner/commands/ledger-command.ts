@@ -8,6 +8,7 @@ import { UsageError } from '../../terminal/command.ts'
 import { momentOf } from '../../terminal/moment.ts'
 import { printable, printableLine } from '../../terminal/printable.ts'
 import { readAll } from '../../client/exchange.ts'
+import { wholeNumber } from '../../client/program.ts'
 import { type LedgerQuery } from '../client.ts'
 import { ApiError } from '../../client/api-error.ts'
 import { untilInterrupted } from '../interrupt.ts'
@@ -35,12 +36,8 @@ const FOLLOW_INTERVAL_SECONDS = 2
 /** How seldom it asks while the authority is unavailable. */
 const FOLLOW_MS_MAX = 30_000
 
-/** Adds the command. `wholeNumber` reads a number from the command line. */
-export function addLedger(
-  program: Command,
-  action: OwnerAction,
-  wholeNumber: (value: string) => number,
-): void {
+/** Adds the command. */
+export function addLedger(program: Command, action: OwnerAction): void {
   const command = program
     .command('ledger')
     .option(

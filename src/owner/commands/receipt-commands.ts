@@ -7,6 +7,7 @@ import type { PublishedKey } from '../../wire/signatures/keys.ts'
 import { verifyReceipt } from '../../wire/negotiation/receipt.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import { readAll } from '../../client/exchange.ts'
+import { wholeNumber } from '../../client/program.ts'
 import { ApiError } from '../../client/api-error.ts'
 import { nameOf } from '../../client/names.ts'
 import type { ReceiptsQuery } from '../client.ts'
@@ -22,12 +23,8 @@ interface ReceiptsOptions {
   verify?: boolean
 }
 
-/** Adds the command. `wholeNumber` reads a number from the command line. */
-export function addReceipts(
-  program: Command,
-  action: OwnerAction,
-  wholeNumber: (value: string) => number,
-): void {
+/** Adds the command. */
+export function addReceipts(program: Command, action: OwnerAction): void {
   program
     .command('receipts')
     .option('--family <family>', 'of this negotiation only; the beginning of its name will do')

@@ -11,6 +11,7 @@ import {
   printableTime,
   printableValue,
 } from '../../terminal/printable.ts'
+import { isJsonObject } from '../../wire/json.ts'
 import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
 import { agentName, NO_NAMES, type DisplayNames } from './labels.ts'
 import { columnsTable, type Column } from './columns.ts'
@@ -83,11 +84,7 @@ function ledgerColumns(entries: readonly LedgerEntry[], { labels }: DisplayNames
 
 function moreText(more: Record<string, unknown>): string {
   return Object.entries(more)
-    .filter(([, value]) => value !== null && value !== undefined && value !== '' && !isRecord(value))
+    .filter(([, value]) => value !== null && value !== undefined && value !== '' && !isJsonObject(value))
     .map(([name, value]) => `${printable(name)}=${printableValue(value)}`)
     .join(' ')
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -6,7 +6,7 @@ import { asClientId, asFamily, asOwner, type Family, type Owner } from '../ident
 import type { JsonObject } from '../json.ts'
 import { findByKid, isExpectedTyp, parseJws, signJws, verifyJws, type Verified } from '../signatures/jws.ts'
 import type { PrivateKey } from '../signatures/keys.ts'
-import { asObject, idMember, integerMember, member, textMember } from '../json-members.ts'
+import { asObject, idMember, integerMember, member, textMember, textOrNull } from '../json-members.ts'
 import { TYP } from '../names.ts'
 import { refuse } from '../refusal.ts'
 import type { VerificationKeys } from '../negotiation/tokens.ts'
@@ -113,8 +113,4 @@ function readAccess(object: JsonObject): JointAccess {
     tool: textMember(object, 'tool'),
     summary: textOrNull(object, 'summary'),
   }
-}
-
-function textOrNull(object: JsonObject, name: string): string | null {
-  return member(object, name) === null ? null : textMember(object, name)
 }

@@ -11,9 +11,9 @@ import type { PrivateKey } from '../signatures/keys.ts'
 import {
   idMember,
   integerMember,
-  member,
   objectMember,
   textMember,
+  textOrNull,
   textsMember,
   urlMember,
 } from '../json-members.ts'
@@ -182,8 +182,4 @@ export function readBreakGlassGrant(grant: JsonObject): BreakGlassGrant {
     },
     exp: integerMember(grant, 'exp'),
   }
-}
-
-function textOrNull(object: JsonObject, name: string): string | null {
-  return member(object, name) === null ? null : textMember(object, name)
 }

@@ -290,7 +290,8 @@ export function thumbprintOf(x: string): string {
   return sha256(`{"crv":"Ed25519","kty":"OKP","x":"${x}"}`).toString('base64url')
 }
 
-function isCanonical32(text: string): boolean {
+/** Whether a text is 32 bytes in base64url, in its one spelling. */
+export function isCanonical32(text: string): boolean {
   return text.length === 43 && Buffer.from(text, 'base64url').toString('base64url') === text
 }
 

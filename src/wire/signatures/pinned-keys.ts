@@ -6,7 +6,7 @@
 import { createPublicKey, type KeyObject } from 'node:crypto'
 import { sha256 } from '../encoding.ts'
 import { isJsonObject, parseJsonObject, type Json } from '../json.ts'
-import { importPublicJwk, type PublicKey } from './keys.ts'
+import { importPublicJwk, isCanonical32, type PublicKey } from './keys.ts'
 import { asObject, optionalText, textMember, textsMember } from '../json-members.ts'
 import { thumbprintInput } from '../passkeys/passkey-claims.ts'
 import { refuse } from '../refusal.ts'
@@ -93,8 +93,4 @@ function importPoint(x: string, y: string): KeyObject {
   } catch (cause) {
     return refuse('invalid_request', 'Give a point of the curve P-256.', { cause })
   }
-}
-
-function isCanonical32(text: string): boolean {
-  return text.length === 43 && Buffer.from(text, 'base64url').toString('base64url') === text
 }

@@ -6,6 +6,7 @@
 import type { Allowed, Denied, Outcome } from '../../call.ts'
 import type { CheckResponse, HeaderValueOption } from './check-messages.ts'
 import { encodeCheckResponse } from './check-response-bytes.ts'
+import { assert } from '../check-door.ts'
 import { denialMessage, denialOf } from '../../denial.ts'
 import type { HeaderLines } from '../../request/header-lines.ts'
 import { upstreamHeaders } from '../../identity-headers.ts'
@@ -111,8 +112,4 @@ function struct(members: Record<string, string>): { fields: Record<string, { str
       Object.entries(members).map(([name, value]) => [name, { stringValue: value }]),
     ),
   }
-}
-
-function assert(condition: boolean, rule: string): asserts condition {
-  if (!condition) throw new Error(`the answer to a check breaks a rule: ${rule}`)
 }

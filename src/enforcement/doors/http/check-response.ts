@@ -5,7 +5,7 @@
  */
 import type { RawAnswer } from '../../../http/servers/raw-server.ts'
 import type { Outcome } from '../../call.ts'
-import type { AnswerWriter } from '../check-door.ts'
+import { assert, type AnswerWriter } from '../check-door.ts'
 import { denialMessage, denialOf } from '../../denial.ts'
 import { upstreamHeaders } from '../../identity-headers.ts'
 
@@ -69,8 +69,4 @@ function checked(outcome: Outcome, answer: RawAnswer): RawAnswer {
     assert(value.length <= VALUE_CHARACTERS_MAX, 'a header value is short enough for a gateway')
   }
   return answer
-}
-
-function assert(condition: boolean, rule: string): asserts condition {
-  if (!condition) throw new Error(`the answer to a check breaks a rule: ${rule}`)
 }
