@@ -3,12 +3,8 @@
  * of the member. Contract: "The organization's authority" (`/admin/...`), "Organization membership, on the
  * member's authorization server".
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { runAdmin } from '../../src/admin/main.ts'
-import { capturedTerminal } from '../support/captured-terminal.ts'
+import { describe, expect, it } from 'vitest'
+import { adminCommand } from '../support/admin-command.ts'
 import { startMembershipStand } from '../support/membership.ts'
 import * as seed from '../support/seed.ts'
 import { startedOnce } from '../support/started.ts'
@@ -20,24 +16,7 @@ const stand = startedOnce(async () => {
   if (status !== 200) throw new Error(text)
   return started
 })
-let folder: string
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'usher-admin-'))
-  const privateJwk = stand.organization.key.privateKeyObject.export({ format: 'jwk' })
-  writeFileSync(join(folder, 'key.json'), JSON.stringify(privateJwk), { mode: 0o600 })
-})
-afterAll(() => rmSync(folder, { recursive: true }))
-beforeEach(() => {
-  vi.stubEnv('UMA_ADMIN_ISSUER', stand.issuer)
-  vi.stubEnv('UMA_ADMIN_API', stand.organization.adminUrl)
-  vi.stubEnv('UMA_ADMIN_KEY', join(folder, 'key.json'))
-})
-
-async function admin(...args: string[]) {
-  const terminal = capturedTerminal()
-  const code = await runAdmin(args, terminal)
-  return { code, printed: terminal.printed, said: terminal.said }
-}
+const { admin } = adminCommand(() => stand.issuer, stand)
 
 describe('usher admin pending', () => {
   it('lists and shows what waits, escaped, and approves or denies it', async () => {

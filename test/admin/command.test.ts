@@ -2,42 +2,22 @@
  * Contract, "The organization's authority" (`/admin/...`) from the command line, against a real organization.
  */
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { runAdmin } from '../../src/admin/main.ts'
-import { capturedTerminal } from '../support/captured-terminal.ts'
+import { writeFileSync } from 'node:fs'
+import { describe, expect, it, vi } from 'vitest'
+import { adminCommand } from '../support/admin-command.ts'
 import { startMemberStand } from '../support/organization-members.ts'
 import { charterOf, ORG_ISSUER } from '../support/organization.ts'
 import { startedOnce } from '../support/started.ts'
 
 const stand = startedOnce(() => startMemberStand())
-let folder: string
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'usher-admin-'))
-  const privateJwk = stand.organization.key.privateKeyObject.export({ format: 'jwk' })
-  writeFileSync(join(folder, 'key.json'), JSON.stringify(privateJwk), { mode: 0o600 })
-})
-afterAll(() => rmSync(folder, { recursive: true }))
-beforeEach(() => {
-  vi.stubEnv('UMA_ADMIN_ISSUER', ORG_ISSUER)
-  vi.stubEnv('UMA_ADMIN_API', stand.organization.adminUrl)
-  vi.stubEnv('UMA_ADMIN_KEY', join(folder, 'key.json'))
-})
-
-async function admin(...args: string[]) {
-  const terminal = capturedTerminal()
-  const code = await runAdmin(args, terminal)
-  return { code, printed: terminal.printed, said: terminal.said }
-}
+const { admin, at } = adminCommand(() => ORG_ISSUER, stand)
 async function answered(...args: string[]) {
   const { code, printed, said } = await admin('--json', ...args)
   expect([code, said]).toEqual([0, ''])
   return JSON.parse(printed)
 }
 const file = (content: unknown): string => {
-  const path = join(folder, 'charter.json')
+  const path = at('charter.json')
   writeFileSync(path, JSON.stringify(content))
   return path
 }
@@ -229,7 +209,7 @@ describe('usher admin', () => {
   })
 
   it('is nobody with a key that the organization does not know', async () => {
-    vi.stubEnv('UMA_ADMIN_KEY', join(folder, 'other.json'))
+    vi.stubEnv('UMA_ADMIN_KEY', at('other.json'))
     const made = await admin('key')
     expect(made.said).toMatch(/Anybody who holds that file administers as you\.\n$/)
     expect(JSON.parse(made.printed)).not.toHaveProperty('d')

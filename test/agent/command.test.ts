@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { runAgent } from '../../src/agent/main.ts'
 import { introducerOf } from '../../src/wire/agents/introduction.ts'
 import { importPublicJwk } from '../../src/wire/signatures/keys.ts'
-import { capturedTerminal } from '../support/captured-terminal.ts'
+import { runCaptured } from '../support/captured-terminal.ts'
 import { startScriptedPeers, type ScriptedPeers } from '../support/scripted-resource.ts'
 
 let peers: ScriptedPeers
@@ -24,11 +24,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true })
 })
 
-async function agent(...args: string[]): Promise<{ code: number; printed: string; said: string }> {
-  const terminal = capturedTerminal()
-  const code = await runAgent(args, terminal)
-  return { code, printed: terminal.printed, said: terminal.said }
-}
+const agent = (...args: string[]) => runCaptured(terminal => runAgent(args, terminal))
 const ARGUMENTS = '{"account":"savings"}'
 const call = (...options: string[]) => agent('call', peers.resource, 'portfolio_read', ARGUMENTS, ...options)
 

@@ -3,21 +3,12 @@ import { describe, expect, it } from 'vitest'
 import { startScriptedPeers } from '../support/scripted-resource.ts'
 import type { Reply } from '../support/scripted-http.ts'
 import { startedForEach } from '../support/started.ts'
-import { agentWith } from './agents.ts'
+import { agentWith, answerAuthorized } from './agents.ts'
 
 const peers = startedForEach(startScriptedPeers)
 
 const call = () => agentWith().call({ resource: peers.resource, tool: 'portfolio_read' })
 const authorized = () => peers.tools.to('/mcp/alice').filter(one => one.headers.authorization !== undefined)
-
-/** From now on every call that carries a grant is answered so; bare ones are challenged as before. */
-function answerAuthorized(reply: Reply | ((nth: number) => Reply | undefined)): void {
-  let nth = 0
-  peers.tools.script('/mcp/alice', ({ headers }) => {
-    if (headers.authorization === undefined) return undefined
-    return typeof reply === 'function' ? reply(++nth) : reply
-  })
-}
 
 describe("Envoy's own 503", () => {
   const envoy = (body: string, more: Record<string, string> = {}): Reply => ({
@@ -34,10 +25,10 @@ describe("Envoy's own 503", () => {
       'upstream connect error or disconnect/reset before headers. reset reason: remote connection failure',
     ],
   ])('is an outage, and tried again, where the call reached no tool: %s', async (_which, body) => {
-    answerAuthorized(nth => (nth === 1 ? envoy(body) : undefined))
+    answerAuthorized(peers, nth => (nth === 1 ? envoy(body) : undefined))
     await call()
     expect(authorized()).toHaveLength(2)
-    answerAuthorized(envoy(body))
+    answerAuthorized(peers, envoy(body))
     await expect(call()).rejects.toMatchObject({ code: 'temporarily_unavailable', terminal: false })
   })
 
@@ -50,14 +41,14 @@ describe("Envoy's own 503", () => {
     ],
     ['the tool itself gave it', envoy('', { 'x-envoy-upstream-service-time': '5' })],
   ])('is not tried again where %s', async (_what, reply) => {
-    answerAuthorized(reply)
+    answerAuthorized(peers, reply)
     await expect(call()).rejects.toMatchObject({ code: 'unexpected_answer' })
     expect(authorized()).toHaveLength(1)
   })
 
   it('leaves the outcome unknown under a grant for one use, which may be spent', async () => {
     peers.twists.perOperation = true
-    answerAuthorized(envoy('no healthy upstream'))
+    answerAuthorized(peers, envoy('no healthy upstream'))
     await expect(call()).rejects.toMatchObject({ code: 'outcome_unknown' })
     expect(authorized()).toHaveLength(1)
   })

@@ -5,7 +5,7 @@ import { challengeData } from '../../src/wire/negotiation/challenge.ts'
 import { challengeOf, startScriptedPeers } from '../support/scripted-resource.ts'
 import type { Reply } from '../support/scripted-http.ts'
 import { startedForEach } from '../support/started.ts'
-import { agentWith } from './agents.ts'
+import { agentWith, answerAuthorized } from './agents.ts'
 
 const peers = startedForEach(startScriptedPeers)
 
@@ -13,15 +13,6 @@ const target = () => ({ resource: peers.resource, tool: 'portfolio_read' })
 const call = (options: Partial<AgentOptions> = {}) => agentWith(options).call(target())
 const calls = () => peers.tools.to('/mcp/alice')
 const authorized = () => calls().filter(one => one.headers.authorization !== undefined)
-
-/** From now on every call that carries a grant is answered so; bare ones are challenged as before. */
-function answerAuthorized(reply: Reply | ((nth: number) => Reply | undefined)): void {
-  let nth = 0
-  peers.tools.script('/mcp/alice', ({ headers }) => {
-    if (headers.authorization === undefined) return undefined
-    return typeof reply === 'function' ? reply(++nth) : reply
-  })
-}
 
 describe('while the owner decides', () => {
   it.each(['connection', 'operation', undefined] as const)(
@@ -185,7 +176,7 @@ describe('a refusal by the resource is terminal for the token presented', () => 
     [503, 'some_other_word'],
   ])('%i %s: the call is not sent again, and a kept grant is given up', async (status, error) => {
     const store = memoryStore()
-    answerAuthorized({ status, body: { error, error_description: 'No more.' } })
+    answerAuthorized(peers, { status, body: { error, error_description: 'No more.' } })
     await expect(call({ store })).rejects.toMatchObject({
       code: error,
       status,
@@ -216,7 +207,7 @@ describe('a refusal by the resource is terminal for the token presented', () => 
 
   it('what the tool itself answers leaves the grant as it was', async () => {
     const agent = agentWith()
-    answerAuthorized(nth =>
+    answerAuthorized(peers, nth =>
       nth === 1
         ? { body: { jsonrpc: '2.0', id: null, error: { code: -32602, message: 'No such account' } } }
         : undefined,
@@ -227,7 +218,11 @@ describe('a refusal by the resource is terminal for the token presented', () => 
   })
 
   it('a page of a proxy is not taken for a code, and is not tried again', async () => {
-    answerAuthorized({ status: 503, headers: { 'content-type': 'text/plain' }, body: 'no healthy upstream' })
+    answerAuthorized(peers, {
+      status: 503,
+      headers: { 'content-type': 'text/plain' },
+      body: 'no healthy upstream',
+    })
     await expect(call()).rejects.toMatchObject({ code: 'unexpected_answer', status: 503, terminal: true })
     expect(authorized()).toHaveLength(1)
   })
@@ -244,7 +239,7 @@ describe('a refusal by the resource is terminal for the token presented', () => 
   })
 
   it('a lost answer is not asked for twice', async () => {
-    answerAuthorized({ write: (_response, request) => void request.socket.destroy() })
+    answerAuthorized(peers, { write: (_response, request) => void request.socket.destroy() })
     await expect(call()).rejects.toMatchObject({ code: 'unreachable', terminal: false })
     expect(authorized()).toHaveLength(1)
   })
@@ -273,7 +268,7 @@ describe('temporarily_unavailable alone is tried again', () => {
   })
 
   it('with the same token, no sooner than Retry-After asks', async () => {
-    answerAuthorized(nth => (nth === 1 ? unavailable('1') : undefined))
+    answerAuthorized(peers, nth => (nth === 1 ? unavailable('1') : undefined))
     const events: AgentEvent[] = []
     await call({ onEvent: event => event.type === 'retrying' && events.push(event) })
     const [first, second] = authorized()
@@ -296,7 +291,7 @@ describe('temporarily_unavailable alone is tried again', () => {
   })
 
   it('and not for ever', async () => {
-    answerAuthorized(unavailable('0'))
+    answerAuthorized(peers, unavailable('0'))
     await expect(call()).rejects.toMatchObject({
       code: 'temporarily_unavailable',
       status: 503,
@@ -306,7 +301,7 @@ describe('temporarily_unavailable alone is tried again', () => {
   })
 
   it('and not if it asks for a longer wait than a call has', async () => {
-    answerAuthorized(unavailable('3600'))
+    answerAuthorized(peers, unavailable('3600'))
     await expect(call()).rejects.toMatchObject({ code: 'temporarily_unavailable', retryAfterSeconds: 3600 })
     expect(authorized()).toHaveLength(1)
   })
@@ -314,7 +309,7 @@ describe('temporarily_unavailable alone is tried again', () => {
   it('and under a grant for one use only where the enforcement point says that it is unspent', async () => {
     peers.twists.perOperation = true
     const unspent = { error: 'temporarily_unavailable', grant_unspent: true }
-    answerAuthorized(nth => (nth === 1 ? { ...unavailable('0'), body: unspent } : undefined))
+    answerAuthorized(peers, nth => (nth === 1 ? { ...unavailable('0'), body: unspent } : undefined))
     expect((await call()).grant).toMatchObject({ single_use: true })
     expect(authorized()).toHaveLength(2)
   })
@@ -324,7 +319,7 @@ describe('temporarily_unavailable alone is tried again', () => {
     ['no answer', { write: (_response, request) => void request.socket.destroy() } satisfies Reply],
   ])('else a call under a grant for one use has an outcome that nobody knows: %s', async (_what, reply) => {
     peers.twists.perOperation = true
-    answerAuthorized(reply)
+    answerAuthorized(peers, reply)
     await expect(call()).rejects.toMatchObject({ code: 'outcome_unknown', terminal: true, local: true })
     expect(authorized()).toHaveLength(1)
   })

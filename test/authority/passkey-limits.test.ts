@@ -5,14 +5,11 @@
 import { sql } from 'kysely'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { newCode } from '../../src/authority/owner/credentials/enrolment.ts'
-import { insertDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
-import { inTransaction } from '../../src/storage/core/database.ts'
 import { publicJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import type { OwnerCall, Reply, TestOwner } from '../support/authority.ts'
 import { hardware, passkeyCalls } from '../support/passkey-calls.ts'
 import { base64url, ORIGIN, RP_ID } from '../support/passkeys.ts'
 import { quotaRefusals } from '../support/quota-refusals.ts'
-import { seedOwner } from '../support/seed.ts'
 import { authorityStand } from '../support/stands.ts'
 import { newKey } from '../support/wire-samples.ts'
 
@@ -25,16 +22,12 @@ const environment = { UMA_AS_PASSKEY_RP_ID: RP_ID, UMA_AS_PASSKEY_ORIGINS: ORIGI
 const authority = authorityStand({ owners: ['alice', 'bea'], environment })
 /** Counts by itself how often one source asks. */
 const replica = authorityStand({ beside: authority, environment })
-const { register, registered, loginCall, login, ledger } = passkeyCalls(authority)
+const { newOwner, register, registered, loginCall, login, ledger } = passkeyCalls(authority)
 
 /** An owner of her own, with one device key. */
 let alice: TestOwner
 beforeEach(async () => {
-  const owner = await seedOwner(authority.database.db)
-  const key = newKey()
-  const row = { owner, kid: key.thumbprint, jwk: publicJwk(key), name: 'laptop' }
-  await inTransaction(authority.database.db, tx => insertDeviceKey(tx, row))
-  alice = { ...authority.alice, owner, key }
+  alice = await newOwner()
 })
 
 describe('While the rows of one owner are held', () => {

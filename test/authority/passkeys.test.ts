@@ -4,16 +4,14 @@
  */
 import { beforeEach, describe, expect, it } from 'vitest'
 import { issueCode } from '../../src/authority/administration/recovery.ts'
-import { insertDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { publicJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
+import type { PrivateKey } from '../../src/wire/signatures/keys.ts'
 import type { Passkey, PasskeyOptions } from '../../src/wire/owner/owner-credentials.ts'
 import { pinnedPasskeys } from '../../src/wire/passkeys/passkey-claims.ts'
 import { parsePinnedKeys } from '../../src/wire/signatures/pinned-keys.ts'
 import type { OwnerCall, TestOwner } from '../support/authority.ts'
 import { hardware, passkeyCalls, type Changes } from '../support/passkey-calls.ts'
 import { base64url, ORIGIN, RP_ID } from '../support/passkeys.ts'
-import { seedOwner } from '../support/seed.ts'
 import { authorityStand } from '../support/stands.ts'
 import { newKey } from '../support/wire-samples.ts'
 
@@ -23,17 +21,13 @@ const authority = authorityStand({ owners: ['alice', 'bea'], environment })
 const replica = authorityStand({ beside: authority, environment })
 const call = (owner: TestOwner, request: OwnerCall) => authority.call(owner, request)
 const as = (owner: TestOwner, key: PrivateKey): TestOwner => ({ ...owner, key })
-const { options, register, registered, loginCall, login, ledger } = passkeyCalls(authority)
+const { newOwner, options, register, registered, loginCall, login, ledger } = passkeyCalls(authority)
 const PENDING: OwnerCall = { target: '/owner/pending' }
 
 /** An owner of her own, with one device key. */
 let alice: TestOwner
 beforeEach(async () => {
-  const owner = await seedOwner(authority.database.db)
-  const key = newKey()
-  const row = { owner, kid: key.thumbprint, jwk: publicJwk(key), name: 'laptop' }
-  await inTransaction(authority.database.db, tx => insertDeviceKey(tx, row))
-  alice = { ...authority.alice, owner, key }
+  alice = await newOwner()
 })
 
 describe('A passkey of hers', () => {

@@ -5,10 +5,17 @@
  */
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { analyse } from '../../src/console/parts/writing.ts'
 import { canonicalize, isJsonObject, type Json, type JsonObject } from '../../src/wire/json.ts'
 import { installedBrowser, type Device } from '../support/browser.ts'
-import { card, consoleStand, expectSound, overhang, PHONE } from '../support/console-stand.ts'
+import {
+  card,
+  consoleStand,
+  expectSound,
+  overhang,
+  PHONE,
+  spelled,
+  written,
+} from '../support/console-stand.ts'
 import { ITEM } from '../support/decision-samples.ts'
 import { HOSTILE } from '../support/hostile-texts.ts'
 import { describeWith } from '../support/requirement.ts'
@@ -244,15 +251,3 @@ describeWith(installedBrowser(), 'Hostile names on her page', path => {
     await expectHarmless(page)
   })
 })
-
-/** A text as the page writes it: by the page's own rule, which is tested by itself. */
-function written(text: string): string {
-  return analyse(text)
-    .parts.map(part => part.text)
-    .join('')
-}
-
-/** Flags and blanks between the parts of a text say nothing of it. */
-function spelled(text: string): string {
-  return text.replaceAll(/\s/gu, '')
-}

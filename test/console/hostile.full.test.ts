@@ -3,10 +3,9 @@
  * completely, as text, with invisible characters written out; and her buttons do what they say.
  */
 import { beforeAll, describe, expect, it } from 'vitest'
-import { analyse } from '../../src/console/parts/writing.ts'
 import { canonicalize } from '../../src/wire/json.ts'
 import { installedBrowser, type Device } from '../support/browser.ts'
-import { card, consoleStand, overhang, PHONE } from '../support/console-stand.ts'
+import { card, consoleStand, overhang, PHONE, spelled, written } from '../support/console-stand.ts'
 import { HOSTILE, HOSTILE_CARDS, hostileParameters } from '../support/hostile-texts.ts'
 import { describeWith } from '../support/requirement.ts'
 import { testAgent } from '../support/test-agent.ts'
@@ -110,15 +109,3 @@ describeWith(installedBrowser(), 'Hostile requests on her page', path => {
     })
   })
 })
-
-/** A text as the page writes it: by the page's own rule, which is tested by itself. */
-function written(text: string): string {
-  return analyse(text)
-    .parts.map(part => part.text)
-    .join('')
-}
-
-/** Flags and blanks between the parts of a text say nothing of it. */
-function spelled(text: string): string {
-  return text.replaceAll(/\s/gu, '')
-}

@@ -15,7 +15,7 @@ import {
   publicJwk,
   type PrivateKey,
 } from '../../src/wire/signatures/keys.ts'
-import { capturedTerminal } from '../support/captured-terminal.ts'
+import { runCaptured } from '../support/captured-terminal.ts'
 import {
   startScriptedServer,
   type Received,
@@ -51,11 +51,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true })
 })
 
-async function owner(...args: string[]): Promise<{ code: number; printed: string; said: string }> {
-  const terminal = capturedTerminal()
-  const code = await runOwner(args, terminal)
-  return { code, printed: terminal.printed, said: terminal.said }
-}
+const owner = (...args: string[]) => runCaptured(terminal => runOwner(args, terminal))
 const sent = (server: ScriptedServer) => JSON.parse(server.received.at(-1)!.body.toString()) as unknown
 
 describe('device keys', () => {

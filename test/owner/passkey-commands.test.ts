@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { runOwner } from '../../src/owner/main.ts'
 import { writeNewKey } from '../../src/terminal/key-file.ts'
 import { parsePinnedKeys } from '../../src/wire/signatures/pinned-keys.ts'
-import { capturedTerminal } from '../support/captured-terminal.ts'
+import { runCaptured } from '../support/captured-terminal.ts'
 import { newPasskey, ORIGIN, RP_ID } from '../support/passkeys.ts'
 import { startScriptedOwnerApi, type ScriptedOwnerApi } from '../support/scripted-owner-api.ts'
 import type { Reply } from '../support/scripted-http.ts'
@@ -45,11 +45,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true })
 })
 
-async function owner(...args: string[]): Promise<{ code: number; printed: string; said: string }> {
-  const terminal = capturedTerminal()
-  const code = await runOwner(args, terminal)
-  return { code, printed: terminal.printed, said: terminal.said }
-}
+const owner = (...args: string[]) => runCaptured(terminal => runOwner(args, terminal))
 
 describe('passkeys', () => {
   it('are a table, with names escaped', async () => {

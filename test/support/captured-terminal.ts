@@ -21,3 +21,20 @@ export function capturedTerminal(columns?: number): CapturedTerminal {
     },
   }
 }
+
+/** How a command ended, and what it wrote to either stream. */
+export interface CommandRun {
+  code: number
+  printed: string
+  said: string
+}
+
+/** Runs a command, which answers its exit code, on such a terminal. */
+export async function runCaptured(
+  command: (terminal: CapturedTerminal) => Promise<number>,
+  columns?: number,
+): Promise<CommandRun> {
+  const terminal = capturedTerminal(columns)
+  const code = await command(terminal)
+  return { code, printed: terminal.printed, said: terminal.said }
+}

@@ -6,6 +6,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BrowserContextOptions, Locator, Page } from 'playwright-core'
 import { afterEach, expect } from 'vitest'
+import { analyse } from '../../src/console/parts/writing.ts'
 import type { TestAuthority, TestAuthorityOptions, TestOwner } from './authority.ts'
 import { browserStand, builtConsole, expectNoFaults, findings, type Device } from './browser.ts'
 import { authorityStand } from './stands.ts'
@@ -189,4 +190,16 @@ export async function writeDirection(page: Page, direction: 'ltr' | 'rtl'): Prom
 /** By how many pixels a page is wider than its window. */
 export function overhang(page: Page): Promise<number> {
   return page.locator('html').evaluate(node => node.scrollWidth - node.clientWidth)
+}
+
+/** A text as the page writes it: by the page's own rule, which is tested by itself. */
+export function written(text: string): string {
+  return analyse(text)
+    .parts.map(part => part.text)
+    .join('')
+}
+
+/** Flags and blanks between the parts of a text say nothing of it. */
+export function spelled(text: string): string {
+  return text.replaceAll(/\s/gu, '')
 }

@@ -11,7 +11,7 @@ import type { LedgerHead } from '../../src/wire/ledger/ledger-head.ts'
 import { signAgreement, verifyAgreement } from '../../src/wire/negotiation/agreement.ts'
 import { signReceipt, type ReceiptClaims } from '../../src/wire/negotiation/receipt.ts'
 import { publicJwk } from '../../src/wire/signatures/keys.ts'
-import { capturedTerminal } from './captured-terminal.ts'
+import { runCaptured, type CommandRun } from './captured-terminal.ts'
 import { configFolder } from './config-files.ts'
 import { BEGINS_MS, LOG_KEY, OWNER } from './sample-ledger.ts'
 import { agreementContent, newKey, receiptClaims } from './wire-samples.ts'
@@ -92,17 +92,14 @@ export function filesToVerify(name: string): {
   return { folder, fileOf, linesOf: (...lines) => fileOf(lines.map(one => `${one}\n`).join('')) }
 }
 
-/** Runs a command: its exit code, and what it wrote to each stream, with the error that it ended by. */
-export async function endOf(
-  command: (terminal: Terminal) => Promise<void>,
-): Promise<{ code: number; printed: string; said: string }> {
-  const terminal = capturedTerminal()
-  const code = await command(terminal).then(
-    () => 0,
-    (error: { code?: number; name: string; message: string }) => {
-      terminal.err(error.message)
-      return error.name === 'UsageError' ? 2 : (error.code ?? -1)
-    },
+/** Runs a command that fails by its error, whose sentence is on the error stream then. */
+export const endOf = (command: (terminal: Terminal) => Promise<void>): Promise<CommandRun> =>
+  runCaptured(terminal =>
+    command(terminal).then(
+      () => 0,
+      (error: { code?: number; name: string; message: string }) => {
+        terminal.err(error.message)
+        return error.name === 'UsageError' ? 2 : (error.code ?? -1)
+      },
+    ),
   )
-  return { code, printed: terminal.printed, said: terminal.said }
-}

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, vi } from 'vitest'
 import { runOwner } from '../../src/owner/main.ts'
 import { writeNewKey } from '../../src/terminal/key-file.ts'
-import { capturedTerminal } from './captured-terminal.ts'
+import { runCaptured, type CommandRun } from './captured-terminal.ts'
 import { startScriptedServer, type Reply, type ScriptedServer } from './scripted-http.ts'
 import { startScriptedOwnerApi, type ScriptedOwnerApi } from './scripted-owner-api.ts'
 import { nowIn } from './started.ts'
@@ -27,12 +27,6 @@ export interface OwnerCommand {
   owner: (...args: string[]) => Promise<CommandRun>
   /** The same, on a terminal so many characters wide. */
   ownerAt: (columns: number, ...args: string[]) => Promise<CommandRun>
-}
-
-export interface CommandRun {
-  code: number
-  printed: string
-  said: string
 }
 
 /**
@@ -81,8 +75,5 @@ export function ownerCommand(publishes?: () => unknown): OwnerCommand {
   }
 }
 
-async function run(args: string[], columns?: number): Promise<CommandRun> {
-  const terminal = capturedTerminal(columns)
-  const code = await runOwner(args, terminal)
-  return { code, printed: terminal.printed, said: terminal.said }
-}
+const run = (args: string[], columns?: number): Promise<CommandRun> =>
+  runCaptured(terminal => runOwner(args, terminal), columns)

@@ -1,6 +1,8 @@
 /** Owns what tests of passkeys ask of an authority: registrations and logins, as wrong as they are told. */
 import { randomBytes } from 'node:crypto'
 import { expect } from 'vitest'
+import { insertDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
 import { canonicalize, type JsonObject } from '../../src/wire/json.ts'
 import { publicJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import type { PasskeyOptions } from '../../src/wire/owner/owner-credentials.ts'
@@ -15,6 +17,7 @@ import {
   type Wrongly,
   type WrongRegistration,
 } from './passkeys.ts'
+import { seedOwner } from './seed.ts'
 import { newKey } from './wire-samples.ts'
 
 /** A new one, as devices name theirs. */
@@ -30,6 +33,15 @@ export interface Changes {
 
 /** Of one authority. */
 export function passkeyCalls(authority: TestAuthority) {
+  /** An owner of her own, with one device key. */
+  async function newOwner(): Promise<TestOwner> {
+    const { db } = authority.database
+    const [owner, key] = [await seedOwner(db), newKey()]
+    const row = { owner, kid: key.thumbprint, jwk: publicJwk(key), name: 'laptop' }
+    await inTransaction(db, tx => insertDeviceKey(tx, row))
+    return { ...authority.alice, owner, key }
+  }
+
   async function options(use: string, owner?: TestOwner): Promise<Reply> {
     const asked: OwnerCall = { method: 'POST', target: '/owner/passkeys/options', json: { use } }
     return authority.call(owner ?? authority.alice, owner === undefined ? { ...asked, sign: false } : asked)
@@ -65,5 +77,5 @@ export function passkeyCalls(authority: TestAuthority) {
     const { body } = await authority.call(owner, { target: `/owner/ledger?kind=${kind}&first=newest` })
     return body.entries as Record<string, unknown>[]
   }
-  return { options, register, registered, loginCall, login, ledger }
+  return { newOwner, options, register, registered, loginCall, login, ledger }
 }

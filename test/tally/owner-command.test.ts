@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { runOwner } from '../../src/owner/main.ts'
 import { writeNewKey } from '../../src/terminal/key-file.ts'
 import { publicJwk } from '../../src/wire/signatures/keys.ts'
-import { capturedTerminal } from '../support/captured-terminal.ts'
+import { runCaptured } from '../support/captured-terminal.ts'
 import { changeMandate, startRealHolders } from '../support/real-holders.ts'
 import { startedOnce } from '../support/started.ts'
 
@@ -31,11 +31,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true })
 })
 
-async function owner(...args: string[]) {
-  const terminal = capturedTerminal()
-  const code = await runOwner(['joint', ...args], terminal)
-  return { code, printed: terminal.printed, said: terminal.said }
-}
+const owner = (...args: string[]) => runCaptured(terminal => runOwner(['joint', ...args], terminal))
 
 test('what preview shows is agreed to by the command that it prints, listed, and left', async () => {
   const tally = stand.doors.tally.url

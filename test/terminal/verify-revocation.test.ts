@@ -15,7 +15,7 @@ import { asHandle, asOwner } from '../../src/wire/identifiers.ts'
 import { originBase } from '../../src/wire/ledger/checkpoint.ts'
 import { signRevocation } from '../../src/wire/ledger/revocation.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
-import { capturedTerminal } from '../support/captured-terminal.ts'
+import { capturedTerminal, runCaptured } from '../support/captured-terminal.ts'
 import { configFolder } from '../support/config-files.ts'
 import { headOf, LOG_KEY, sampleEntries } from '../support/sample-ledger.ts'
 
@@ -72,13 +72,13 @@ async function verify(
   calls: readonly string[],
   { document = signed(), keys = KEYS, ...options }: Changes = {},
 ) {
-  const terminal = capturedTerminal()
   const where = { calls: [fileOf(...calls)], ...options, keys: fileOf(JSON.stringify(keys)) }
-  const program = new Command('verify').action(() =>
-    verifyRevocationCalls(document, where, { terminal, now: NOW }),
-  )
-  const code = await runCommand(program, [], terminal)
-  return { code, printed: terminal.printed, said: terminal.said }
+  return runCaptured(terminal => {
+    const program = new Command('verify').action(() =>
+      verifyRevocationCalls(document, where, { terminal, now: NOW }),
+    )
+    return runCommand(program, [], terminal)
+  })
 }
 
 describe('Calls on record', () => {
