@@ -5,10 +5,16 @@
  */
 import type { FastifyRequest } from 'fastify'
 import { signedMessage, type SignatureBase } from '../http/servers/signed-request.ts'
-import { sha256 } from '../wire/encoding.ts'
+import { MARK_RETENTION_SECONDS, signatureDigest } from '../wire/signatures/http-signature.ts'
 import type { PublicKey } from '../wire/signatures/keys.ts'
 import { namedKeyids, verifyDeviceSignature } from './device-signature.ts'
-import { presentedBy, proveLogin, refusedToken, type AcceptedCredentials } from './presentation.ts'
+import {
+  presentedBy,
+  proveLogin,
+  refusedSignature,
+  refusedToken,
+  type AcceptedCredentials,
+} from './presentation.ts'
 
 /** Somebody who may use an administration: as the file says now. */
 export interface Administrator {
@@ -48,6 +54,24 @@ export async function proveAdministrator(
   return presented.kind === 'signature' ? bySignature(proving, request) : byToken(proving, presented.token)
 }
 
+/**
+ * Uses up what proved the administrator, in the transaction of what it changes. `spend` marks a signature for
+ * so many seconds, and answers whether it was new. Throws 401 if it was presented before, or if the token has
+ * expired at `now`.
+ */
+export async function spendProven(
+  proven: ProvenAdministrator,
+  now: number,
+  spend: (digest: Buffer, retentionSeconds: number) => Promise<boolean>,
+): Promise<void> {
+  if (proven.kind === 'token') {
+    if (now < proven.expiresAt) return
+    throw refusedToken(SPACE, 'Get a fresh token: this one has expired.')
+  }
+  if (!(await spend(proven.digest, MARK_RETENTION_SECONDS)))
+    throw refusedSignature(SPACE, 'Sign again, with a fresh nonce: this signature was presented before.')
+}
+
 function bySignature(proving: AdministratorGuard, request: FastifyRequest): ProvenAdministrator {
   const message = signedMessage(request, proving.base)
   const judged = { now: proving.now(), space: SPACE } as const
@@ -55,9 +79,9 @@ function bySignature(proving: AdministratorGuard, request: FastifyRequest): Prov
   const enrolled = new Map<string, { admin: string; key: PublicKey }>()
   for (const { name, keys } of proving.administrators)
     for (const key of keys) if (named.has(key.thumbprint)) enrolled.set(key.thumbprint, { admin: name, key })
-  const { key, signature } = verifyDeviceSignature(message, judged, id => enrolled.get(id)?.key)
-  const digest = sha256(Buffer.concat([Buffer.from(key.thumbprint), signature]))
-  return { admin: enrolled.get(key.thumbprint)!.admin, kind: 'signature', digest }
+  const verified = verifyDeviceSignature(message, judged, id => enrolled.get(id)?.key)
+  const { admin } = enrolled.get(verified.key.thumbprint)!
+  return { admin, kind: 'signature', digest: signatureDigest(verified) }
 }
 
 async function byToken(proving: AdministratorGuard, token: string): Promise<ProvenAdministrator> {

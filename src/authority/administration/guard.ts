@@ -3,14 +3,13 @@
  * `UMA_AS_ADMINISTRATORS` names. Contract: "Authentication" (as the owner at the owner API; a change is
  * accepted once).
  */
-import { proveAdministrator, type Administrator } from '../../credentials/administrators.ts'
-import { refusedSignature, refusedToken, type AcceptedCredentials } from '../../credentials/presentation.ts'
+import { proveAdministrator, spendProven, type Administrator } from '../../credentials/administrators.ts'
+import type { AcceptedCredentials } from '../../credentials/presentation.ts'
 import type { Credential } from '../../http/servers/endpoint.ts'
 import type { SignatureBase } from '../../http/servers/signed-request.ts'
 import { spendAdministratorSignature } from '../../storage/authority/membership/administrator-signatures.ts'
 import type { Tx } from '../../storage/authority/database.ts'
 import type { Actor } from '../../wire/owner/actor.ts'
-import { SIGNATURE_WINDOW_SECONDS } from '../../wire/signatures/http-signature.ts'
 import type { Signer } from '../../surface/issuer.ts'
 import type { Store } from '../context.ts'
 import type { Enrolling } from './recovery.ts'
@@ -37,30 +36,14 @@ export interface AuthorityAdminCredential {
   spend(tx: Tx): Promise<void>
 }
 
-const SPACE = 'admin'
-/**
- * The mark is kept beyond both ends of the window, and for one more window because the clocks of replicas
- * differ.
- */
-const MARK_RETENTION_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
-
 export const ADMINISTRATOR: Credential<OwnerAdministration, AuthorityAdminCredential> = {
   names: ['admin', 'bearer'],
   async admit(api, request, run) {
     const proven = await proveAdministrator(api, request)
     return run({
       actor: { kind: 'authority', admin: proven.admin },
-      async spend(tx) {
-        if (proven.kind === 'token') {
-          if (api.now() < proven.expiresAt) return
-          throw refusedToken(SPACE, 'Get a fresh token: this one has expired.')
-        }
-        if (!(await spendAdministratorSignature(tx, proven.digest, MARK_RETENTION_SECONDS)))
-          throw refusedSignature(
-            SPACE,
-            'Sign again, with a fresh nonce: this signature was presented before.',
-          )
-      },
+      spend: tx =>
+        spendProven(proven, api.now(), (digest, seconds) => spendAdministratorSignature(tx, digest, seconds)),
     })
   },
 }

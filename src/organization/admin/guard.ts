@@ -3,22 +3,13 @@
  * device keys or an access token of the realm. Contract: "Authentication" (as the owner at the owner API; a
  * change is accepted once).
  */
-import { proveAdministrator } from '../../credentials/administrators.ts'
-import { refusedSignature, refusedToken } from '../../credentials/presentation.ts'
+import { proveAdministrator, spendProven } from '../../credentials/administrators.ts'
 import type { Credential } from '../../http/servers/endpoint.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { spendSignature } from '../../storage/organization/activity.ts'
 import { lockHead } from '../../storage/organization/charters.ts'
 import type { Tx } from '../../storage/organization/database.ts'
-import { SIGNATURE_WINDOW_SECONDS } from '../../wire/signatures/http-signature.ts'
 import type { Administration, OrganizationStore } from '../context.ts'
-
-const SPACE = 'admin'
-/**
- * The mark is kept beyond both ends of the window, and for one more window because the clocks of replicas
- * differ.
- */
-const MARK_RETENTION_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
 
 /** The administrator that a request's credential proved. */
 export interface OrganizationAdminCredential {
@@ -37,17 +28,7 @@ export const ADMINISTRATOR: Credential<Administration, OrganizationAdminCredenti
     const proven = await proveAdministrator(api, request)
     return run({
       admin: proven.admin,
-      async spend(tx) {
-        if (proven.kind === 'token') {
-          if (api.now() < proven.expiresAt) return
-          throw refusedToken(SPACE, 'Get a fresh token: this one has expired.')
-        }
-        if (!(await spendSignature(tx, proven.digest, MARK_RETENTION_SECONDS)))
-          throw refusedSignature(
-            SPACE,
-            'Sign again, with a fresh nonce: this signature was presented before.',
-          )
-      },
+      spend: tx => spendProven(proven, api.now(), (digest, seconds) => spendSignature(tx, digest, seconds)),
     })
   },
 }

@@ -11,8 +11,11 @@ import { verifyByPublishedKeys } from '../../http/servers/published-keys.ts'
 import { signedMessage } from '../../http/servers/signed-request.ts'
 import { spendSignature } from '../../storage/organization/activity.ts'
 import type { Tx } from '../../storage/organization/database.ts'
-import { sha256 } from '../../wire/encoding.ts'
-import { SIGNATURE_WINDOW_SECONDS, type VerifiedSignature } from '../../wire/signatures/http-signature.ts'
+import {
+  MARK_RETENTION_SECONDS,
+  signatureDigest,
+  type VerifiedSignature,
+} from '../../wire/signatures/http-signature.ts'
 import { asOwner } from '../../wire/identifiers.ts'
 import { AUTHORITY_PATH, NAME_PATTERN } from '../../wire/names.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
@@ -26,8 +29,6 @@ export const PERSON = {
   owner: z.string().regex(NAME_PATTERN, 'give the name of an owner').transform(asOwner),
   as_uri: plainText(512),
 }
-
-const MARK_RETENTION_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
 
 /**
  * The signature of an authority on this request. Refuses 403 if its owners may not join (nothing is then
@@ -69,10 +70,9 @@ export async function provenAuthority(
  */
 export async function spendOnce(
   tx: Tx,
-  { key, signature }: VerifiedSignature,
+  verified: VerifiedSignature,
   code: 'invalid_token' | 'conflict' = 'invalid_token',
 ): Promise<void> {
-  const digest = sha256(Buffer.concat([Buffer.from(key.thumbprint), signature]))
-  if (!(await spendSignature(tx, digest, MARK_RETENTION_SECONDS)))
+  if (!(await spendSignature(tx, signatureDigest(verified), MARK_RETENTION_SECONDS)))
     refuse(code, 'Sign again, with a fresh nonce: this signature was presented before.')
 }

@@ -7,7 +7,7 @@
  * `prepareVerification` → an Ed25519 check → `concludeVerification`.
  */
 import type { InnerList } from 'structured-headers'
-import { checkContentDigest } from '../encoding.ts'
+import { checkContentDigest, sha256 } from '../encoding.ts'
 import { signEd25519, verifyEd25519, verifyEd25519Apart, type PrivateKey, type PublicKey } from './keys.ts'
 import { refusingAs } from '../refusal.ts'
 import { signingInput, type SigningOptions } from './request-signing.ts'
@@ -25,6 +25,11 @@ export type { HeaderLines, SignedMessage } from './signature-base.ts'
 
 /** How far `created` may be from now, in either direction, inclusive (contract, "Limits"). */
 export const SIGNATURE_WINDOW_SECONDS = 60
+/**
+ * For how long it is remembered that a signature was presented which counts once: beyond both ends of the
+ * window, and for one more window because the clocks of replicas differ.
+ */
+export const MARK_RETENTION_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
 
 /** A verifier's requirements. */
 export interface VerificationOptions extends BaseOptions, KeyPolicy {
@@ -46,6 +51,11 @@ export interface VerifiedSignature {
   created: number
   signature: Buffer
   covered: string[]
+}
+
+/** By what such a signature is remembered. */
+export function signatureDigest({ key, signature }: Pick<VerifiedSignature, 'key' | 'signature'>): Buffer {
+  return sha256(Buffer.concat([Buffer.from(key.thumbprint), signature]))
 }
 
 /** Everything about a signature but the Ed25519 check of `signature` by `key` over `base`. */

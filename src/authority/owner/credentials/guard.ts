@@ -18,8 +18,11 @@ import type { Db, Tx } from '../../../storage/authority/database.ts'
 import { loginId, ownerOfLogin } from '../../../storage/authority/credentials/logins.ts'
 import { readDeviceKey, type DeviceKeyRow } from '../../../storage/authority/credentials/device-keys.ts'
 import { lockQueue, spendSignature } from '../../../storage/authority/owners/owners.ts'
-import { sha256 } from '../../../wire/encoding.ts'
-import { SIGNATURE_WINDOW_SECONDS, type SignedMessage } from '../../../wire/signatures/http-signature.ts'
+import {
+  MARK_RETENTION_SECONDS,
+  signatureDigest,
+  type SignedMessage,
+} from '../../../wire/signatures/http-signature.ts'
 import { importPublicJwk, type PublicKey } from '../../../wire/signatures/keys.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
 import type { Refusal } from '../../../wire/refusal.ts'
@@ -27,12 +30,6 @@ import type { OwnerApi } from '../api.ts'
 import type { OwnerCredential } from './credential.ts'
 
 export type { OwnerCredential } from './credential.ts'
-
-/**
- * The mark is kept beyond both ends of the window, and for one more window because the clocks of replicas
- * differ.
- */
-const MARK_RETENTION_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
 
 const SPACE = 'owner'
 
@@ -137,7 +134,7 @@ function deviceCredential({ owner, key, expiresAt }: OwnerKey, signature: Buffer
     async spend(tx) {
       if (!(await stands(tx)))
         throw refusedSignature(SPACE, 'Sign with a registered key, and name it by its keyid.')
-      const digest = sha256(Buffer.concat([Buffer.from(key.thumbprint), signature]))
+      const digest = signatureDigest({ key, signature })
       if (!(await spendSignature(tx, owner, digest, MARK_RETENTION_SECONDS)))
         throw refusedSignature(SPACE, 'Sign again, with a fresh nonce: this signature was presented before.')
     },
