@@ -5,8 +5,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { stringify } from 'yaml'
-import { readAuthorityConfig, readSidecarConfig } from '../../src/config.ts'
+import { readAuthorityConfig } from '../../src/config.ts'
 import { DOCUMENT_BYTES_MAX, KEYS_MAX } from '../../src/wire/document-bounds.ts'
 import { generatePrivateJwk, importPrivateJwk, parseJwks, publicJwk } from '../../src/wire/signatures/keys.ts'
 import {
@@ -15,9 +14,9 @@ import {
   verifySignedMetadata,
 } from '../../src/wire/resources/resource-metadata.ts'
 import { parseOwnerListing } from '../../src/wire/resources/owner-resources.ts'
-import { configFolder, faultsOf } from '../support/config-files.ts'
+import { faultsOf, SIDECAR_OWNER, sidecarFiles } from '../support/config-files.ts'
 
-const { folder, keysFile } = configFolder()
+const { folder, read } = sidecarFiles()
 
 interface GivenTool {
   tool: string
@@ -34,27 +33,7 @@ const many = (count: number, one: (n: number) => Partial<GivenTool> = () => ({})
     ...one(n),
   }))
 
-function faults(tools: GivenTool[]): string[] {
-  const file = join(folder, 'sidecar.yaml')
-  const owner = {
-    owner: 'alice',
-    authority: 'https://as.example.com',
-    client_id: 'demo-tools',
-    client_secret: 'shh',
-    tools,
-  }
-  writeFileSync(
-    file,
-    stringify({
-      public_url: 'https://tools.example.com',
-      listen: { check: '127.0.0.1:9191', http: '127.0.0.1:9192' },
-      keys_file: keysFile,
-      realm: 'tools',
-      owners: [owner],
-    }),
-  )
-  return faultsOf(() => readSidecarConfig(file, {}))
-}
+const faults = (tools: GivenTool[]): string[] => faultsOf(() => read([{ ...SIDECAR_OWNER, tools }]))
 
 /** What a sidecar with these tools publishes, as its readers read it. */
 function published(tools: GivenTool[]): { bytes: number } {

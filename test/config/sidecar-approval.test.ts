@@ -4,14 +4,13 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
-import { stringify } from 'yaml'
 import { configurationFaults, configurationWarnings, readSidecarConfig } from '../../src/config.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
-import { configFolder } from '../support/config-files.ts'
+import { SIDECAR_OWNER, sidecarFiles } from '../support/config-files.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
-const { folder, keysFile } = configFolder()
-const at = (name: string): string => join(folder, name)
+const files = sidecarFiles()
+const at = (name: string): string => join(files.folder, name)
 const alice = importPrivateJwk(generatePrivateJwk())
 const PASSKEY = {
   kty: 'EC',
@@ -28,26 +27,7 @@ function fileOf(keys: unknown, changes: object = {}, approval: object = {}): str
   writeFileSync(at('alice.json'), typeof keys === 'string' ? keys : JSON.stringify({ keys }))
   const owner_approval = { keys_file: at('alice.json'), state_dir: at('marks'), ...approval }
   const tool = { tool: 'place_trade', resource_id: 'alice/trades', scopes: ['trade'], owner_approval }
-  writeFileSync(
-    at('sidecar.yaml'),
-    stringify({
-      public_url: 'https://tools.example.com',
-      listen: { check: '127.0.0.1:9191', http: '127.0.0.1:9192' },
-      keys_file: keysFile,
-      realm: 'tools',
-      owners: [
-        {
-          owner: 'alice',
-          authority: 'https://as.example.com',
-          client_id: 'demo-tools',
-          client_secret: 'shh',
-          tools: [tool],
-          ...changes,
-        },
-      ],
-    }),
-  )
-  return at('sidecar.yaml')
+  return files.write([{ ...SIDECAR_OWNER, tools: [tool], ...changes }])
 }
 
 const faults = (...of: Parameters<typeof fileOf>): string[] =>

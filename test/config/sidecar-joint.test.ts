@@ -1,12 +1,8 @@
 /** An account that several hold, in the sidecar's file: contract, "Tally for a jointly held resource". */
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { stringify } from 'yaml'
-import { readSidecarConfig } from '../../src/config.ts'
-import { configFolder } from '../support/config-files.ts'
+import { sidecarFiles } from '../support/config-files.ts'
 
-const { folder, keysFile } = configFolder()
+const { read } = sidecarFiles()
 
 describe('The file of the sidecar, of an account that several hold,', () => {
   const tool = { tool: 'portfolio_read', resource_id: 'family-1/savings', scopes: ['read'] }
@@ -19,17 +15,7 @@ describe('The file of the sidecar, of an account that several hold,', () => {
     tools: [tool],
     joint,
   }
-  const held = (changes: object = {}) => {
-    const file = join(folder, 'sidecar.yaml')
-    const rest = {
-      public_url: 'https://tools.example.com',
-      listen: { check: '127.0.0.1:9191', http: '127.0.0.1:9192' },
-      keys_file: keysFile,
-      realm: 'tools',
-    }
-    writeFileSync(file, stringify({ ...rest, owners: [{ ...family, ...changes }] }))
-    return readSidecarConfig(file, {}).owners[0]!
-  }
+  const held = (changes: object = {}) => read([{ ...family, ...changes }]).owners[0]!
 
   test('an account that several hold is asked about at its tally, under the mandates that are pinned', () => {
     expect(held({ joint: undefined, authority: 'https://as.example.com' }).joint).toBeUndefined()

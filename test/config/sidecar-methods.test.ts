@@ -2,39 +2,19 @@
  * What the sidecar's file says about MCP methods other than `tools/call`. contract, "Authorized call": the
  * tool whose grant a method needs is configured, never taken from a request.
  */
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { stringify } from 'yaml'
-import { readEmbeddedConfig, readSidecarConfig } from '../../src/config.ts'
-import { configFolder, faultsOf } from '../support/config-files.ts'
+import { readEmbeddedConfig } from '../../src/config.ts'
+import { faultsOf, SIDECAR_OWNER as alice, sidecarFiles } from '../support/config-files.ts'
 
-const { folder, keysFile } = configFolder()
+const files = sidecarFiles()
 
 const tools = ['read_file', 'use_prompt'].map(tool => ({
   tool,
   resource_id: `alice/${tool}`,
   scopes: ['use'],
 }))
-const alice = {
-  owner: 'alice',
-  authority: 'https://as.example.com',
-  client_id: 'demo-tools',
-  client_secret: 'shh',
-}
-const fileOf = (owners: object[], more: object = {}) => ({
-  public_url: 'https://tools.example.com',
-  listen: { check: '127.0.0.1:9191', http: '127.0.0.1:9192' },
-  keys_file: keysFile,
-  realm: 'tools',
-  owners,
-  ...more,
-})
-const read = (owners: object[], more: object = {}) => {
-  const file = join(folder, 'sidecar.yaml')
-  writeFileSync(file, stringify(fileOf(owners, more)))
-  return readSidecarConfig(file, {}).owners.map(({ methods }) => methods)
-}
+const read = (owners: object[], more: object = {}) =>
+  files.read(owners, more).owners.map(({ methods }) => methods)
 const methods = {
   'resources/read': { tool: 'read_file', uris: { 'file:///reports/{name}': 'read_file' } },
   'prompts/get': { tool: 'use_prompt', names: { 'pay roll': 'use_prompt' } },
@@ -57,7 +37,7 @@ describe('The methods of a resource', () => {
   })
 
   test('are the same for an enforcement point inside a resource', () => {
-    const { listen: _listen, ...file } = fileOf([{ ...alice, tools, methods }])
+    const { listen: _listen, ...file } = files.fileOf([{ ...alice, tools, methods }])
     expect(readEmbeddedConfig(file, {}).owners[0]!.methods).toEqual(methods)
   })
 })

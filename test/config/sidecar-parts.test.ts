@@ -2,14 +2,11 @@
  * What the sidecar's file says about a tool that is split by constant arguments. contract, "Authorized call":
  * the tool maps to a resource, and the configuration says how.
  */
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { stringify } from 'yaml'
-import { readEmbeddedConfig, readSidecarConfig } from '../../src/config.ts'
-import { configFolder, faultsOf } from '../support/config-files.ts'
+import { readEmbeddedConfig } from '../../src/config.ts'
+import { faultsOf, SIDECAR_OWNER as alice, sidecarFiles } from '../support/config-files.ts'
 
-const { folder, keysFile } = configFolder()
+const files = sidecarFiles()
 
 const whole = {
   tool: 'edit_file',
@@ -25,25 +22,7 @@ const preview = {
   scopes: ['read'],
   consequence: 'reversible',
 }
-const alice = {
-  owner: 'alice',
-  authority: 'https://as.example.com',
-  client_id: 'demo-tools',
-  client_secret: 'shh',
-}
-const fileOf = (owners: object[], more: object = {}) => ({
-  public_url: 'https://tools.example.com',
-  listen: { check: '127.0.0.1:9191', http: '127.0.0.1:9192' },
-  keys_file: keysFile,
-  realm: 'tools',
-  owners,
-  ...more,
-})
-const read = (owners: object[], more: object = {}) => {
-  const file = join(folder, 'sidecar.yaml')
-  writeFileSync(file, stringify(fileOf(owners, more)))
-  return readSidecarConfig(file, {}).owners[0]!.tools
-}
+const read = (owners: object[], more: object = {}) => files.read(owners, more).owners[0]!.tools
 const READ = [
   whole,
   {
@@ -70,7 +49,7 @@ describe('A part of a tool', () => {
   })
 
   test('is the same for an enforcement point inside a resource', () => {
-    const { listen: _listen, ...file } = fileOf([{ ...alice, tools: [whole, preview] }])
+    const { listen: _listen, ...file } = files.fileOf([{ ...alice, tools: [whole, preview] }])
     expect(readEmbeddedConfig(file, {}).owners[0]!.tools).toEqual(READ)
   })
 
@@ -161,7 +140,7 @@ describe('It is a fault, with a sentence that says what to do,', () => {
     ],
     [
       'to have a person sign for the part alone',
-      [whole, { ...preview, owner_approval: { keys_file: keysFile, state_dir: folder } }],
+      [whole, { ...preview, owner_approval: { keys_file: files.keysFile, state_dir: files.folder } }],
       /edit_file_preview has owner_approval, and edit_file, which every call is that does not fit, has none/,
     ],
   ])('%s', (_what, tools, sentence) => {

@@ -5,12 +5,11 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { parse, stringify } from 'yaml'
-import { readSidecarConfig } from '../../src/config.ts'
-import { configFolder, faultsOf } from '../support/config-files.ts'
+import { parse } from 'yaml'
+import { faultsOf, sidecarFiles } from '../support/config-files.ts'
 import { ROOT } from '../support/repository.ts'
 
-const { folder, keysFile } = configFolder()
+const { folder, read } = sidecarFiles()
 writeFileSync(join(folder, 'alice'), 'of alice\n', { mode: 0o600 })
 writeFileSync(join(folder, 'bea'), 'of bea\n', { mode: 0o600 })
 
@@ -23,21 +22,6 @@ const bank = {
 }
 const alice = { owner: 'alice', authority: 'https://as.example.com', client_secret: 'shh' }
 
-const read = (owners: object[], more: object = {}) => {
-  const file = join(folder, 'sidecar.yaml')
-  writeFileSync(
-    file,
-    stringify({
-      public_url: 'https://tools.example.com',
-      listen: { check: '127.0.0.1:9191', http: '127.0.0.1:9192' },
-      keys_file: keysFile,
-      realm: 'tools',
-      owners,
-      ...more,
-    }),
-  )
-  return readSidecarConfig(file, {})
-}
 const faults = (owners: object[], more: object = {}) => faultsOf(() => read(owners, more))
 
 describe('Several resources of an owner', () => {

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { readSidecarConfig } from '../../src/config.ts'
-import { configFolder, faultsOf } from '../support/config-files.ts'
+import { faultsOf, SIDECAR_OWNER, sidecarFiles } from '../support/config-files.ts'
 import { issueCertificate, makeCa } from '../support/local-ca.ts'
 
-const { folder, keysFile } = configFolder()
+const { folder, fileOf } = sidecarFiles()
 mkdirSync(join(folder, 'directory'))
 
 interface Given {
@@ -22,20 +22,8 @@ describe('The file of the sidecar', () => {
     scopes: ['read'],
     consequence: 'reversible',
   }
-  const alice = {
-    owner: 'alice',
-    authority: 'https://as.example.com',
-    client_id: 'demo-tools',
-    client_secret: 'shh',
-    tools: [tool],
-  }
-  const good = (): Given => ({
-    public_url: 'https://tools.example.com',
-    listen: { check: '127.0.0.1:9191', http: '127.0.0.1:9192' },
-    keys_file: keysFile,
-    realm: 'tools',
-    owners: [alice],
-  })
+  const alice = { ...SIDECAR_OWNER, tools: [tool] }
+  const good = (): Given => ({ ...fileOf([alice]), owners: [alice] })
   const read = (given: unknown, environment = {}) => {
     const file = join(folder, 'sidecar.yaml')
     writeFileSync(file, typeof given === 'string' ? given : stringify(given))

@@ -6,7 +6,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll } from 'vitest'
-import { ConfigFault } from '../../src/config.ts'
+import { stringify } from 'yaml'
+import { ConfigFault, readSidecarConfig } from '../../src/config.ts'
 import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
 
 /** A folder that is gone after the tests, and in it a file with one private key. */
@@ -16,6 +17,34 @@ export function configFolder(): { folder: string; keysFile: string } {
   const keysFile = join(folder, 'keys.json')
   writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
   return { folder, keysFile }
+}
+
+/** An owner of a sidecar's file, who has no tools yet. */
+export const SIDECAR_OWNER = {
+  owner: 'alice',
+  authority: 'https://as.example.com',
+  client_id: 'demo-tools',
+  client_secret: 'shh',
+}
+
+/** Files of a sidecar of these owners: what one says, and the same written, or written and read. */
+export function sidecarFiles() {
+  const { folder, keysFile } = configFolder()
+  const fileOf = (owners: object[], more: object = {}) => ({
+    public_url: 'https://tools.example.com',
+    listen: { check: '127.0.0.1:9191', http: '127.0.0.1:9192' },
+    keys_file: keysFile,
+    realm: 'tools',
+    owners,
+    ...more,
+  })
+  const write = (owners: object[], more: object = {}): string => {
+    const file = join(folder, 'sidecar.yaml')
+    writeFileSync(file, stringify(fileOf(owners, more)))
+    return file
+  }
+  const read = (owners: object[], more: object = {}) => readSidecarConfig(write(owners, more), {})
+  return { folder, keysFile, fileOf, write, read }
 }
 
 /** The sentences of the ConfigFault that `read` throws, none if it throws nothing. */
