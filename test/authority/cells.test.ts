@@ -19,7 +19,13 @@ import { withLogKeys } from '../support/log-keys.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
-import { protectionCall, testAgent, type PendingItem, type TestAgent } from '../support/test-agent.ts'
+import {
+  callWithPat,
+  protectionCall,
+  testAgent,
+  type PendingItem,
+  type TestAgent,
+} from '../support/test-agent.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
 const [alice, bob, carol] = [asOwner('alice'), asOwner('bob'), asOwner('carol')]
@@ -295,11 +301,7 @@ describe('An owner who is moved while she is asked about', () => {
     const agent = testAgent(first)
     const { rpt } = await agent.granted('place_trade', { operation: { tool: 'place_trade', params: {} } })
     const pat = await first.pat()
-    const consume = () =>
-      first.request('POST', '/consume', {
-        headers: { authorization: `Bearer ${pat}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ token: rpt }),
-      })
+    const consume = () => callWithPat(first, pat, '/consume', { token: rpt })
     const holder = await holdConnections(first.database, alice)
     let consuming: Promise<Reply> | undefined
     let isSpentBehind = false

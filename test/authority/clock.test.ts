@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest'
 import { createClock } from '../../src/surface/clock.ts'
 import { readRptClaims } from '../../src/wire/negotiation/tokens.ts'
 import { startTestAuthority, type TestAuthority, type TestAuthorityOptions } from '../support/authority.ts'
-import { testAgent } from '../support/test-agent.ts'
+import { callWithPat, testAgent } from '../support/test-agent.ts'
 import { authorityStand } from '../support/stands.ts'
 
 const authority = authorityStand()
@@ -55,9 +55,9 @@ describe.each([120, -120])('A replica whose clock is off by %d s issues nothing'
       const pat = await authority.pat()
       const refused = [
         await testAgent(replica).present(ticket),
-        await replica.request('POST', '/perm', {
-          headers: { authorization: `Bearer ${pat}`, 'content-type': 'application/json' },
-          body: JSON.stringify({ resource_id: 'alice/portfolio', resource_scopes: ['read'] }),
+        await callWithPat(replica, pat, '/perm', {
+          resource_id: 'alice/portfolio',
+          resource_scopes: ['read'],
         }),
       ]
       for (const { status, body, headers } of refused) {
@@ -74,11 +74,7 @@ describe.each([120, -120])('A replica whose clock is off by %d s issues nothing'
       const operation = { operation: { tool: 'place_trade', params: {} } }
       const { rpt } = await testAgent(authority).granted('place_trade', operation)
       const pat = await authority.pat()
-      const ask = async (path: string) =>
-        replica.request('POST', path, {
-          headers: { authorization: `Bearer ${pat}`, 'content-type': 'application/json' },
-          body: JSON.stringify({ token: rpt }),
-        })
+      const ask = async (path: string) => callWithPat(replica, pat, path, { token: rpt })
       expect((await ask('/introspect')).body.active).toBe(true)
       expect((await ask('/consume')).body.consumed).toBe(true)
       expect((await ask('/introspect')).body.reason).toBe('already_consumed')

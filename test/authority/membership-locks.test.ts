@@ -15,7 +15,7 @@ import { startMembershipStand } from '../support/membership.ts'
 import { agePulls, pulled } from '../support/registry.ts'
 import { decideServer, startResourceServer } from '../support/resource-server.ts'
 import { startedForEach } from '../support/started.ts'
-import { testAgent } from '../support/test-agent.ts'
+import { callWithPat, testAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 
 const stand = startedForEach(() => startMembershipStand())
@@ -57,10 +57,7 @@ async function pull(): Promise<() => Promise<unknown>> {
   await agePulls(stand.authority, tools.resource('tools'))
   const pat = await tools.pat(stand.authority, 'tools')
   return () =>
-    stand.authority.request('POST', '/perm', {
-      headers: { authorization: `Bearer ${pat}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ resource_id: 'alice/unknown', resource_scopes: ['read'] }),
-    })
+    callWithPat(stand.authority, pat, '/perm', { resource_id: 'alice/unknown', resource_scopes: ['read'] })
 }
 
 /** She was a member before, so that there is a row to wait for, and has previewed what she agrees to. */

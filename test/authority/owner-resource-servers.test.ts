@@ -10,6 +10,7 @@ import { sha256 } from '../../src/wire/encoding.ts'
 import { CLIENT_ID, ISSUER, startTestAuthority } from '../support/authority.ts'
 import { ageDecision, decideServer, startResourceServer } from '../support/resource-server.ts'
 import * as seed from '../support/seed.ts'
+import { callWithPat } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
 import { authorityStand } from '../support/stands.ts'
@@ -46,11 +47,7 @@ const decide = (client_id: string, decision: string, owner = authority.alice) =>
     target: '/owner/resource-servers/decision',
     json: { client_id, decision },
   })
-const protect = (pat: string, path: string, body: unknown) =>
-  authority.request('POST', path, {
-    headers: { authorization: `Bearer ${pat}`, 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  })
+const protect = (pat: string, path: string, body: unknown) => callWithPat(authority, pat, path, body)
 
 describe('GET /owner/resource-servers', () => {
   it('owner-resource-servers: lists those with protection access, each pending, active or revoked', async () => {
@@ -270,10 +267,7 @@ describe('rs-withdrawn: issuance and verification stop at once', () => {
     const name = await approved()
     const pat = await tools.pat(replica, name)
     await decide(tools.resource(name), 'revoked')
-    const reply = await replica.request('POST', '/introspect', {
-      headers: { authorization: `Bearer ${pat}`, 'content-type': 'application/json' },
-      body: '{"token":"x"}',
-    })
+    const reply = await callWithPat(replica, pat, '/introspect', { token: 'x' })
     expect(reply.status).toBe(401)
     await replica.close()
   })

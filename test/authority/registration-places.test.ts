@@ -15,6 +15,7 @@ import {
   type TestResourceServer,
 } from '../support/resource-server.ts'
 import { authorityStand } from '../support/stands.ts'
+import { callWithPat } from '../support/test-agent.ts'
 
 const authority = authorityStand({ owners: ['alice', 'bea'], environment: { UMA_DEV_LOOPBACK: 'true' } })
 const bea = (): TestOwner => authority.owners['bea']!
@@ -209,10 +210,7 @@ describe('One that she withdrew may register again after 24 hours', () => {
       decision: 'approved',
     })
     expect(answers(conflict)).toEqual([409, 'conflict'])
-    const reply = await authority.request('POST', '/introspect', {
-      headers: { authorization: `Bearer ${pat}`, 'content-type': 'application/json' },
-      body: '{"token":"x"}',
-    })
+    const reply = await callWithPat(authority, pat, '/introspect', { token: 'x' })
     expect(reply.status).toBe(401)
   })
 })

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import { refusingLink, type RefusingLink } from '../support/refusing-link.ts'
-import { testAgent, type PendingItem } from '../support/test-agent.ts'
+import { callWithPat, testAgent, type PendingItem } from '../support/test-agent.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import type { TermsTemplate } from '../../src/wire/negotiation/terms.ts'
 import { readRptClaims } from '../../src/wire/negotiation/tokens.ts'
@@ -32,10 +32,7 @@ const own = (method: 'GET' | 'POST' | 'PUT' | 'DELETE', target: string, json?: o
   authority.call(authority.alice, { method, target, ...(json && { json }) })
 const post = (target: string, json: object) => own('POST', target, json)
 const protection = (pat: string, target: string, json: object): Promise<Reply> =>
-  authority.request('POST', target, {
-    headers: { authorization: `Bearer ${pat}`, 'content-type': 'application/json' },
-    body: JSON.stringify(json),
-  })
+  callWithPat(authority, pat, target, json)
 
 /** What must be the same whatever was refused on the way. */
 const outcomeOf = ({ status, body }: Reply): unknown => {

@@ -19,7 +19,7 @@ import { startTestAuthority, type Reply, type TestAuthority } from '../support/a
 import { killFamily } from '../support/process-family.ts'
 import { describeWith, type Requirement } from '../support/requirement.ts'
 import { severableLink, type SeverableLink } from '../support/severable-link.ts'
-import { decide, protectionCall, testAgent, type TestAgent } from '../support/test-agent.ts'
+import { callWithPat, decide, protectionCall, testAgent, type TestAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
@@ -122,10 +122,7 @@ describeWith(await installedPostgres(), 'An authority that requires a synchronou
     const { rpt } = await agent.granted()
     const pat = await authority.pat()
     const asks = async (): Promise<unknown> => {
-      const { status, body } = await authority.request('POST', '/introspect', {
-        headers: { authorization: `Bearer ${pat}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ token: rpt }),
-      })
+      const { status, body } = await callWithPat(authority, pat, '/introspect', { token: rpt })
       return status === 200 ? (body as { active: boolean }).active : status
     }
     expect(await asks()).toBe(true)

@@ -9,6 +9,7 @@ import type { Reply } from '../support/authority.ts'
 import { row } from '../support/contract-row.ts'
 import { startContractStand, type ContractStand } from '../support/contract-stand.ts'
 import { startRegisteringServer, type RegisteringServer } from '../support/registering-server.ts'
+import { callWithPat } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 
 let stand: ContractStand
@@ -36,11 +37,7 @@ const record = async () =>
 const decide = (decision: string) =>
   own('POST', '/owner/resource-servers/decision', { client_id: server.resource, decision })
 const answers = ({ status, body }: Reply) => [status, body.error ?? body.status]
-const withPat = (pat: string, path: string, body: object) =>
-  stand.authority.request('POST', path, {
-    headers: { authorization: `Bearer ${pat}`, 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  })
+const withPat = (pat: string, path: string, body: object) => callWithPat(stand.authority, pat, path, body)
 const perm = (pat: string) =>
   withPat(pat, '/perm', { resource_id: `alice/${notes}`, resource_scopes: ['read'] })
 const approved = async () => {

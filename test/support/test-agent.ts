@@ -136,15 +136,25 @@ export async function decide(
   })
 }
 
-/** A protection API call with a PAT. */
+/** A protection API call with a PAT of the owner's one resource server. */
 export async function protectionCall(
   authority: TestAuthority,
   path: string,
   body: unknown,
   owner: string = authority.alice.owner,
 ): Promise<Reply> {
+  return callWithPat(authority, await authority.pat(owner), path, body)
+}
+
+/** A protection API call with this PAT. */
+export function callWithPat(
+  authority: Pick<TestAuthority, 'request'>,
+  pat: string,
+  path: string,
+  body: unknown,
+): Promise<Reply> {
   return authority.request('POST', path, {
-    headers: { authorization: `Bearer ${await authority.pat(owner)}`, 'content-type': 'application/json' },
+    headers: { authorization: `Bearer ${pat}`, 'content-type': 'application/json' },
     body: JSON.stringify(body),
   })
 }
