@@ -3,11 +3,12 @@
  * call").
  */
 import type { ServerResponse } from 'node:http'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { createAgent } from '../../src/agent/index.ts'
 import { encodeHeaderValue } from '../../src/agent/transports/mcp.ts'
-import { startScriptedPeers, type ScriptedPeers } from '../support/scripted-resource.ts'
+import { startScriptedPeers } from '../support/scripted-resource.ts'
 import type { Received, Reply } from '../support/scripted-http.ts'
+import { startedForEach } from '../support/started.ts'
 import { describeVectors } from '../support/vectors.ts'
 import { newKey } from '../support/wire-samples.ts'
 
@@ -27,11 +28,7 @@ const rpcError = (id: string, code: number, status: number, data?: object): Repl
 })
 
 describe('a server of the 2025-11-25 revision', () => {
-  let peers: ScriptedPeers
-  beforeEach(async () => {
-    peers = await startScriptedPeers()
-  })
-  afterEach(() => peers.close())
+  const peers = startedForEach(startScriptedPeers)
 
   interface Message {
     id?: string

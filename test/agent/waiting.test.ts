@@ -1,19 +1,16 @@
 /**
  * Contract, "Permission ticket" (awaiting-owner): how long an agent waits, and what it collects at the end.
  */
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { waitingText } from '../../src/agent/bridge/answers/answers.ts'
 import { createAgent } from '../../src/agent/index.ts'
 import { teller } from '../../src/agent/narrate.ts'
 import { capturedTerminal } from '../support/captured-terminal.ts'
-import { startScriptedPeers, type ScriptedPeers } from '../support/scripted-resource.ts'
+import { startScriptedPeers } from '../support/scripted-resource.ts'
+import { startedForEach } from '../support/started.ts'
 import { newKey } from '../support/wire-samples.ts'
 
-let peers: ScriptedPeers
-beforeEach(async () => {
-  peers = await startScriptedPeers()
-})
-afterEach(() => peers.close())
+const peers = startedForEach(startScriptedPeers)
 
 it('a wait that is shorter than the interval still collects what she has decided', async () => {
   peers.twists.owner = { polls: 1, kind: 'operation', interval: 3600 }

@@ -4,24 +4,21 @@
  */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { insertSessionKey, standingDeviceKeys } from '../../src/storage/authority/credentials/device-keys.ts'
 import { appendEvent, startOfReading } from '../../src/storage/authority/ledger/events.ts'
 import { readRecovery } from '../../src/storage/authority/credentials/recoveries.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
-import { startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
+import type { Reply } from '../support/authority.ts'
+import { authorityStand } from '../support/stands.ts'
 import { decide, protectionCall, testAgent } from '../support/test-agent.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
 const CLI = usherProgram()
 const AT = '2026-11-01T00:00:00Z'
 
-let authority: TestAuthority
-beforeAll(async () => {
-  authority = await startTestAuthority()
-})
-afterAll(() => authority.close())
+const authority = authorityStand()
 
 const commandIn = (environment: Record<string, string>, ...args: string[]) =>
   promisify(execFile)(process.execPath, [CLI, 'authority', ...args], {

@@ -19,21 +19,18 @@ import {
   type PrivateKey,
 } from '../../src/wire/signatures/keys.ts'
 import { startTestAuthority, type OwnerCall, type Reply } from '../support/authority.ts'
-import { realmEnvironment, startRealmAuthority, type RealmAuthority } from '../support/realm-authority.ts'
+import { realmEnvironment, startRealmAuthority } from '../support/realm-authority.ts'
 import * as seed from '../support/seed.ts'
 import { asOwner, type Owner } from '../../src/wire/identifiers.ts'
+import { startedOnce } from '../support/started.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
 const CLI = usherProgram()
 const run = promisify(execFile)
 
-let both: RealmAuthority
 /** Served, and without any credential yet. */
 let owner: Owner
-beforeAll(async () => {
-  both = await startRealmAuthority()
-})
-afterAll(() => both.close())
+const both = startedOnce(startRealmAuthority)
 beforeEach(async () => {
   owner = await seed.seedOwner(both.authority.database.db)
 })

@@ -4,19 +4,15 @@
  * identity provider). The provider is a real one.
  */
 import { randomBytes } from 'node:crypto'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { authorityUnder, startHostile } from '../support/hostile-organization.ts'
 import { startMembershipStand, type MembershipStand } from '../support/membership.ts'
-import { startRealm, type TestRealm } from '../support/realm.ts'
+import { startRealm } from '../support/realm.ts'
 import { startedOnce } from '../support/started.ts'
 import { until } from '../support/until.ts'
 
 const SUBJECT = 'alice@acme.example'
-let realm: TestRealm
-beforeAll(async () => {
-  realm = await startRealm()
-})
-afterAll(() => realm.close())
+const realm = startedOnce(startRealm)
 
 const stand = startedOnce(() => startMembershipStand())
 const own: MembershipStand['own'] = (...sent) => stand.own(...sent)

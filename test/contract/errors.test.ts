@@ -2,22 +2,19 @@
  * Contract, "Errors": each row against the started authority and sidecar. Those of resource servers:
  * registration.test.ts.
  */
-import { afterAll, beforeAll, describe, expect } from 'vitest'
+import { describe, expect } from 'vitest'
 import { sql } from 'kysely'
 import { createAgent } from '../../src/agent/index.ts'
 import { parseChallengeData } from '../../src/wire/negotiation/challenge.ts'
 import { REFUSALS } from '../../src/wire/refusal.ts'
 import type { Reply } from '../support/authority.ts'
 import { row } from '../support/contract-row.ts'
-import { startContractStand, TOOLS_URL, type ContractStand } from '../support/contract-stand.ts'
+import { startContractStand, TOOLS_URL } from '../support/contract-stand.ts'
 import { startScriptedPeers } from '../support/scripted-resource.ts'
+import { startedOnce } from '../support/started.ts'
 import { decide, protectionCall, testAgent, type TestAgent } from '../support/test-agent.ts'
 
-let stand: ContractStand
-beforeAll(async () => {
-  stand = await startContractStand()
-})
-afterAll(() => stand?.close())
+const stand = startedOnce(startContractStand)
 
 const PARAMS = { symbol: 'VTI', qty: 2 }
 const TRADE = { operation: { tool: 'place_trade', params: PARAMS } }

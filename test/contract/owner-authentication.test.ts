@@ -2,16 +2,13 @@
  * Contract, "Authentication": the owner at the owner API, against the started authority and a real OpenID
  * provider.
  */
-import { afterAll, beforeAll, describe, expect } from 'vitest'
+import { describe, expect } from 'vitest'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import { row } from '../support/contract-row.ts'
-import { startRealmAuthority, type RealmAuthority } from '../support/realm-authority.ts'
+import { startRealmAuthority } from '../support/realm-authority.ts'
+import { startedOnce } from '../support/started.ts'
 
-let both: RealmAuthority
-beforeAll(async () => {
-  both = await startRealmAuthority({ logins: { alice: 'sub-a' } })
-})
-afterAll(() => both?.close())
+const both = startedOnce(() => startRealmAuthority({ logins: { alice: 'sub-a' } }))
 
 const PENDING = { target: '/owner/pending' }
 

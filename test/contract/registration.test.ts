@@ -2,24 +2,21 @@
  * Contract, "Resource server registration", "Resource server establishment: POST `/rs/register`" and what the
  * owner does about it: each row against the started authority and a started resource server.
  */
-import { afterAll, beforeAll, beforeEach, describe, expect } from 'vitest'
+import { beforeEach, describe, expect } from 'vitest'
 import { freePorts } from '../../src/dev/stack/ports.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import type { Reply } from '../support/authority.ts'
 import { row } from '../support/contract-row.ts'
-import { startContractStand, type ContractStand } from '../support/contract-stand.ts'
+import { startContractStand } from '../support/contract-stand.ts'
 import { startRegisteringServer, type RegisteringServer } from '../support/registering-server.ts'
+import { startedOnce } from '../support/started.ts'
 import { callWithPat } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 
-let stand: ContractStand
 let server: RegisteringServer
 let notes: string
 let count = 0
-beforeAll(async () => {
-  stand = await startContractStand()
-})
-afterAll(() => stand?.close())
+const stand = startedOnce(startContractStand)
 // Each row meets a resource server that nobody has heard of yet.
 beforeEach(async () => {
   notes = `notes${++count}`

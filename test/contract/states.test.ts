@@ -1,17 +1,14 @@
 /** Contract, "States and transitions": each row of its tables against the started authority and sidecar. */
-import { afterAll, beforeAll, describe, expect } from 'vitest'
+import { describe, expect } from 'vitest'
 import { sql } from 'kysely'
 import { row } from '../support/contract-row.ts'
-import { startContractStand, type ContractStand } from '../support/contract-stand.ts'
+import { startContractStand } from '../support/contract-stand.ts'
 import * as seed from '../support/seed.ts'
+import { startedOnce } from '../support/started.ts'
 import { decide, protectionCall, testAgent, type TestAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 
-let stand: ContractStand
-beforeAll(async () => {
-  stand = await startContractStand()
-})
-afterAll(() => stand?.close())
+const stand = startedOnce(startContractStand)
 
 const TRADE = { symbol: 'VTI', qty: 2 }
 const OPERATION = { operation: { tool: 'place_trade', params: TRADE } }

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   createAuthorityClient,
   type AuthorityClient,
@@ -9,21 +9,18 @@ import { createJwksCache } from '../../src/http/outbound/jwks-cache.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound/outbound.ts'
 import { contentDigest } from '../../src/wire/encoding.ts'
 import { verifyRequest } from '../../src/wire/signatures/http-signature.ts'
-import { startScriptedAuthority, type Script, type ScriptedAuthority } from '../support/scripted-authority.ts'
+import { startScriptedAuthority, type Script } from '../support/scripted-authority.ts'
+import { startedOnce } from '../support/started.ts'
 import { until } from '../support/until.ts'
 import { newKey } from './calls.ts'
 import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
 
-let authority: ScriptedAuthority
 let pools: { challenges: Outbound; grants: Outbound }
 let jumped = 0
 const clock = () => Date.now() + jumped
 const wanted = { resource_id: 'alice/portfolio', resource_scopes: ['read'] }
 
-beforeAll(async () => {
-  authority = await startScriptedAuthority()
-})
-afterAll(() => authority.close())
+const authority = startedOnce(startScriptedAuthority)
 beforeEach(() => {
   authority.reset()
   jumped = 0

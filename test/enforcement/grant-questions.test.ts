@@ -2,7 +2,7 @@
  * Contract, "Grant (RPT) liveness", "Protection API": several questions, one request, and none of them older
  * for it.
  */
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test } from 'vitest'
 import {
   createAuthorityClient,
   type AuthorityClient,
@@ -14,25 +14,17 @@ import { createJwksCache } from '../../src/http/outbound/jwks-cache.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound/outbound.ts'
 import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
 import type { Refusal } from '../../src/wire/refusal.ts'
-import {
-  startScriptedAuthority,
-  type Received,
-  type Script,
-  type ScriptedAuthority,
-} from '../support/scripted-authority.ts'
+import { startScriptedAuthority, type Received, type Script } from '../support/scripted-authority.ts'
+import { startedOnce } from '../support/started.ts'
 import { until } from '../support/until.ts'
 
 const METADATA = '/.well-known/agents-configuration'
-let authority: ScriptedAuthority
 let pools: { challenges: Outbound; grants: Outbound }
 let client: AuthorityClient
 let jumped = 0
 const clock = () => Date.now() + jumped
 
-beforeAll(async () => {
-  authority = await startScriptedAuthority()
-})
-afterAll(() => authority.close())
+const authority = startedOnce(startScriptedAuthority)
 beforeEach(() => {
   jumped = 0
   authority.reset()

@@ -3,7 +3,7 @@
  * vouching or by shared code).
  */
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { createLogger } from '../../src/http/telemetry/log.ts'
 import { startMemberStand } from '../support/organization-members.ts'
 import { ORG_ISSUER, startTestOrganization, type TestOrganization } from '../support/organization.ts'
@@ -14,11 +14,7 @@ const lines: { event?: string; owner?: string; reason?: string }[] = []
 const write = (line: string): void => void lines.push(JSON.parse(line) as (typeof lines)[number])
 const log = createLogger({ name: 'organization', level: 'info', write })
 const stand = startedOnce(() => startMemberStand({ log }))
-let realm: TestRealm
-beforeAll(async () => {
-  realm = await startRealm()
-})
-afterAll(() => realm.close())
+const realm = startedOnce(startRealm)
 
 let owner: string
 let join_id: string

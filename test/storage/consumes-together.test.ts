@@ -5,7 +5,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { sql } from 'kysely'
 import { Client } from 'pg'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import type { MemberView } from '../../src/rules/organization/member-view.ts'
 import type { OrganizationEpochs } from '../../src/rules/organization/membership.ts'
 import {
@@ -13,7 +13,7 @@ import {
   lockOperator,
   revokeConnection,
 } from '../../src/storage/authority/connections/connections.ts'
-import { openDatabase, type Database, type Tx } from '../../src/storage/authority/database.ts'
+import { openDatabase, type Tx } from '../../src/storage/authority/database.ts'
 import { recordGrant, type NewGrant } from '../../src/storage/authority/grants/issue.ts'
 import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
 import { readGrant } from '../../src/storage/authority/grants/read.ts'
@@ -32,13 +32,10 @@ import { asClientId, type ClientId, type Handle, type Owner } from '../../src/wi
 import { lockWaiters } from '../support/lock-waiters.ts'
 import { freshDatabase, PATIENT } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
+import { coreStand } from '../support/stands.ts'
 import { until } from '../support/until.ts'
 
-let database: Database
-beforeAll(async () => {
-  database = await freshDatabase(PATIENT)
-})
-afterAll(() => database.close())
+const database = coreStand(PATIENT)
 
 const inTx = <T>(owner: Owner, work: (tx: Tx) => Promise<T>) =>
   inTransaction(database.db, async tx => {

@@ -1,12 +1,11 @@
 /** What sidecars acknowledge in the process that waits for them. docs/decisions/0021-leases.md. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Database } from '../../src/storage/authority/database.ts'
+import { describe, expect, it } from 'vitest'
 import { insertHolder, letGo, renewHolder } from '../../src/storage/authority/grants/leases.ts'
 import { inTransaction, STATEMENTS_CHANNEL, type SentStatement } from '../../src/storage/core/database.ts'
-import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
+import { coreStand } from '../support/stands.ts'
 import { acknowledge, acknowledgementsOf } from '../../src/storage/authority/grants/lease-acknowledgements.ts'
 import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
 
@@ -61,11 +60,7 @@ describe('acknowledgements', () => {
 })
 
 describe('an act that ends a grant', () => {
-  let database: Database
-  beforeAll(async () => {
-    database = await freshDatabase()
-  })
-  afterAll(() => database.close())
+  const database = coreStand()
 
   /** Resolves when Postgres is asked who still holds a lease: by then acknowledgements here are heard. */
   async function firstLook(): Promise<void> {

@@ -3,7 +3,7 @@
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { createLeaseSweep } from '../../src/authority/protection/lease-sweep.ts'
 import { blockAgent } from '../../src/storage/authority/connections/blocked-agents.ts'
 import {
@@ -11,7 +11,7 @@ import {
   endEveryConnection,
   revokeConnection,
 } from '../../src/storage/authority/connections/connections.ts'
-import { openDatabase, type Database, type Tx } from '../../src/storage/authority/database.ts'
+import { openDatabase, type Tx } from '../../src/storage/authority/database.ts'
 import { readLeasedGrant } from '../../src/storage/authority/grants/read.ts'
 import { endWithin } from '../../src/storage/authority/joint/joint-ends.ts'
 import {
@@ -49,13 +49,10 @@ import { lockWaiters } from '../support/lock-waiters.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { severableLink } from '../support/severable-link.ts'
+import { coreStand } from '../support/stands.ts'
 import { until } from '../support/until.ts'
 
-let database: Database
-beforeAll(async () => {
-  database = await freshDatabase()
-})
-afterAll(() => database.close())
+const database = coreStand()
 
 const CLIENT = { client_id: seed.CLIENT_ID, generation: 1 }
 

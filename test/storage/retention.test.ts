@@ -1,22 +1,17 @@
 /** docs/limits.md, "What is kept": old entries of the ledger go from its beginning; receipts stay. */
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Database } from '../../src/storage/authority/database.ts'
+import { describe, expect, it } from 'vitest'
 import { appendLedgerAll, readLedger } from '../../src/storage/authority/ledger/ledger.ts'
 import { number } from '../../src/storage/authority/ledger/positions.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import type { Owner } from '../../src/wire/identifiers.ts'
-import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
+import { coreStand } from '../support/stands.ts'
 
 const DAY_SECONDS = 86_400
 const KEPT = 40 * DAY_SECONDS
 
-let database: Database
-beforeAll(async () => {
-  database = await freshDatabase()
-})
-afterAll(() => database.close())
+const database = coreStand()
 
 /** Her ledger: one entry for each age in days, in this order. */
 async function withEntries(...days: number[]): Promise<Owner> {

@@ -1,10 +1,9 @@
 /**
  * Negotiations that come at the same time share statements: each gets what it would have got alone.
  */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { revokeConnection } from '../../src/storage/authority/connections/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import type { Database } from '../../src/storage/authority/database.ts'
 import {
   readRequestedResource,
   readGovernedResource,
@@ -18,16 +17,11 @@ import {
   readFamily,
   type NewFamily,
 } from '../../src/storage/authority/negotiations/tickets.ts'
-import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
+import { coreStand } from '../support/stands.ts'
 import { asClientId, type Family, type Handle, type Owner } from '../../src/wire/identifiers.ts'
 
-let database: Database
-
-beforeAll(async () => {
-  database = await freshDatabase()
-})
-afterAll(() => database.close())
+const database = coreStand()
 
 const newFamily = (owner: Owner, family: Family, of: Partial<NewFamily> = {}): NewFamily => ({
   owner,

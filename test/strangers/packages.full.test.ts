@@ -6,21 +6,18 @@
  */
 import { createSignatureSync } from 'http-message-sig'
 import * as oauth from 'oauth4webapi'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { generatePrivateJwk, importPrivateJwk, signEd25519 } from '../../src/wire/signatures/keys.ts'
 import { toolCallBody } from '../enforcement/calls.ts'
 import { CLIENT_ID } from '../support/authority.ts'
-import { startContractStand, TOOLS_URL, type ContractStand } from '../support/contract-stand.ts'
+import { startContractStand, TOOLS_URL } from '../support/contract-stand.ts'
 import { python } from '../support/python.ts'
 import { describeWith } from '../support/requirement.ts'
 import { decideServer, startResourceServer } from '../support/resource-server.ts'
+import { startedOnce } from '../support/started.ts'
 import { testAgent } from '../support/test-agent.ts'
 
-let stand: ContractStand
-beforeAll(async () => {
-  stand = await startContractStand()
-})
-afterAll(() => stand.close())
+const stand = startedOnce(startContractStand)
 
 const RESOURCE = `${TOOLS_URL}/mcp/alice`
 const CALL = ['@method', '@authority', '@path', 'authorization']

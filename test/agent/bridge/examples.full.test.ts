@@ -7,7 +7,7 @@ import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { JsonObject } from '../../../src/wire/json.ts'
 import { toolParameters } from '../../../src/wire/resources/tool-parameters.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
@@ -15,7 +15,8 @@ import { python } from '../../support/python.ts'
 import { ROOT } from '../../support/repository.ts'
 import { describeWith } from '../../support/requirement.ts'
 import type { Reply } from '../../support/scripted-http.ts'
-import { startScriptedPeers, type ScriptedPeers } from '../../support/scripted-resource.ts'
+import { startScriptedPeers } from '../../support/scripted-resource.ts'
+import { startedForEach } from '../../support/started.ts'
 
 const run = promisify(execFile)
 
@@ -60,11 +61,7 @@ describeWith(python('mcp'), 'The agent in Python, with httpx and the official MC
 describeWith(python('mcp'), 'The agent in Python, where nobody says yes or no', ({ program }) => {
   const folder = join(ROOT, 'docs', 'examples', 'python')
   const env = { PATH: process.env['PATH'], UMA_DEV_LOOPBACK: 'true', PYTHONDONTWRITEBYTECODE: '1' }
-  let peers: ScriptedPeers
-  beforeEach(async () => {
-    peers = await startScriptedPeers()
-  })
-  afterEach(() => peers.close())
+  const peers = startedForEach(startScriptedPeers)
   const page = (status: number): Reply => ({ status, headers: { 'content-type': 'text/html' }, body: '<h1>' })
   const METADATA = '/.well-known/agents-configuration'
 

@@ -5,12 +5,13 @@
 import type { ServerResponse } from 'node:http'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { createAgent } from '../../../src/agent/index.ts'
 import { readAcceptedTerms } from '../../../src/agent/bridge/negotiation/terms.ts'
 import { callByHand, toolText } from '../../../src/dev/story/raw-call.ts'
 import { bridgeFolder } from '../../support/bridge.ts'
-import { CALLED, startScriptedTools, type ScriptedTools } from '../../support/scripted-tools.ts'
+import { CALLED, startScriptedTools } from '../../support/scripted-tools.ts'
+import { startedForEach } from '../../support/started.ts'
 import { newKey } from '../../support/wire-samples.ts'
 
 const MIB = 1024 * 1024
@@ -20,11 +21,7 @@ const ENDS = [
   ['CR LF', '\r\n'],
 ] as const
 
-let tools: ScriptedTools
-beforeEach(async () => {
-  tools = await startScriptedTools()
-})
-afterEach(() => tools.close())
+const tools = startedForEach(startScriptedTools)
 
 /** Writes the parts one after the other, each as a chunk of its own. */
 function stream(response: ServerResponse, parts: string[]): void {

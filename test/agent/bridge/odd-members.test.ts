@@ -3,22 +3,12 @@
  * beside it. Null is absent where something is optional; a tool that is really wrong loses its own place and
  * is named.
  */
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { listedTools } from '../../../src/agent/bridge/listing/tools.ts'
-import {
-  document,
-  INITIALIZED,
-  READ,
-  resultOf,
-  startScriptedTools,
-  type ScriptedTools,
-} from '../../support/scripted-tools.ts'
+import { document, INITIALIZED, READ, resultOf, startScriptedTools } from '../../support/scripted-tools.ts'
+import { startedForEach } from '../../support/started.ts'
 
-let tools: ScriptedTools
-beforeEach(async () => {
-  tools = await startScriptedTools()
-})
-afterEach(() => tools.close())
+const tools = startedForEach(startScriptedTools)
 
 const odd = (changes: object): object => ({ name: 'odd', inputSchema: { type: 'object' }, ...changes })
 const input = (schema: unknown): object => odd({ inputSchema: schema })

@@ -3,23 +3,14 @@
  * bridge asks for its revision: whatever it answers, it is greeted by `initialize` next.
  */
 import type { ServerResponse } from 'node:http'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { capturedTerminal } from '../../support/captured-terminal.ts'
 import { PROBE_MILLISECONDS_MAX } from '../../../src/agent/bridge/answers/read-answer.ts'
 import { runToolsSurvey } from '../../../src/agent/bridge/survey/main.ts'
-import {
-  CALLED,
-  document,
-  startScriptedTools,
-  type Answers,
-  type ScriptedTools,
-} from '../../support/scripted-tools.ts'
+import { CALLED, document, startScriptedTools, type Answers } from '../../support/scripted-tools.ts'
+import { startedForEach } from '../../support/started.ts'
 
-let tools: ScriptedTools
-beforeEach(async () => {
-  tools = await startScriptedTools()
-})
-afterEach(() => tools.close())
+const tools = startedForEach(startScriptedTools)
 
 const error = (code: number): object => ({ code, message: 'No.' })
 const raw =

@@ -7,23 +7,20 @@ import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
 import { McpServer as Server1 } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { toNodeHandler } from '@modelcontextprotocol/node'
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { NodeHandler } from '../../../src/enforcement/doors/embedded/index.ts'
 import { serve, standEmbedded, standingGrant, type EmbeddedStand } from '../../support/embedded.ts'
 import { connect1, connect2, newWallet, signingFetch } from '../../support/mcp-clients.ts'
-import { startScriptedAuthority, type ScriptedAuthority } from '../../support/scripted-authority.ts'
+import { startScriptedAuthority } from '../../support/scripted-authority.ts'
+import { startedOnce } from '../../support/started.ts'
 import { newKey, PUBLIC_URL, TOOLS } from '../calls.ts'
 
 const agent = newKey()
 const URI = 'demo://portfolio/1'
-let authority: ScriptedAuthority
 let stand: EmbeddedStand
 let open: (() => Promise<void>)[]
 
-beforeAll(async () => {
-  authority = await startScriptedAuthority()
-})
-afterAll(() => authority.close())
+const authority = startedOnce(startScriptedAuthority)
 beforeEach(async () => {
   authority.reset()
   open = []

@@ -6,7 +6,7 @@ import { toNodeHandler } from '@modelcontextprotocol/node'
 import { McpServer as Server1 } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import { createMcpHandler, McpServer as Server2 } from '@modelcontextprotocol/server'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import type { NodeHandler } from '../../../src/enforcement/doors/embedded/index.ts'
 import { parseChallenge } from '../../../src/wire/negotiation/challenge.ts'
@@ -26,20 +26,17 @@ import {
   type Connected,
   type Wallet,
 } from '../../support/mcp-clients.ts'
-import { startScriptedAuthority, type ScriptedAuthority } from '../../support/scripted-authority.ts'
+import { startScriptedAuthority } from '../../support/scripted-authority.ts'
+import { startedOnce } from '../../support/started.ts'
 import { newKey, PUBLIC_URL } from '../calls.ts'
 
 const agent = newKey()
 const TRADE = { symbol: 'VTI', qty: 2 }
-let authority: ScriptedAuthority
 let stand: EmbeddedStand
 let executed: unknown[]
 let open: (() => Promise<void>)[]
 
-beforeAll(async () => {
-  authority = await startScriptedAuthority()
-})
-afterAll(() => authority.close())
+const authority = startedOnce(startScriptedAuthority)
 beforeEach(async () => {
   authority.reset()
   executed = []
