@@ -3,23 +3,14 @@
  * the sources, which the rules are then run over once. A rule whose pattern no longer matches anything, or
  * that has no planted violation, fails here.
  */
-import {
-  appendFileSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  rmSync,
-  symlinkSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
+import { appendFileSync, cpSync, existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { cruise, type ICruiseResult, type IViolation } from 'dependency-cruiser'
 import extractOptions from 'dependency-cruiser/config-utl/extract-depcruise-options'
 import extractTsConfig from 'dependency-cruiser/config-utl/extract-ts-config'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { ROOT } from './support/repository.ts'
+import { temporaryFolder } from './support/temporary-folder.ts'
 
 interface Plant {
   rule: string
@@ -135,12 +126,11 @@ const SOIL = {
   'test/planted.ts': 'export {}\n',
 }
 
-let folder: string
+const folder = temporaryFolder('imports')
 let forbidden: string[]
 let violations: IViolation[]
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'usher-imports-'))
   for (const name of ['src', 'package.json', 'tsconfig.json'])
     cpSync(join(ROOT, name), join(folder, name), { recursive: true })
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
@@ -161,7 +151,6 @@ ${code}`,
   const { output } = await cruise(['src'], { ...options, baseDir: folder }, undefined, { tsConfig })
   violations = (output as ICruiseResult).summary.violations
 })
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 describe('Each import rule of docs/architecture.md', () => {
   it('has a violation planted for it here', () => {

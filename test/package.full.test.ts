@@ -17,13 +17,14 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { build } from 'rolldown'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { stringify } from 'yaml'
 import { freePorts } from '../src/dev/stack/ports.ts'
 import { generatePrivateJwk } from '../src/wire/signatures/keys.ts'
 import { embeddedSettings } from './support/embedded.ts'
 import { freshDatabase } from './support/postgres.ts'
 import { ROOT } from './support/repository.ts'
+import { temporaryFolder } from './support/temporary-folder.ts'
 import { until } from './support/until.ts'
 
 interface Manifest {
@@ -40,7 +41,7 @@ interface Ended {
 
 const QUIETLY = ['--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error']
 const ENVIRONMENT = { PATH: process.env['PATH'], HOME: tmpdir(), UMA_DEV_LOOPBACK: 'true' }
-let folder: string
+const folder = temporaryFolder('package')
 let tarball: string
 let manifest: Manifest
 
@@ -70,7 +71,6 @@ const put = (file: string, text: string): void => writeFileSync(join(folder, fil
 beforeAll(async () => {
   await must(['npm', 'run', 'build', '--silent'], ROOT, process.env)
   // Outside the repository: whatever the package does not name is not found.
-  folder = mkdtempSync(join(tmpdir(), 'usher-package-'))
   await must(['npm', 'pack', '--silent', '--ignore-scripts', '--pack-destination', folder], ROOT, process.env)
   tarball = join(folder, readdirSync(folder)[0]!)
   mkdirSync(installed(), { recursive: true })
@@ -84,7 +84,6 @@ beforeAll(async () => {
   put('package.json', JSON.stringify({ name: 'consumer', private: true, type: 'module' }))
   put('keys.json', JSON.stringify({ keys: [generatePrivateJwk()] }))
 }, 300_000)
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 describe('The packed package', () => {
   test('holds every file that package.json names, what the program reads, and nothing of the tests', () => {

@@ -2,8 +2,6 @@
  * A sidecar killed outright while calls go on: contract, "Events", 2, and the choices on `reports.state_dir`.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -15,6 +13,7 @@ import { callOf, PUBLIC_URL } from '../enforcement/calls.ts'
 import { CLIENT_ID, startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { checkBytes, connect, type CheckClient } from '../support/check-client.ts'
 import { sidecarSettings, writeSidecarFiles } from '../support/sidecar.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { testAgent, type TestAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 import { usherProgram } from '../support/usher-program.ts'
@@ -22,12 +21,11 @@ import { usherProgram } from '../support/usher-program.ts'
 let authority: TestAuthority
 let agent: TestAgent
 let token: string
-let directory: string
+const directory = temporaryFolder('killed')
 const children: ChildProcess[] = []
 
 beforeAll(async () => {
   const address = `127.0.0.1:${(await freePorts(1))[0]}`
-  directory = mkdtempSync(join(tmpdir(), 'usher-killed-'))
   authority = await startTestAuthority({
     environment: { UMA_AS_ISSUER: `http://${address}`, UMA_AS_LISTEN: address, UMA_DEV_LOOPBACK: 'true' },
     provision: document => {
@@ -41,7 +39,6 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const child of children) child.kill('SIGKILL')
   await authority.close()
-  rmSync(directory, { recursive: true, force: true })
 })
 
 interface Running {

@@ -3,8 +3,7 @@
  * ("revocation is immediate"), ADR 0021. Once a revoke has returned, no call that begins later passes, at
  * any sidecar, whichever replica revoked, and whatever became of a sidecar or of its way to the authority.
  */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { stringify } from 'yaml'
@@ -24,6 +23,7 @@ import { startAuthorityProcess } from '../support/authority-process.ts'
 import { checkBytes, connect, denialIn, type CheckClient } from '../support/check-client.ts'
 import { severableLink, type SeverableLink } from '../support/severable-link.ts'
 import { authorityStand } from '../support/stands.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { testAgent, type TestAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 import { usherProgram } from '../support/usher-program.ts'
@@ -43,7 +43,7 @@ interface LeasedSidecar {
 }
 
 const first = authorityStand()
-const folder = mkdtempSync(join(tmpdir(), 'usher-leased-'))
+const folder = temporaryFolder('leased')
 const closing: (() => Promise<unknown> | void)[] = []
 let second: TestAuthority
 let link: SeverableLink
@@ -60,7 +60,6 @@ afterAll(async () => {
   for (const close of closing.splice(0).reverse()) await close()
   await link?.close()
   await second?.close()
-  rmSync(folder, { recursive: true })
 })
 
 async function startLeased(name: string, addresses: string[]): Promise<LeasedSidecar> {

@@ -1,8 +1,7 @@
 /** The process: how it starts, refuses to, and ends. contract, "Parties", "Health"; docs/configuration.md. */
 import { spawn, type ChildProcess } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { Agent, get } from 'node:http'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it, vi } from 'vitest'
@@ -13,18 +12,18 @@ import { insertOwner, spendSignature } from '../../src/storage/authority/owners/
 import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import { severableLink } from '../support/severable-link.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { until } from '../support/until.ts'
 import { asOwner, type Owner } from '../../src/wire/identifiers.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
 const CLI = usherProgram()
-let directory: string
+const directory = temporaryFolder('main')
 let database: Database
 let environment: Record<string, string>
 const children = new Set<ChildProcess>()
 
 beforeAll(async () => {
-  directory = mkdtempSync(join(tmpdir(), 'usher-main-'))
   database = await freshDatabase()
   const keysFile = join(directory, 'keys.json')
   writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
@@ -42,10 +41,7 @@ afterEach(() => {
   for (const child of children) child.kill('SIGKILL')
   children.clear()
 })
-afterAll(async () => {
-  await database.close()
-  rmSync(directory, { recursive: true })
-})
+afterAll(() => database.close())
 
 interface Run {
   child: ChildProcess

@@ -2,8 +2,7 @@
  * Owners by a named administrator: contract, "Parties" (owner's authorization server), "Authentication" (a
  * change is accepted once).
  */
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { stringify } from 'yaml'
@@ -17,18 +16,18 @@ import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/
 import { onUndeclared, prepare, startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { exchange, type OwnerCall } from '../support/authority.ts'
 import * as seed from '../support/seed.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { until } from '../support/until.ts'
 
 const olga = importPrivateJwk(generatePrivateJwk())
 
 let authority: TestAuthority
 let running: Awaited<ReturnType<typeof startAuthority>>
-let directory: string
+const directory = temporaryFolder('administration')
 let adminUrl: string
 let environment: Record<string, string>
 beforeAll(async () => {
   authority = await startTestAuthority()
-  directory = mkdtempSync(join(tmpdir(), 'usher-administration-'))
   const file = join(directory, 'administrators.yaml')
   writeFileSync(file, stringify({ administrators: [{ name: 'Olga', device_keys: [publicJwk(olga)] }] }))
   environment = {
@@ -43,7 +42,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await running.close()
   await authority.close()
-  rmSync(directory, { recursive: true })
 })
 
 const signed = (call: OwnerCall) => prepare(adminUrl, authority.issuer, { key: olga }, call)

@@ -3,29 +3,21 @@
  * real authority serves while the command works on its database.
  */
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
+import { describe, expect, it } from 'vitest'
 import { holdLease } from '../support/lease-holder.ts'
+import { authorityStand } from '../support/stands.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { protectionCall, testAgent } from '../support/test-agent.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
 const CLI = usherProgram()
 const run = promisify(execFile)
 
-let authority: TestAuthority
-let directory: string
-beforeAll(async () => {
-  authority = await startTestAuthority()
-  directory = mkdtempSync(join(tmpdir(), 'usher-owner-command-'))
-})
-afterAll(async () => {
-  await authority.close()
-  rmSync(directory, { recursive: true })
-})
+const authority = authorityStand()
+const directory = temporaryFolder('owner-command')
 
 const usher = (args: string[], env: Record<string, string>) =>
   run(process.execPath, [CLI, ...args], { env: { PATH: process.env['PATH'] ?? '', ...env } })

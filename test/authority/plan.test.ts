@@ -2,28 +2,21 @@
  * What a provisioning file would change: contract, "Policy vocabulary and tiers" (what she changed is hers),
  * on a real authority's database.
  */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse, stringify } from 'yaml'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { removeOwner } from '../../src/authority/administration/owner-accounts.ts'
 import { planOf } from '../../src/authority/administration/plan.ts'
 import { readAuthorityConfig } from '../../src/config.ts'
 import { readOwner } from '../../src/storage/authority/owners/owners.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
-import { startTestAuthority, type ProvisionDocument, type TestAuthority } from '../support/authority.ts'
+import type { ProvisionDocument } from '../support/authority.ts'
+import { authorityStand } from '../support/stands.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
-let authority: TestAuthority
-let directory: string
-beforeAll(async () => {
-  authority = await startTestAuthority({ owners: ['alice', 'carl'] })
-  directory = mkdtempSync(join(tmpdir(), 'usher-plan-'))
-})
-afterAll(async () => {
-  await authority.close()
-  rmSync(directory, { recursive: true })
-})
+const authority = authorityStand({ owners: ['alice', 'carl'] })
+const directory = temporaryFolder('plan')
 
 let files = 0
 /** Of a file that differs from the one that was applied. */

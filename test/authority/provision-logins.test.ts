@@ -2,15 +2,14 @@
  * Logins in the provisioning file: contract, "Authentication" (owner at the owner API);
  * docs/configuration.md.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { stringify } from 'yaml'
 import { provision } from '../../src/authority/provision.ts'
 import { loadProvisionFile } from '../../src/config/provisioning/provision.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import type { Database, Tx } from '../../src/storage/authority/database.ts'
+import type { Tx } from '../../src/storage/authority/database.ts'
 import {
   deleteLogin,
   insertLogin,
@@ -21,20 +20,13 @@ import {
 import { insertDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import { faultsOf } from '../support/config-files.ts'
-import { freshDatabase } from '../support/postgres.ts'
+import { coreStand } from '../support/stands.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { asOwner, type Owner } from '../../src/wire/identifiers.ts'
 
 const ISSUER = 'https://realm.example/tenant/'
-let database: Database
-let directory: string
-beforeAll(async () => {
-  directory = mkdtempSync(join(tmpdir(), 'usher-logins-'))
-  database = await freshDatabase()
-})
-afterAll(async () => {
-  await database.close()
-  rmSync(directory, { recursive: true })
-})
+const database = coreStand()
+const directory = temporaryFolder('logins')
 
 let count = 0
 const newName = () => asOwner(`person${++count}`)

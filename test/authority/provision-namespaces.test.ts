@@ -2,31 +2,23 @@
  * Namespaces in the provisioning file: what her resource ids may begin with besides her name. contract, "What
  * the service does".
  */
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Client } from 'pg'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { stringify } from 'yaml'
 import { provision } from '../../src/authority/provision.ts'
 import { loadProvisionFile } from '../../src/config/provisioning/provision.ts'
-import type { Database } from '../../src/storage/authority/database.ts'
 import { readOwner } from '../../src/storage/authority/owners/owners.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { faultsOf } from '../support/config-files.ts'
-import { freshDatabase, withEmptyDatabase } from '../support/postgres.ts'
+import { withEmptyDatabase } from '../support/postgres.ts'
 import { ROOT } from '../support/repository.ts'
+import { coreStand } from '../support/stands.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
-let database: Database
-let directory: string
-beforeAll(async () => {
-  directory = mkdtempSync(join(tmpdir(), 'usher-namespaces-'))
-  database = await freshDatabase()
-})
-afterAll(async () => {
-  await database.close()
-  rmSync(directory, { recursive: true })
-})
+const database = coreStand()
+const directory = temporaryFolder('namespaces')
 
 let count = 0
 const unique = (): string => `name-${++count}`

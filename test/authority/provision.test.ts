@@ -2,17 +2,15 @@
  * The provisioning file: what it may say, its faults, and that each item is applied once. contract, "Policy
  * vocabulary and tiers".
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { stringify } from 'yaml'
 import { provision } from '../../src/authority/provision.ts'
 import { ConfigFault } from '../../src/config.ts'
 import { loadProvisionFile, type ProvisionedOwner } from '../../src/config/provisioning/provision.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import type { Database } from '../../src/storage/authority/database.ts'
 import { readDeviceKey, revokeDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
 import { readResourceServer } from '../../src/storage/authority/registry/resources.ts'
 import {
@@ -25,20 +23,13 @@ import {
 import { sha256 } from '../../src/wire/encoding.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import { provisionDocument, type ProvisionDocument } from '../support/authority.ts'
-import { freshDatabase } from '../support/postgres.ts'
+import { coreStand } from '../support/stands.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { asClientId, asOwner, type Owner } from '../../src/wire/identifiers.ts'
 
 const SECRET = 'a secret of sixteen or more'
-let directory: string
-let database: Database
-beforeAll(async () => {
-  directory = mkdtempSync(join(tmpdir(), 'usher-provision-'))
-  database = await freshDatabase()
-})
-afterAll(async () => {
-  await database.close()
-  rmSync(directory, { recursive: true })
-})
+const directory = temporaryFolder('provision')
+const database = coreStand()
 
 let count = 0
 const newOwner = () => asOwner(`owner${++count}`)

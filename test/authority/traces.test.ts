@@ -2,8 +2,7 @@
  * One trace from the caller's `traceparent` through the sidecar to the authority, as a receiver of OTLP gets
  * it, and the metrics of both. contract, "Authorized call"; docs/operating.md.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
@@ -17,6 +16,7 @@ import { CLIENT_ID, startTestAuthority, type TestAuthority } from '../support/au
 import { checkBytes, connect, denialIn, type CheckClient } from '../support/check-client.ts'
 import { receivedSpans } from '../support/received-spans.ts'
 import { startScriptedServer, type ScriptedServer } from '../support/scripted-http.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { testAgent, type TestAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 
@@ -29,7 +29,7 @@ let authority: TestAuthority
 let sidecar: Sidecar
 let envoy: CheckClient
 let agent: TestAgent
-let folder: string
+const folder = temporaryFolder('traces')
 
 beforeAll(async () => {
   receiver = await startScriptedServer(() => ({ body: { partialSuccess: {} } }))
@@ -47,7 +47,6 @@ beforeAll(async () => {
       return document
     },
   })
-  folder = mkdtempSync(join(tmpdir(), 'usher-traces-'))
   writeFileSync(join(folder, 'keys.json'), JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
   const tools = [
     { tool: 'portfolio_read', resource_id: 'alice/portfolio', scopes: ['read'] },
@@ -79,7 +78,6 @@ afterAll(async () => {
   await sidecar?.close()
   await authority?.close()
   await receiver?.close()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 const check = (parts: CallParts, headers: Record<string, string> = {}) => {

@@ -3,14 +3,14 @@
  * against a real sidecar.
  */
 import { spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Sidecar } from '../../src/enforcement/main.ts'
 import { makeLocalCa } from '../support/local-ca.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
 import { startTestSidecar } from '../support/sidecar.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { CHART } from './render.ts'
 
 const script = readFileSync(join(CHART, 'files', 'challenge.mjs'), 'utf8')
@@ -25,7 +25,7 @@ function walk(what: object): Promise<{ code: number | null; said: string }> {
   return new Promise(resolve => child.on('close', code => resolve({ code, said })))
 }
 
-const directory = mkdtempSync(join(tmpdir(), 'usher-challenge-'))
+const directory = temporaryFolder('challenge')
 const clientTls = join(directory, 'client')
 let authority: ScriptedAuthority
 let plain: Sidecar
@@ -53,7 +53,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await Promise.all([plain.close(), mutual.close()])
   await authority.close()
-  rmSync(directory, { recursive: true })
 })
 
 const asked = (more: object) => ({

@@ -3,19 +3,18 @@
  * touched.
  */
 import { execFile } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { configurationFaults, type ConfiguredParty } from '../../src/config.ts'
 import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
 const CLI = usherProgram()
 const run = promisify(execFile)
-const directory = mkdtempSync(join(tmpdir(), 'usher-check-'))
-afterAll(() => rmSync(directory, { recursive: true }))
+const directory = temporaryFolder('check')
 
 const at = (name: string) => join(directory, name)
 const write = (name: string, text: string): string => {

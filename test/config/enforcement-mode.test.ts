@@ -3,31 +3,29 @@
  * at all would let anybody in.
  */
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { ConfigFault, readEmbeddedConfig, readSidecarConfig } from '../../src/config.ts'
 import { embed } from '../../src/enforcement/doors/embedded/index.ts'
 import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { embeddedSettings } from '../support/embedded.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
-let folder: string
+const folder = temporaryFolder('mode')
 let settings: object
 let file: string
 const LISTEN = { listen: { check: '127.0.0.1:0', http: '127.0.0.1:0' } }
 
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'usher-mode-'))
   const keysFile = join(folder, 'keys.json')
   writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
   settings = embeddedSettings('https://as.example.com', keysFile)
   file = join(folder, 'sidecar.yaml')
   writeFileSync(file, stringify({ ...settings, ...LISTEN }))
 })
-afterAll(() => rmSync(folder, { recursive: true }))
 
 const faultOf = (read: () => unknown): string => {
   try {

@@ -4,8 +4,7 @@
  * owner), "Terms document" and "Events".
  */
 import fc from 'fast-check'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { watchEvents, type OwnerEvent } from '../../src/owner/index.ts'
@@ -15,6 +14,7 @@ import { startContractStand, type ContractStand } from '../support/contract-stan
 import { HOSTILE_TEXTS } from '../support/hostile.ts'
 import { newKey, startOperator } from '../support/operators.ts'
 import { startRegisteringServer } from '../support/registering-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { decide, testAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 
@@ -22,13 +22,12 @@ import { until } from '../support/until.ts'
 const ACTING = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u
 
 let stand: ContractStand
-let directory: string
+const directory = temporaryFolder('text')
 const stream = { events: [] as OwnerEvent[], ending: new AbortController(), open: false }
 let reading: Promise<void>
 
 beforeAll(async () => {
   stand = await startContractStand()
-  directory = mkdtempSync(join(tmpdir(), 'usher-text-'))
   const { alice, ownerUrl, issuer } = stand.authority
   const keyFile = join(directory, 'key.json')
   writeFileSync(keyFile, JSON.stringify(alice.key.privateKeyObject.export({ format: 'jwk' })), {
@@ -50,7 +49,6 @@ afterAll(async () => {
   await reading
   vi.unstubAllEnvs()
   await stand?.close()
-  rmSync(directory, { recursive: true })
 })
 afterEach(async () => {
   for (const { handle } of await pending()) await decide(stand.authority, handle, 'denied')

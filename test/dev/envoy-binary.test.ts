@@ -1,18 +1,13 @@
 /**
  * Where we look for an Envoy, and what is said if there is none.
  */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { EnvoyAbsent, findEnvoy } from '../../src/dev/stack/envoy-binary.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
-let empty: string
-beforeAll(async () => {
-  empty = await mkdtemp(join(tmpdir(), 'usher-nothing-'))
-})
+const empty = temporaryFolder('nothing')
 afterEach(() => void vi.unstubAllEnvs())
-afterAll(() => rm(empty, { recursive: true, force: true }))
 
 test('if no Envoy can be had, one line says so and names the ways to get one', async () => {
   vi.stubEnv('PATH', empty)

@@ -2,8 +2,7 @@
  * `usher doctor` and the limits on the way of a body: contract, "Limits". What answers stands for the gateway
  * and whatever is before it.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { stringify } from 'yaml'
@@ -11,9 +10,10 @@ import { resourceMetadataUrl } from '../../src/wire/resources/resource-metadata.
 import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { doctor } from '../support/doctor.ts'
 import { startScriptedServer, type Reply, type ScriptedServer } from '../support/scripted-http.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const CAP = 2 * 1024 * 1024
-const folder = mkdtempSync(join(tmpdir(), 'usher-bodies-'))
+const folder = temporaryFolder('bodies')
 let gateway: ScriptedServer
 let config: string
 
@@ -51,10 +51,7 @@ beforeAll(async () => {
   )
 })
 afterEach(() => gateway.received.splice(0))
-afterAll(async () => {
-  await gateway.close()
-  rmSync(folder, { recursive: true })
-})
+afterAll(() => gateway.close())
 
 const line = async (): Promise<string> => {
   const { lines } = await doctor({ UMA_DEV_LOOPBACK: 'true', UMA_PEP_CONFIG: config })

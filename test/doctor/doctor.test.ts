@@ -1,6 +1,5 @@
 /** `usher doctor`: one line for each thing looked at, with the remedy, and an exit status for scripts. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { stringify } from 'yaml'
@@ -14,16 +13,16 @@ import { doctor } from '../support/doctor.ts'
 import { discoveryOf, startHostile } from '../support/hostile-organization.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import { startRealm } from '../support/realm.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const SECRET = 'a secret of sixteen or more characters'
-let folder: string
+const folder = temporaryFolder('doctor')
 let database: Database
 let issuer: string
 let running: RunningAuthority
 let environment: Record<string, string>
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'usher-doctor-'))
   database = await freshDatabase()
   const [port] = await freePorts(1)
   issuer = `http://127.0.0.1:${port}`
@@ -72,7 +71,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await running.close()
   await database.close()
-  rmSync(folder, { recursive: true })
 })
 
 function file(name: string, content: string): string {

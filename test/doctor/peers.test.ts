@@ -2,9 +2,8 @@
  * `usher doctor` beyond an owner's authority: the tally of an account, the organization above an owner, and
  * doors that take known clients alone. Each is a real one.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createServer, type Server } from 'node:tls'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -17,9 +16,10 @@ import { issueCertificate, makeCa } from '../support/local-ca.ts'
 import { startTestOrganization, type TestOrganization } from '../support/organization.ts'
 import { startScriptedServer } from '../support/scripted-http.ts'
 import { accountOf, ACCOUNT, startTestTally, TOOLS, type TestTally } from '../support/tally.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const CREDENTIAL = 'the-credential-of-the-tools-at-the-organization'
-let folder: string
+const folder = temporaryFolder('peers')
 let tally: TestTally
 let organization: TestOrganization
 let door: Server
@@ -40,7 +40,6 @@ const MANY = Array.from({ length: 2_000 }, (_, n) => ({
 const loopback = (port: number) => `http://127.0.0.1:${port}`
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'usher-peers-'))
   const [tallyPort, organizationPort, nobody] = await freePorts(3)
   const holders = ['bea', 'carl'].map(owner => ({ owner, issuer: loopback(nobody!), weight: 1 }))
   tally = await startTestTally({
@@ -82,7 +81,6 @@ beforeAll(async () => {
 afterAll(async () => {
   door.close()
   await Promise.all([tally.close(), organization.close()])
-  rmSync(folder, { recursive: true })
 })
 
 /** What is said about the sidecar with these members of its file, by check. */

@@ -2,8 +2,7 @@
  * One line of the log for each call, whole at every ending. contract, "Events" and "Authentication";
  * docs/operating.md.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
@@ -13,6 +12,7 @@ import { createLogger } from '../../src/http/telemetry/log.ts'
 import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { checkBytes, connect, denialIn, type CheckClient } from '../support/check-client.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { until } from '../support/until.ts'
 import { callOf, newKey, nowSeconds, PUBLIC_URL, type CallParts } from './calls.ts'
 
@@ -21,12 +21,11 @@ const agent = newKey()
 let authority: ScriptedAuthority
 let sidecar: Sidecar
 let envoy: CheckClient
-let folder: string
+const folder = temporaryFolder('log')
 let lines: Record<string, unknown>[]
 
 beforeAll(async () => {
   authority = await startScriptedAuthority()
-  folder = mkdtempSync(join(tmpdir(), 'usher-log-'))
   writeFileSync(join(folder, 'keys.json'), JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
   const tools = [{ tool: 'portfolio_read', resource_id: 'alice/portfolio', scopes: ['read'] }]
   const owner = {
@@ -58,7 +57,6 @@ afterAll(async () => {
   envoy.close()
   await sidecar.close()
   await authority.close()
-  rmSync(folder, { recursive: true })
 })
 beforeEach(() => {
   authority.reset()

@@ -2,15 +2,13 @@
  * What browsers ask before a page reads a document of a sidecar. contract, "Resource server enforcement
  * point": its public documents are everybody's.
  */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Sidecar } from '../../src/enforcement/main.ts'
 import { startTestSidecar } from '../support/sidecar.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
-const directory = mkdtempSync(join(tmpdir(), 'usher-preflight-'))
+const directory = temporaryFolder('preflight')
 let sidecar: Sidecar
 let documents: string
 beforeAll(async () => {
@@ -18,10 +16,7 @@ beforeAll(async () => {
   sidecar = await startTestSidecar({ directory, authority: { issuer: 'http://127.0.0.1:1' } })
   documents = `http://${sidecar.httpAddress}`
 })
-afterAll(async () => {
-  await sidecar.close()
-  rmSync(directory, { recursive: true })
-})
+afterAll(() => sidecar.close())
 
 describe('A browser that asks for a page of any origin', () => {
   const asked = 'authorization,content-type,last-event-id,mcp-protocol-version,mcp-session-id'

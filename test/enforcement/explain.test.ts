@@ -2,17 +2,16 @@
  * `usher sidecar explain` (contract, "Events": one log line per decision): an operator is told in plain words
  * why a call was refused.
  */
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { explain } from '../../src/enforcement/explain/main.ts'
 import { REASONS } from '../../src/enforcement/explain/words.ts'
 import { INACTIVE_REASONS } from '../../src/rules/liveness.ts'
 import { REFUSALS } from '../../src/wire/refusal.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'usher-explain-'))
-afterAll(() => rmSync(folder, { recursive: true }))
+const folder = temporaryFolder('explain')
 
 const line = (members: object = {}): string =>
   JSON.stringify({

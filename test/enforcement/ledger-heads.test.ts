@@ -1,10 +1,9 @@
 /** Heads of ledgers that an enforcement point keeps: docs/choices.md, "Heads that others keep". */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { createMemoryHeads, openHeadFiles, readHeads } from '../../src/enforcement/ledger/head-stores.ts'
 import { createLedgerHeads, type HeadStore } from '../../src/enforcement/ledger/heads.ts'
 import { headsOfSidecar } from '../../src/enforcement/ledger/main.ts'
@@ -16,6 +15,7 @@ import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/
 
 import { configFolder } from '../support/config-files.ts'
 import { embeddedSettings, sendCall, serve, standEmbedded } from '../support/embedded.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { usherProgram } from '../support/usher-program.ts'
 import { coreStand } from './core.ts'
 
@@ -34,11 +34,7 @@ const headOf = (size: number, fill = size): LedgerHead =>
     key.kid,
   )
 
-let directory: string
-beforeAll(() => {
-  directory = mkdtempSync(join(tmpdir(), 'usher-heads-'))
-})
-afterAll(() => rmSync(directory, { recursive: true, force: true }))
+const directory = temporaryFolder('heads')
 
 const stateDirectory = () => mkdtempSync(join(directory, 'state-'))
 function open(store: HeadStore | undefined, { now = START, path = stateDirectory() } = {}) {

@@ -2,10 +2,9 @@
  * A tool that asks for the owner's signature, behind an authority that was stolen with its keys and its
  * database. Contract: "Authorized call", order 4, "Single-use grant"; docs/choices.md.
  */
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { openMarks } from '../../src/enforcement/approval/use-marks.ts'
 import { openPinnedKeys } from '../../src/enforcement/approval/pinned-keys.ts'
 import { ownerListing } from '../../src/enforcement/documents/resource-documents.ts'
@@ -20,13 +19,13 @@ import { TYP } from '../../src/wire/names.ts'
 import { approvalOf, ITEM } from '../support/decision-samples.ts'
 import { approvalByPasskey, newPasskey, passkeyStatement } from '../support/passkeys.ts'
 import type { IssuedGrant } from '../support/scripted-authority.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { newKey, nowSeconds, PUBLIC_URL, verdict } from './calls.ts'
 import { coreStand, permissionOf, TRADE_PARAMS } from './core.ts'
 
 const MISSING = '403 owner_approval_missing'
 const OUTAGE = '503 temporarily_unavailable'
-const folder = mkdtempSync(join(tmpdir(), 'usher-approval-'))
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const folder = temporaryFolder('approval')
 
 const alice = newKey()
 const passkey = newPasskey()

@@ -2,20 +2,19 @@
  * Owners and tools of a sidecar that runs: contract, "Resource server enforcement point" (documents, per
  * owner), "Authorized call". Through its real listener and its real file.
  */
-import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { appendFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeEach, afterEach, expect, it } from 'vitest'
+import { beforeEach, afterEach, expect, it } from 'vitest'
 import { readSidecarConfig } from '../../src/config.ts'
 import { freePorts } from '../../src/dev/stack/ports.ts'
 import { startSidecar, type Sidecar } from '../../src/enforcement/main.ts'
 import { createLogger } from '../../src/http/telemetry/log.ts'
 import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { checkBytes, connect, denialIn, type CheckClient } from '../support/check-client.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { until } from '../support/until.ts'
 
-const directory = mkdtempSync(join(tmpdir(), 'usher-owners-file-'))
-afterAll(() => rmSync(directory, { recursive: true }))
+const directory = temporaryFolder('owners-file')
 const file = join(directory, 'sidecar.yaml')
 const keys_file = join(directory, 'keys.json')
 writeFileSync(keys_file, JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })

@@ -1,7 +1,6 @@
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { request } from 'undici'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -20,13 +19,14 @@ import {
 import { readRptClaims } from '../../src/wire/negotiation/tokens.ts'
 import { checkBytes, connect, denialIn, type CheckClient } from '../support/check-client.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { until } from '../support/until.ts'
 import { callOf, newKey, nowSeconds, PUBLIC_URL } from './calls.ts'
 
 const agent = newKey()
 const resourceKeys = [generatePrivateJwk(), generatePrivateJwk()]
 const lines: string[] = []
-let folder: string
+const folder = temporaryFolder('sidecar')
 let alices: ScriptedAuthority
 let beas: ScriptedAuthority
 let sidecar: Sidecar
@@ -36,7 +36,6 @@ let documents: string
 beforeAll(async () => {
   alices = await startScriptedAuthority()
   beas = await startScriptedAuthority()
-  folder = mkdtempSync(join(tmpdir(), 'usher-sidecar-'))
   writeFileSync(join(folder, 'keys.json'), JSON.stringify({ keys: resourceKeys }), { mode: 0o600 })
   const tool = (owner: string, name: string, scope: string, consequence?: string) => ({
     tool: name,
@@ -86,7 +85,6 @@ afterAll(async () => {
   await sidecar.close()
   await alices.close()
   await beas.close()
-  rmSync(folder, { recursive: true })
 })
 beforeEach(() => {
   alices.reset()

@@ -2,9 +2,6 @@
  * The limits on the way of a large body through a real Envoy, and what `usher doctor` says of them. contract,
  * "Limits", "Authentication" (a truncated body).
  */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startToolServer, type ToolServer } from '../../src/dev/stack/tool-server.ts'
 import { checkBodies } from '../../src/doctor/checks.ts'
@@ -13,8 +10,10 @@ import { createOutbound, type Outbound } from '../../src/http/outbound/outbound.
 import { envoy } from '../support/envoy.ts'
 import { startProxy, type Proxy } from '../support/proxy.ts'
 import { describeWith } from '../support/requirement.ts'
-import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
+import { startScriptedAuthority } from '../support/scripted-authority.ts'
 import { startTestSidecar } from '../support/sidecar.ts'
+import { startedOnce } from '../support/started.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const CAP = 2 * 1024 * 1024
 /** Of the gateway's filter, and of its listener. */
@@ -25,16 +24,14 @@ const GATEWAYS = {
 }
 
 describeWith(await envoy(), 'usher doctor, of a gateway that has', found => {
-  let directory: string
-  let authority: ScriptedAuthority
+  const directory = temporaryFolder('body-limits')
+  const authority = startedOnce(startScriptedAuthority)
   let tool: ToolServer
   let sidecar: Sidecar
   let proxy: Proxy
   let outbound: Outbound
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'usher-body-limits-'))
-    authority = await startScriptedAuthority()
     tool = await startToolServer(0)
     sidecar = await startTestSidecar({ directory, authority, settings: { body_bytes_max: CAP } })
     const check = Number(sidecar.checkAddress.split(':').at(-1))
@@ -55,8 +52,6 @@ describeWith(await envoy(), 'usher doctor, of a gateway that has', found => {
     await proxy?.stop()
     await sidecar?.close()
     await tool?.stop()
-    await authority?.close()
-    await rm(directory, { recursive: true })
   })
 
   test.each<[keyof typeof GATEWAYS, RegExp]>([

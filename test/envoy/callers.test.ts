@@ -4,8 +4,6 @@
  * "Resource server enforcement point" and "Authorized call".
  */
 import { readFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
@@ -17,8 +15,10 @@ import { envoy } from '../support/envoy.ts'
 import { ISTIO_PROVIDERS } from '../support/istio-providers.ts'
 import { askProxy, checkCluster, startProxy, type Proxy } from '../support/proxy.ts'
 import { describeWith } from '../support/requirement.ts'
-import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
+import { startScriptedAuthority } from '../support/scripted-authority.ts'
 import { startTestSidecar } from '../support/sidecar.ts'
+import { startedOnce } from '../support/started.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const manifest = (file: string): unknown =>
   parse(readFileSync(join(import.meta.dirname, '..', '..', 'envoy', file), 'utf8'))
@@ -73,16 +73,14 @@ function gatewayFilter(cluster: string): Record<string, unknown> {
 
 describeWith(await envoy(), 'the manifests, run', found => {
   const agent = newKey()
-  let directory: string
-  let authority: ScriptedAuthority
+  const directory = temporaryFolder('callers')
+  const authority = startedOnce(startScriptedAuthority)
   let tool: ToolServer
   let sidecar: Sidecar
   let onSocket: Sidecar
   let proxy: Proxy
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'usher-callers-'))
-    authority = await startScriptedAuthority()
     tool = await startToolServer(0)
     sidecar = await startTestSidecar({ directory, authority })
     const socket = join(directory, 'check.sock')
@@ -106,8 +104,6 @@ describeWith(await envoy(), 'the manifests, run', found => {
     await sidecar?.close()
     await onSocket?.close()
     await tool?.stop()
-    await authority?.close()
-    await rm(directory, { recursive: true })
   })
   beforeEach(() => authority.reset())
 

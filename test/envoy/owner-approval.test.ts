@@ -2,8 +2,7 @@
  * A tool that asks for the owner's signature, through a real Envoy: contract, "Authorized call", order 4, and
  * "Owner API" (`/owner/pending/{family}/decision`).
  */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startToolServer, type ToolServer } from '../../src/dev/stack/tool-server.ts'
@@ -19,20 +18,20 @@ import { approvalOf, ITEM } from '../support/decision-samples.ts'
 import { envoy } from '../support/envoy.ts'
 import { askProxy, checkCluster, startProxy, type Proxy } from '../support/proxy.ts'
 import { describeWith } from '../support/requirement.ts'
-import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
+import { startScriptedAuthority } from '../support/scripted-authority.ts'
 import { sidecarSettings, startTestSidecar } from '../support/sidecar.ts'
+import { startedOnce } from '../support/started.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 describeWith(await envoy(), 'a trade at a tool that asks for her signature', found => {
   const [agent, alice] = [newKey(), newKey()]
-  let directory: string
-  let authority: ScriptedAuthority
+  const directory = temporaryFolder('signed')
+  const authority = startedOnce(startScriptedAuthority)
   let tool: ToolServer
   let sidecar: Sidecar
   let proxy: Proxy
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'usher-signed-'))
-    authority = await startScriptedAuthority()
     tool = await startToolServer(0)
     const keys_file = join(directory, 'alice.json')
     await writeFile(keys_file, JSON.stringify({ keys: [publicJwk(alice)] }))
@@ -56,8 +55,6 @@ describeWith(await envoy(), 'a trade at a tool that asks for her signature', fou
     await proxy?.stop()
     await sidecar?.close()
     await tool?.stop()
-    await authority?.close()
-    await rm(directory, { recursive: true })
   })
 
   const grant = (told: Record<string, unknown>): string =>

@@ -3,10 +3,7 @@
  * a real Envoy, the tool executes exactly what was approved, or nothing. contract, "Authorized call", order
  * 4, and "Authentication" (a truncated body).
  */
-import { mkdtemp, rm } from 'node:fs/promises'
 import { request } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
@@ -20,8 +17,10 @@ import { callOf, newKey, nowSeconds, PUBLIC_URL } from '../enforcement/calls.ts'
 import { envoy } from '../support/envoy.ts'
 import { askProxy, checkCluster, startProxy, type Proxy } from '../support/proxy.ts'
 import { describeWith } from '../support/requirement.ts'
-import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
+import { startScriptedAuthority } from '../support/scripted-authority.ts'
 import { startTestSidecar } from '../support/sidecar.ts'
+import { startedOnce } from '../support/started.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { until } from '../support/until.ts'
 
 /** Of the sidecar and, but for one listener, of Envoy. */
@@ -63,15 +62,13 @@ const padded = (length: number, text = call(PLAIN)): Buffer =>
 
 describeWith(await envoy(), 'parameters approved are parameters executed', found => {
   const agent = newKey()
-  let directory: string
-  let authority: ScriptedAuthority
+  const directory = temporaryFolder('parameters')
+  const authority = startedOnce(startScriptedAuthority)
   let tool: ToolServer
   let sidecar: Sidecar
   let proxy: Proxy
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'usher-parameters-'))
-    authority = await startScriptedAuthority()
     tool = await startToolServer(0)
     const listen = { check: '127.0.0.1:0', http: '127.0.0.1:0', check_http: '127.0.0.1:0' }
     const check_http = { length_header: 'x-usher-length', peer_header: 'x-usher-peer', outage_status: 424 }
@@ -106,8 +103,6 @@ describeWith(await envoy(), 'parameters approved are parameters executed', found
     await proxy?.stop()
     await sidecar?.close()
     await tool?.stop()
-    await authority?.close()
-    await rm(directory, { recursive: true })
   })
   beforeEach(() => authority.reset())
 

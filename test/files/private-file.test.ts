@@ -2,19 +2,18 @@
  * Files of private keys and secrets: the check that nobody else had access to them. contract,
  * "Authentication".
  */
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import {
   ExposedFile,
   readPrivateFile,
   readPrivateFileSync,
   refuseExposedFolder,
 } from '../../src/files/private-file.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'usher-private-'))
-afterAll(() => rmSync(folder, { recursive: true }))
+const folder = temporaryFolder('private')
 
 let made = 0
 function fileOf(mode: number): string {

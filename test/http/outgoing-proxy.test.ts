@@ -3,22 +3,22 @@
  * goes out by the proxy that its environment names. Against a real proxy, by the program itself.
  */
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import * as http from 'node:http'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { neverLeft } from '../../src/agent/transports/transport.ts'
 import { proxyVariables } from '../../src/config/outgoing-proxy.ts'
 import { useProxy } from '../../src/http/outbound/outgoing-proxy.ts'
 import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
 const CLI = usherProgram()
 const asked: string[] = []
-const folder = mkdtempSync(join(tmpdir(), 'usher-proxy-'))
+const folder = temporaryFolder('proxy')
 const key = join(folder, 'key.json')
 let proxy: Server
 let url: string
@@ -36,7 +36,6 @@ beforeAll(async () => {
 })
 afterAll(() => {
   proxy.close()
-  rmSync(folder, { recursive: true })
 })
 beforeEach(() => {
   asked.splice(0)

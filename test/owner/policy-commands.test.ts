@@ -1,9 +1,8 @@
 /** Contract, "Owner API" (`/owner/policies*`, `/owner/operators*`) from the command line. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Command } from 'commander'
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { addPolicyCommands } from '../../src/owner/commands/policy-commands.ts'
 import type { ApiRequest } from '../../src/client/signed-fetch.ts'
 import type { OwnerClient } from '../../src/owner/client.ts'
@@ -11,9 +10,9 @@ import type { OwnerSession } from '../../src/owner/session.ts'
 import { runCommand } from '../../src/terminal/command.ts'
 import type { Json } from '../../src/wire/json.ts'
 import type { Operator, Tier } from '../../src/wire/owner/owner-api.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
-const directory = mkdtempSync(join(tmpdir(), 'usher-tier-'))
-afterAll(() => rmSync(directory, { recursive: true }))
+const directory = temporaryFolder('tier')
 const file = (content: unknown) => {
   const path = join(directory, `${Math.random().toString(36).slice(2)}.json`)
   writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content))

@@ -2,10 +2,9 @@
  * Owners that are added, suspended and removed while others are served, on a real Postgres. Contract: "Grant
  * (RPT) liveness", "Grant answer (beat 4)" (receipts are kept), "Parties" (owner's authorization server).
  */
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { addOwner, removeOwner, setSuspended } from '../../src/authority/administration/owner-accounts.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { readArchive } from '../../src/storage/authority/owners/archive.ts'
@@ -30,12 +29,12 @@ import { asOwner, type Owner } from '../../src/wire/identifiers.ts'
 import { PATIENT, runtimeRole } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { coreStand } from '../support/stands.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const ACTOR = { kind: 'authority' } as const
 
 const database = coreStand({ poolMax: 64, ...PATIENT })
-const archives = mkdtempSync(join(tmpdir(), 'usher-archives-'))
-afterAll(() => rmSync(archives, { recursive: true }))
+const archives = temporaryFolder('archives')
 
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
 const add = (owner: Owner) => inTx(tx => addOwner(tx, owner))

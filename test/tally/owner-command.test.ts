@@ -2,8 +2,6 @@
  * `usher owner joint …` at a real server, about an account of a real tally: contract, "Tally for a jointly
  * held resource" (on each holder's authorization server).
  */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { runOwner } from '../../src/owner/main.ts'
@@ -12,12 +10,12 @@ import { publicJwk } from '../../src/wire/signatures/keys.ts'
 import { runCaptured } from '../support/captured-terminal.ts'
 import { changeMandate, startRealHolders } from '../support/real-holders.ts'
 import { startedOnce } from '../support/started.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const stand = startedOnce(() => startRealHolders())
-let directory: string
+const directory = temporaryFolder('joint')
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'usher-joint-'))
   const key = await writeNewKey(join(directory, 'key.json'))
   const json = { name: 'her terminal', jwk: publicJwk(key) }
   const added = await stand.own('bea', { method: 'POST', target: '/owner/device-keys', json })
@@ -28,7 +26,6 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   vi.unstubAllEnvs()
-  await rm(directory, { recursive: true })
 })
 
 const owner = (...args: string[]) => runCaptured(terminal => runOwner(['joint', ...args], terminal))

@@ -3,19 +3,19 @@
  * leave to read, a command says which, and leaves nothing behind that is in the way.
  */
 import { execFile } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
-import os, { tmpdir } from 'node:os'
+import os from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { runAgent } from '../../src/agent/main.ts'
 import { runOwner } from '../../src/owner/main.ts'
 import { capturedTerminal } from '../support/captured-terminal.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
 const CLI = usherProgram()
-const folder = mkdtempSync(join(tmpdir(), 'usher-own-files-'))
-afterAll(() => rmSync(folder, { recursive: true }))
+const folder = temporaryFolder('own-files')
 const at = (name: string): string => join(folder, name)
 
 describe('A user without a home folder', () => {

@@ -2,9 +2,6 @@
  * A sidecar with `liveness: leased`: what it writes down of a call that was judged by a kept answer, and that
  * such a call is judged in all else as every other. Contract, "Grant (RPT) liveness"; docs/operating.md.
  */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readSidecarConfig } from '../../../src/config.ts'
 import { startSidecar, type Sidecar } from '../../../src/enforcement/main.ts'
@@ -12,11 +9,12 @@ import { createLogger } from '../../../src/http/telemetry/log.ts'
 import { checkBytes, connect, type CheckClient } from '../../support/check-client.ts'
 import { startLeasingAuthority, type LeasingAuthority } from '../../support/leasing-authority.ts'
 import { sidecarSettings, writeSidecarFiles } from '../../support/sidecar.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
 import { until } from '../../support/until.ts'
 import { callOf, newKey, type CallParts } from '../calls.ts'
 
 const agent = newKey()
-const folder = mkdtempSync(join(tmpdir(), 'usher-leased-'))
+const folder = temporaryFolder('leased')
 const lines: Record<string, unknown>[] = []
 let authority: LeasingAuthority
 let sidecar: Sidecar
@@ -38,7 +36,6 @@ afterAll(async () => {
   envoy.close()
   await sidecar.close()
   await authority.close()
-  rmSync(folder, { recursive: true })
 })
 
 /** The line that is written of a call. */
