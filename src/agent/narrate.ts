@@ -12,7 +12,7 @@ import {
   printableValue,
   record,
 } from '../terminal/printable.ts'
-import { inexactNumberIn, isJsonObject, type Json } from '../wire/json.ts'
+import { inexactNumberIn, isJsonObject, parseWithSource, rawJSON, type Json } from '../wire/json.ts'
 import type { TermsTemplate } from '../wire/negotiation/terms.ts'
 import type { AgentEvent } from './events.ts'
 
@@ -91,20 +91,13 @@ function termsText(template: TermsTemplate): string {
   )
 }
 
-/** JSON as ECMAScript can write it back; TypeScript does not know it yet. */
-const { rawJSON } = JSON as unknown as { rawJSON: (text: string) => Json }
-const parse = JSON.parse as (
-  text: string,
-  reviver: (name: string, value: Json, context: { source?: string }) => Json,
-) => Json
-
 /**
  * An answer that is only printed: a number that no double carries is one that `JSON.stringify` writes as it
  * came.
  */
 export function parseToPrint(text: string): Json {
   if (inexactNumberIn(text) === undefined) return JSON.parse(text) as Json
-  return parse(text, (_name, value, { source }) =>
+  return parseWithSource(text, (_name, value, { source }) =>
     typeof value === 'number' && source !== undefined && inexactNumberIn(source) !== undefined
       ? rawJSON(source)
       : value,

@@ -4,7 +4,13 @@
  */
 import { HEALTH, READY } from '../http/servers/health.ts'
 import type { Described, Endpoint } from '../http/servers/endpoint.ts'
-import { OPENAPI_ENDPOINT, RUNNING, type AboutListener } from '../http/openapi/openapi.ts'
+import {
+  deviceKeyScheme,
+  OPENAPI_ENDPOINT,
+  RUNNING,
+  signatureScheme,
+  type AboutListener,
+} from '../http/openapi/openapi.ts'
 import { SURFACE, SURFACE_CHAPTERS } from '../surface/surface.ts'
 import { ADMINISTERED } from './organization/administered.ts'
 import { ADMINISTRATION } from './organization/administration.ts'
@@ -96,14 +102,7 @@ export const LOG_ENDPOINTS: Readonly<Record<AuthorityListener, readonly Describe
 
 const securitySchemes = {
   pat: { type: 'http', scheme: 'bearer', description: 'A PAT of the resource server.' },
-  owner: {
-    type: 'apiKey',
-    in: 'header',
-    name: 'signature',
-    description:
-      'An RFC 9421 signature by an enrolled device key over @method, @authority (the issuer’s), @path, ' +
-      '@query if there is a query, and content-digest if there is a body; keyid names the key.',
-  },
+  owner: deviceKeyScheme('an enrolled'),
   bearer: { type: 'http', scheme: 'bearer', description: "An access token of the owner's OIDC realm." },
   organization_admin: {
     type: 'http',
@@ -111,12 +110,7 @@ const securitySchemes = {
     bearerFormat: 'JWT',
     description: 'An ext-org-admin+jwt that her organization signed for this one request.',
   },
-  signature: {
-    type: 'apiKey',
-    in: 'header',
-    name: 'signature',
-    description: 'An RFC 9421 signature by a key published at the origin of the resource.',
-  },
+  signature: signatureScheme('An RFC 9421 signature by a key published at the origin of the resource.'),
 }
 
 const PUBLIC_CHAPTERS = [

@@ -3,6 +3,7 @@
  * with its place, so that a file is corrected once and not fault by fault.
  */
 import { z } from 'zod'
+import { memberPath } from '../wire/json-members.ts'
 import { didYouMean } from './nearest.ts'
 
 /**
@@ -61,13 +62,6 @@ function membersOf(schema: unknown, found = new Set<string>()): ReadonlySet<stri
   for (const member of Object.keys(properties ?? {})) found.add(member)
   for (const inner of Object.values(schema)) membersOf(inner, found)
   return found
-}
-
-/** The place of a member in a file: `owners[0].name`. */
-function memberPath(path: readonly PropertyKey[]): string {
-  return path
-    .map((step, i) => (typeof step === 'number' ? `[${step}]` : `${i === 0 ? '' : '.'}${String(step)}`))
-    .join('')
 }
 
 /** The names that occur more than once, each listed once. */

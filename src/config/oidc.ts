@@ -4,7 +4,16 @@
  */
 import { z } from 'zod'
 import { ACCESS_TOKEN_TYPES, type RealmPolicy } from '../rules/owner-token.ts'
-import { choices, defaulted, insecureUrlFault, optional, text, type Kind, type Values } from './settings.ts'
+import {
+  choices,
+  commaSeparated,
+  defaulted,
+  insecureUrlFault,
+  optional,
+  text,
+  type Kind,
+  type Values,
+} from './settings.ts'
 
 /** No `none` and no HMAC: anybody who could verify such a token could make one. */
 const ALGORITHMS = [
@@ -45,13 +54,10 @@ const realmIssuer: Kind<string> = {
 /** Several of them, separated by commas, each once. */
 export const realmIssuers: Kind<string[]> = {
   type: 'list of URLs',
-  schema: z
-    .string()
-    .transform(text => text.split(',').map(issuer => issuer.trim()))
-    .refine(
-      list => list.every(isRealmIssuer) && new Set(list).size === list.length,
-      'Give each issuer exactly as the realm writes it, separated by commas, each once.',
-    ),
+  schema: commaSeparated.refine(
+    list => list.every(isRealmIssuer) && new Set(list).size === list.length,
+    'Give each issuer exactly as the realm writes it, separated by commas, each once.',
+  ),
   json: {
     type: 'array',
     items: { type: 'string', pattern: String.raw`^https?://[^?#\s,]+$` },
@@ -61,10 +67,7 @@ export const realmIssuers: Kind<string[]> = {
 
 const names: Kind<string[]> = {
   type: 'list',
-  schema: z
-    .string()
-    .transform(text => text.split(',').map(name => name.trim()))
-    .refine(list => list.every(name => name !== ''), 'Give names separated by commas.'),
+  schema: commaSeparated.refine(list => list.every(name => name !== ''), 'Give names separated by commas.'),
   json: { type: 'array', items: { type: 'string', pattern: '^[^,]+$' }, minItems: 1 },
 }
 

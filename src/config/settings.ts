@@ -198,16 +198,16 @@ export const listenAddress: Kind<ListenAddress> = {
   json: { type: 'string' },
 }
 
+/** What stands between commas, without blanks around it. */
+export const commaSeparated = z.string().transform(text => text.split(',').map(part => part.trim()))
+
 /** Issuers, spelled as their servers spell them, separated by commas, each once. */
 export const issuers: Kind<string[]> = {
   type: 'list of URLs',
-  schema: z
-    .string()
-    .transform(text => text.split(',').map(issuer => issuer.trim()))
-    .refine(
-      list => list.every(isPlainUrl) && new Set(list).size === list.length,
-      'Give URLs without userinfo, query, fragment or trailing slash, separated by commas, each once.',
-    ),
+  schema: commaSeparated.refine(
+    list => list.every(isPlainUrl) && new Set(list).size === list.length,
+    'Give URLs without userinfo, query, fragment or trailing slash, separated by commas, each once.',
+  ),
   json: { type: 'array', items: { type: 'string', pattern: '^https?://[^,]+$' }, uniqueItems: true },
 }
 
@@ -232,10 +232,7 @@ function listOf(
 ): Kind<string[]> {
   return {
     type,
-    schema: z
-      .string()
-      .transform(text => text.split(',').map(one => one.trim()))
-      .refine(list => list.every(isOne) && new Set(list).size === list.length, sentence),
+    schema: commaSeparated.refine(list => list.every(isOne) && new Set(list).size === list.length, sentence),
     json: { type: 'array', items: { type: 'string', pattern }, minItems: 1, uniqueItems: true },
   }
 }
@@ -289,9 +286,7 @@ export function duration(minSeconds: number, maxSeconds: number): Kind<number> {
 /** Issuers of agent tokens, separated by commas; no two may give their agents the same handles. */
 export const agentIssuers: Kind<string[]> = {
   type: 'list of URLs',
-  schema: z
-    .string()
-    .transform(text => text.split(',').map(issuer => issuer.trim()))
+  schema: commaSeparated
     .refine(
       issuers => issuers.every(isAgentIssuer),
       'Give https URLs in their normal spelling, without userinfo, `@`, query or fragment, separated by commas.',

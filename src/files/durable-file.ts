@@ -92,8 +92,13 @@ async function clockOf(claim: string): Promise<() => number> {
 }
 
 /** A file that cannot be looked at may be there, and must not be replaced. */
-function isThere(path: string): Promise<boolean> {
-  return access(path).then(
+export function isThere(path: string): Promise<boolean> {
+  return wasThere(access(path))
+}
+
+/** Whether what was begun with a file found it: false if there is none; it fails as that fails otherwise. */
+export function wasThere(act: Promise<void>): Promise<boolean> {
+  return act.then(
     () => true,
     (error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return false

@@ -4,7 +4,13 @@
  */
 import type { Described, Endpoint } from '../http/servers/endpoint.ts'
 import { HEALTH, READY } from '../http/servers/health.ts'
-import { OPENAPI_ENDPOINT, RUNNING, type AboutListener } from '../http/openapi/openapi.ts'
+import {
+  deviceKeyScheme,
+  OPENAPI_ENDPOINT,
+  RUNNING,
+  signatureScheme,
+  type AboutListener,
+} from '../http/openapi/openapi.ts'
 import { AGENTS } from './admin/agents.ts'
 import { BREAK_GLASS_WINDOWS } from './admin/break-glass.ts'
 import { CHARTER } from './admin/charter.ts'
@@ -57,39 +63,21 @@ export const ENDPOINTS: Readonly<Record<OrganizationListener, readonly Described
 
 const securitySchemes = {
   membership: { type: 'http', scheme: 'bearer', description: 'A membership token, beside the signature.' },
-  signature: {
-    type: 'apiKey',
-    in: 'header',
-    name: 'signature',
-    description:
-      'An RFC 9421 signature by a key that the member’s authority publishes; it covers authorization.',
-  },
+  signature: signatureScheme(
+    'An RFC 9421 signature by a key that the member’s authority publishes; it covers authorization.',
+  ),
   enforcement: {
     type: 'http',
     scheme: 'bearer',
     description: 'The credential that the organization provisioned for an enforcement point.',
   },
-  agent_key: {
-    type: 'apiKey',
-    in: 'header',
-    name: 'signature',
-    description:
-      'An RFC 9421 signature, over content-digest too, by the key that the body names as agent_jwk.',
-  },
-  enforcement_signature: {
-    type: 'apiKey',
-    in: 'header',
-    name: 'signature',
-    description: 'An RFC 9421 signature by a key that a provisioned enforcement point publishes.',
-  },
-  admin: {
-    type: 'apiKey',
-    in: 'header',
-    name: 'signature',
-    description:
-      'An RFC 9421 signature by an administrator’s device key over @method, @authority (the issuer’s), @path, ' +
-      '@query if there is a query, and content-digest if there is a body; keyid names the key.',
-  },
+  agent_key: signatureScheme(
+    'An RFC 9421 signature, over content-digest too, by the key that the body names as agent_jwk.',
+  ),
+  enforcement_signature: signatureScheme(
+    'An RFC 9421 signature by a key that a provisioned enforcement point publishes.',
+  ),
+  admin: deviceKeyScheme('an administrator’s'),
   bearer: {
     type: 'http',
     scheme: 'bearer',

@@ -23,6 +23,13 @@ export function member(object: JsonObject, name: string): Json | undefined {
   return Object.hasOwn(object, name) ? object[name] : undefined
 }
 
+/** The place of a member in a document: `owners[0].name`. */
+export function memberPath(path: readonly PropertyKey[]): string {
+  return path
+    .map((step, i) => (typeof step === 'number' ? `[${step}]` : `${i === 0 ? '' : '.'}${String(step)}`))
+    .join('')
+}
+
 /** A value that must be an object; `what` names it in the sentence. */
 export function asObject(value: unknown, what: string): JsonObject {
   return isJsonObject(value) ? value : refuse('invalid_request', `Give ${what} as a JSON object.`)

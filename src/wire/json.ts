@@ -11,6 +11,15 @@ export interface JsonObject {
   [member: string]: Json
 }
 
+/** A value of JSON that is written as its text says. ECMAScript has it; TypeScript does not know it yet. */
+export const { rawJSON } = JSON as unknown as { rawJSON: (text: string) => Json }
+
+/** `JSON.parse`, with the text of each number for `reviver`. TypeScript does not know that yet either. */
+export const parseWithSource = JSON.parse as (
+  text: string,
+  reviver: (name: string, value: Json, context: { source?: string }) => Json,
+) => Json
+
 /** The deepest nesting that is accepted, counting the outermost array or object as one. */
 export const JSON_DEPTH_MAX = 64
 

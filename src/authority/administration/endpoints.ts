@@ -6,7 +6,7 @@
 import { z } from 'zod'
 import { endpoint, type Described, type Endpoint } from '../../http/servers/endpoint.ts'
 import { HEALTH, READY } from '../../http/servers/health.ts'
-import { OPENAPI_ENDPOINT, RUNNING, type AboutListener } from '../../http/openapi/openapi.ts'
+import { deviceKeyScheme, OPENAPI_ENDPOINT, RUNNING, type AboutListener } from '../../http/openapi/openapi.ts'
 import { nextLink, PAGE, pageOf } from '../../http/servers/pages.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Tx } from '../../storage/authority/database.ts'
@@ -172,14 +172,7 @@ export const aboutAdministration: AboutListener = {
     RUNNING,
   ],
   securitySchemes: {
-    admin: {
-      type: 'apiKey',
-      in: 'header',
-      name: 'signature',
-      description:
-        'An RFC 9421 signature by an administrator’s device key over @method, @authority (the issuer’s), @path, ' +
-        '@query if there is a query, and content-digest if there is a body; keyid names the key.',
-    },
+    admin: deviceKeyScheme('an administrator’s'),
     bearer: { type: 'http', scheme: 'bearer', description: "An access token of the administrators' realm." },
   },
 }

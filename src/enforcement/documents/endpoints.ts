@@ -5,7 +5,7 @@
 import { z } from 'zod'
 import type { Described } from '../../http/servers/endpoint.ts'
 import { HEALTH, READY } from '../../http/servers/health.ts'
-import { OPENAPI_ENDPOINT, RUNNING, type AboutListener } from '../../http/openapi/openapi.ts'
+import { OPENAPI_ENDPOINT, RUNNING, signatureScheme, type AboutListener } from '../../http/openapi/openapi.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
 
 const text = z.string()
@@ -103,11 +103,6 @@ export const aboutDocuments = (server: string): AboutListener => ({
     RUNNING,
   ],
   securitySchemes: {
-    authority: {
-      type: 'apiKey',
-      in: 'header',
-      name: 'signature',
-      description: 'An RFC 9421 signature by a key that the authorization server publishes.',
-    },
+    authority: signatureScheme('An RFC 9421 signature by a key that the authorization server publishes.'),
   },
 })

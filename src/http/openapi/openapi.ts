@@ -35,6 +35,19 @@ export interface AboutListener {
   securitySchemes: Readonly<Record<string, object>>
 }
 
+/** The scheme of callers who sign the request; `description` says by which key. */
+export function signatureScheme(description: string): object {
+  return { type: 'apiKey', in: 'header', name: 'signature', description }
+}
+
+/** The scheme of persons who sign all of the request. */
+export function deviceKeyScheme(whose: 'an enrolled' | 'an administrator’s'): object {
+  return signatureScheme(
+    `An RFC 9421 signature by ${whose} device key over @method, @authority (the issuer’s), @path, ` +
+      '@query if there is a query, and content-digest if there is a body; keyid names the key.',
+  )
+}
+
 /** The chapter of the endpoints that every listener serves. */
 export const RUNNING: Chapter = {
   name: 'running',

@@ -4,6 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { z } from 'zod'
+import { memberPath } from '../../wire/json-members.ts'
 import { parseJson, type Json } from '../../wire/json.ts'
 import { refuse } from '../../wire/refusal.ts'
 
@@ -101,19 +102,13 @@ function innermost(issue: z.core.$ZodIssue): z.core.$ZodIssue {
 
 /** One sentence saying which member is wrong and what it must be. */
 function describeIssue(issue: z.core.$ZodIssue, value: unknown): string {
-  const member = issue.path.length === 0 ? 'the body' : `the member ${quote(memberName(issue.path))}`
+  const member = issue.path.length === 0 ? 'the body' : `the member ${quote(memberPath(issue.path))}`
   if (issue.code === 'unrecognized_keys') {
-    const inside = issue.path.length === 0 ? '' : ` of ${quote(memberName(issue.path))}`
+    const inside = issue.path.length === 0 ? '' : ` of ${quote(memberPath(issue.path))}`
     return `Remove the unknown member ${quote(issue.keys[0] ?? '')}${inside}.`
   }
   if (issue.path.length > 0 && valueAt(value, issue.path) === undefined) return `Send ${member}.`
   return `Correct ${member}: ${issue.message.replace(/\.$/, '')}.`
-}
-
-function memberName(path: readonly PropertyKey[]): string {
-  return path
-    .map((step, i) => (typeof step === 'number' ? `[${step}]` : `${i === 0 ? '' : '.'}${String(step)}`))
-    .join('')
 }
 
 function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {

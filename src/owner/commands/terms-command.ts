@@ -5,12 +5,12 @@
  */
 import type { Command } from 'commander'
 import { ApiError } from '../../client/api-error.ts'
-import { nameOf } from '../../client/names.ts'
 import { printable, table } from '../../terminal/printable.ts'
 import { s256Json } from '../../wire/encoding.ts'
 import type { JsonObject } from '../../wire/json.ts'
 import type { Tier } from '../../wire/owner/owner-api.ts'
 import { tell, type OwnerAction, type OwnerSession } from '../session.ts'
+import { tierOf } from '../tier-file.ts'
 
 /** Adds the command. */
 export function addTermsCommand(program: Command, action: OwnerAction): void {
@@ -44,22 +44,12 @@ async function showTerms(
   { hashes = false }: { hashes?: boolean },
 ): Promise<void> {
   const offered: ShownTerms[] = []
-  for (const tier of await tiersOf(session, name)) offered.push(await offeredBy(session, tier))
+  const { client } = session
+  const tiers = name === undefined ? await client.policies() : [await tierOf(client, name)]
+  for (const tier of tiers) offered.push(await offeredBy(session, tier))
   if (hashes && !session.json)
     return session.terminal.out(offered.map(({ terms_s256 }) => `${terms_s256}\n`).join(''))
   tell(session, offered, termsTable)
-}
-
-async function tiersOf({ client }: OwnerSession, name: string | undefined): Promise<Tier[]> {
-  const tiers = await client.policies()
-  if (name === undefined) return tiers
-  const id = nameOf(
-    name,
-    tiers.map(tier => tier.id),
-  )
-  const tier = tiers.find(one => one.id === id)
-  if (tier === undefined) throw new ApiError('not_found', `You have no tier ${name}.`, { status: 404 })
-  return [tier]
 }
 
 async function offeredBy({ client }: OwnerSession, { id, ask_me, terms }: Tier): Promise<ShownTerms> {

@@ -2,16 +2,14 @@
  * Owns `usher owner tier remove`: a person sees what she denies before she is asked, and everybody is given
  * what would bring the tier back. Contract: "Owner API" (`/owner/policies*`).
  */
-import { ApiError } from '../../client/api-error.ts'
 import { yamlText } from '../../client/object-file.ts'
-import { nameOf } from '../../client/names.ts'
 import { EXIT, Exit, UsageError } from '../../terminal/command.ts'
 import { printable } from '../../terminal/printable.ts'
 import { isJsonObject, type JsonObject } from '../../wire/json.ts'
 import type { StillWaiting, Tier } from '../../wire/owner/owner-api.ts'
 import { tell, type OwnerSession } from '../session.ts'
 import { waitingSentence } from '../display/show.ts'
-import { withoutVersion } from '../tier-file.ts'
+import { tierOf, withoutVersion } from '../tier-file.ts'
 
 interface RemoveOptions {
   /** The version; that which is read and shown, if left out. */
@@ -30,7 +28,7 @@ export async function removeTier(
   { ifMatch, yes = false }: RemoveOptions,
 ): Promise<void> {
   const { client, terminal, json } = session
-  const tier = await tierOf(session, name)
+  const tier = await tierOf(client, name)
   if (!yes && !json && terminal.confirm !== undefined) {
     terminal.err(`Denied from then on: ${listed(tier.resources)}. Grants under ${printable(tier.id)} end.\n`)
     if (!(await terminal.confirm(`Remove the tier ${tier.id}?`))) {
@@ -55,17 +53,6 @@ export async function removeTier(
       waitingSentence(removal as StillWaiting) +
       `To bring it back, save this as tier.yaml and run: usher owner tier add tier.yaml\n\n${yaml}`,
   )
-}
-
-async function tierOf({ client }: OwnerSession, name: string): Promise<Tier> {
-  const tiers = await client.policies()
-  const id = nameOf(
-    name,
-    tiers.map(tier => tier.id),
-  )
-  const tier = tiers.find(one => one.id === id)
-  if (tier === undefined) throw new ApiError('not_found', `You have no tier ${name}.`, { status: 404 })
-  return tier
 }
 
 function listed(names: readonly string[]): string {

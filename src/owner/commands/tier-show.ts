@@ -1,15 +1,13 @@
 /**
  * Owns `usher owner tier show`: one complete tier, in words. Contract: "Owner API" (`/owner/policies`).
  */
-import { ApiError } from '../../client/api-error.ts'
 import { yamlText } from '../../client/object-file.ts'
-import { nameOf } from '../../client/names.ts'
 import { printable, record } from '../../terminal/printable.ts'
 import type { JsonObject } from '../../wire/json.ts'
 import type { Tier } from '../../wire/owner/owner-api.ts'
 import { ruleText, secondsText } from '../../rules/words/rule-words.ts'
 import { tell, type OwnerSession } from '../session.ts'
-import { withoutVersion } from '../tier-file.ts'
+import { tierOf, withoutVersion } from '../tier-file.ts'
 
 /**
  * Shows one tier: as JSON the member of `policies --json`, which `tier edit` takes back. Fails with
@@ -20,13 +18,7 @@ export async function showTier(
   name: string,
   { yaml = false }: { yaml?: boolean } = {},
 ): Promise<void> {
-  const tiers = await session.client.policies()
-  const id = nameOf(
-    name,
-    tiers.map(tier => tier.id),
-  )
-  const tier = tiers.find(one => one.id === id)
-  if (tier === undefined) throw new ApiError('not_found', `You have no tier ${name}.`, { status: 404 })
+  const tier = await tierOf(session.client, name)
   if (yaml && !session.json)
     return session.terminal.out(await yamlText(withoutVersion(tier as Tier & JsonObject)))
   tell(session, tier, tierText)

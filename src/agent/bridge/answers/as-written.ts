@@ -4,7 +4,14 @@
  * which the SDK and the disk keep. Contract: "Errors": an answer that came is told as it came; "Single-use
  * grant".
  */
-import { inexactNumberIn, isJsonObject, type Json, type JsonObject } from '../../../wire/json.ts'
+import {
+  inexactNumberIn,
+  isJsonObject,
+  parseWithSource,
+  rawJSON,
+  type Json,
+  type JsonObject,
+} from '../../../wire/json.ts'
 
 /** Before the text of a number, or before text (of a name, too) that is to be told from that. */
 const WRITTEN_MARK = 'usher:as-written:'
@@ -12,13 +19,6 @@ const TEXT = `${WRITTEN_MARK}text:`
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 /** Text without any of this needs no second reading; any name may be written with escapes. */
 const MAY_BE_LOST = /__proto__|usher:|\\u/
-
-/** A value of JSON that is written as its text says. ECMAScript has it; TypeScript does not know it yet. */
-const { rawJSON } = JSON as unknown as { rawJSON: (text: string) => Json }
-const parse = JSON.parse as (
-  text: string,
-  reviver: (name: string, value: Json, context: { source?: string }) => Json,
-) => Json
 
 /**
  * One document of JSON: as every parser reads it, and with numbers that no double carries, and members called
@@ -28,7 +28,7 @@ const parse = JSON.parse as (
 export function parseMarked(text: string): { plain: Json; exact: Json } {
   const plain = JSON.parse(text) as Json
   if (!MAY_BE_LOST.test(text) && inexactNumberIn(text) === undefined) return { plain, exact: plain }
-  const exact = parse(text, (_name, value, { source }) => {
+  const exact = parseWithSource(text, (_name, value, { source }) => {
     if (typeof value === 'number')
       return source === undefined || inexactNumberIn(source) === undefined ? value : WRITTEN_MARK + source
     if (typeof value === 'string') return value.startsWith(WRITTEN_MARK) ? TEXT + value : value

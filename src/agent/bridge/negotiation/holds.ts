@@ -4,10 +4,11 @@
  * the same request, one does.
  */
 import { readFileSync, readlinkSync } from 'node:fs'
-import { access, mkdir, readdir, readFile, rm, stat, unlink, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, stat, unlink, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { isThere, wasThere } from '../../../files/durable-file.ts'
 
 /** A request that this process holds. */
 export interface Hold {
@@ -115,26 +116,8 @@ async function beat(): Promise<void> {
   await Promise.allSettled(beats)
 }
 
-async function isThere(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    (error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return false
-      throw error
-    },
-  )
-}
-
 /** Removes the file; false if somebody did before. */
-async function isRemoved(path: string): Promise<boolean> {
-  return unlink(path).then(
-    () => true,
-    (error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return false
-      throw error
-    },
-  )
-}
+const isRemoved = (path: string): Promise<boolean> => wasThere(unlink(path))
 
 interface HoldAttempt {
   id: string

@@ -7,11 +7,9 @@ import { randomBytes } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { refuseGuessing } from '../../../credentials/attempt-limit.ts'
-import { verifyDeviceSignature } from '../../../credentials/device-signature.ts'
 import { challenge, presentedBy, proveLogin, refusedSignature } from '../../../credentials/presentation.ts'
 import { endpoint, type Credential, type Endpoint } from '../../../http/servers/endpoint.ts'
 import { plainText } from '../../../http/servers/pages.ts'
-import { signedMessage } from '../../../http/servers/signed-request.ts'
 import { inTransaction } from '../../../storage/core/database.ts'
 import type { Tx } from '../../../storage/authority/database.ts'
 import { hasCredential, spendEnrolmentCode } from '../../../storage/authority/credentials/logins.ts'
@@ -21,16 +19,9 @@ import { encodeBase64url, sha256 } from '../../../wire/encoding.ts'
 import type { EnrolledKey, Login } from '../../../wire/owner/owner-credentials.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
 import type { OwnerApi } from '../api.ts'
-import {
-  bindLogin,
-  CREDENTIAL_NAME,
-  ENROLLED,
-  enrolKey,
-  importKey,
-  PUBLIC_JWK,
-  type ChangedBy,
-} from './credentials.ts'
+import { bindLogin, CREDENTIAL_NAME, ENROLLED, enrolKey, PUBLIC_JWK, type ChangedBy } from './credentials.ts'
 import { OWNER } from './guard.ts'
+import { signingKey } from './passkey-login.ts'
 
 const CODE = /^enrol_([A-Za-z0-9_-]{1,64})\.[A-Za-z0-9_-]{43}$/
 const SECRET_BYTES = 32
@@ -94,11 +85,7 @@ async function provenCredential(
   }
   if (jwk === undefined)
     throw refusedSignature(api.accepted.space, 'Send the public half of the signing key as jwk.')
-  const key = importKey(jwk)
-  const judged = { now: api.now(), space: api.accepted.space }
-  verifyDeviceSignature(signedMessage(request, api.base), judged, keyid =>
-    keyid === key.thumbprint ? key : undefined,
-  )
+  const key = signingKey(api, request, jwk)
   return (tx, owner, by) => enrolKey(tx, owner, { name, key, jwk, by: { by, actor }, cell: api.cell })
 }
 
