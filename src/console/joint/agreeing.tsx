@@ -9,6 +9,7 @@ import { AgreementForm } from '../parts/agreement-form.tsx'
 import { ApiFault, ask, type Access } from '../access/api.ts'
 import { Sentences } from '../organization/commitment.tsx'
 import { useSession } from '../access/session.ts'
+import { Form } from '../parts/form.tsx'
 import { Field, Shown } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
 import { Mandate } from './mandate.tsx'
@@ -30,13 +31,7 @@ export function NameForm({ busy, onRead }: { busy: boolean; onRead: (named: Acco
   const [account, setAccount] = useState('')
   const [tally, setTally] = useState('')
   return (
-    <form
-      class="panel"
-      onSubmit={event => {
-        event.preventDefault()
-        onRead({ account: account.trim(), tally: tally.trim() })
-      }}
-    >
+    <Form class="panel" onSubmit={() => onRead({ account: account.trim(), tally: tally.trim() })}>
       <h2>{W.add}</h2>
       <p class="quiet">{W.addHint}</p>
       <TextField
@@ -60,7 +55,7 @@ export function NameForm({ busy, onRead }: { busy: boolean; onRead: (named: Acco
       <button type="submit" class="primary" disabled={busy}>
         {busy ? W.reading : W.read}
       </button>
-    </form>
+    </Form>
   )
 }
 

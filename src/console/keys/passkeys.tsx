@@ -5,6 +5,7 @@
 import { useState } from 'preact/hooks'
 import type { Passkey } from '../../wire/owner/owner-credentials.ts'
 import { pinnedPasskeys } from '../../wire/passkeys/passkey-claims.ts'
+import { Form, FormEnd } from '../parts/form.tsx'
 import { Copyable, Fault } from '../parts/parts.tsx'
 import { addPasskey } from '../access/passkey.ts'
 import { useDeed, useSession } from '../access/session.ts'
@@ -64,26 +65,15 @@ function AddPasskey({ known }: { known: readonly Passkey[] }) {
     <section class="add">
       <div role="status">{added === undefined ? null : <p class="notice good">{W.added(added)}</p>}</div>
       {isOpen ? (
-        <form
-          class="panel"
-          onSubmit={event => {
-            event.preventDefault()
-            run(add)
-          }}
-        >
+        <Form class="panel" onSubmit={() => run(add)}>
           <h3>{W.add}</h3>
           <p class="quiet">{W.addHint}</p>
           <TextField label={W.name} name="passkey" required maxLength={100} value={name} onValue={setName} />
           <Fault text={fault} />
-          <div class="row">
-            <button type="submit" class="primary" disabled={busy || name.trim() === ''}>
-              {W.make}
-            </button>
-            <button type="button" class="plain" onClick={() => setOpen(false)}>
-              {WORDS.waiting.cancel}
-            </button>
-          </div>
-        </form>
+          <FormEnd disabled={busy || name.trim() === ''} onCancel={() => setOpen(false)}>
+            {W.make}
+          </FormEnd>
+        </Form>
       ) : (
         <button
           type="button"

@@ -5,6 +5,7 @@
 import { useState } from 'preact/hooks'
 import type { MessageTiming, Subscription } from '../../wire/owner/owner-api.ts'
 import { ask } from '../access/api.ts'
+import { Form, FormEnd } from '../parts/form.tsx'
 import { Fault } from '../parts/parts.tsx'
 import { useDeed, useSession } from '../access/session.ts'
 import { TextField } from '../parts/text-field.tsx'
@@ -45,13 +46,7 @@ export function TimingForm({ one, onSaved, onCancel }: TimingProps) {
     onSaved()
   }
   return (
-    <form
-      class="timing"
-      onSubmit={event => {
-        event.preventDefault()
-        run(save)
-      }}
-    >
+    <Form class="timing" onSubmit={() => run(save)}>
       <p class="quiet">{W.whenHint}</p>
       <fieldset>
         <legend>{W.quiet}</legend>
@@ -96,15 +91,10 @@ export function TimingForm({ one, onSaved, onCancel }: TimingProps) {
       />
       <p class="quiet">{W.leaveEmpty}</p>
       <Fault text={fault} />
-      <div class="row">
-        <button type="submit" class="primary" disabled={busy}>
-          {W.save}
-        </button>
-        <button type="button" class="plain" onClick={onCancel}>
-          {WORDS.waiting.cancel}
-        </button>
-      </div>
-    </form>
+      <FormEnd disabled={busy} onCancel={onCancel}>
+        {W.save}
+      </FormEnd>
+    </Form>
   )
 }
 

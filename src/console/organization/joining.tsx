@@ -7,6 +7,7 @@ import { isJsonObject } from '../../wire/json.ts'
 import type { OrganizationPreview, OrganizationStanding } from '../../wire/owner/owner-organization.ts'
 import { AgreementForm } from '../parts/agreement-form.tsx'
 import { ApiFault, ask } from '../access/api.ts'
+import { Form } from '../parts/form.tsx'
 import { Asking, Fault, Nothing } from '../parts/parts.tsx'
 import { useDeed, useSession } from '../access/session.ts'
 import { Field, Shown } from '../parts/shown.tsx'
@@ -135,13 +136,7 @@ function ByCode({
   const [code, setCode] = useState('')
   const [issuer, setIssuer] = useState(available[0]!)
   return (
-    <form
-      class="panel"
-      onSubmit={event => {
-        event.preventDefault()
-        onRead({ issuer, code: code.trim() })
-      }}
-    >
+    <Form class="panel" onSubmit={() => onRead({ issuer, code: code.trim() })}>
       <h2>{W.withCode}</h2>
       <p class="quiet">{W.noneHint}</p>
       {available.length === 1 ? null : (
@@ -160,7 +155,7 @@ function ByCode({
       <button type="submit" class="primary" disabled={busy}>
         {busy ? W.reading : W.read}
       </button>
-    </form>
+    </Form>
   )
 }
 

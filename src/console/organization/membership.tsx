@@ -6,6 +6,7 @@ import { useState } from 'preact/hooks'
 import { secondsText } from '../../rules/words/rule-words.ts'
 import { canonicalize, type Json } from '../../wire/json.ts'
 import { ask } from '../access/api.ts'
+import { Form } from '../parts/form.tsx'
 import { Asking, Chips, Fault } from '../parts/parts.tsx'
 import { useDeed, useSession } from '../access/session.ts'
 import { Field, Shown } from '../parts/shown.tsx'
@@ -90,13 +91,7 @@ function Waiting({ standing, onChanged }: Props) {
     onChanged()
   }
   return (
-    <form
-      class="panel invited"
-      onSubmit={event => {
-        event.preventDefault()
-        run(agree)
-      }}
-    >
+    <Form class="panel invited" onSubmit={() => run(agree)}>
       <h2>{W.waiting}</h2>
       <p class="quiet">{W.waitingHint}</p>
       <Sentences texts={waiting.changes} />
@@ -115,7 +110,7 @@ function Waiting({ standing, onChanged }: Props) {
       <button type="submit" class="primary" disabled={busy || !isAgreed}>
         {W.agreeAgain}
       </button>
-    </form>
+    </Form>
   )
 }
 

@@ -6,6 +6,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Blocked, Connection, LedgerEntry, Revoked } from '../../wire/owner/owner-api.ts'
 import { ask, askAll, type Access } from '../access/api.ts'
 import { LedgerLine } from '../ledger/line.tsx'
+import { Form, FormEnd } from '../parts/form.tsx'
 import { Asking, Awaited, Chips, Fault, Nothing, PageHead } from '../parts/parts.tsx'
 import { useDeed, useLoaded, useSession, type PageProps } from '../access/session.ts'
 import { Field, Shown } from '../parts/shown.tsx'
@@ -220,23 +221,12 @@ function Rename({ agent, onChanged }: { agent: Connection; onChanged: () => void
       </button>
     )
   return (
-    <form
-      class="rename"
-      onSubmit={event => {
-        event.preventDefault()
-        run(save)
-      }}
-    >
+    <Form class="rename" onSubmit={() => run(save)}>
       <TextField label={W.renameLabel} name="label" maxLength={60} value={text} onValue={setText} />
       <Fault text={fault} />
-      <div class="row">
-        <button type="submit" class="primary" disabled={busy}>
-          {W.save}
-        </button>
-        <button type="button" class="plain" onClick={() => setText(undefined)}>
-          {WORDS.waiting.cancel}
-        </button>
-      </div>
-    </form>
+      <FormEnd disabled={busy} onCancel={() => setText(undefined)}>
+        {W.save}
+      </FormEnd>
+    </Form>
   )
 }

@@ -10,6 +10,7 @@ import { forgetKey, jwkOf } from '../access/device-key.ts'
 import { checkWord, readRequest } from '../access/device-request.ts'
 import { Credentials } from '../keys/credential.tsx'
 import { PasskeysSection } from '../keys/passkeys.tsx'
+import { Form, FormEnd } from '../parts/form.tsx'
 import { Asking, Awaited, Fault, PageHead } from '../parts/parts.tsx'
 import { passkeysOf } from '../access/passkey.ts'
 import { useDeed, useLoaded, useSession, type PageProps } from '../access/session.ts'
@@ -156,13 +157,7 @@ function AddDevice({ request }: { request: string | undefined }) {
     <section class="add">
       <div role="status">{added === undefined ? null : <p class="notice good">{W.added(added)}</p>}</div>
       {isOpen ? (
-        <form
-          class="panel"
-          onSubmit={event => {
-            event.preventDefault()
-            run(accept)
-          }}
-        >
+        <Form class="panel" onSubmit={() => run(accept)}>
           <h2>{W.add}</h2>
           <p class="quiet">{W.addHint}</p>
           <TextField
@@ -184,15 +179,10 @@ function AddDevice({ request }: { request: string | undefined }) {
             </p>
           )}
           <Fault text={fault} />
-          <div class="row">
-            <button type="submit" class="primary" disabled={busy || found === undefined}>
-              {W.accept}
-            </button>
-            <button type="button" class="plain" onClick={() => setOpen(false)}>
-              {WORDS.waiting.cancel}
-            </button>
-          </div>
-        </form>
+          <FormEnd disabled={busy || found === undefined} onCancel={() => setOpen(false)}>
+            {W.accept}
+          </FormEnd>
+        </Form>
       ) : (
         <button type="button" class="plain" onClick={() => setOpen(true)}>
           {W.add}

@@ -5,6 +5,7 @@ import { useRef, useState } from 'preact/hooks'
 import type { NewWebhook, NotificationTest, Subscription } from '../../wire/owner/owner-api.ts'
 import { ask, askAll, type Access } from '../access/api.ts'
 import { TimingForm, timingText } from '../notifications/timing.tsx'
+import { Form, FormEnd } from '../parts/form.tsx'
 import { Asking, Awaited, Copyable, Fault, Nothing, PageHead } from '../parts/parts.tsx'
 import { canPush, subscribePush } from '../access/push.ts'
 import { useDeed, useLoaded, useSession } from '../access/session.ts'
@@ -105,13 +106,7 @@ function AddWebhook({ onAdded }: Adding) {
     setOpen(false)
   }
   return (
-    <form
-      class="panel"
-      onSubmit={event => {
-        event.preventDefault()
-        run(add)
-      }}
-    >
+    <Form class="panel" onSubmit={() => run(add)}>
       <h2>{W.addWebhook}</h2>
       <p class="quiet">{W.webhookHint}</p>
       <TextField
@@ -134,15 +129,10 @@ function AddWebhook({ onAdded }: Adding) {
         onValue={setName}
       />
       <Fault text={fault} />
-      <div class="row">
-        <button type="submit" class="primary" disabled={busy}>
-          {W.add}
-        </button>
-        <button type="button" class="plain" onClick={() => setOpen(false)}>
-          {WORDS.waiting.cancel}
-        </button>
-      </div>
-    </form>
+      <FormEnd disabled={busy} onCancel={() => setOpen(false)}>
+        {W.add}
+      </FormEnd>
+    </Form>
   )
 }
 

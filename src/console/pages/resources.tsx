@@ -5,6 +5,7 @@
 import { useState } from 'preact/hooks'
 import type { Banned, BannedOrigin, Resource, ResourceServerEntry } from '../../wire/owner/owner-api.ts'
 import { ask, askAll, type Access } from '../access/api.ts'
+import { Form } from '../parts/form.tsx'
 import { Asking, Awaited, Chips, Fault, Nothing, PageHead } from '../parts/parts.tsx'
 import { useDeed, useLoaded, useSession } from '../access/session.ts'
 import { Field, Shown } from '../parts/shown.tsx'
@@ -274,13 +275,7 @@ function Bans({ banned, onChanged }: { banned: readonly BannedOrigin[]; onChange
           ))}
         </ul>
       )}
-      <form
-        class="panel"
-        onSubmit={event => {
-          event.preventDefault()
-          run(add)
-        }}
-      >
+      <Form class="panel" onSubmit={() => run(add)}>
         <TextField
           label={W.banOrigin}
           name="origin"
@@ -296,7 +291,7 @@ function Bans({ banned, onChanged }: { banned: readonly BannedOrigin[]; onChange
         <button type="submit" class="plain deny" disabled={busy}>
           {W.ban}
         </button>
-      </form>
+      </Form>
     </section>
   )
 }

@@ -7,6 +7,7 @@ import type { ConsoleSettings } from '../../wire/owner/console.ts'
 import { ApiFault, ask, type Access } from '../access/api.ts'
 import { forgetKey, jwkOf, keepKey, makeKey, type BrowserKey } from '../access/device-key.ts'
 import { checkWord, requestOf } from '../access/device-request.ts'
+import { Form } from '../parts/form.tsx'
 import { Copyable, Fault } from '../parts/parts.tsx'
 import { QrCode } from '../parts/qr-code.tsx'
 import { useDeed } from '../access/session.ts'
@@ -89,13 +90,7 @@ function Begin({ base, settings, code: linkCode, onKey }: Props) {
   return (
     <>
       <p class="lead">{W.lead}</p>
-      <form
-        class="panel"
-        onSubmit={event => {
-          event.preventDefault()
-          run(enrol)
-        }}
-      >
+      <Form class="panel" onSubmit={() => run(enrol)}>
         <h2>{W.withCode}</h2>
         <p class="quiet">{W.withCodeHint}</p>
         <TextField label={W.code} isExact name="code" class="mono" required value={code} onValue={setCode} />
@@ -104,7 +99,7 @@ function Begin({ base, settings, code: linkCode, onKey }: Props) {
         <button type="submit" class="primary" disabled={busy}>
           {busy ? W.enrolling : W.enrol}
         </button>
-      </form>
+      </Form>
       <section class="panel">
         <h2>{W.another}</h2>
         <p class="quiet">{W.anotherHint}</p>

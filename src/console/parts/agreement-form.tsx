@@ -5,10 +5,10 @@
  */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
+import { Form, FormEnd } from './form.tsx'
 import { Fault } from './parts.tsx'
 import { useDeed } from '../access/session.ts'
 import { Shown } from './shown.tsx'
-import { WORDS } from '../words.ts'
 
 interface Props {
   title: ComponentChildren
@@ -31,13 +31,7 @@ export function AgreementForm({ title, isMoved, words, onAgree, onCancel, childr
   const { busy, fault, run } = useDeed()
   const [isAgreed, setAgreed] = useState(false)
   return (
-    <form
-      class="panel preview"
-      onSubmit={event => {
-        event.preventDefault()
-        run(onAgree)
-      }}
-    >
+    <Form class="panel preview" onSubmit={() => run(onAgree)}>
       {title}
       {isMoved ? (
         <p class="notice warn" role="alert">
@@ -59,14 +53,9 @@ export function AgreementForm({ title, isMoved, words, onAgree, onCancel, childr
         </span>
       </label>
       <Fault text={fault} />
-      <div class="row">
-        <button type="submit" class="primary" disabled={busy || !isAgreed}>
-          {busy ? words.acting : words.act}
-        </button>
-        <button type="button" class="plain" onClick={onCancel}>
-          {WORDS.waiting.cancel}
-        </button>
-      </div>
-    </form>
+      <FormEnd disabled={busy || !isAgreed} onCancel={onCancel}>
+        {busy ? words.acting : words.act}
+      </FormEnd>
+    </Form>
   )
 }

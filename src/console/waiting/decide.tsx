@@ -8,6 +8,7 @@ import type { DecisionItem } from '../../wire/owner/decision-item.ts'
 import { canonicalize } from '../../wire/json.ts'
 import { ApiFault, ask } from '../access/api.ts'
 import { approve, deny } from '../decision.ts'
+import { Form, FormEnd } from '../parts/form.tsx'
 import { Asking, Fault } from '../parts/parts.tsx'
 import { useDeed, useSession } from '../access/session.ts'
 import { Shown } from '../parts/shown.tsx'
@@ -213,10 +214,9 @@ function GraveApproval(props: { item: DecisionItem; busy: boolean; onApprove: ()
       </>
     )
   return (
-    <form
+    <Form
       class="type-form"
-      onSubmit={event => {
-        event.preventDefault()
+      onSubmit={() => {
         if (typed.trim() === word) onApprove()
       }}
       onKeyDown={event => {
@@ -232,15 +232,10 @@ function GraveApproval(props: { item: DecisionItem; busy: boolean; onApprove: ()
         value={typed}
         onValue={setTyped}
       />
-      <div class="row">
-        <button type="submit" class="primary" disabled={busy || typed.trim() !== word}>
-          {busy ? W.approving : W.approve}
-        </button>
-        <button type="button" class="plain" onClick={leave}>
-          {W.cancel}
-        </button>
-      </div>
-    </form>
+      <FormEnd disabled={busy || typed.trim() !== word} onCancel={leave}>
+        {busy ? W.approving : W.approve}
+      </FormEnd>
+    </Form>
   )
 }
 

@@ -3,6 +3,7 @@
  * (`/owner/pending/{family}/decision`, `reason`).
  */
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { Form, FormEnd } from '../parts/form.tsx'
 import { TextField } from '../parts/text-field.tsx'
 import { WORDS } from '../words.ts'
 
@@ -21,12 +22,9 @@ export function DenyForm(props: {
   const field = useRef<HTMLInputElement>(null)
   useLayoutEffect(() => field.current?.focus(), [])
   return (
-    <form
+    <Form
       class="deny-form"
-      onSubmit={event => {
-        event.preventDefault()
-        onDeny(Array.from(reason).slice(0, REASON_LENGTH_MAX).join(''))
-      }}
+      onSubmit={() => onDeny(Array.from(reason).slice(0, REASON_LENGTH_MAX).join(''))}
       onKeyDown={event => {
         if (event.key === 'Escape') onCancel()
       }}
@@ -40,14 +38,9 @@ export function DenyForm(props: {
         value={reason}
         onValue={setReason}
       />
-      <div class="row">
-        <button type="submit" class="danger" disabled={busy}>
-          {confirm}
-        </button>
-        <button type="button" class="plain" onClick={onCancel}>
-          {W.cancel}
-        </button>
-      </div>
-    </form>
+      <FormEnd kind="danger" disabled={busy} onCancel={onCancel}>
+        {confirm}
+      </FormEnd>
+    </Form>
   )
 }
