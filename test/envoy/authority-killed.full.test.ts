@@ -3,14 +3,13 @@
  * calls go on. contract, "Authorized call" and "Errors": nothing fails that should pass but a consume that
  * was under way, which is told as an outage; none passes twice.
  */
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import type { RawCredential } from '../../src/dev/story/raw-call.ts'
-import { openScene, type Scene } from '../../src/dev/story/scene.ts'
-import type { Stack } from '../../src/dev/stack/stack.ts'
 import { approvedGrant, outcomeOf, startLoad, type Load } from '../support/call-load.ts'
 import { envoy } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'
-import { startStack } from '../support/stack.ts'
+import { startScene } from '../support/stack.ts'
+import { startedOnce } from '../support/started.ts'
 import { until } from '../support/until.ts'
 
 /** Calls at once when an authority is killed. */
@@ -24,20 +23,19 @@ interface Trade {
 }
 
 describeWith(await envoy(), 'an authority that is killed while calls go on', found => {
-  let stack: Stack
-  let scene: Scene
+  const scene = startedOnce(() =>
+    startScene({
+      envoy: found,
+      authorities: 2,
+      challengesPerMinute: 1_000_000,
+      authorityEnvironment: { UMA_AS_POLL_SECONDS: '0' },
+    }),
+  )
   let standing: RawCredential
   const trades: Trade[] = []
   let load: Load
 
   beforeAll(async () => {
-    stack = await startStack({
-      envoy: found,
-      authorities: 2,
-      challengesPerMinute: 1_000_000,
-      authorityEnvironment: { UMA_AS_POLL_SECONDS: '0' },
-    })
-    scene = await openScene(stack)
     const key = scene.agentKey
     standing = { token: (await approvedGrant(scene, 'portfolio_read')).access_token, key }
     for (let qty = 1; qty <= 2 * BURST; qty++) {
@@ -45,27 +43,28 @@ describeWith(await envoy(), 'an authority that is killed while calls go on', fou
       const { access_token: token } = await approvedGrant(scene, 'place_trade', args)
       trades.push({ credential: { token, key }, arguments: args })
     }
-    load = startLoad(stack)
-  })
-  afterAll(async () => {
-    await scene?.close()
-    await stack?.stop()
+    load = startLoad(scene.stack)
   })
 
   const place = (trade: Trade) =>
-    outcomeOf({ resource: stack.resource, tool: 'place_trade', arguments: trade.arguments }, trade.credential)
+    outcomeOf(
+      { resource: scene.stack.resource, tool: 'place_trade', arguments: trade.arguments },
+      trade.credential,
+    )
   const executed = ({ arguments: { qty } }: Trade) =>
-    stack.toolServer.record.executions.filter(
+    scene.stack.toolServer.record.executions.filter(
       one => one.tool === 'place_trade' && (one.arguments as Trade['arguments']).qty === qty,
     ).length
 
   /** Whether the sidecar has found an authority well (again), as its metrics say. */
   const isUp = async (replica: number) => {
-    const text = await (await fetch(`http://127.0.0.1:${stack.documentPorts[0]}/metrics`)).text()
+    const text = await (await fetch(`http://127.0.0.1:${scene.stack.documentPorts[0]}/metrics`)).text()
     const line = text
       .split('\n')
       .find(
-        one => one.startsWith('usher_authority_address_up{') && one.includes(stack.authorities[replica]!.url),
+        one =>
+          one.startsWith('usher_authority_address_up{') &&
+          one.includes(scene.stack.authorities[replica]!.url),
       )
     return line?.endsWith(' 1') === true
   }
@@ -75,7 +74,7 @@ describeWith(await envoy(), 'an authority that is killed while calls go on', fou
    * all of them.
    */
   async function killDuring(replica: number, burst: Trade[]): Promise<string[]> {
-    const child = stack.children.find(({ name }) => name === `authority-${replica + 1}`)!
+    const child = scene.stack.children.find(({ name }) => name === `authority-${replica + 1}`)!
     const first = Promise.withResolvers<undefined>()
     const under = burst.map(async trade => {
       const outcome = await place(trade)
@@ -112,7 +111,7 @@ describeWith(await envoy(), 'an authority that is killed while calls go on', fou
         expect([`200, then ${SPENT}`, `${OUTAGE}, then ${SPENT}`, `${OUTAGE}, then 200`]).toContain(fate)
         expect(executed(trade)).toBe([outcome, again].includes('200') ? 1 : 0)
       }
-      if (replica === 0) await stack.restart('authority', 0)
+      if (replica === 0) await scene.stack.restart('authority', 0)
     }
     const tally = await load.end()
     expect(tally).toEqual({
@@ -127,7 +126,7 @@ describeWith(await envoy(), 'an authority that is killed while calls go on', fou
 
   test('what the owner revokes at the one that is left is refused at once', async () => {
     await scene.owner.revoke(scene.handle)
-    const outcome = await outcomeOf({ resource: stack.resource, tool: 'portfolio_read' }, standing)
+    const outcome = await outcomeOf({ resource: scene.stack.resource, tool: 'portfolio_read' }, standing)
     expect(outcome).toBe('403 access_revoked')
   })
 })

@@ -7,14 +7,14 @@ import { readFile } from 'node:fs/promises'
 import { request as httpRequest } from 'node:http'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { callByHand } from '../../src/dev/story/raw-call.ts'
-import { ownerEvent, openScene, firstEvent, type Scene } from '../../src/dev/story/scene.ts'
-import type { Stack } from '../../src/dev/stack/stack.ts'
+import { ownerEvent, firstEvent } from '../../src/dev/story/scene.ts'
 import { createOwnerClient } from '../../src/owner/index.ts'
 import { envoy } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'
-import { startStack } from '../support/stack.ts'
+import { startScene } from '../support/stack.ts'
+import { startedOnce } from '../support/started.ts'
 import { until } from '../support/until.ts'
 
 interface Sent {
@@ -32,12 +32,9 @@ function says(line: string, members: Record<string, unknown>): boolean {
 }
 
 describeWith(await envoy(), 'Envoy and the sidecar', found => {
-  let stack: Stack | undefined
-  let scene: Scene
+  const scene = startedOnce(() => startScene({ envoy: found, sidecars: 2, authorities: 2 }))
 
   beforeAll(async () => {
-    stack = await startStack({ envoy: found, sidecars: 2, authorities: 2 })
-    scene = await openScene(stack)
     // The agent is known from here on.
     const call = scene.startCall('portfolio_read')
     const { family } = await firstEvent(call, 'waiting')
@@ -45,14 +42,10 @@ describeWith(await envoy(), 'Envoy and the sidecar', found => {
     await call.result
     scene.memory.standing = (await firstEvent(call, 'granted')).grant
   })
-  afterAll(async () => {
-    await scene?.close()
-    await stack?.stop()
-  })
 
   /** Sends a request as it is: `fetch` would normalize its path. */
   async function send({ method = 'POST', path, headers = {}, body }: Sent) {
-    const { port } = new URL(stack!.publicUrl)
+    const { port } = new URL(scene.stack.publicUrl)
     const sent = httpRequest({ host: '127.0.0.1', port, method, path, headers, agent: false })
     const response = await new Promise<import('node:http').IncomingMessage>((resolve, reject) => {
       sent.once('response', resolve).once('error', reject)
@@ -64,7 +57,7 @@ describeWith(await envoy(), 'Envoy and the sidecar', found => {
   const json = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
   const rpc = (method: string, params: object = {}) =>
     JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
-  const arrivals = () => stack!.toolServer.record.arrivals
+  const arrivals = () => scene.stack.toolServer.record.arrivals
 
   describe('what reaches the tool', () => {
     test('whatever a client says with x-uma-* is taken off, even if no grant is needed', async () => {
@@ -85,7 +78,7 @@ describeWith(await envoy(), 'Envoy and the sidecar', found => {
     test('the tool is told of the caller what the grant says, not what the caller says', async () => {
       const { access_token: token } = scene.memory.standing!
       const answer = await callByHand(
-        { resource: stack!.resource, tool: 'portfolio_read' },
+        { resource: scene.stack.resource, tool: 'portfolio_read' },
         { token, key: scene.agentKey, headers: { 'x-uma-owner': 'mallory', 'x-uma-agent': 'jkt:mallory' } },
       )
       expect(answer.status).toBe(200)
@@ -100,10 +93,10 @@ describeWith(await envoy(), 'Envoy and the sidecar', found => {
 
     test('the access log is told of the decision, and never of the credential', async () => {
       const { access_token: token } = scene.memory.standing!
-      const read = { resource: stack!.resource, tool: 'portfolio_read' }
+      const read = { resource: scene.stack.resource, tool: 'portfolio_read' }
       expect((await callByHand(read, { token, key: scene.agentKey })).status).toBe(200)
       const family = arrivals().at(-1)!.headers['x-uma-family']
-      const log = async () => readFile(join(stack!.directory, 'envoy.log'), 'utf8')
+      const log = async () => readFile(join(scene.stack.directory, 'envoy.log'), 'utf8')
       const told = { decision: 'allow', reason: 'granted', family, handle: scene.handle }
       // Envoy gathers what it writes for some seconds.
       await until(async () => (await log()).split('\n').some(line => says(line, told)))
@@ -197,10 +190,13 @@ describeWith(await envoy(), 'Envoy and the sidecar', found => {
   describe('no answer is no permission', () => {
     const read = () => {
       const { access_token: token } = scene.memory.standing!
-      return callByHand({ resource: stack!.resource, tool: 'portfolio_read' }, { token, key: scene.agentKey })
+      return callByHand(
+        { resource: scene.stack.resource, tool: 'portfolio_read' },
+        { token, key: scene.agentKey },
+      )
     }
 
-    const sidecars = () => stack!.children.filter(({ name }) => name.startsWith('sidecar'))
+    const sidecars = () => scene.stack.children.filter(({ name }) => name.startsWith('sidecar'))
 
     test('with one of two sidecars gone, calls go on', async () => {
       await sidecars()[0]!.stop()
@@ -208,7 +204,7 @@ describeWith(await envoy(), 'Envoy and the sidecar', found => {
     })
 
     test('a revocation at one replica of the authority holds at once for calls that another one judges', async () => {
-      const { household, issuer, authorities } = stack!
+      const { household, issuer, authorities } = scene.stack
       const { ownerApi } = authorities[1]!
       await createOwnerClient({ api: ownerApi, issuer, key: household.ownerKey }).revoke(scene.handle)
       expect(await read()).toMatchObject({ status: 403, json: { error: 'access_revoked' } })
@@ -228,21 +224,12 @@ describeWith(await envoy(), 'Envoy and the sidecar', found => {
 })
 
 describeWith(await envoy(), 'the authority away', found => {
-  let stack: Stack | undefined
-  let scene: Scene
-  beforeAll(async () => {
-    stack = await startStack({ envoy: found })
-    scene = await openScene(stack)
-  })
-  afterAll(async () => {
-    await scene?.close()
-    await stack?.stop()
-  })
+  const scene = startedOnce(() => startScene({ envoy: found }))
 
   test('the sidecar answers 503 temporarily_unavailable: neither a challenge nor a pass', async () => {
-    const read = { resource: stack!.resource, tool: 'portfolio_read' }
+    const read = { resource: scene.stack.resource, tool: 'portfolio_read' }
     expect((await callByHand(read)).status).toBe(401)
-    await stack!.children.find(({ name }) => name === 'authority')!.stop()
+    await scene.stack.children.find(({ name }) => name === 'authority')!.stop()
     const answer = await callByHand(read)
     expect(answer).toMatchObject({ status: 503, json: { error: 'temporarily_unavailable' } })
     const other = { token: 'not.a.token', key: scene.agentKey }
@@ -250,6 +237,6 @@ describeWith(await envoy(), 'the authority away', found => {
       status: 503,
       json: { error: 'temporarily_unavailable' },
     })
-    expect(stack!.toolServer.record.arrivals).toEqual([])
+    expect(scene.stack.toolServer.record.arrivals).toEqual([])
   })
 })

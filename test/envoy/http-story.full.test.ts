@@ -9,28 +9,18 @@ import { startChild, untilReady, type Child } from '../../src/dev/stack/child-pr
 import { envoyConfig } from '../../src/dev/stack/envoy-config.ts'
 import { accepts, freePorts } from '../../src/dev/stack/ports.ts'
 import { callByHand } from '../../src/dev/story/raw-call.ts'
-import { openScene, type Scene } from '../../src/dev/story/scene.ts'
-import type { Stack } from '../../src/dev/stack/stack.ts'
 import { STORY } from '../../src/dev/story/story.ts'
 import { envoy } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'
-import { startStack } from '../support/stack.ts'
+import { startScene } from '../support/stack.ts'
+import { startedOnce } from '../support/started.ts'
 
 describeWith(await envoy(), 'the story, through Envoy that asks by HTTP', found => {
-  let stack: Stack | undefined
-  let scene: Scene
+  const scene = startedOnce(() => startScene({ envoy: found, checksByHttp: true }))
   let lenient: Child | undefined
   let lenientUrl: string
 
-  beforeAll(async () => {
-    stack = await startStack({ envoy: found, checksByHttp: true })
-    scene = await openScene(stack)
-  })
-  afterAll(async () => {
-    await scene?.close()
-    await lenient?.stop()
-    await stack?.stop()
-  })
+  afterAll(() => lenient?.stop())
 
   // One after the other: each step goes on from the one before.
   for (const step of STORY) test(step.title, () => expect(step.walk(scene)).resolves.not.toEqual([]))
@@ -38,7 +28,7 @@ describeWith(await envoy(), 'the story, through Envoy that asks by HTTP', found 
   describe('and then', () => {
     /** A second Envoy in front of the same sidecar and tools, set to let failures of the check pass. */
     beforeAll(async () => {
-      const { checkPorts, toolServer, directory } = stack!
+      const { checkPorts, toolServer, directory } = scene.stack
       const [port, documents] = (await freePorts(2)) as [number, number]
       const tool = toolServer.port
       const text = await envoyConfig(
@@ -67,7 +57,7 @@ describeWith(await envoy(), 'the story, through Envoy that asks by HTTP', found 
       lenientUrl = `http://127.0.0.1:${port}/mcp/alice`
     })
 
-    const arrivals = () => stack!.toolServer.record.arrivals.length
+    const arrivals = () => scene.stack.toolServer.record.arrivals.length
     const read = (resource: string) => callByHand({ resource, tool: 'portfolio_read' })
 
     test('what a client writes into the fields of the gateway counts for nothing', async () => {
@@ -78,7 +68,7 @@ describeWith(await envoy(), 'the story, through Envoy that asks by HTTP', found 
         method: 'tools/call',
         params: { name: 'portfolio_read' },
       })
-      const answer = await fetch(stack!.resource, {
+      const answer = await fetch(scene.stack.resource, {
         method: 'POST',
         body,
         headers: {
@@ -98,7 +88,7 @@ describeWith(await envoy(), 'the story, through Envoy that asks by HTTP', found 
     })
 
     const ping = (headers: Record<string, string>) =>
-      fetch(stack!.resource, {
+      fetch(scene.stack.resource, {
         method: 'POST',
         body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }),
         headers: {
@@ -116,7 +106,7 @@ describeWith(await envoy(), 'the story, through Envoy that asks by HTTP', found 
         'x-uma.tool': 'x',
       }
       expect((await ping(forged)).status).toBe(200)
-      const names = Object.keys(stack!.toolServer.record.arrivals.at(-1)!.headers)
+      const names = Object.keys(scene.stack.toolServer.record.arrivals.at(-1)!.headers)
       expect(names.filter(name => /^x.uma./.test(name))).toEqual([])
     })
 
@@ -130,14 +120,14 @@ describeWith(await envoy(), 'the story, through Envoy that asks by HTTP', found 
     )
 
     test.each(['/mcp/alice/x', '/mcp/bea', '/checks', '/check/mcp/alice'])('%s is 404', async path => {
-      expect((await read(stack!.publicUrl + path)).status).toBe(404)
+      expect((await read(scene.stack.publicUrl + path)).status).toBe(404)
     })
 
     test('with the authority down it is 503 with our body, also from an Envoy that lets failures pass', async () => {
       const before = arrivals()
       expect((await read(lenientUrl)).status).toBe(401)
-      for (const child of stack!.children.filter(({ name }) => name === 'authority')) await child.stop()
-      for (const resource of [stack!.resource, lenientUrl]) {
+      for (const child of scene.stack.children.filter(({ name }) => name === 'authority')) await child.stop()
+      for (const resource of [scene.stack.resource, lenientUrl]) {
         expect(await read(resource)).toMatchObject({
           status: 503,
           json: { error: 'temporarily_unavailable' },
@@ -148,8 +138,8 @@ describeWith(await envoy(), 'the story, through Envoy that asks by HTTP', found 
 
     test('with the sidecar down it is 503', async () => {
       const before = arrivals()
-      for (const child of stack!.children.filter(({ name }) => name === 'sidecar')) await child.stop()
-      const answer = await read(stack!.resource)
+      for (const child of scene.stack.children.filter(({ name }) => name === 'sidecar')) await child.stop()
+      const answer = await read(scene.stack.resource)
       expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([503, null])
       expect(arrivals()).toBe(before)
     })

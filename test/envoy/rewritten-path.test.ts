@@ -3,35 +3,21 @@
  * tell to add. contract, "Authorized call": what is judged is the path that the agent signed.
  */
 import { readFileSync } from 'node:fs'
-import { afterAll, beforeAll, expect, it } from 'vitest'
-import { openScene, type Scene } from '../../src/dev/story/scene.ts'
-import type { Stack } from '../../src/dev/stack/stack.ts'
+import { expect, it } from 'vitest'
 import { readAll } from '../../src/owner/index.ts'
 import { envoy } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'
-import { startStack } from '../support/stack.ts'
+import { startScene } from '../support/stack.ts'
+import { startedOnce } from '../support/started.ts'
 import { until } from '../../src/dev/stack/child-process.ts'
 
 /** As the comment in the file has it. */
 const [, REWRITE] = /# +(regex_rewrite: .*)$/m.exec(readFileSync('envoy/envoy.yaml', 'utf8'))!
 
 describeWith(await envoy(), 'a rewritten path', found => {
-  let stack: Stack | undefined
-  let scene: Scene
-
-  beforeAll(async () => {
-    const changeEnvoy = (yaml: string): string =>
-      yaml.replaceAll(
-        /^( *)cluster: tool_server$/gm,
-        (line, blanks: string) => `${line}\n${blanks}${REWRITE}`,
-      )
-    stack = await startStack({ envoy: found, changeEnvoy })
-    scene = await openScene(stack)
-  })
-  afterAll(async () => {
-    await scene?.close()
-    await stack?.stop()
-  })
+  const changeEnvoy = (yaml: string): string =>
+    yaml.replaceAll(/^( *)cluster: tool_server$/gm, (line, blanks: string) => `${line}\n${blanks}${REWRITE}`)
+  const scene = startedOnce(() => startScene({ envoy: found, changeEnvoy }))
 
   it('reaches the server as its own, while agent and usher go by the path of the owner', async () => {
     const { result } = scene.startCall('portfolio_read')
@@ -41,7 +27,7 @@ describeWith(await envoy(), 'a rewritten path', found => {
     })
     await scene.owner.decide(family, 'approved')
     expect(JSON.stringify((await result).result)).toContain('12 VTI')
-    const { path, headers } = stack!.toolServer.record.arrivals.at(-1)!
+    const { path, headers } = scene.stack.toolServer.record.arrivals.at(-1)!
     expect([path, headers['x-uma-owner']]).toEqual(['/mcp', 'alice'])
   })
 })

@@ -5,13 +5,13 @@
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { RawCredential } from '../../src/dev/story/raw-call.ts'
-import { openScene, type Scene } from '../../src/dev/story/scene.ts'
 import type { Stack } from '../../src/dev/stack/stack.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { approvedGrant, decided, startLoad, type Load } from '../support/call-load.ts'
 import { envoy } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'
-import { startStack } from '../support/stack.ts'
+import { startScene, startStack } from '../support/stack.ts'
+import { startedOnce } from '../support/started.ts'
 import { until } from '../support/until.ts'
 
 const TRADES = 30
@@ -23,32 +23,27 @@ const REPLICAS = [
 ] as const
 
 describeWith(await envoy(), 'a rolling restart under load', found => {
-  let stack: Stack
-  let scene: Scene
-  let standing: RawCredential
-  const trades: { credential: RawCredential; arguments: { symbol: string; qty: number } }[] = []
-  let load: Load
-
-  beforeAll(async () => {
-    stack = await startStack({
+  const scene = startedOnce(() =>
+    startScene({
       envoy: found,
       sidecars: 2,
       authorities: 2,
       challengesPerMinute: 1_000_000,
       authorityEnvironment: { UMA_AS_DRAIN_MS: '5000', UMA_AS_POLL_SECONDS: '0' },
-    })
-    scene = await openScene(stack)
-    load = startLoad(stack)
+    }),
+  )
+  let standing: RawCredential
+  const trades: { credential: RawCredential; arguments: { symbol: string; qty: number } }[] = []
+  let load: Load
+
+  beforeAll(async () => {
+    load = startLoad(scene.stack)
     standing = { token: (await approvedGrant(scene, 'portfolio_read')).access_token, key: scene.agentKey }
     for (let qty = 1; qty <= TRADES; qty++) {
       const args = { symbol: 'VTI', qty }
       const { access_token: token } = await approvedGrant(scene, 'place_trade', args)
       trades.push({ credential: { token, key: scene.agentKey }, arguments: args })
     }
-  })
-  afterAll(async () => {
-    await scene?.close()
-    await stack?.stop()
   })
 
   test('no call fails that should pass, and none passes that should fail', async () => {
@@ -65,9 +60,9 @@ describeWith(await envoy(), 'a rolling restart under load', found => {
       if (next !== undefined) await load.call('single use', 'place_trade', next.credential, next.arguments)
     }, 700)
     for (const [what, index] of REPLICAS) {
-      await stack.restart(what, index)
+      await scene.stack.restart(what, index)
       // Envoy has found the new one; only then the next may go.
-      if (what === 'sidecar') await until(async () => (await decided(stack, index)) > 20)
+      if (what === 'sidecar') await until(async () => (await decided(scene.stack, index)) > 20)
     }
     await until(() => unspent.length === 0)
     const tally = await load.end()
@@ -80,7 +75,7 @@ describeWith(await envoy(), 'a rolling restart under load', found => {
       'single use': { '200': TRADES - 1 },
     })
     expect(tally['standing']!['200']).toBeGreaterThan(200)
-    const bought = stack.toolServer.record.executions.filter(({ tool }) => tool === 'place_trade')
+    const bought = scene.stack.toolServer.record.executions.filter(({ tool }) => tool === 'place_trade')
     expect(bought.length).toBe(TRADES)
   })
 })

@@ -6,16 +6,17 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startStack as startParts, type Stack, type StackOptions } from '../../src/dev/stack/stack.ts'
+import { openScene, type Scene } from '../../src/dev/story/scene.ts'
 import { freshDatabase } from './postgres.ts'
 
+interface TestStackOptions extends Omit<StackOptions, 'directory' | 'databaseUrl'> {
+  directory?: string
+  /** The way to the database, in place of the straight one. */
+  reachDatabase?: (url: string) => Promise<string>
+}
+
 /** Starts it; `stop` ends its processes, drops its database and deletes its files. */
-export async function startStack(
-  options: Omit<StackOptions, 'directory' | 'databaseUrl'> & {
-    directory?: string
-    /** The way to the database, in place of the straight one. */
-    reachDatabase?: (url: string) => Promise<string>
-  },
-): Promise<Stack> {
+export async function startStack(options: TestStackOptions): Promise<Stack> {
   const database = await freshDatabase({ poolMax: 1 })
   const directory = options.directory ?? (await mkdtemp(join(tmpdir(), 'usher-stack-')))
   const clear = async (): Promise<void> => {
@@ -34,6 +35,22 @@ export async function startStack(
     }
   } catch (error) {
     await clear()
+    throw error
+  }
+}
+
+/** The scene of a stack of its own, with which `close` stops that. */
+export async function startScene(options: TestStackOptions): Promise<Scene> {
+  const stack = await startStack(options)
+  try {
+    const scene = await openScene(stack)
+    const close = async (): Promise<void> => {
+      await scene.close()
+      await stack.stop()
+    }
+    return { ...scene, close }
+  } catch (error) {
+    await stack.stop()
     throw error
   }
 }
