@@ -2,6 +2,7 @@
  * Owns what a tier may say when it is saved, and its answer to one request. Contract: "Policy vocabulary and
  * tiers", "Owner API" (`/owner/policies`).
  */
+import type { TermsVersion } from '../wire/negotiation/terms.ts'
 import { parseCondition, type RequestFacts } from './conditions.ts'
 import { parseConsequence } from './permission.ts'
 
@@ -26,13 +27,7 @@ export interface TierDraft extends TierRules {
   readonly resources: readonly string[]
   /** Claim name to accepted values. */
   readonly clearance?: Readonly<Record<string, readonly string[]>> | undefined
-  readonly terms: {
-    readonly purpose: string
-    readonly scope: readonly string[]
-    readonly expires_in: number
-    readonly prohibited: readonly string[]
-    readonly per_operation: boolean
-  }
+  readonly terms: Pick<TermsVersion, 'purpose' | 'scope' | 'expires_in' | 'prohibited' | 'per_operation'>
 }
 
 /** A registered resource; `tier` is the id of the tier that governs it now, if any. */

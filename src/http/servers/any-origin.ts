@@ -3,6 +3,7 @@
  * also if it sends fields of its own, for which its browser asks first (Fetch, "CORS protocol"). Contract:
  * "Owner's authorization server: public": clients of MCP in a page send `MCP-Protocol-Version` to metadata.
  */
+import type { IncomingMessage } from 'node:http'
 
 /** The header field of an answer that a page of any origin may read. */
 export const ANY_ORIGIN = { 'access-control-allow-origin': '*' } as const
@@ -14,7 +15,15 @@ const FIELD_NAMES = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:[ \t]*,[ \t]*[!#$%&'*+\-.^_
 const FIELD_NAMES_LENGTH_MAX = 2_000
 
 /** A header of the question, as it was sent: undefined if it was not, or more than once. */
-export type ReadHeader = (name: string) => string | undefined
+type ReadHeader = (name: string) => string | undefined
+
+/** The headers of a request. */
+export function headersOf({ headersDistinct }: IncomingMessage): ReadHeader {
+  return name => {
+    const lines = headersDistinct[name] ?? []
+    return lines.length === 1 ? lines[0] : undefined
+  }
+}
 
 /** Whether a browser asks whether a page may call. */
 export function isPreflight(method: string | undefined, read: ReadHeader): boolean {

@@ -13,7 +13,7 @@ import { maxHeaderSize } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Server as TlsServer } from 'node:tls'
 import { Refusal, refusalBody, refusalHeaders, refuse } from '../../wire/refusal.ts'
-import { anyOriginMay, isPreflight, type ReadHeader } from './any-origin.ts'
+import { anyOriginMay, headersOf, isPreflight } from './any-origin.ts'
 import { readFormBody, readJsonBody } from './bodies.ts'
 import type { Certificates } from './certificates.ts'
 import { boundAnswer, CONNECTION_BOUNDS, nodeLimits, type ConnectionBounds } from './connection-bounds.ts'
@@ -119,7 +119,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     refuseAmbiguousRequest(request)
     if (!request.is404) return
     const routes = routesAt(request.raw.url!.split('?', 1)[0]!)
-    const read: ReadHeader = name => onlyLine(request, name)
+    const read = headersOf(request.raw)
     if (!routes.anyOrigin || !isPreflight(request.method, read)) return refuseUnknownRoute(routes)
     return reply.code(204).headers(anyOriginMay(read)).send()
   })
@@ -248,11 +248,6 @@ function refuseAmbiguousRequest(request: FastifyRequest): void {
   ) {
     refuse('invalid_request', `Send ${request.method} without a body.`)
   }
-}
-
-function onlyLine({ raw }: FastifyRequest, name: string): string | undefined {
-  const lines = raw.headersDistinct[name] ?? []
-  return lines.length === 1 ? lines[0] : undefined
 }
 
 function refuseUnknownRoute({ methods: allowed }: PathRoutes): never {

@@ -130,20 +130,6 @@ export function bindingDigest(view: ViewBinding): string {
   })
 }
 
-/** The parts of a view that its sentences are made of. */
-type SentenceSource = Pick<
-  MemberView,
-  | 'claims'
-  | 'grants'
-  | 'delegation'
-  | 'max_expires_in'
-  | 'allowed_scopes'
-  | 'require_prohibited'
-  | 'always_ask'
-  | 'require_clearance'
-  | 'break_glass'
-> & { identity_provider: { issuer: string } | null }
-
 /**
  * What her own server says of a view: `summary` and `powers` are made anew from what it binds her to, because
  * an organization could send others than its charter gives. `own_words` are the sentences that only the
@@ -164,7 +150,7 @@ function summaryOf(name: string, charter: Charter, shared: Shared): string[] {
 }
 
 /** All that could bind her, in sentences about `name`. */
-function bindingSentences(name: string, view: SentenceSource): string[] {
+function bindingSentences(name: string, view: ViewBinding): string[] {
   const { claims, grants, allowed_scopes } = view
   return [
     ...(claims.length === 0
@@ -239,7 +225,7 @@ function powersOf({
   claims,
   break_glass,
   grants,
-}: Pick<SentenceSource, 'claims' | 'break_glass' | 'grants'>): MemberView['powers'] {
+}: Pick<ViewBinding, 'claims' | 'break_glass' | 'grants'>): MemberView['powers'] {
   return {
     gets: [
       {

@@ -71,6 +71,11 @@ const SEVERAL = z.strictObject({
     .refine(all => new Set(all.map(one => one.family)).size === all.length, 'Decide each family once.'),
 })
 
+const NAMED_ITEM = {
+  schema: z.strictObject({ family: plainText(200).transform(asFamily) }),
+  unknown: NO_SUCH_ITEM,
+}
+
 /** The pending items and her decision on them. */
 export const PENDING: readonly Endpoint<OwnerApi>[] = [
   ownerList({
@@ -90,10 +95,7 @@ export const PENDING: readonly Endpoint<OwnerApi>[] = [
     summary:
       'One of them, with the agreement that the agent signed, what she knows of it, and its last such call',
     credential: OWNER,
-    parameters: {
-      schema: z.strictObject({ family: plainText(200).transform(asFamily) }),
-      unknown: NO_SUCH_ITEM,
-    },
+    parameters: NAMED_ITEM,
     answers: { 200: { says: 'It waits.', schema: WHOLE_PENDING_ITEM } },
     refuses: { 404: ['not_found'], 409: ['conflict'] },
     handle: async (api: OwnerApi, { caller, parameters: { family }, answer }) =>
@@ -105,10 +107,7 @@ export const PENDING: readonly Endpoint<OwnerApi>[] = [
     rows: ['owner-decision'],
     summary: 'Approves or denies one, once',
     credential: OWNER,
-    parameters: {
-      schema: z.strictObject({ family: plainText(200).transform(asFamily) }),
-      unknown: NO_SUCH_ITEM,
-    },
+    parameters: NAMED_ITEM,
     body: { schema: z.strictObject(DECISION) },
     answers: { 200: { says: 'Decided by this call.', schema: DECIDED } },
     refuses: {

@@ -4,7 +4,7 @@
  * sidecar.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { ANY_ORIGIN, anyOriginMay, isPreflight, type ReadHeader } from '../../../http/servers/any-origin.ts'
+import { ANY_ORIGIN, anyOriginMay, headersOf, isPreflight } from '../../../http/servers/any-origin.ts'
 import { WELL_KNOWN } from '../../../wire/names.ts'
 import { Refusal } from '../../../wire/refusal.ts'
 import { denialMessage, denialOf } from '../../denial.ts'
@@ -78,11 +78,6 @@ function isDocumentPath(path: string): boolean {
 
 const isListing = (path: string): boolean => path === LISTING || path.startsWith(`${LISTING}/`)
 
-function onlyLine({ headersDistinct }: IncomingMessage, name: string): string | undefined {
-  const lines = headersDistinct[name] ?? []
-  return lines.length === 1 ? lines[0] : undefined
-}
-
 /** The target as it was sent, even if a framework shortened it. */
 function sentTarget(request: IncomingMessage & { originalUrl?: unknown }): string {
   return typeof request.originalUrl === 'string' ? request.originalUrl : (request.url ?? '')
@@ -93,7 +88,7 @@ async function answer(
   { target, path }: { target: string; path: string },
   documents: PublicDocuments,
 ): Promise<DocumentAnswer> {
-  const read: ReadHeader = name => onlyLine(request, name)
+  const read = headersOf(request)
   // Only a signed request may read the listing, so pages of other origins may not.
   if (!isListing(path) && isPreflight(request.method, read))
     return { status: 204, headers: Object.entries(anyOriginMay(read)), body: '' }
