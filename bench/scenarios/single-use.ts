@@ -5,8 +5,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { Pool } from 'pg'
-import type { GrantBasis } from '../../src/rules/grant.ts'
-import type { SignedGrant } from '../../src/rules/grant-content.ts'
+import type { GrantContent, SignedGrant } from '../../src/rules/grant-content.ts'
 import { signGrant } from '../../src/surface/token/grant.ts'
 import { s256, s256Json } from '../../src/wire/encoding.ts'
 import { importPrivateJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
@@ -18,11 +17,6 @@ import type { KnownAgent, Scenario, World } from '../world.ts'
 const TOOL = 'place_trade'
 const LIFETIME_SECONDS = 300
 const ROWS_PER_INSERT = 1_000
-/** Of an agreement that names neither reason nor operator; a grant that is there already is not weighed. */
-const FACTS: GrantBasis['facts'] = {
-  assurance: { binding: 1, provenance: 0, accountability: 0 },
-  request: { expiresInSeconds: LIFETIME_SECONDS, reasonAbsent: true, missionAbsent: true },
-}
 
 export const singleUse: Scenario = {
   name: 'single_use',
@@ -55,7 +49,7 @@ function singleUseCorpus(world: World): Corpus {
   }
 }
 
-type Row = GrantBasis & SignedGrant & { generation: number }
+type Row = GrantContent & SignedGrant & { generation: number; tier_id: string; tier_epoch: number }
 
 function grantSigner(world: World) {
   const { keys } = JSON.parse(readFileSync(world.authorityKeysFile, 'utf8')) as { keys: unknown[] }
@@ -67,7 +61,7 @@ function grantSigner(world: World) {
     params: Record<string, string | number>,
   ): { row: Row; rpt: string } => {
     const agreement = `agreement of ${agent.handle}`
-    const basis: GrantBasis = {
+    const content: GrantContent = {
       owner: world.owner,
       family: newFamily(),
       handle: agent.handle,
@@ -76,13 +70,6 @@ function grantSigner(world: World) {
       resource_id: `${world.owner}/trades`,
       scopes: ['trade'],
       expires_in: LIFETIME_SECONDS,
-      tier_id: 'trading',
-      tier_epoch: 1,
-      tier_version: 1,
-      server_generation: 1,
-      resource_scopes: ['trade'],
-      operator: null,
-      facts: FACTS,
       template_id: `${world.owner}/trading/v1`,
       terms_uri: `${world.issuer}/terms/${world.owner}/trading/v1`,
       consequence: 'irreversible',
@@ -94,8 +81,9 @@ function grantSigner(world: World) {
       cnf: { kty: 'OKP', crv: 'Ed25519', x: key.x },
       jkt: key.thumbprint,
     }
-    const { signed, body } = signGrant(signer, basis)
-    return { row: { ...basis, ...signed, generation: agent.generation }, rpt: body.access_token }
+    const { signed, body } = signGrant(signer, content)
+    const row = { ...content, ...signed, generation: agent.generation, tier_id: 'trading', tier_epoch: 1 }
+    return { row, rpt: body.access_token }
   }
 }
 
