@@ -8,7 +8,6 @@ import { promisify } from 'node:util'
 import { Client } from 'pg'
 import { afterEach, expect, it } from 'vitest'
 import {
-  PostgresAbsent,
   startEmbeddedPair,
   startRestartablePostgres,
   type PostgresPair,
@@ -16,6 +15,7 @@ import {
 import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
 import { watchStandby } from '../../src/storage/core/standby.ts'
 import { startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
+import { embeddedPair } from '../support/embedded-pair.ts'
 import { killFamily } from '../support/process-family.ts'
 import { describeWith, type Requirement } from '../support/requirement.ts'
 import { severableLink, type SeverableLink } from '../support/severable-link.ts'
@@ -34,13 +34,10 @@ interface Stand {
 }
 
 async function installedPostgres(): Promise<Requirement<true>> {
-  try {
-    await (await startEmbeddedPair()).stop()
-    return { found: true }
-  } catch (error) {
-    if (!(error instanceof PostgresAbsent)) throw error
-    return { missing: error.message }
-  }
+  const pair = await embeddedPair()
+  if ('missing' in pair) return pair
+  await pair.found.stop()
+  return { found: true }
 }
 
 const WANTED = { UMA_AS_REQUIRE_SYNC_STANDBY: 'true' }

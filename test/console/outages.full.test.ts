@@ -3,31 +3,19 @@
  * no denial). In a real browser, over an authority whose Postgres fails over to its standby.
  */
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import {
-  PostgresAbsent,
-  startEmbeddedPair,
-  type PostgresPair,
-} from '../../src/dev/stack/embedded-postgres.ts'
+import type { PostgresPair } from '../../src/dev/stack/embedded-postgres.ts'
 import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
 import { Client } from 'pg'
 import { installedBrowser, type Device } from '../support/browser.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { card, consoleStand, DESK, enrolled, expectSound, pageStand, WAYS } from '../support/console-stand.ts'
-import { describeWith, type Requirement } from '../support/requirement.ts'
+import { embeddedPair } from '../support/embedded-pair.ts'
+import { describeWith } from '../support/requirement.ts'
 import { severableLink, type SeverableLink } from '../support/severable-link.ts'
 import { denyAll, pendingAt, testAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 
 const OFFLINE = 'Offline. What is shown may be old'
-
-async function pair(): Promise<Requirement<PostgresPair>> {
-  try {
-    return { found: await startEmbeddedPair() }
-  } catch (error) {
-    if (!(error instanceof PostgresAbsent)) throw error
-    return { missing: error.message }
-  }
-}
 
 describeWith(installedBrowser(), 'A page without a network', path => {
   const stand = consoleStand(path)
@@ -94,7 +82,7 @@ describeWith(installedBrowser(), 'A card whose agreement cannot be read', path =
   })
 })
 
-const servers = await pair()
+const servers = await embeddedPair()
 
 describeWith('found' in servers ? installedBrowser() : servers, 'A page whose database fails over', path => {
   const { primary, standby, ...running } = (servers as { found: PostgresPair }).found

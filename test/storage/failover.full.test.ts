@@ -5,33 +5,20 @@
 import { Client, Pool } from 'pg'
 import { CompiledQuery, Kysely, PostgresDialect, sql } from 'kysely'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import {
-  PostgresAbsent,
-  startEmbeddedPair,
-  type PostgresPair,
-} from '../../src/dev/stack/embedded-postgres.ts'
 import { revokeConnection } from '../../src/storage/authority/connections/connections.ts'
 import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
 import { readGrant } from '../../src/storage/authority/grants/read.ts'
 import { inTransaction, isOutage } from '../../src/storage/core/database.ts'
 import { AUTHORITY_DATABASE, openDatabase, type Database } from '../../src/storage/authority/database.ts'
 import { listen } from '../../src/storage/core/listen.ts'
-import { describeWith, type Requirement } from '../support/requirement.ts'
+import { embeddedPair } from '../support/embedded-pair.ts'
+import { describeWith } from '../support/requirement.ts'
 import * as seed from '../support/seed.ts'
 import { severableLink } from '../support/severable-link.ts'
 import { until } from '../support/until.ts'
 import { asHandle, type Owner } from '../../src/wire/identifiers.ts'
 
-async function pairOf(): Promise<Requirement<PostgresPair>> {
-  try {
-    return { found: await startEmbeddedPair() }
-  } catch (error) {
-    if (!(error instanceof PostgresAbsent)) throw error
-    return { missing: error.message }
-  }
-}
-
-describeWith(await pairOf(), 'A standby taken for the primary', pair => {
+describeWith(await embeddedPair(), 'A standby taken for the primary', pair => {
   const HANDLE = asHandle('jkt:agent')
   let primary: Database
   let standby: Client
