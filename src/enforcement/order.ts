@@ -71,7 +71,8 @@ export async function judge(judged: CallInOrder, options: OrderOptions): Promise
   const { call, route, trace } = judged
   enterStep(trace, 'request')
   const request = route.readRequest(call)
-  if (request.kind === 'pass') return { outcome: allowCall(call, options) }
+  if (request.kind === 'pass')
+    return { outcome: allowCall(call, { ...options, grantFields: request.grantFields }) }
   const tool = request.kind === 'tool' ? findTool(route, request, trace) : undefined
   const token = presentedGrant(call)
   if (token === undefined) return challenge(judged, tool, { hasToken: false }, options)

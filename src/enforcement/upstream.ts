@@ -13,21 +13,23 @@ export interface PassedOn {
   /** Absent for methods that need no grant. */
   grant?: LiveGrant
   tool?: string
+  /** Header fields that come only with a grant. */
+  grantFields?: readonly string[] | undefined
   keepCredentials: boolean
 }
 
 /**
- * The allowed outcome of a call: our headers are set, and the credential is removed. The door removes what a
- * client forged.
+ * The allowed outcome of a call: our headers are set, and the credential is removed, and what comes only with
+ * a grant. The door removes what a client forged.
  */
-export function allowCall(call: Call, { grant, tool, keepCredentials }: PassedOn): Allowed {
+export function allowCall(call: Call, { grant, tool, grantFields = [], keepCredentials }: PassedOn): Allowed {
   const headers = grant === undefined ? {} : grantHeaders(grant, tool)
   const presentsGrant = grant !== undefined || presentedGrant(call) !== undefined
   const credentials = presentsGrant && !keepCredentials ? CREDENTIAL_HEADERS : []
   return {
     kind: 'allow',
     headers,
-    remove: credentials,
+    remove: [...credentials, ...grantFields],
     metadata: {
       decision: 'allow',
       reason: grant === undefined ? 'no_grant_needed' : 'granted',

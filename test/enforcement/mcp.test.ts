@@ -246,7 +246,7 @@ describe('which methods need what', () => {
   test('GET passes without a grant if the configuration calls the stream of a session free, and nothing else does', () => {
     const free = { ...NOTHING_OPEN, isStreamFree: true }
     const bodyless = (method: string): Call => ({ ...post(''), method, body: { state: 'absent' } })
-    expect(readMcp(bodyless('GET'), free)).toEqual({ kind: 'pass', method: 'GET' })
+    expect(readMcp(bodyless('GET'), free)).toMatchObject({ kind: 'pass', method: 'GET' })
     expect(
       refusalOf(() => readMcp({ ...bodyless('GET'), ...post(toolCall(TRADE)), method: 'GET' }, free)).code,
     ).toBe('invalid_request')

@@ -6,11 +6,12 @@ import type { JsonObject } from '../../wire/json.ts'
 import type { Call } from '../call.ts'
 
 /**
- * `pass`: needs no grant. `open`: needs a live grant and a signature, no permission. `tool`: needs all;
- * `params` are what an owner approves, `params_s256` their hash.
+ * `pass`: needs no grant; `grantFields` are header fields that only come with one, so the server does not get
+ * them. `open`: needs a live grant and a signature, no permission. `tool`: needs all; `params` are what an
+ * owner approves, `params_s256` their hash.
  */
 export type CallRequest =
-  | { kind: 'pass'; method: string }
+  | { kind: 'pass'; method: string; grantFields?: readonly string[] }
   | { kind: 'open'; method: string }
   | ({ kind: 'tool' } & ToolRequest)
 

@@ -8,6 +8,8 @@ import { parseJsonExact, type JsonObject } from '../../wire/json.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import { toolParameters } from '../../wire/resources/tool-parameters.ts'
 import type { Call } from '../call.ts'
+import { foldedName } from '../identity-headers.ts'
+import { presentedGrant } from '../upstream.ts'
 import { SEND_THE_BODY } from './call-body.ts'
 import type { CallRequest } from './call-request.ts'
 import { singleLine } from './header-lines.ts'
@@ -62,16 +64,30 @@ export function readMcp(call: Call, settings: McpSettings): CallRequest {
   refuse('unknown_method', 'Call tools with tools/call: this method is not opened here.')
 }
 
-/** Transports before 2026-07-28 stream with GET and end sessions with DELETE. */
+/**
+ * By this field a client has a stream begin after an event of it, or of another stream. Servers that pass
+ * fields on as variables read the second spelling alike.
+ */
+const RESUMPTION = ['last-event-id', 'last_event_id']
+
+/**
+ * Transports before 2026-07-28 stream with GET and end sessions with DELETE. What a server resumes may be the
+ * rest of an answer to a call, so it needs a grant even where the stream of the session does not. The field
+ * is taken off even if we did not see it, because a proxy may show us only some fields.
+ */
 function readBodylessMethod(call: Call, { openMethods, isStreamFree = false }: McpSettings): CallRequest {
-  const isFree = (method: string): boolean => method === 'GET' && isStreamFree
-  const served = ['GET', 'DELETE'].filter(method => isFree(method) || openMethods.has(method))
-  if (!served.includes(call.method)) {
+  const { method, headers, body } = call
+  const isFree = (one: string): boolean => one === 'GET' && isStreamFree
+  const served = ['GET', 'DELETE'].filter(one => isFree(one) || openMethods.has(one))
+  if (!served.includes(method)) {
     const allow = ['POST', ...served].join(', ')
     throw new Refusal('method_not_allowed', `Use ${allow} here.`, { headers: { allow } })
   }
-  if (call.body.state !== 'absent') refuse('invalid_request', `Send ${call.method} without a body.`)
-  return { kind: isFree(call.method) ? 'pass' : 'open', method: call.method }
+  if (body.state !== 'absent') refuse('invalid_request', `Send ${method} without a body.`)
+  if (!isFree(method)) return { kind: 'open', method }
+  const spellings = [...headers.keys()].filter(name => foldedName(name) === RESUMPTION[0])
+  if (spellings.length > 0 && presentedGrant(call) !== undefined) return { kind: 'open', method }
+  return { kind: 'pass', method, grantFields: [...new Set([...RESUMPTION, ...spellings])] }
 }
 
 /**
