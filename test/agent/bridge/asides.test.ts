@@ -36,8 +36,9 @@ describe('A tool that asks where nobody hears it', () => {
   let notes: Map<string, QuestionStream>
   let found: string[]
   let asked: number
-  /** Whether the stream of the session passes. */
+  /** Whether the stream of the session passes, and after how many milliseconds. */
   let passes: boolean
+  let pause: number
   /** The sessions in which a level of log messages was asked for, one for each request. */
   let levelled: unknown[]
   const memory: AsideMemory = {
@@ -56,9 +57,11 @@ describe('A tool that asks where nobody hears it', () => {
     found = []
     asked = 0
     passes = false
+    pause = 0
     levelled = []
     server = await tools.start(0, handler => async (request, response) => {
       if (request.method === 'GET' && !passes) return void response.writeHead(405).end()
+      if (request.method === 'GET') await delay(pause)
       const parsed: unknown = request.method === 'POST' ? JSON.parse(await text(request)) : undefined
       const { id, method } = (parsed ?? {}) as { id?: number; method?: string }
       if (method !== 'logging/setLevel') return void (await handler(request, response, parsed))
@@ -118,6 +121,13 @@ describe('A tool that asks where nobody hears it', () => {
   it('is heard in the first call of a process where the stream passes by now', async () => {
     await wordsOf(started())
     passes = true
+    expect(await wordsOf(started())).toContain('did place_trade')
+    expect(asked).toBe(1)
+  })
+
+  it('is heard in the first call of a session whose stream opens only while that call is made', async () => {
+    passes = true
+    pause = VAIN
     expect(await wordsOf(started())).toContain('did place_trade')
     expect(asked).toBe(1)
   })

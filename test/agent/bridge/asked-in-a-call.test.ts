@@ -7,6 +7,7 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { parse, stringify } from 'yaml'
 import { diagnose } from '../../../src/agent/bridge/setup/doctor.ts'
+import { runToolsSurvey } from '../../../src/agent/bridge/survey/main.ts'
 import type { ToolServer } from '../../../src/dev/stack/tool-server.ts'
 import { DEFAULT_SPEC_NS } from '../../../src/wire/names.ts'
 import type { ToolAnswer } from '../../support/bridge.ts'
@@ -226,15 +227,17 @@ describe('A server behind an enforcement point that lets its stream pass (open_m
   })
 })
 
-describe('A server whose stream of a session needs no grant (methods: {GET: free})', () => {
+describe('A server whose methods are those that usher sidecar tools proposes for it (GET: free)', () => {
   const opened = useBridges({
     stack: {
       toolServer: tools.start,
       authorityEnvironment: { UMA_AS_POLL_SECONDS: '1' },
       changeSidecar: async yaml => {
         const settings = parse(yaml) as { owners: object[] }
-        const owners = settings.owners.map(one => ({ ...one, methods: { GET: 'free' } }))
-        return stringify({ ...settings, owners })
+        const terminal = capturedTerminal()
+        await runToolsSurvey(resource, {}, terminal)
+        const { methods } = parse(terminal.printed) as { methods: object }
+        return stringify({ ...settings, owners: settings.owners.map(one => ({ ...one, methods })) })
       },
     },
     args: ['--hold', '20'],

@@ -33,7 +33,10 @@ let isOutside = false
 function earlier(): McpServer {
   const server = new McpServer({ name: 'asking', version: '1' }, { enforceStrictCapabilities: isOutside })
   server.registerTool('read', { inputSchema: {} }, async (_args, { sendRequest }) => {
-    if (isOutside) await server.server.createMessage(SAMPLING)
+    if (isOutside) {
+      const { content } = await server.server.createMessage(SAMPLING)
+      return answered(content, (await server.server.listRoots()).roots)
+    }
     const asked = { method: 'sampling/createMessage' as const, params: SAMPLING }
     const { content } = await sendRequest(asked, CreateMessageResultSchema)
     const { roots } = await sendRequest({ method: 'roots/list' }, ListRootsResultSchema)
@@ -122,6 +125,17 @@ describe.each<[ClientKind, Revision]>([
     expect(heard).toEqual([])
   })
 })
+
+it.each<ClientKind>(['1.x 2025-11-25', '2.x 2026-07-28'])(
+  'A server that asks outside the stream of its call, in the first one, is answered by the client %s that declares both',
+  async kind => {
+    isOutside = true
+    const { call, heard } = await clientOf(kind, 'earlier', BOTH)
+    expect(JSON.parse((await call('read')).text)).toEqual([MESSAGE.content, ['file:///projects/savings']])
+    expect(heard).toHaveLength(1)
+    expect(heard[0]!.systemPrompt).toMatch(/^The tool's server asks this \(read at /)
+  },
+)
 
 it('A server that asks outside the stream of its call hears at once that the client has no model to ask', async () => {
   isOutside = true

@@ -2,9 +2,11 @@
  * `usher sidecar tools`: contract, "Authorized call" (the tool maps to a resource), "Resource metadata". Of
  * real servers on both revisions of the official SDK.
  */
+import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { runToolsSurvey, type SurveyOptions } from '../../../src/agent/bridge/survey/main.ts'
 import { toolsBlock } from '../../../src/agent/bridge/survey/block.ts'
@@ -13,10 +15,15 @@ import { freePorts } from '../../../src/dev/stack/ports.ts'
 import { startToolServer, type ToolServer } from '../../../src/dev/stack/tool-server.ts'
 import { askingTools } from '../../support/asking-tools.ts'
 import { capturedTerminal } from '../../support/captured-terminal.ts'
+import { configFolder } from '../../support/config-files.ts'
 import { oldTools } from '../../support/old-tools.ts'
 
+const { folder } = configFolder()
 let server: ToolServer
 let old: ToolServer
+/** One that keeps sessions, and may serve their streams. */
+let asking: ToolServer
+let isStreamServed: boolean
 let odd: ReturnType<typeof createServer>
 /** What the odd one answers with, and what it was sent. */
 const answers = {
@@ -25,7 +32,17 @@ const answers = {
   sent: {} as NodeJS.Dict<string | string[]>,
 }
 beforeAll(async () => {
-  ;[server, old] = await Promise.all([startToolServer(0), oldTools().start(0)])
+  ;[server, old, asking] = await Promise.all([
+    startToolServer(0),
+    oldTools().start(0),
+    askingTools().start(
+      0,
+      handler => (request, response) =>
+        request.method === 'GET' && !isStreamServed
+          ? void response.writeHead(405).end()
+          : handler(request, response),
+    ),
+  ])
   odd = createServer((request, response) => {
     answers.sent = request.headers
     request.resume()
@@ -36,8 +53,9 @@ beforeAll(async () => {
 afterAll(async () => {
   odd.close()
   odd.closeAllConnections()
-  await Promise.all([server.stop(), old.stop()])
+  await Promise.all([server.stop(), old.stop(), asking.stop()])
 })
+beforeEach(() => void (isStreamServed = true))
 
 const at = (port: number) => `http://127.0.0.1:${port}/mcp`
 const survey = async (url: string, options: SurveyOptions = {}) => {
@@ -45,6 +63,7 @@ const survey = async (url: string, options: SurveyOptions = {}) => {
   await runToolsSurvey(url, options, terminal)
   return terminal.printed
 }
+const methodsIn = (text: string): unknown => (parse(text) as { methods?: unknown }).methods
 /** As the sidecar's file would have it. */
 const toolsIn = (text: string) => {
   const { tools } = parse(text) as { tools: object[] }
@@ -78,17 +97,29 @@ describe('usher sidecar tools', () => {
     expect(text).not.toMatch(/^ +consequence:/m)
   })
 
-  test('says how a server that keeps sessions can ask its client, and nothing of it for others', async () => {
-    const asking = await askingTools().start(0)
-    try {
-      const text = await survey(at(asking.port))
-      expect(text).toContain('`open_methods: [GET]`')
-      expect(text).toContain('`GET: free` below methods')
-      expect(toolsIn(text)).toHaveLength(2)
-    } finally {
-      await asking.stop()
-    }
+  test('lets the stream of a session pass where a server serves one, and says what that gives away', async () => {
+    const text = await survey(at(asking.port))
+    expect(methodsIn(text)).toEqual({ 'logging/setLevel': 'free', GET: 'free' })
+    expect(text).toMatch(
+      /# .*whoever\n +# knows the id of a session hears there .*[^]*`open_methods: \[GET\]`/,
+    )
+    expect(toolsIn(text)).toHaveLength(2)
+    isStreamServed = false
+    expect(methodsIn(await survey(at(asking.port)))).toEqual({ 'logging/setLevel': 'free' })
     for (const { port: other } of [server, old]) expect(await survey(at(other))).not.toContain('GET')
+  })
+
+  test.each<[string, string, boolean]>([
+    ['is closed', '', true],
+    ['is free', '  GET: free\n', false],
+    ['is left out on purpose', '  # left out: GET\n', false],
+  ])('compares the stream of a session with the file, too, where it %s', async (_what, line, isNew) => {
+    const diff = join(folder, 'block.yaml')
+    const block = (await survey(at(asking.port))).replace(/( +#.*\n)+ +GET: free\n$/, line)
+    writeFileSync(diff, block)
+    const found = await survey(at(asking.port), { diff })
+    expect(/^new method "GET": the stream of its sessions is closed/m.test(found)).toBe(isNew)
+    expect(found.includes('says what')).toBe(!isNew)
   })
 
   test.each<[string, object | undefined, string, string | undefined]>([

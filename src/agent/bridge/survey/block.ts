@@ -22,6 +22,8 @@ export interface Offers {
   prompts?: unknown
   completions?: unknown
   logging?: unknown
+  /** Whether it gives its clients sessions, and serves the stream of one (GET). */
+  sessionStream?: boolean
 }
 
 /** The entry that is proposed for a tool, or for the objects that methods are about. */
@@ -42,7 +44,7 @@ export interface Proposal {
   tools: ProposedTool[]
   /** Names that no entry can be written for, and why. */
   leftOut: { name: string; why: string }[]
-  /** By method, the tool whose grant it needs, or `free`. */
+  /** By method, the tool whose grant it needs, or `free`; `GET` is the stream of a session. */
   methods: Record<string, string>
 }
 
@@ -54,6 +56,8 @@ interface Class {
 
 const TOOL = /^[\x21-\x7e]{1,128}$/
 const DESCRIPTION_LENGTH_MAX = 100
+/** As the sidecar's file names the stream of a session. */
+const STREAM = 'GET'
 
 /** What is proposed for what a server lists; `owner` begins each resource id. */
 export function proposalFor(listed: readonly SurveyTool[], owner: string, offers: Offers = {}): Proposal {
@@ -82,7 +86,7 @@ export function proposalFor(listed: readonly SurveyTool[], owner: string, offers
  * no tool of the server; whoever completes an argument reads what the argument may be.
  */
 function objectsIn(
-  { resources, prompts, completions, logging }: Offers,
+  { resources, prompts, completions, logging, sessionStream }: Offers,
   owner: string,
   names: ReadonlySet<string>,
 ): Pick<Proposal, 'tools' | 'methods'> {
@@ -103,6 +107,7 @@ function objectsIn(
     'prompts/get': getting?.tool,
     'completion/complete': completing?.tool,
     'logging/setLevel': logging === undefined ? undefined : 'free',
+    [STREAM]: sessionStream === true ? 'free' : undefined,
   }
   return {
     tools: [reading, getting].filter(one => one !== undefined),
@@ -112,11 +117,13 @@ function objectsIn(
   }
 }
 
-/** No list says on which stream a server asks its clients. */
-const SESSION_LINES = [
-  'The server keeps sessions. If a tool asks its client on the stream of the session (GET) and that is closed,',
-  'the tool waits for nobody. `open_methods: [GET]` of the file opens it to whoever holds a standing grant,',
-  '`GET: free` below methods to everybody, for tools whose calls the owner approves one by one.',
+/** No list says on which stream a server asks its clients, so one that has both may ask on either. */
+const STREAM_LINES = [
+  'GET is the stream of a session: a tool may ask its client there in the middle of a call. If the stream is',
+  'closed, such a tool waits for nobody, even in a call that the owner approved. Free, it needs no grant: whoever',
+  'knows the id of a session hears there what the server says outside calls (questions, log messages, changes),',
+  'and no revocation ends it. If that tells what a grant is for, write `open_methods: [GET]` into the file in its',
+  'place: then the stream needs a standing grant, and tools whose every call is approved cannot ask there.',
 ]
 
 /** The whole block. `revision` is the revision of MCP in which it was listed. */
@@ -127,13 +134,11 @@ export function toolsBlock(
     owner,
     revision,
     offers,
-    keepsSessions = false,
   }: {
     url: string
     owner: string
     revision: string | undefined
     offers?: Offers
-    keepsSessions?: boolean
   },
 ): string {
   const { tools, leftOut, methods } = proposalFor(listed, owner, offers)
@@ -145,7 +150,6 @@ export function toolsBlock(
     "  It follows from the server's own annotations, which nobody has checked.",
     'Take out what no agent may call: a tool that is not listed here is refused. Keep its name in a comment,',
     'as in `left out: name`, and keep the hashes: --diff knows by them what is left out, and what has changed.',
-    ...(keepsSessions ? SESSION_LINES : []),
   ]
   return [
     ...head.map(line => `# ${printable(line)}\n`),
@@ -173,9 +177,10 @@ function methodsBlock(methods: Proposal['methods']): string[] {
   if (entries.length === 0) return []
   return [
     'methods:\n',
-    ...entries.map(
-      ([method, tool]) => `  ${method}: ${tool === 'free' ? 'free' : `{ tool: ${quoted(tool)} }`}\n`,
-    ),
+    ...entries.flatMap(([method, tool]) => [
+      ...(method === STREAM ? STREAM_LINES.map(line => `  # ${line}\n`) : []),
+      `  ${method}: ${tool === 'free' ? 'free' : `{ tool: ${quoted(tool)} }`}\n`,
+    ]),
   ]
 }
 

@@ -113,6 +113,11 @@ const METHODS_OF_CAPABILITIES: ReadonlySet<string> = new Set([
   'logging/setLevel',
 ])
 
+const UNMAPPED = 'it is refused as a method that the server does not have. Map it, or name it as left out.'
+const CLOSED_STREAM =
+  'the stream of its sessions is closed, so what a tool asks its client there reaches nobody. Say free, ' +
+  'name it in open_methods, or name it as left out.'
+
 function methodDifferences(
   offered: Proposal['methods'],
   { methods, openMethods, leftOut }: Configured,
@@ -126,7 +131,7 @@ function methodDifferences(
         kind: 'new',
         what: 'method',
         name,
-        why: 'it is refused as a method that the server does not have. Map it, or name it as left out.',
+        why: name === 'GET' ? CLOSED_STREAM : UNMAPPED,
       })),
     ...Object.keys(methods)
       .filter(method => METHODS_OF_CAPABILITIES.has(method) && !Object.hasOwn(offered, method))

@@ -4,6 +4,7 @@
  * maps to a resource) and "Resource metadata": what a server says of its tools is a proposal, and what is
  * configured counts.
  */
+import { waitAtMost } from '../../../limits/patience.ts'
 import { connectionWords } from '../../../terminal/connection-words.ts'
 import {
   proposedProvision,
@@ -15,6 +16,7 @@ import { EXIT, UsageError, type Terminal } from '../../../terminal/command.ts'
 import { printable } from '../../../terminal/printable.ts'
 import { NAME_PATTERN } from '../../../wire/names.ts'
 import { readAnswer, sentIn } from '../answers/read-answer.ts'
+import { EVENT_STREAM_TYPE } from '../protocol.ts'
 import type { SpoiltTool } from '../answers/readable-tool.ts'
 import { proposalFor, toolEntry, toolsBlock, type SurveyTool, type Offers } from './block.ts'
 import { differences } from './difference.ts'
@@ -42,6 +44,8 @@ export interface ProvisionOptions extends Pick<SurveyOptions, 'owner' | 'header'
 }
 
 const SURVEY_SECONDS_MAX = 30
+/** A server that answers at the first event of its stream alone is taken for one that serves none. */
+const STREAM_MILLISECONDS_MAX = 5000
 const HEADER = /^([A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}): *([\x20-\x7e]{0,4000})$/
 const CLIENT_ID = /^[\x21-\x7e]{1,255}$/
 
@@ -61,9 +65,9 @@ export async function runToolsSurvey(
   if (diff === undefined && (check || path !== undefined))
     throw new UsageError(`Give --diff <file>, with which --${check ? 'check' : 'path'} is to be used.`)
   const configured = diff === undefined ? undefined : readConfiguredSurface(diff, path)
-  const { tools, spoilt, revision, offers, keepsSessions } = await survey(url, options, terminal)
+  const { tools, spoilt, revision, offers } = await survey(url, options, terminal)
   if (configured === undefined) {
-    terminal.out(toolsBlock(tools, { url: url.href, owner, revision, offers, keepsSessions }))
+    terminal.out(toolsBlock(tools, { url: url.href, owner, revision, offers }))
     return EXIT.done
   }
   const proposal = proposalFor(tools, owner, offers)
@@ -155,14 +159,18 @@ interface Survey {
   spoilt: SpoiltTool[]
   revision: string | undefined
   offers: Offers
-  /** Whether it gave its client a session, on whose stream it may ask. */
-  keepsSessions: boolean
 }
 
 /** The error of the request, because the SDK does not always report it. */
 interface Way {
   failure?: unknown
   status?: number
+  /** Whether the stream of the session is served; undefined until the SDK asks for it. */
+  stream?: Promise<boolean>
+}
+
+function isStream({ ok, headers }: Response): boolean {
+  return ok && headers.get('content-type')?.toLowerCase().startsWith(EVENT_STREAM_TYPE) === true
 }
 
 /** Speaks the revision that the server speaks: 2026-07-28, or 2025-11-25 with a session. */
@@ -179,8 +187,10 @@ async function listTools(url: URL, headers: Record<string, string>): Promise<Sur
     requestInit: { headers },
     fetch: async (target, init) => {
       try {
-        const response = await fetch(target, { ...init, redirect: 'manual' })
-        way.status = response.status
+        const answering = fetch(target, { ...init, redirect: 'manual' })
+        if (init?.method === 'GET') way.stream = answering.then(isStream, () => false)
+        const response = await answering
+        if (init?.method !== 'GET') way.status = response.status
         return await readAnswer(response, {
           url,
           specNs: '',
@@ -207,8 +217,14 @@ async function listTools(url: URL, headers: Record<string, string>): Promise<Sur
       if (cursor === undefined) break
     }
     const revision = client.getNegotiatedProtocolVersion()
-    const keepsSessions = transport.sessionId !== undefined
-    return { tools: tools.slice(0, LIST_ENTRIES_MAX), spoilt, revision, offers, keepsSessions }
+    const isServed = await waitAtMost(STREAM_MILLISECONDS_MAX, Promise.resolve(way.stream))
+    const sessionStream = transport.sessionId !== undefined && isServed === true
+    return {
+      tools: tools.slice(0, LIST_ENTRIES_MAX),
+      spoilt,
+      revision,
+      offers: { ...offers, sessionStream },
+    }
   } catch (error) {
     throw new Error(`The tools of ${url.href} could not be read: ${whyNot(error, way, signal)}`, {
       cause: error,

@@ -3,6 +3,7 @@
  * under a standing grant, because an enforcement point lets it pass under one alone, and again once there is
  * one. Contract: "Authorized call".
  */
+import { setImmediate } from 'node:timers/promises'
 import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { waitAtMost } from '../../../limits/patience.ts'
 import { signedHeaders } from '../../transports/proof.ts'
@@ -15,6 +16,8 @@ export interface OwnStream {
   isBroken: boolean
   /** The request for it that was sent last. */
   opening?: Promise<unknown>
+  /** The wait of the first calls for the answer to the first request for it. */
+  beginning?: Promise<void>
   /** The grant that it was asked for under last. */
   accessToken?: string | undefined
 }
@@ -30,6 +33,8 @@ interface StreamSigning {
 
 /** A call is not kept waiting for a stream any longer. */
 const OPENING_MILLISECONDS_MAX = 5000
+/** Nor is the first call of a session: some servers answer only when their stream has its first event. */
+const BEGINNING_MILLISECONDS_MAX = 1000
 
 /** A stream on which a server tells of changes is opened again for as long as the connection is used. */
 export const RECONNECTION = {
@@ -77,9 +82,24 @@ export function noteStream(response: Response, stream: OwnStream): Response {
   return new Response(body, { status, statusText, headers })
 }
 
-/** Waits for the answer to the request for the stream that was sent last, but no longer than a call would. */
-export async function awaitStream({ opening }: OwnStream): Promise<void> {
-  await waitAtMost(OPENING_MILLISECONDS_MAX, Promise.resolve(opening?.catch(() => undefined)))
+/**
+ * Waits for the answer to the request for the stream that was sent last, by default as long as a call would.
+ */
+export async function awaitStream(
+  { opening }: OwnStream,
+  milliseconds: number = OPENING_MILLISECONDS_MAX,
+): Promise<void> {
+  await waitAtMost(milliseconds, Promise.resolve(opening?.catch(() => undefined)))
+}
+
+/**
+ * The SDK asks for the stream as soon as there is a session, and waits for no answer. What a server asks
+ * there before the stream is open, it asks nobody.
+ */
+async function awaitBeginning(stream: OwnStream): Promise<void> {
+  // The request may be just about to be sent.
+  await setImmediate()
+  await awaitStream(stream, BEGINNING_MILLISECONDS_MAX)
 }
 
 /** Signs the request for the stream, if a standing grant is held. */
@@ -97,7 +117,8 @@ export async function signedFor(
 
 /**
  * Asks for the stream before a call if it is not open, because a tool may ask its client there: once under
- * each standing grant, and again after it ended. The call is made whether or not there is one.
+ * each standing grant, and again after it ended. Otherwise the first calls of a session wait for the stream
+ * that the SDK asked for. The call is made whether or not there is one.
  */
 export async function openOwnStream(
   { transport, stream }: { transport: StreamableHTTPClientTransport; stream: OwnStream },
@@ -107,7 +128,7 @@ export async function openOwnStream(
   if (stream.isOpen || transport.sessionId === undefined) return
   const proof = call.once === true ? await standingProof?.().catch(() => undefined) : call.proof
   const isNew = proof !== undefined && proof.accessToken !== stream.accessToken
-  if (!isNew && !stream.isBroken) return
+  if (!isNew && !stream.isBroken) return (stream.beginning ??= awaitBeginning(stream))
   if (isNew) stream.accessToken = proof.accessToken
   // The SDK asks for it as soon as there is a session, and a server has one of them at a time.
   const before = stream.opening?.catch(() => undefined)
