@@ -33,9 +33,12 @@ describeWith(installedBrowser(), 'What she decides on her page', path => {
       const agent = testAgent(authority)
       const { ticket, family } = await stand.waits(agent, 'portfolio_read', {
         reason: 'To tell you how it stands',
+        client_name: 'Claude Code',
       })
       const one = card(page(), family)
-      await one.locator('.claims').getByText('To tell you how it stands').waitFor()
+      const claims = one.locator('.claims')
+      await claims.getByText('To tell you how it stands').waitFor()
+      expect(await claims.locator('dl').textContent()).toMatch(/^Calls itself.*Claude Code/)
       expect(await one.textContent()).toContain(agent.handle)
       await press(one.getByRole('button', { name: 'Approve', exact: true }))
       await one.getByText('Approved by you, on this device').waitFor()

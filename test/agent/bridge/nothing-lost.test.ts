@@ -187,15 +187,26 @@ describe.each<[ClientKind, string]>([
   })
 })
 
-it('A client that ends its standard input after its first request is told of the server all the same', async () => {
+/** The answer to the first request of a client that then ends its standard input. */
+async function firstAnswer(): Promise<object> {
   const env = { PATH: process.env['PATH'], UMA_DEV_LOOPBACK: 'true', UMA_BRIDGE_STATE: folder.folder }
   const command = [usherProgram(), 'agent', 'bridge', `${origin}/mcp/earlier`]
   const child = spawn(process.execPath, command, { env, stdio: ['pipe', 'pipe', 'ignore'] })
   const clientInfo = { name: 'c', version: '1' }
   const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo }
   child.stdin.end(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params })}\n`)
-  const answer = JSON.parse(await text(child.stdout)) as object
-  expect(answer).toMatchObject({ id: 1, result: { serverInfo: { name: 'portfolio' } } })
+  return JSON.parse(await text(child.stdout)) as object
+}
+
+it('A client that ends its standard input after its first request is told of the server all the same', async () => {
+  expect(await firstAnswer()).toMatchObject({ id: 1, result: { serverInfo: { name: 'portfolio' } } })
+})
+
+it('The first answer says for programs what the bridge is, beside what each server says that it is', async () => {
+  const serverInfo = { name: 'portfolio', version: '3.2', title: 'Portfolio &lt;b&gt;' }
+  const servers = [{ resource: `${origin}/mcp/earlier`, serverInfo }]
+  const _meta = { 'usher/bridge': { name: 'usher-bridge', version: '1.0' }, 'usher/servers': servers }
+  expect(await firstAnswer()).toMatchObject({ result: { _meta } })
 })
 
 it('What a server said of itself is told by the next start, too, while the server is down', async () => {
