@@ -21,6 +21,7 @@ import { readResourceServer } from '../../src/storage/authority/registry/resourc
 import { sweepAgain } from '../../src/storage/authority/sweep.ts'
 import { asClientId, type Owner } from '../../src/wire/identifiers.ts'
 import { ageDecision, ageRegistration } from '../support/resource-server.ts'
+import { lockWaiters } from '../support/lock-waiters.ts'
 import { PATIENT } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { coreStand } from '../support/stands.ts'
@@ -38,14 +39,6 @@ const decide = (owner: Owner, status: 'active' | 'revoked') =>
     await decideResourceServer(tx, owner, client_id, status)
   })
 
-/** How many sessions of this database wait for a lock. */
-async function waitingForLocks(): Promise<number> {
-  const { rows } = await sql<{ n: number }>`
-    SELECT count(*)::int AS n FROM pg_stat_activity
-    WHERE datname = current_database() AND wait_event_type = 'Lock'`.execute(database.db)
-  return rows[0]!.n
-}
-
 describe('registrations', () => {
   it('of many at once for one resource make one record, and one of them is the first', async () => {
     const owner = await seed.seedOwner(database.db)
@@ -61,7 +54,7 @@ describe('registrations', () => {
     const answers = await inTransaction(database.db, async tx => {
       await sql`LOCK TABLE resource_servers IN SHARE MODE`.execute(tx)
       const asking = seed.callers(17, n => at(15 + n))
-      await until(async () => (await waitingForLocks()) >= 17)
+      await until(async () => (await lockWaiters(database)) >= 17)
       return { asking }
     })
     const outcomes = (await answers.asking).map(({ outcome }) => outcome)
