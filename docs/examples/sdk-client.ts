@@ -1,9 +1,8 @@
 /**
  * The official MCP SDK's client at a resource that usher protects: the agent library's `fetch` negotiates,
  * waits for the owner and signs. Run it as
- * `node sdk-client.ts <resource> <tool>`, with `usher` and `@modelcontextprotocol/client` installed; the key
- * is made at its first start.
- * `--loopback` admits http on this machine.
+ * `node sdk-client.ts <resource> <tool>`, with `@usher-authz/usher` and `@modelcontextprotocol/client`
+ * installed; the key is made at its first start. `--loopback` admits http on this machine.
  */
 import { generateKeyPairSync } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
