@@ -107,7 +107,7 @@ export const WORDS = {
     client: 'Calls itself',
     agent: 'Agent',
     known: {
-      pseudonymous: 'Known by its key alone; nobody vouches for it.',
+      pseudonymous: 'Known by its key alone.',
       identified: 'Its identity provider vouches for this name.',
     },
     operator: 'Operator',
@@ -126,9 +126,11 @@ export const WORDS = {
     nothingProhibited: 'Nothing is prohibited',
     promised: 'The agent signed that it keeps to this. Scope and lifetime are enforced on every call.',
     tier: 'Tier',
-    once: 'For one call. Then it must ask again.',
+    once: 'For one call.',
     onceWithin: (time: string) => `It must be made within ${time}.`,
-    lasts: (time: string) => `For ${time}. Then it must ask again.`,
+    lasts: (time: string) => `For ${time}.`,
+    again: 'Then it must ask again.',
+    againUnasked: 'Then it gets a new grant without asking you.',
     youCall: 'You call it',
     revokedBefore: (count: number) => `You revoked it ${count === 1 ? 'once' : `${count} times`} before.`,
     firstCall: 'You have approved no call of this tool by this agent before.',
@@ -141,7 +143,7 @@ export const WORDS = {
     onlyHint: (tier: string) =>
       `It is let in at ${tier} alone: at any other tier you are asked first, whatever its rules say.`,
     staysKnown: 'The agent stays known to you until you revoke it.',
-    opens: 'Approving also lets it through unasked at',
+    opens: 'Approving lets it through without asking you at',
     opensNone: 'Approving opens nothing else: every tier asks you each time.',
     consequence: {
       reversible: 'Can be undone',

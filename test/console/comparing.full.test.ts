@@ -84,7 +84,8 @@ describeWith(installedBrowser(), 'A card of the page', path => {
       const browser = await stand.deviceOf(device)
       const { page } = browser
       const one = card(page, family)
-      await one.getByText('Approving also lets it through unasked at').waitFor()
+      await one.getByText('Approving lets it through without asking you at').waitFor()
+      await one.getByText('Then it gets a new grant without asking you.').waitFor()
       expect(await one.locator('.opens li').allTextContents()).toEqual(['reading', 'statements'])
       const only = one.getByRole('checkbox', { name: 'Just for this tier' })
       await (device.hasTouch === true ? only.tap() : only.press(' '))

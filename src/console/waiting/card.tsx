@@ -5,7 +5,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { vouchedText } from '../../rules/words/request-sentences.ts'
-import { becauseText, secondsText, wasRevoked } from '../../rules/words/rule-words.ts'
+import { becauseText, wasRevoked } from '../../rules/words/rule-words.ts'
 import type { DecisionItem } from '../../wire/owner/decision-item.ts'
 import type { PendingItem } from '../../wire/owner/owner-api.ts'
 import { Chips } from '../parts/parts.tsx'
@@ -15,6 +15,7 @@ import { agoText, whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
 import { Claims } from './claims.tsx'
 import { Decide } from './decide.tsx'
+import { lastingText } from './lasting.ts'
 import { outcomeText, type ItemOutcome } from './outcome.ts'
 import { Parameters } from './parameters.tsx'
 import { useWhole, type EarlierCall, type Whole } from './whole.ts'
@@ -230,16 +231,12 @@ function Why({ item }: { item: DecisionItem }) {
 }
 
 function Lasts({ item, only }: { item: DecisionItem; only: boolean }) {
-  const { expires_in, single_use, kind, tier } = item
+  const { kind, tier } = item
   const opens = only ? item.opens.filter(one => one === tier) : item.opens
-  const time = secondsText(expires_in)
   return (
     <section class="facts">
       <h3>{W.long}</h3>
-      <p class="sentence">
-        {single_use ? `${W.once} ${W.onceWithin(time)}` : W.lasts(time)}
-        {kind === 'connection' ? ` ${W.staysKnown}` : ''}
-      </p>
+      <p class="sentence">{lastingText(item, opens)}</p>
       {kind !== 'connection' ? null : opens.length === 0 ? (
         <p class="sentence">{W.opensNone}</p>
       ) : (

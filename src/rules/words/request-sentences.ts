@@ -110,7 +110,7 @@ export function vouchedText({ provenance, accountability }: DecisionItem['assura
   const by = [
     ...(provenance >= 1 ? ['by its issuer'] : []),
     ...(accountability >= 2 ? ['by its operator, who lists its key'] : []),
-    ...(accountability === 1 ? ['by no operator, though one publishes a document about it'] : []),
+    ...(accountability === 1 ? ['by no operator: the one that it names does not list its key'] : []),
   ]
   return by.length === 0 ? 'by nobody' : by.join(', ')
 }
