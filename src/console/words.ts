@@ -154,7 +154,7 @@ export const WORDS = {
     } as Record<string, string>,
     vouchedFor: 'Vouched for',
     organization: 'Organization',
-    organizationSays: { allow: 'has no objection', ask: 'has you asked' } as Record<string, string>,
+    organizationSays: { allow: 'has no objection', ask: 'wants you to be asked' } as Record<string, string>,
     account: 'Account',
     holders: 'Holders',
     rule: { all: 'All holders must approve.', any: 'Any holder may approve.' },

@@ -102,9 +102,10 @@ describe('An identity that is asked for before terms', () => {
     expect(Buffer.from(forms[1]!['claim_token']!, 'base64url').toString()).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+$/)
   })
 
-  it('and that this agent cannot get is reported, and nothing is presented', async () => {
+  it('and that this agent cannot get is reported with what to give, and nothing is presented', async () => {
     asksForIdentity()
-    await expect(call()).rejects.toMatchObject({ code: 'identity_required', local: true })
+    const detail = expect.stringContaining('--identity-command, or createAgent identity_issuers') as string
+    await expect(call()).rejects.toMatchObject({ code: 'identity_required', local: true, detail })
     expect(peers.tokenForms()).toHaveLength(1)
   })
 

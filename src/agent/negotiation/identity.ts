@@ -79,12 +79,12 @@ function checkRequest(
   if (source === undefined)
     fail(
       'identity_required',
-      `The authority asks for an identity assertion by ${issuer}, and this agent has none. Give it a source of assertions.`,
+      `The authority asks for an identity assertion by ${issuer}, and this agent has none. Give usher agent call --identity-issuer and --identity-command, or createAgent identity_issuers and identityAssertion.`,
     )
   if (!source.issuers.includes(issuer))
     fail(
       'identity_untrusted',
-      `The authority asks for an identity assertion by ${issuer}, which is not listed.`,
+      `The authority asks for an identity assertion by ${issuer}, which is not listed. If it may vouch for this agent, add it to --identity-issuer (identity_issuers of createAgent).`,
     )
   if (audience !== bounds.authority)
     fail('identity_untrusted', `${bounds.authority} asks for an assertion to another audience, ${audience}.`)

@@ -285,7 +285,7 @@ function listingOf(all: CacheEntry[]): Listing {
 async function soon<T>(answer: Promise<T>): Promise<T> {
   const answered = await waitAtMost(SLOW_MILLISECONDS, answer)
   if (answered !== LATE) return answered
-  throw new AgentError('unreachable', { detail: 'It is slow.', local: true, terminal: false })
+  throw new AgentError('unreachable', { detail: 'It has not answered yet.', local: true, terminal: false })
 }
 
 interface AbsentParts {

@@ -295,7 +295,7 @@ function showCard(
 
 function slow(): AgentError {
   return new AgentError('temporarily_unavailable', {
-    detail: 'The negotiation takes long.',
+    detail: 'The authority of the owner has not answered yet.',
     local: true,
     terminal: false,
   })
