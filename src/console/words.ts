@@ -376,11 +376,13 @@ export const WORDS = {
     device: 'Device keys',
     add: 'Add a device',
     addHint:
-      'On the new device open this page, choose “I already decide on another device”, and paste its request here.',
+      'On the new device open this page, choose “I already decide on another device”, and paste its request here. For the command line, paste what `usher owner key` prints there.',
     request: 'Request of the new device',
     name: 'What you call it',
     check: 'Check word',
     checkHint: 'The new device shows the same word. Accept only if it does.',
+    checkKid:
+      'The `kid` that `usher owner key` printed begins with these characters. Accept only if it does.',
     badRequest: 'This is no request of a device.',
     accept: 'Accept this device',
     added: (name: string) => `${name} decides for you now.`,

@@ -5,9 +5,11 @@ import { issueCode } from '../../src/authority/administration/recovery.ts'
 import { listDeviceKeys } from '../../src/storage/authority/credentials/device-keys.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
+import { publicJwk } from '../../src/wire/signatures/keys.ts'
 import { installedBrowser } from '../support/browser.ts'
 import { consoleStand, expectSound, WAYS } from '../support/console-stand.ts'
 import { describeWith } from '../support/requirement.ts'
+import { newKey } from '../support/wire-samples.ts'
 
 /** What a camera sees of a text: src/console/parts/qr.ts, which its own test reads back. */
 function drawnOf(text: string): string {
@@ -90,6 +92,25 @@ describeWith(installedBrowser(), 'A browser that is enrolled', path => {
       await device.page.getByRole('heading', { name: 'Waiting' }).waitFor()
       await device.close()
       await known.close()
+    },
+  )
+
+  it.each(WAYS)(
+    'accepts the key of a command line of hers, which no page made, by $name',
+    async ({ device: options, press, write }) => {
+      const { page, ...device } = await stand.deviceOf(options)
+      const key = newKey()
+      await press(page.getByRole('link', { name: 'Keys' }))
+      await press(page.getByRole('button', { name: 'Add a device' }))
+      await write(page.getByLabel('Request of the new device'), JSON.stringify(publicJwk(key)))
+      await write(page.getByLabel('What you call it'), 'command line')
+      const word = await page.locator('.check-word').textContent()
+      expect(key.thumbprint.startsWith(word!.replace(' ', ''))).toBe(true)
+      await expectSound(page, 'keys-command-line')
+      await press(page.getByRole('button', { name: 'Accept this device' }))
+      await page.getByText('command line decides for you now.').waitFor()
+      expect(new Set(await surfacesOf('alice', 'command line'))).toEqual(new Set([undefined]))
+      await device.close()
     },
   )
 })

@@ -28,14 +28,6 @@ export async function makeKey(name: string): Promise<BrowserKey> {
   return { kid: await thumbprint(x), x, name, state: 'waiting', privateKey: made.privateKey }
 }
 
-/**
- * The public half, as it is enrolled. It says that it was made in a page, so that a resource that pins it is
- * warned: whoever serves the page could use it.
- */
-export function jwkOf({ x }: Pick<BrowserKey, 'x'>): Record<'kty' | 'crv' | 'x' | 'surface', string> {
-  return { kty: 'OKP', crv: 'Ed25519', x, surface: 'served' }
-}
-
 /** The Ed25519 signature of a text, 64 bytes. */
 export async function sign({ privateKey }: BrowserKey, text: string): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.sign('Ed25519', privateKey, utf8(text)))

@@ -10,7 +10,8 @@ import type { Assertion } from '../../wire/passkeys/passkey-assertion.ts'
 import type { LoginClaims, RegistrationClaims } from '../../wire/passkeys/passkey-claims.ts'
 import { ApiFault, ask, askAll, type Access } from './api.ts'
 import { base64url, bytesOfBase64url, sha256, utf8 } from '../bytes.ts'
-import { jwkOf, keepKey, makeKey, type BrowserKey } from './device-key.ts'
+import { jwkOf } from './device-jwk.ts'
+import { keepKey, makeKey, type BrowserKey } from './device-key.ts'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.passkeys

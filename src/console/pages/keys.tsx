@@ -6,8 +6,8 @@ import { useEffect, useState } from 'preact/hooks'
 import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
 import type { DeviceKey as ListedKey, Login, Passkey } from '../../wire/owner/owner-credentials.ts'
 import { ask, askAll, type Access } from '../access/api.ts'
-import { forgetKey, jwkOf } from '../access/device-key.ts'
-import { checkWord, readRequest } from '../access/device-request.ts'
+import { forgetKey } from '../access/device-key.ts'
+import { checkWord, readRequest, type DeviceRequest } from '../access/device-request.ts'
 import { Credentials } from '../keys/credential.tsx'
 import { PasskeysSection } from '../keys/passkeys.tsx'
 import { Form, FormEnd } from '../parts/form.tsx'
@@ -129,7 +129,7 @@ function AddDevice({ request }: { request: string | undefined }) {
   const [isOpen, setOpen] = useState(request !== undefined)
   const [text, setText] = useState(request ?? '')
   const [name, setName] = useState('')
-  const [found, setFound] = useState<{ x: string; kid: string }>()
+  const [found, setFound] = useState<DeviceRequest>()
   const [added, setAdded] = useState<string>()
   const { busy, fault, run } = useDeed()
   useEffect(() => {
@@ -146,7 +146,7 @@ function AddDevice({ request }: { request: string | undefined }) {
     await ask(access, {
       method: 'POST',
       path: 'owner/device-keys',
-      body: { name: name.trim(), jwk: jwkOf(found) },
+      body: { name: name.trim(), jwk: found.jwk },
     })
     setAdded(name.trim())
     setText('')
@@ -175,7 +175,7 @@ function AddDevice({ request }: { request: string | undefined }) {
             <p>
               {W.check}: <strong class="check-word">{checkWord(found.kid)}</strong>
               <br />
-              <span class="quiet">{W.checkHint}</span>
+              <span class="quiet">{found.isOfCommandLine ? W.checkKid : W.checkHint}</span>
             </p>
           )}
           <Fault text={fault} />
