@@ -1,8 +1,9 @@
 """Calls a tool that somebody owns, on her terms, by the official MCP client: `python agent.py <resource> <tool> [<arguments as JSON>]`.
 
 `OwnedTools` is an auth flow of httpx: a call that is challenged (401 `UMA`) is negotiated about, once, and sent again with the grant and an
-RFC 9421 signature. It accepts the terms that `accepts` accepts; it keeps its standing grants in memory, and nothing else. Install
-`mcp` (2.x) and `cryptography`. UMA_DEV_LOOPBACK=true admits http.
+RFC 9421 signature. It accepts the terms that `accepts` accepts, and keeps its standing grants in memory. Install `mcp` (2.x) and
+`cryptography`. AGENT_KEY names the file of its key, made if there is none; without it each start is a new agent, which the owner does not
+know. UMA_DEV_LOOPBACK=true admits http.
 """
 
 import asyncio
@@ -186,6 +187,21 @@ def checked(address):
     return url
 
 
+def own_key() -> Ed25519PrivateKey:
+    """The agent is this key: whoever has it may use what the owner granted."""
+    path = os.environ.get("AGENT_KEY")
+    if path is None:
+        return Ed25519PrivateKey.generate()
+    try:
+        with open(path, "rb") as file:
+            return Ed25519PrivateKey.from_private_bytes(file.read())
+    except FileNotFoundError:
+        key = Ed25519PrivateKey.generate()
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(key.private_bytes_raw())
+        return key
+
+
 async def main() -> None:
     resource, tool, *rest = sys.argv[1:]
     arguments = json.loads(rest[0]) if rest else {}
@@ -194,7 +210,7 @@ async def main() -> None:
         print("terms:", ascii({name: template[name] for name in ("purpose", "scope", "prohibited")}), file=sys.stderr)
         return True
 
-    auth = OwnedTools(resource, Ed25519PrivateKey.generate(), accepts, reason="Try the example")
+    auth = OwnedTools(resource, own_key(), accepts, reason="Try the example")
     async with httpx.AsyncClient(auth=auth, timeout=WAIT_SECONDS_MAX) as http:
         async with Client(streamable_http_client(resource, http_client=http)) as client:
             result = await client.call_tool(tool, arguments)

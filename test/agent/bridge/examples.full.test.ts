@@ -3,11 +3,11 @@
  * the contract: unchanged, at a real authority.
  */
 import { execFile } from 'node:child_process'
-import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import type { JsonObject } from '../../../src/wire/json.ts'
 import { toolParameters } from '../../../src/wire/resources/tool-parameters.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
@@ -90,6 +90,22 @@ describeWith(python('mcp'), 'The agent in Python, where nobody says yes or no', 
       code: 1,
       stderr: expect.stringMatching(/^Refused: 'request_denied: no'$/m),
     })
+  })
+
+  it('keeps its key in the file that AGENT_KEY names, closed to others, and is the same agent at the next start', async () => {
+    const place = await mkdtemp(join(tmpdir(), 'usher-agent-key-'))
+    onTestFinished(() => rm(place, { recursive: true }))
+    const script = 'import agent; print(agent.own_key().private_bytes_raw().hex())'
+    const keyWith = async (AGENT_KEY?: string): Promise<string> => {
+      const ownEnv = AGENT_KEY === undefined ? env : { ...env, AGENT_KEY }
+      return (await run(program, ['-c', script], { env: ownEnv, cwd: folder })).stdout
+    }
+    const file = join(place, 'agent-key')
+    const first = await keyWith(file)
+    expect(first).toMatch(/^[0-9a-f]{64}\n$/)
+    expect(await keyWith(file)).toBe(first)
+    expect((await stat(file)).mode & 0o777).toBe(0o600)
+    expect(await keyWith()).not.toBe(first)
   })
 
   it.each<JsonObject>([
