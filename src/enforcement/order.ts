@@ -84,6 +84,7 @@ export async function judge(judged: CallInOrder, options: OrderOptions): Promise
   if (answer.leased === true) trace.leased = true
   trace.family = grant.family
   trace.handle = grant.sub
+  trace.issuer = grant.iss
   trace.issuedAt = grant.issuedAt
   trace.judged = grant.judged
 

@@ -67,7 +67,9 @@ export async function verifyRevocationCalls(
   const logs = await judgeLogs(options.calls, grants, bounds)
   terminal.out(`${printable(headSentence(claims, grants, isHeadSigned))}\n`)
   for (const line of logs.lines) terminal.out(`${printable(line)}\n`)
-  terminal.out(`${summaryOf(logs)}\n${RESTS_ON}\n`)
+  terminal.out(`${summaryOf(logs)}\n`)
+  if (logs.unnamed > 0) terminal.out(`${unnamedSentence(logs.unnamed, claims.iss)}\n`)
+  terminal.out(`${RESTS_ON}\n`)
   if (AT_FAULT.some(verdict => logs.verdicts[verdict] > 0)) throw new Exit(EXIT.refused)
 }
 
@@ -159,6 +161,8 @@ interface JudgedLogs {
   lines: string[]
   verdicts: Record<CallVerdict, number>
   outside: Record<CallOutside, number>
+  /** Calls that were judged, and whose record names no authority. */
+  unnamed: number
   /** Lines that tell of no call. */
   other: number
 }
@@ -171,7 +175,8 @@ async function judgeLogs(
   const logs: JudgedLogs = {
     lines: [],
     verdicts: { 'in order': 0, undecided: 0, 'authority at fault': 0, 'enforcement point at fault': 0 },
-    outside: { 'other grant': 0, 'later grant': 0, refused: 0 },
+    outside: { 'other authority': 0, 'other grant': 0, 'later grant': 0, refused: 0 },
+    unnamed: 0,
     other: 0,
   }
   for (const path of paths) {
@@ -191,6 +196,7 @@ async function judgeLogs(
       }
       const { verdict, sentence } = judgement
       logs.verdicts[verdict] += 1
+      if (call.issuer === undefined) logs.unnamed += 1
       const at = new Date(call.time).toISOString()
       logs.lines.push(`${verdict}: ${from}: ${at} ${call.handle!}: ${sentence}`)
     }
@@ -225,11 +231,17 @@ function summaryOf({ verdicts, outside, other }: JudgedLogs): string {
   const counts = Object.entries(verdicts).map(([verdict, count]) => `${verdict} ${count}`)
   return (
     `Calls judged: ${judged} (${counts.join(', ')}). ` +
-    `Not judged: ${outside['other grant']} of grants that it did not end, ` +
+    `Not judged: ${outside['other authority']} that another authority judged, ` +
+    `${outside['other grant']} of grants that it did not end, ` +
     `${outside['later grant']} of grants that may be of after it, ${outside.refused} that were refused. ` +
     `Lines that tell of no call: ${other}.`
   )
 }
+
+/** A log of before the decision log named the authority. */
+const unnamedSentence = (count: number, issuer: string): string =>
+  `Of ${count} of these calls the log says whose they were, and not which authority judged them: ` +
+  `give the log of the time at which the owner was at ${printable(issuer)}.`
 
 async function readText(path: string): Promise<string> {
   try {

@@ -109,11 +109,13 @@ describe('The log of an enforcement point', () => {
       decision: 'allow',
       owner: 'alice',
       handle: agent.handle,
+      issuer: authority.issuer,
       iat: before!.iat,
       judged: before!.judged,
     })
     expect(admitted!.judged.ends).toBeGreaterThan(before!.judged.ends)
     expect(refused).not.toHaveProperty('judged')
+    expect(refused).not.toHaveProperty('issuer')
   })
 
   it('convicts nobody where both are honest, also by calls of an agent that was admitted again', async () => {
@@ -128,6 +130,13 @@ describe('The log of an enforcement point', () => {
     const { code, printed } = await judged({ ...aged(before!), judged: admitted!.judged })
     expect(printed).toMatch(/^authority at fault: .*calls\.jsonl:1: /m)
     expect(code).toBe(1)
+  })
+
+  it('convicts nobody by what another authority judged', async () => {
+    const elsewhere = { ...aged(before!), judged: admitted!.judged, issuer: 'https://other.example' }
+    const { code, printed } = await judged(elsewhere)
+    expect(printed).toContain('Not judged: 1 that another authority judged')
+    expect(code).toBe(0)
   })
 
   it('convicts an enforcement point that relied on an answer for ten minutes', async () => {

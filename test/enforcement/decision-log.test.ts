@@ -101,19 +101,22 @@ describe('One line, with every member, for a call', () => {
       status: 200,
       step: 'allow',
       owner: 'alice',
+      issuer: authority.issuer,
     })
     expect(line['family']).toMatch(/^fam_/)
     expect(JSON.stringify(line)).not.toContain(token)
   })
 
-  test('that is challenged', async () => {
+  test('that is challenged, without an issuer: nobody judged a grant', async () => {
     await envoy.check(bytesOf())
-    expect(await oneLine()).toMatchObject({
+    const line = await oneLine()
+    expect(line).toMatchObject({
       decision: 'deny',
       reason: 'insufficient_authorization',
       status: 401,
       tool: 'portfolio_read',
     })
+    expect(line).not.toHaveProperty('issuer')
   })
 
   test('that is challenged, with the family of the negotiation that the challenge begins', async () => {

@@ -19,15 +19,24 @@ import { Refusal } from '../../src/wire/refusal.ts'
 
 const AGENT = asHandle('jkt:one')
 const OWNER = asOwner('alice')
+const ISSUER = 'https://as.example'
 const IAT = 1_800_000_000
 const AT = IAT * 1_000 + 2_500
-const REVOCATION: EndedGrants = { owner: OWNER, iat: IAT, at: AT, ends: 7, ended: new Set([AGENT]) }
+const REVOCATION: EndedGrants = {
+  iss: ISSUER,
+  owner: OWNER,
+  iat: IAT,
+  at: AT,
+  ends: 7,
+  ended: new Set([AGENT]),
+}
 /** Let through ten seconds before the revocation was complete, under a grant of an hour before. */
 const CALL: RecordedCall = {
   time: AT - 9_900,
   decision: 'allow',
   owner: OWNER,
   handle: AGENT,
+  issuer: ISSUER,
   iat: IAT - 3_600,
   judged: { ends: 6, at: AT - 10_000 },
 }
@@ -94,6 +103,14 @@ describe('A call under a grant that was ended is', () => {
 
 describe('A call is not judged', () => {
   it.each<[string, string, Partial<RecordedCall>]>([
+    [
+      'other authority',
+      'of the same owner and agent at another authority',
+      { issuer: 'https://other.example' },
+    ],
+    ['other authority', 'at another path of its host', { issuer: `${ISSUER}/two`, judged: undefined }],
+    ['other authority', 'whose issuer is spelt in another way', { issuer: `${ISSUER}/` }],
+    ['other authority', 'that was refused there', { issuer: 'https://other.example', decision: 'deny' }],
     ['other grant', 'of another agent', { handle: asHandle('jkt:two') }],
     ['other grant', 'of nobody known', { handle: undefined }],
     ['other grant', 'of the same agent at another owner', { owner: asOwner('bob') }],
@@ -113,13 +130,26 @@ describe('A call is not judged', () => {
     expect(verdictOf({ iat: IAT - 61 })).toBe('in order')
   })
 
+  it.each<[string, Partial<RecordedCall>]>([
+    ['in order', {}],
+    ['authority at fault', judgedAt(AT - 10_000, { ends: 7 })],
+    ['enforcement point at fault', judgedAt(AT - 100_000, { later: OLDEST + 1 })],
+    ['other grant', { owner: asOwner('bob') }],
+  ])(
+    'any differently (%s) where its record names no authority, as those of older logs',
+    (verdict, changes) => {
+      expect(verdictOf({ ...changes, issuer: undefined })).toBe(verdict)
+      expect(verdictOf(changes)).toBe(verdict)
+    },
+  )
+
   it('and one that was refused convicts the authority all the same, if it had found the grant live', () => {
     expect(verdictOf({ decision: 'deny', ...judgedAt(AT - 9, { ends: 7 }) })).toBe('authority at fault')
   })
 })
 
 describe('The handles that a revocation ended', () => {
-  const claims = { owner: OWNER, iat: IAT, at: AT, ends: 7 } as RevocationClaims
+  const claims = { iss: ISSUER, owner: OWNER, iat: IAT, at: AT, ends: 7 } as RevocationClaims
   const many = Array.from({ length: 60 }, (_, n) => asHandle(`jkt:${n}`))
   const hashed = { ...claims, ended_s256: s256Json(many) }
 
@@ -155,6 +185,7 @@ const TRUE_ZERO = IAT * 1_000
 const databaseAt = ({ first, second, failOverAt }: Clocks, at: number): number =>
   TRUE_ZERO + at + (at < failOverAt ? first : second)
 const revocationAt = (of: Clocks, done: number, { complete, ends }: { complete: number; ends: number }) => ({
+  iss: ISSUER,
   owner: OWNER,
   iat: Math.floor(databaseAt(of, done) / 1_000),
   at: databaseAt(of, complete),
@@ -170,6 +201,7 @@ const recordAt = (
   decision: 'allow',
   owner: OWNER,
   handle: AGENT,
+  issuer: ISSUER,
   iat: Math.floor(databaseAt(of, granted) / 1_000),
   judged: { ends, at: databaseAt(of, judged) },
 })

@@ -50,6 +50,7 @@ const call = (members: object = {}): string =>
     decision: 'allow',
     owner: 'alice',
     handle: 'jkt:one',
+    issuer: ISSUER,
     iat: IAT - 3_600,
     judged: { ends: 6, at: AT - 10_000 },
     msg: 'decided',
@@ -91,7 +92,8 @@ describe('Calls on record', () => {
       expect.stringMatching(/^in order: .*file-\d+:1: .*Z jkt:one: .* 10 s before the revocation was/),
       expect.stringMatching(/^undecided: .*file-\d+:4: .* does not say what the authority knew/),
       'Calls judged: 2 (in order 1, undecided 1, authority at fault 0, enforcement point at fault 0). ' +
-        'Not judged: 1 of grants that it did not end, 0 of grants that may be of after it, 0 that were refused. ' +
+        'Not judged: 0 that another authority judged, 1 of grants that it did not end, ' +
+        '0 of grants that may be of after it, 0 that were refused. ' +
         'Lines that tell of no call: 1.',
       expect.stringContaining('rests on the word of the enforcement point: nobody signed `judged`'),
       '',
@@ -119,6 +121,35 @@ describe('Calls on record', () => {
     expect(code).toBe(0)
     expect(printed).toContain('Calls judged: 0 ')
     expect(printed).toContain('1 of grants that it did not end, 2 of grants that may be of after it, 1 that')
+  })
+
+  it('of another authority are counted and not judged, whatever their record says', async () => {
+    const elsewhere = { issuer: 'https://other.example' }
+    const lines = [
+      call(elsewhere),
+      call({ ...elsewhere, judged: undefined }),
+      call({ ...elsewhere, judged: { ends: 7, at: AT + 1_000 } }),
+      call({ ...elsewhere, time: new Date(AT + 600_000).toISOString() }),
+    ]
+    const { code, printed } = await verify([...lines, ORDER])
+    expect(code).toBe(0)
+    expect(printed).toContain('Calls judged: 1 (in order 1, ')
+    expect(printed).toContain('Not judged: 4 that another authority judged, 0 of grants')
+    expect(printed).not.toContain('not which authority judged them')
+  })
+
+  it('of older logs, which name no authority, are judged all the same, and one line says what that rests on', async () => {
+    const older = { issuer: undefined }
+    const lines = [call({ ...older, decision: 'deny' }), call(older), call(older), ORDER]
+    const { code, printed } = await verify(lines)
+    expect(code).toBe(0)
+    expect(printed).toContain('Calls judged: 3 (in order 3, ')
+    expect(printed).toContain(
+      'Of 2 of these calls the log says whose they were, and not which authority judged them',
+    )
+    expect(printed).toContain(`the time at which the owner was at ${ISSUER}.`)
+    expect((await verify([ORDER, AUTHORITY])).printed).not.toContain('not which authority judged them')
+    expect(await verify([call({ ...older, judged: { ends: 7, at: AT } })])).toMatchObject({ code: 1 })
   })
 
   it('may stand in several logs, and the bounds are those of the enforcement point', async () => {

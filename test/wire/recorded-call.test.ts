@@ -20,6 +20,7 @@ const LINE = {
   handle: 'jkt:one',
   ms: 3,
   peer: '203.0.113.7',
+  issuer: 'https://as.example',
   iat: 1_795_000_000,
   judged: { ends: 4, at: 1_795_000_100_000 },
   msg: 'decided',
@@ -30,6 +31,7 @@ const CALL = {
   decision: 'allow',
   owner: 'alice',
   handle: 'jkt:one',
+  issuer: LINE.issuer,
   iat: LINE.iat,
   judged: LINE.judged,
 }
@@ -45,12 +47,12 @@ describe('A line of a decision log', () => {
   })
 
   it('says nothing of what is absent or null in it', () => {
-    const { iat: _iat, judged: _judged, ...without } = LINE
-    const unknown = { ...CALL, iat: undefined, judged: undefined }
+    const { issuer: _issuer, iat: _iat, judged: _judged, ...without } = LINE
+    const unknown = { ...CALL, issuer: undefined, iat: undefined, judged: undefined }
     expect(readRecordedCall(JSON.stringify(without))).toEqual(unknown)
     const nobody = { owner: undefined, handle: undefined }
     const { judged } = CALL
-    expect(readRecordedCall(line({ owner: null, handle: null, iat: null }))).toEqual({
+    expect(readRecordedCall(line({ owner: null, handle: null, issuer: null, iat: null }))).toEqual({
       ...unknown,
       ...nobody,
       judged,
@@ -90,6 +92,7 @@ describe('A line of a decision log', () => {
     ['has no decision', line({ decision: undefined })],
     ['has an owner that is a number', line({ owner: 7 })],
     ['has a handle that is empty', line({ handle: '' })],
+    ['has an issuer that is no text', line({ issuer: ['https://as.example'] })],
     ['has an iat that is text', line({ iat: '1795000000' })],
     ['has a `judged` that is a number', line({ judged: 4 })],
     ['has a `judged` without a time', line({ judged: { ends: 4 } })],

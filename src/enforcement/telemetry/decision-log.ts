@@ -20,6 +20,8 @@ export interface Trace {
   handle?: Handle
   /** Judged by what the authority said of an earlier call, under a lease. */
   leased?: true
+  /** Who issued the grant, and found it live when asked. */
+  issuer?: string
   /** When the grant was issued, in seconds since the epoch. */
   issuedAt?: number | undefined
   /** What the authority knew when it judged the grant, or spent it. */
@@ -74,6 +76,7 @@ function writeLine(logger: Logger, { call, outcome, trace }: LogLine): void {
       ms: Math.round(trace.ms),
       peer: call?.peer ?? null,
       ...(trace.leased === undefined ? {} : { leased: true }),
+      ...(trace.issuer === undefined ? {} : { issuer: trace.issuer }),
       ...(trace.judged === undefined ? {} : { iat: trace.issuedAt ?? null, judged: trace.judged }),
       ...(trace.detail === undefined ? {} : { detail: trace.detail }),
       ...(call?.requestId === undefined ? {} : { request_id: call.requestId.slice(0, 128) }),

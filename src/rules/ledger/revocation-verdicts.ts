@@ -30,8 +30,11 @@ export const USUAL_BOUNDS: CallBounds = { timeOutMs: 2_000, leaseMs: LEASE_MS }
 
 export type CallVerdict = 'in order' | 'undecided' | 'authority at fault' | 'enforcement point at fault'
 
-/** Why a revocation says nothing of a call: it is of another grant, of a later one, or was refused. */
-export type CallOutside = 'other grant' | 'later grant' | 'refused'
+/**
+ * Why a revocation says nothing of a call: another authority judged it, it is of another grant, of a later
+ * one, or was refused.
+ */
+export type CallOutside = 'other authority' | 'other grant' | 'later grant' | 'refused'
 
 /** A verdict, or why there is none; the sentence says what it rests on. */
 export type CallJudgement =
@@ -39,7 +42,7 @@ export type CallJudgement =
   | { verdict?: undefined; outside: CallOutside; sentence: string }
 
 /** What calls are judged by: a revocation that was verified, and the handles that it ended. */
-export interface EndedGrants extends Pick<RevocationClaims, 'owner' | 'iat' | 'at' | 'ends'> {
+export interface EndedGrants extends Pick<RevocationClaims, 'iss' | 'owner' | 'iat' | 'at' | 'ends'> {
   ended: ReadonlySet<Handle>
 }
 
@@ -49,29 +52,35 @@ export interface EndedGrants extends Pick<RevocationClaims, 'owner' | 'iat' | 'a
  * they are others, and if the revocation names them itself.
  */
 export function endedGrants(revocation: RevocationClaims, handles?: readonly Handle[]): EndedGrants {
-  const { owner, iat, at, ends, ended, ended_s256 } = revocation
+  const { iss, owner, iat, at, ends, ended, ended_s256 } = revocation
   if (ended !== undefined) {
     if (handles !== undefined)
       refuse('invalid_request', 'Give no list of handles: the revocation names them itself.')
-    return { owner, iat, at, ends, ended: new Set(ended) }
+    return { iss, owner, iat, at, ends, ended: new Set(ended) }
   }
   if (handles === undefined)
     refuse('invalid_request', 'Give the handles that ended: the revocation has only their hash.')
   if (s256Json([...handles]) !== ended_s256)
     refuse('invalid_request', 'Give the handles that the entry of the revocation lists, in its order.')
-  return { owner, iat, at, ends, ended: new Set(handles) }
+  return { iss, owner, iat, at, ends, ended: new Set(handles) }
 }
 
 /**
- * Judges one call. It is judged if its grant is one that the revocation ended, issued over 60 s before. The
- * record is the enforcement point's word, which nobody signed, and so is each verdict.
+ * Judges one call. It is judged if its grant is one that the revocation ended, issued over 60 s before. A
+ * record that names no issuer counts as one of this authority. The record is the enforcement point's word,
+ * which nobody signed, and so is each verdict.
  */
 export function judgeCall(
   call: RecordedCall,
   revocation: EndedGrants,
   bounds: CallBounds = USUAL_BOUNDS,
 ): CallJudgement {
-  const { owner, handle, iat, judged } = call
+  const { issuer, owner, handle, iat, judged } = call
+  if (issuer !== undefined && issuer !== revocation.iss)
+    return {
+      outside: 'other authority',
+      sentence: 'Another authority than that of the revocation judged it.',
+    }
   if (owner !== revocation.owner || handle === undefined || !revocation.ended.has(handle))
     return { outside: 'other grant', sentence: 'The revocation did not end the access of this agent.' }
   if (iat !== undefined && (revocation.iat - iat) * 1_000 <= CLOCKS_APART_MS)

@@ -17,6 +17,8 @@ export interface RecordedCall {
   owner: Owner | undefined
   /** Undefined until the grant is known. */
   handle: Handle | undefined
+  /** Who issued the grant and found it live; undefined if the record does not say, as those of older logs. */
+  issuer: string | undefined
   /** When the grant was issued, in seconds since the epoch; undefined if the record does not say. */
   iat: number | undefined
   /** What the authority knew when it judged the grant; undefined if it did not say. */
@@ -49,6 +51,7 @@ export function readRecordedCall(line: string): RecordedCall | undefined {
     decision: wordMember(value, 'decision', DECISIONS),
     owner: mapped(textOrNothing(value, 'owner'), asOwner),
     handle: mapped(textOrNothing(value, 'handle'), asHandle),
+    issuer: textOrNothing(value, 'issuer'),
     iat: secondsIn(value),
     judged: member(value, 'judged') === undefined ? undefined : endsIn(objectMember(value, 'judged')),
   }
