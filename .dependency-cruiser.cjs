@@ -257,7 +257,7 @@ module.exports = {
       '^src/dev/',
       {
         ours: [
-          '^src/(wire|terminal|dev)/',
+          '^src/(wire|terminal|dev)/|^src/storage/core/connection[.]ts$',
           '^src/config',
           '^src/(agent|owner|admin|enforcement/doors/embedded)/index[.]ts$',
         ],
@@ -270,7 +270,7 @@ module.exports = {
           'oidc-provider',
         ],
       },
-      'the demo starts each party as a process, or by what the package exports, as anybody would.',
+      'the demo starts each party as a process, or by what the package exports; its thief alone goes to Postgres.',
     ),
     may(
       'doctor-asks-as-anybody-may',

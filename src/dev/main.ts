@@ -25,6 +25,7 @@ import { openOrganizationScene } from './story/organization-scene.ts'
 import { ORGANIZATION_STORY } from './story/organization-story.ts'
 import { startStack, type Stack } from './stack/stack.ts'
 import { STORY, type StoryStep } from './story/story.ts'
+import { findAgain, logKeys, THEFT } from './story/theft.ts'
 import { AFTER_THE_STORY, tryByHand, writeReceipt, writeTryFile } from './story/try-by-hand.ts'
 import { startTurnedTally } from './stack/turned-tally.ts'
 
@@ -50,7 +51,7 @@ const PREFERRED_PORTS = {
 const DATABASE_CONNECTIONS_MAX = 60
 /** Each story, what it starts besides the authority of alice, and how its scene is set. */
 const STORIES = {
-  owner: { steps: STORY, starts: '', open: openScene },
+  owner: { steps: [...STORY, THEFT], starts: '', open: openScene },
   organization: { steps: ORGANIZATION_STORY, starts: 'an organization, ', open: openOrganizationScene },
   joint: { steps: JOINT_STORY, starts: 'a tally, a second authority, ', open: openJointScene },
 }
@@ -134,7 +135,7 @@ async function show(run: Run, envoy: Envoy, { story, once = false }: DevOptions)
     const scene = await open(stack)
     run.undo.push(() => scene.close())
     terminal.out(legend(stack))
-    const commands = once || story !== 'owner' ? [] : commandsOfSteps(stack)
+    const commands = once || story !== 'owner' ? [] : [...commandsOfSteps(stack), findAgain(stack)]
     const seconds = await walk(run, { steps, commands }, scene)
     if (once) terminal.out(AFTER_THE_STORY)
     // The last line of a run that ends by itself, for readers who read only that.
@@ -173,6 +174,7 @@ async function start(
     // It has its own database server.
     organization: story === 'organization' ? await organization(run, await databaseUrl()) : undefined,
     joint: story === 'joint' ? await joint(run, databaseUrl) : undefined,
+    authorityEnvironment: story === 'owner' ? await logKeys(directory) : undefined,
     envoy,
     preferredPorts: PREFERRED_PORTS,
   })

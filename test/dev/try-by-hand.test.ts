@@ -4,6 +4,7 @@ import { commandsOfSteps, legend } from '../../src/dev/story/legend.ts'
 import { AFTER_THE_STORY, tryByHand } from '../../src/dev/story/try-by-hand.ts'
 import type { Stack } from '../../src/dev/stack/stack.ts'
 import { STORY } from '../../src/dev/story/story.ts'
+import { findAgain } from '../../src/dev/story/theft.ts'
 
 const stack = {
   directory: 'demo-files',
@@ -46,4 +47,10 @@ test('has for each step the command that repeats it, except for what only the st
     'The approved trade passes, once; the same grant again is challenged',
     'A forged signature, a stolen grant and a bare bearer token are refused',
   ])
+})
+
+test('has for the theft the command that exports the ledger again and finds the changed row', () => {
+  expect(findAgain(stack)).toBe(
+    'usher owner ledger export demo-files/ledger-after.jsonl && usher verify ledger demo-files/ledger-after.jsonl --keys demo-files/ledger-keys.json --heads demo-files/ledger-head.jsonl',
+  )
 })

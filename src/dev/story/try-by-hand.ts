@@ -6,23 +6,27 @@ import { writeFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import type { Stack } from '../stack/stack.ts'
 
-/**
- * Writes the file to be sourced: it makes `usher` a command, as alice and as an agent she does not know yet.
- */
-export async function writeTryFile({ directory, household, issuer }: Stack): Promise<string> {
-  const cli = join(import.meta.dirname, '..', '..', `cli${extname(import.meta.filename)}`)
-  const settings = {
+/** What Node runs as `usher`. */
+export const CLI = join(import.meta.dirname, '..', '..', `cli${extname(import.meta.filename)}`)
+
+/** The settings by which `usher` acts as alice, and as an agent she does not know yet. */
+export function handSettings({ directory, household, issuer }: Stack): Record<string, string> {
+  return {
     UMA_DEV_LOOPBACK: 'true',
     UMA_OWNER_ISSUER: issuer,
     UMA_OWNER_KEY: household.ownerKeyFile,
     UMA_AGENT_KEY: household.agentKeyFile,
     UMA_AGENT_STORE: join(directory, 'agent'),
   }
+}
+
+/** Writes the file to be sourced: it makes `usher` a command, with these settings. */
+export async function writeTryFile(stack: Stack): Promise<string> {
   const lines = [
-    ...Object.entries(settings).map(([name, value]) => `export ${name}=${quote(value)}`),
-    `usher() { ${quote(process.execPath)} ${quote(cli)} "$@"; }`,
+    ...Object.entries(handSettings(stack)).map(([name, value]) => `export ${name}=${quote(value)}`),
+    `usher() { ${quote(process.execPath)} ${quote(CLI)} "$@"; }`,
   ]
-  const path = join(directory, 'try.sh')
+  const path = join(stack.directory, 'try.sh')
   await writeFile(path, `${lines.join('\n')}\n`)
   return path
 }
