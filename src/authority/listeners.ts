@@ -61,7 +61,7 @@ interface OwnerRoutes extends Pick<OwnerApi, 'accepted' | 'relyingParty'> {
 /** The page, if it is wanted and was built. Its files are no API, so no document describes them. */
 function consoleRoutes(
   app: HttpServer,
-  { issuer, keys, log }: Authority,
+  { issuer, keys, logKeys, log }: Authority,
   { config, accepted, relyingParty }: OwnerRoutes,
 ): void {
   const files = config.console ? readConsole() : undefined
@@ -72,7 +72,7 @@ function consoleRoutes(
       ? undefined
       : { realm, clientId, scope, audience }
   if (files !== undefined)
-    serveEndpoints(app, { issuer, keys, files, deviceKeys, relyingParty, login }, CONSOLE)
+    serveEndpoints(app, { issuer, keys, logKeys, files, deviceKeys, relyingParty, login }, CONSOLE)
   else if (config.console) log.warn('the page of owners is not served: npm run console builds it')
 }
 

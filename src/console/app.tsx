@@ -7,6 +7,7 @@ import type { Passkey } from '../wire/owner/owner-credentials.ts'
 import { readSettings, type Access } from './access/api.ts'
 import { useLogin } from './access/login.ts'
 import { storedKey, type BrowserKey } from './access/device-key.ts'
+import { usableKeys } from './ledger/log-keys.ts'
 import { Navigation, pageOf, PAGES, type PageName } from './parts/navigation.tsx'
 import { Fault } from './parts/parts.tsx'
 import { passkeysOf, rpIdHere } from './access/passkey.ts'
@@ -92,14 +93,15 @@ function accessOf(
   key: BrowserKey | undefined,
   login: RealmLogin | undefined,
 ): Access | undefined {
-  const { issuer, aheadMs, signs } = settings
+  const { issuer, aheadMs, signs, log_keys = [] } = settings
+  const place = { base: BASE, issuer, aheadMs, logKeys: usableKeys(log_keys) }
   if (signs === 'server') {
     const token = sessionStorage.getItem(TOKEN)
-    return token === null ? undefined : { base: BASE, issuer, aheadMs, proof: { by: 'server', token } }
+    return token === null ? undefined : { ...place, proof: { by: 'server', token } }
   }
-  if (login !== undefined) return { base: BASE, issuer, aheadMs, proof: { by: 'login', login } }
+  if (login !== undefined) return { ...place, proof: { by: 'login', login } }
   if (key?.state !== 'enrolled') return undefined
-  return { base: BASE, issuer, aheadMs, proof: { by: 'key', key } }
+  return { ...place, proof: { by: 'key', key } }
 }
 
 function takeLink(): LinkParts {

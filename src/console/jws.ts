@@ -96,7 +96,10 @@ function agentKeyIn(header: JsonObject): string | undefined {
 }
 
 /** Whether the Ed25519 key with this `x` signed it. */
-export async function isSignedBy({ input, signature }: Jws, x: string): Promise<boolean> {
+export async function isSignedBy(
+  { input, signature }: Pick<Jws, 'input' | 'signature'>,
+  x: string,
+): Promise<boolean> {
   const jwk = { kty: 'OKP', crv: 'Ed25519', x }
   const key = await crypto.subtle.importKey('jwk', jwk, { name: 'Ed25519' }, false, ['verify'])
   return crypto.subtle.verify('Ed25519', key, signature, utf8(input))

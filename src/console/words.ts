@@ -4,6 +4,7 @@
  */
 import { RESOURCES_WORDS, RULES_WORDS } from './words/policy.ts'
 import { JOINT } from './words/joint.ts'
+import { LEDGER_MARKS } from './words/ledger-marks.ts'
 import { NOTIFICATIONS } from './words/notifications.ts'
 import { ORGANIZATION } from './words/organization.ts'
 import { PASSKEYS } from './words/passkeys.ts'
@@ -11,6 +12,7 @@ import { PASSKEYS } from './words/passkeys.ts'
 export const WORDS = {
   organization: ORGANIZATION,
   joint: JOINT,
+  ledgerMarks: LEDGER_MARKS,
   notifications: NOTIFICATIONS,
   passkeys: PASSKEYS,
   name: 'usher',

@@ -4,6 +4,7 @@
  */
 import type { BoundBy } from './signed-approval.ts'
 import type { Json, JsonObject } from '../wire/json.ts'
+import { AUTHORITY_PATH } from '../wire/names.ts'
 import { parseJwks, publicJwk, type PublishedKey } from '../wire/signatures/keys.ts'
 import { ApiError } from '../client/api-error.ts'
 import {
@@ -107,6 +108,8 @@ export interface OwnerClient {
   revocation: (jti: string) => Promise<SignedRevocation>
   /** The keys that the authority publishes at its issuer, by which its receipts are verified. */
   publishedKeys(): Promise<PublishedKey[]>
+  /** Those of its log, if they come in so many milliseconds; fails with `ApiError`: 404 if it has no log. */
+  publishedLogKeys: (timeoutMs: number) => Promise<PublishedKey[]>
   /** The document of terms that the authority publishes at its issuer, as agents read it. */
   publishedTerms(templateId: string): Promise<JsonObject>
   deviceKeys(): AsyncGenerator<DeviceKey>
@@ -179,7 +182,8 @@ export function createOwnerClient(access: ApiAccess): OwnerClient {
     ledger: (query = {}) => readNumbered(access, '/owner/ledger', 'entries', query),
     receipts: (query = {}) => readNumbered(access, '/owner/receipts', 'receipts', query),
     revocation: jti => read(`/owner/revocations/${encodeURIComponent(jti)}`),
-    publishedKeys: () => publishedKeys(access),
+    publishedKeys: () => publishedKeys(access, AUTHORITY_PATH.jwks),
+    publishedLogKeys: timeoutMs => publishedKeys(access, AUTHORITY_PATH.ledgerJwks, timeoutMs),
     publishedTerms: async templateId => {
       const { url, json } = await published(access, new URL(termsUri(access.issuer, templateId)).pathname)
       return expectObject(json, url.pathname)
@@ -226,8 +230,8 @@ async function* archive(access: ApiAccess): AsyncGenerator<ArchiveLine> {
   } while (after !== undefined)
 }
 
-async function publishedKeys(access: ApiAccess): Promise<PublishedKey[]> {
-  const { url, json } = await published(access, '/jwks')
+async function publishedKeys(access: ApiAccess, path: string, timeoutMs?: number): Promise<PublishedKey[]> {
+  const { url, json } = await published(access, path, timeoutMs)
   try {
     return parseJwks(json)
   } catch (cause) {
@@ -236,9 +240,13 @@ async function publishedKeys(access: ApiAccess): Promise<PublishedKey[]> {
 }
 
 /** What anybody may read at the issuer; asked for without a signature. */
-async function published({ issuer }: ApiAccess, path: string): Promise<{ url: URL; json: Json | undefined }> {
+async function published(
+  { issuer }: ApiAccess,
+  path: string,
+  timeoutMs = ANSWER_SECONDS_MAX * 1000,
+): Promise<{ url: URL; json: Json | undefined }> {
   const url = requestUrl({ api: issuer } as ApiAccess, { path })
-  const signal = AbortSignal.timeout(ANSWER_SECONDS_MAX * 1000)
+  const signal = AbortSignal.timeout(timeoutMs)
   const response = await fetch(url, { redirect: 'manual', signal }).catch((cause: unknown) => {
     throw unreachable(url, signal, cause)
   })

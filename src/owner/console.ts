@@ -17,6 +17,7 @@ import { isJsonObject, parseJsonObject, type Json, type JsonObject } from '../wi
 import { AUTHORITY_PATH } from '../wire/names.ts'
 import type { PendingItem } from '../wire/owner/owner-api.ts'
 import { Refusal, refusalBody, refuse } from '../wire/refusal.ts'
+import type { PublishedKey } from '../wire/signatures/keys.ts'
 import { createOwnerClient } from './client.ts'
 import { boundApproval } from './signed-approval.ts'
 
@@ -75,12 +76,11 @@ async function answer(
     if (url.pathname.startsWith('/owner/')) return await forward(serving, request, { url, response })
     if (request.method !== 'GET') refuse('method_not_allowed', 'Use GET at this path.')
     if (url.pathname === '/console.json') {
-      const settings: ConsoleSettings = { signs: 'server', issuer: serving.access.issuer }
-      return sendJson(response, 200, settings)
+      return sendJson(response, 200, await settingsOf(serving.access))
     }
     if (url.pathname === AUTHORITY_PATH.jwks) {
       const keys = await createOwnerClient(serving.access).publishedKeys()
-      return sendJson(response, 200, { keys: keys.map(({ jwk, kid }) => ({ ...jwk, kid })) })
+      return sendJson(response, 200, { keys: keys.map(jwkOf) })
     }
     const file = serving.files[url.pathname as ConsolePath] as ConsoleFile | undefined
     if (file === undefined) refuse('not_found', 'Nothing is served at this path.')
@@ -93,6 +93,23 @@ async function answer(
     sendFault(response, error)
   }
 }
+
+/** A page that loads waits no longer than this for the issuer. */
+const LOG_KEYS_MS_MAX = 2_000
+
+/** The page checks the ledger by the keys of the log, where there are any and they can be had now. */
+async function settingsOf(access: ApiAccess): Promise<ConsoleSettings> {
+  const keys = await createOwnerClient(access)
+    .publishedLogKeys(LOG_KEYS_MS_MAX)
+    .catch((error: unknown) => {
+      if (error instanceof ApiError) return []
+      throw error
+    })
+  const { issuer } = access
+  return { signs: 'server', issuer, ...(keys.length > 0 && { log_keys: keys.map(jwkOf) }) }
+}
+
+const jwkOf = ({ jwk, kid }: PublishedKey): Record<string, unknown> => ({ ...jwk, kid })
 
 /**
  * Signs the page's request, and passes it on; an approval gets a statement over exactly the item that was

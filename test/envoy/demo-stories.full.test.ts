@@ -57,6 +57,9 @@ describeWith('found' in proxy ? installedBrowser() : proxy, 'The page that usher
       await card.getByText('Approved by you, on this device').waitFor()
       await page.getByRole('link', { name: 'Ledger' }).click()
       await page.locator('li.line[data-kind=approved]').getByText('signed').first().waitFor()
+      // What the thief of the last step changed.
+      await page.locator('li.line[data-kind=touched][data-mark=differs]').waitFor()
+      await page.locator('li.line[data-mark=checked]').first().waitFor()
       await device.close()
     } finally {
       expect(await demo.end()).toBe(0)

@@ -19,6 +19,8 @@ export interface ConsolePage {
   issuer: string
   /** The endpoints that the realm publishes. */
   keys: readonly PublicKey[]
+  /** Those of the log; none if ledgers are not signed. */
+  logKeys: readonly PublicKey[]
   files: Record<ConsolePath, ConsoleFile>
   deviceKeys: boolean
   relyingParty: () => RelyingParty | undefined
@@ -42,6 +44,7 @@ const SETTINGS: z.ZodType<ConsoleSettings> = z.strictObject({
   issuer: text,
   device_keys: z.boolean(),
   passkeys: z.strictObject({ rp_id: text, origins: text.array() }).optional(),
+  log_keys: z.looseObject({}).array().optional(),
   realm: z
     .union([
       z.strictObject({
@@ -78,13 +81,14 @@ export const CONSOLE: readonly Endpoint<ConsolePage>[] = [
     summary:
       'What the page has to know: who signs, the issuer whose scheme and authority are signed over, and where she may log in',
     answers: { 200: { says: 'Its settings.', schema: SETTINGS } },
-    handle: async ({ issuer, deviceKeys, relyingParty, login }: ConsolePage, { answer }) => {
+    handle: async ({ issuer, deviceKeys, relyingParty, logKeys, login }: ConsolePage, { answer }) => {
       const { rp_id, origins } = relyingParty() ?? {}
       return answer(200, {
         signs: 'page',
         issuer,
         device_keys: deviceKeys,
         ...(rp_id !== undefined && origins !== undefined && { passkeys: { rp_id, origins: [...origins] } }),
+        ...(logKeys.length > 0 && { log_keys: logKeys.map(key => ({ ...publicJwk(key) })) }),
         ...(login && (await realmOf(login))),
       })
     },

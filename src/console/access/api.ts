@@ -33,12 +33,13 @@ export type ApiProof =
 
 /**
  * The address of the API, and the address that signatures cover; `aheadMs` is how far its clock is ahead of
- * this one.
+ * this one; `logKeys` are the `x` of the keys of the log: none, or left out, if no ledger is signed there.
  */
 export interface Access {
   readonly base: URL
   readonly issuer: string
   readonly aheadMs: number
+  readonly logKeys?: readonly string[]
   readonly proof: ApiProof
 }
 

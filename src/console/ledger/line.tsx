@@ -10,6 +10,7 @@ import { ResourceName } from '../parts/resource-name.tsx'
 import { Shown } from '../parts/shown.tsx'
 import { exactText, whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
+import type { EntryMark } from './marks.tsx'
 
 const W = WORDS.ledger
 const BAD = new Set([
@@ -28,10 +29,12 @@ const SHOWN = new Set(['seq', 'ts', 'kind', 'family', 'handle', 'count'])
 
 export function LedgerLine(props: {
   entry: LedgerEntry
+  /** Whether the signed head covers it; undefined if that is not known. */
+  mark?: EntryMark | undefined
   isOfAgent?: boolean
   onReceipt?: (family: string) => void
 }) {
-  const { entry, isOfAgent = false, onReceipt } = props
+  const { entry, mark, isOfAgent = false, onReceipt } = props
   const { seq, ts, kind, family, handle, count, binding, tool, resource_id } = entry
   const [isOpen, setOpen] = useState(false)
   const at = happenedAt(entry)
@@ -39,7 +42,7 @@ export function LedgerLine(props: {
   const tone = BAD.has(kind) ? 'bad' : GOOD.has(kind) ? 'good' : ''
   const rest = Object.entries(entry).filter(([name, value]) => !SHOWN.has(name) && value !== undefined)
   return (
-    <li class="line" data-seq={seq} data-kind={kind}>
+    <li class="line" data-seq={seq} data-kind={kind} data-mark={mark}>
       <div class="line-head">
         <span class={`tag ${tone}`}>
           <Shown text={wordOf(W.kinds, kind)} />
@@ -55,12 +58,14 @@ export function LedgerLine(props: {
         </time>
         {reported === '' ? null : <span class="quiet small">{reported}</span>}
       </div>
+      {mark === 'differs' ? <p class="notice bad">{WORDS.ledgerMarks.differs}</p> : null}
       {handle === undefined || isOfAgent ? null : (
         <p class="mono small quiet handle">
           <Shown text={handle} isName mono />
         </p>
       )}
       <div class="line-more">
+        {mark === 'checked' ? <span class="quiet small">{WORDS.ledgerMarks.checked}</span> : null}
         {typeof binding === 'string' ? (
           <span class="quiet small">
             <Shown text={wordOf(W.binding, binding)} />

@@ -6,6 +6,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Blocked, Connection, LedgerEntry, Revoked } from '../../wire/owner/owner-api.ts'
 import { ask, askAll, type Access } from '../access/api.ts'
 import { LedgerLine } from '../ledger/line.tsx'
+import { MarksNotice, pathWithBodies, useMarks } from '../ledger/marks.tsx'
 import { Form, FormEnd } from '../parts/form.tsx'
 import { Asking, Awaited, Chips, Fault, Nothing, PageHead } from '../parts/parts.tsx'
 import { useDeed, useLoaded, useSession, type PageProps } from '../access/session.ts'
@@ -187,16 +188,18 @@ function Deeds({ handle, isOpen: wasOpen }: { handle: string; isOpen: boolean })
 function DeedList({ handle }: { handle: string }) {
   const path = `owner/ledger?handle=${encodeURIComponent(handle)}&first=newest&limit=${DEEDS}`
   const { data, fault, reload } = useLoaded(
-    access => ask<{ entries: LedgerEntry[] }>(access, { path }),
+    access => ask<{ entries: LedgerEntry[] }>(access, { path: pathWithBodies(access, path) }),
     /^(decided|connect|revoked|touched|reset)/,
   )
+  const { lines, ...marks } = useMarks(data?.entries)
   return (
     <>
       <Awaited data={data} fault={fault} reload={reload} />
       {data?.entries.length === 0 ? <p class="quiet">{W.didNone}</p> : null}
+      <MarksNotice {...marks} />
       <ol class="lines">
-        {data?.entries.map(entry => (
-          <LedgerLine key={entry.seq} entry={entry} isOfAgent />
+        {lines.map(line => (
+          <LedgerLine key={line.entry.seq} {...line} isOfAgent />
         ))}
       </ol>
     </>

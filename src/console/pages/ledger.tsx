@@ -6,6 +6,7 @@ import type { Connection, LedgerEntry } from '../../wire/owner/owner-api.ts'
 import { ask, askAll, type Access } from '../access/api.ts'
 import { csvOf } from '../ledger/csv.ts'
 import { LedgerLine } from '../ledger/line.tsx'
+import { MarksNotice, pathWithBodies, useMarks } from '../ledger/marks.tsx'
 import {
   allEntries,
   EXPORTED_MAX,
@@ -36,6 +37,12 @@ const readBy =
   path =>
     ask<EntriesPage>(access, { path })
 
+/** The same for entries that are shown, and checked if the ledger is signed. */
+const readToCheck =
+  (access: Access): ReadPage =>
+  path =>
+    ask<EntriesPage>(access, { path: pathWithBodies(access, path) })
+
 export function LedgerPage() {
   const [filter, setFilter] = useState(NO_FILTER)
   const [family, setFamily] = useState<string>()
@@ -43,6 +50,7 @@ export function LedgerPage() {
   const { access } = useSession()
   const { busy, fault: failed, run } = useDeed()
   const { data, fault, reload, entries, next, older } = useEntries(useSettled(filter))
+  const { lines, ...marks } = useMarks(entries)
   const save = async (format: (typeof FORMATS)[number]): Promise<void> => {
     setCut(false)
     const all = await allEntries(readBy(access), filter)
@@ -74,9 +82,10 @@ export function LedgerPage() {
       {data !== undefined && entries.length === 0 ? (
         <Nothing title={next === null ? W.none : W.noneYet} />
       ) : null}
+      <MarksNotice {...marks} />
       <ol class="lines">
-        {entries.map(entry => (
-          <LedgerLine key={entry.seq} entry={entry} onReceipt={setFamily} />
+        {lines.map(line => (
+          <LedgerLine key={line.entry.seq} {...line} onReceipt={setFamily} />
         ))}
       </ol>
       {next === null ? null : (
@@ -96,7 +105,7 @@ function useEntries(filter: Filter) {
   const { access } = useSession()
   const key = ledgerPath(filter, { limit: PAGE })
   const { data, fault, reload } = useLoaded(
-    async by => ({ key, page: await nextPage(readBy(by), filter, { limit: PAGE }) }),
+    async by => ({ key, page: await nextPage(readToCheck(by), filter, { limit: PAGE }) }),
     /./,
   )
   const [further, setFurther] = useState<{ key: string; pages: EntriesPage[] }>({ key, pages: [] })
@@ -113,7 +122,7 @@ function useEntries(filter: Filter) {
   }, [first, pages])
   const older = async (): Promise<void> => {
     if (next === null) return
-    const page = await nextPage(readBy(access), filter, { before: next, limit: PAGE })
+    const page = await nextPage(readToCheck(access), filter, { before: next, limit: PAGE })
     setFurther({ key, pages: [...(pages ?? []), page] })
   }
   return { data: first, fault, reload, entries, next, older }

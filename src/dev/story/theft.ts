@@ -112,12 +112,12 @@ async function headIn(file: string, keysFile: string): Promise<LedgerHead> {
 /** @returns the positions of the changed entries. */
 async function changeRow({ databaseUrl }: Stack): Promise<number[]> {
   const url = present('The database is on this machine.', databaseUrl)
-  const { client, close } = await openConnection({ url, name: 'thief' })
+  const connection = await openConnection({ url, name: 'thief' })
   try {
-    const { rows } = await client.query<{ seq: string }>(CHANGE)
+    const { rows } = await connection.client.query<{ seq: string }>(CHANGE)
     return rows.map(({ seq }) => Number(seq))
   } finally {
-    await close()
+    await connection.close()
   }
 }
 

@@ -17,6 +17,8 @@ export interface ConsoleSettings {
    * accepted.
    */
   passkeys?: { rp_id: string; origins: string[] } | undefined
+  /** The public keys of the log, as JWKs; left out if ledgers are not signed. */
+  log_keys?: { [member: string]: unknown }[] | undefined
   /** Where she logs in, if the page may offer that. */
   realm?: ConsoleRealm | UnreachableRealm | undefined
 }
