@@ -7,6 +7,7 @@ import { createReadStream } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import {
   parseJwks,
+  parseWitnessKey,
   readLedgerExport,
   verifyReceipt,
   type HeadAt,
@@ -15,8 +16,9 @@ import {
   type LedgerRecord,
   type PublishedKey,
   type ReceiptAt,
+  type VerifierKey,
 } from '../verify/index.ts'
-import { isJsonObject, parseJson, type JsonObject } from '../wire/json.ts'
+import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
 import { member, textMember } from '../wire/json-members.ts'
 import { readLedgerHead } from '../wire/ledger/ledger-head.ts'
 import { RECEIPT_BYTES_MAX } from '../wire/negotiation/receipt.ts'
@@ -24,17 +26,19 @@ import { Refusal } from '../wire/refusal.ts'
 import { parseJws } from '../wire/signatures/jws.ts'
 import { UsageError } from './command.ts'
 
-/** The keys of the log, those of the authority, and the authority if the file names it. */
+/** The keys of the log, of the authority and of witnesses, and the authority if the file names it. */
 export interface VerifyingKeys {
   log: readonly PublishedKey[]
   authority: readonly PublishedKey[]
   issuer: string | undefined
+  witnesses: readonly VerifierKey[]
 }
 
 /**
- * A JWKS of the log's keys; or `{issuer, log_keys, keys}`, where `log_keys` are those and `keys` the ones of
- * the authority, which sign receipts. Without `log_keys` all keys count for both. @throws UsageError if the
- * file cannot be read, or has none that is usable.
+ * A JWKS of the log's keys; or `{issuer, log_keys, keys, witnesses}`, where `log_keys` are those and `keys`
+ * the ones of the authority, which sign receipts. Without `log_keys` all keys count for both. `witnesses` are
+ * verifier keys, a line each. @throws UsageError if the file cannot be read, has none that is usable, or
+ * names a witness by something else than its key.
  */
 export async function readVerifyingKeys(path: string): Promise<VerifyingKeys> {
   const text = await readText(path)
@@ -47,12 +51,27 @@ export async function readVerifyingKeys(path: string): Promise<VerifyingKeys> {
         log_keys === undefined ? value : isJsonObject(log_keys) ? log_keys : { keys: log_keys },
       )
       const authority = log_keys === undefined ? log : parseJwks({ keys })
-      if (log.length > 0) return { log, authority, issuer }
+      const witnesses = witnessesIn(path, member(value, 'witnesses'))
+      if (log.length > 0) return { log, authority, issuer, witnesses }
     }
   } catch (cause) {
     if (!(cause instanceof Refusal)) throw cause
   }
   throw new UsageError(`${path} holds no Ed25519 key: give what the authority publishes at /ledger/jwks.`)
+}
+
+/** One that cannot be read is not passed over: what it cosigned would then count for nothing, unnoticed. */
+function witnessesIn(path: string, value: Json | undefined): VerifierKey[] {
+  const lines: readonly Json[] = value === undefined ? [] : Array.isArray(value) ? value : [null]
+  return lines.map(line => {
+    try {
+      return parseWitnessKey(typeof line === 'string' ? line : '')
+    } catch (cause) {
+      if (!(cause instanceof Refusal)) throw cause
+      const why = cause.detail ?? cause.code
+      throw new UsageError(`${path} has \`witnesses\` that cannot be used. ${why}`, { cause })
+    }
+  })
 }
 
 /**

@@ -4,6 +4,7 @@
  * to fetch proofs of consistency. docs/choices.md, "The file of a ledger". Contract: "Events" (row 5).
  */
 import {
+  verifyCosignatures,
   verifyLedger,
   verifyRecord,
   type HeadAt,
@@ -16,6 +17,7 @@ import {
   type ReceiptAt,
 } from '../verify/index.ts'
 import type { Checkpoint } from '../wire/ledger/checkpoint.ts'
+import { Refusal } from '../wire/refusal.ts'
 import { EXIT, Exit, UsageError, type Terminal } from './command.ts'
 import { printable } from './printable.ts'
 import {
@@ -80,7 +82,9 @@ export async function verifyLedgerFile(
   const first = options.from ?? 1
   if (checkpoint !== undefined && first > checkpoint.size)
     throw new UsageError(`Give --from a position that the head covers: it has ${checkpoint.size}.`)
-  const all = [...beside.faults, ...faults]
+  const cosigned = readCosigned(file.checkpoint, keys.witnesses)
+  // What is no note of this log at all is told of already.
+  const all = [...beside.faults, ...(checkpoint === undefined ? [] : cosigned.faults), ...faults]
   for (const { code, sentence } of all) terminal.out(`${code}: ${printable(sentence)}\n`)
   if (outage !== undefined) terminal.err(`${printable(outage)}\n`)
   if (all.length > 0) throw new Exit(EXIT.refused)
@@ -89,7 +93,27 @@ export async function verifyLedgerFile(
   if (last !== undefined && first > last)
     throw new UsageError(`Give --from a position that the record reaches: its last entry is ${last}.`)
   const lines = isRecord ? recordWords(file, checkpoint!, first) : ledgerWords(checkpoint!, first)
-  for (const line of lines) terminal.out(`${printable(line)}\n`)
+  for (const line of [...lines, ...cosigned.lines]) terminal.out(`${printable(line)}\n`)
+}
+
+/** What the witnesses that the reader knows say of the head, a line each; or the fault in what they say. */
+function readCosigned(
+  note: string,
+  witnesses: VerifyingKeys['witnesses'],
+): { lines: readonly string[]; faults: readonly LedgerFault[] } {
+  if (witnesses.length === 0) return { lines: [], faults: [] }
+  try {
+    const lines = verifyCosignatures(note, witnesses).map(
+      ({ witness, time }) =>
+        `${witness} cosigned this head at ${new Date(time * 1_000).toISOString()}: until then it had seen none of this origin that contradicts it.`,
+    )
+    const none = 'None of the witnesses that you named has cosigned this head.'
+    return { lines: lines.length > 0 ? lines : [none], faults: [] }
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    const sentence = `What a witness is said to have signed does not hold, so nothing shows that it has seen this head. ${error.detail ?? error.code}`
+    return { lines: [], faults: [{ code: 'unsigned', sentence }] }
+  }
 }
 
 /** What a whole ledger without a fault proves, and what it does not. */

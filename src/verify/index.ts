@@ -18,6 +18,7 @@ export {
 } from '../rules/ledger/revocation-verdicts.ts'
 export { verifyLedger, type LedgerKnowledge, type LedgerVerdict } from '../rules/ledger/verify-ledger.ts'
 export { verifyRecord } from '../rules/ledger/verify-record.ts'
+export { verifyCosignatures, type Cosignature } from '../wire/ledger/cosignature.ts'
 export {
   readLedgerExport,
   readLedgerFile,
@@ -30,6 +31,7 @@ export {
 export { readLedgerHead, verifyLedgerHead, type LedgerHead } from '../wire/ledger/ledger-head.ts'
 export { readRecordedCall, type RecordedCall } from '../wire/ledger/recorded-call.ts'
 export { verifyRevocation, type RevocationClaims } from '../wire/ledger/revocation.ts'
+export { parseVerifierKey, parseWitnessKey, type VerifierKey } from '../wire/ledger/verifier-key.ts'
 export { verifyReceipt } from '../wire/negotiation/receipt.ts'
 export { Refusal } from '../wire/refusal.ts'
 export { parseJwks, type PublishedKey } from '../wire/signatures/keys.ts'

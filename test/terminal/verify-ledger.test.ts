@@ -5,10 +5,18 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { fetchProofs } from '../../src/client/consistency-proofs.ts'
 import { planConsistency } from '../../src/rules/ledger/merkle.ts'
 import { verifyLedgerFile, type VerifyLedgerOptions } from '../../src/terminal/verify-ledger.ts'
+import { cosign } from '../../src/wire/ledger/cosignature.ts'
 import type { LedgerFile, LedgerRecord } from '../../src/wire/ledger/ledger-file.ts'
+import { parseNote, signatureLine } from '../../src/wire/ledger/signed-note.ts'
+import { encodeVerifierKey } from '../../src/wire/ledger/verifier-key.ts'
 import type { ReceiptClaims } from '../../src/wire/negotiation/receipt.ts'
 import { signJws } from '../../src/wire/signatures/jws.ts'
-import { publicJwk } from '../../src/wire/signatures/keys.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  publicJwk,
+  type PrivateKey,
+} from '../../src/wire/signatures/keys.ts'
 import {
   AGREEMENT,
   endOf,
@@ -41,6 +49,19 @@ const receiptFile = (claims: Partial<ReceiptClaims> = {}): string[] => [linesOf(
 const promising = entries.with(4, {
   ...entries[4]!,
   data_text: JSON.stringify({ agreement: AGREEMENT.hash }),
+})
+
+const witness = importPrivateJwk(generatePrivateJwk())
+/** The head of the whole ledger with cosignatures of witnesses, which have one name. */
+const cosignedBy = (...keys: PrivateKey[]): string => {
+  const { text } = parseNote(whole.checkpoint)
+  const time = Date.parse('2026-11-29T00:00:00Z') / 1_000
+  const lines = keys.map(key => signatureLine(cosign(text, { name: 'witness.example/w1', key, time })))
+  return whole.checkpoint + lines.join('')
+}
+const withWitnesses = (...keys: PrivateKey[]) => ({
+  ...KEYS,
+  witnesses: keys.map(key => encodeVerifierKey({ name: 'witness.example/w1', type: 'cosignature', key })),
 })
 
 async function verify(path: string, options: Partial<VerifyLedgerOptions> = {}, keys: object = KEYS) {
@@ -86,6 +107,44 @@ describe('The file of a ledger', () => {
     const apart = { issuer: 'https://as.example', log_keys: [publicJwk(OTHER_KEY)], keys: KEYS.keys }
     expect((await verify(exported(whole), {}, apart)).printed).toMatch(/^unsigned: /)
     expect(await verify(exported(whole), {}, { ...apart, log_keys: KEYS })).toMatchObject({ code: 0 })
+  })
+
+  it('with cosignatures names each known witness and its time, and says so where none cosigned it', async () => {
+    const both = { ...whole, checkpoint: cosignedBy(witness, OTHER_KEY) }
+    const { code, printed } = await verify(exported(both), {}, withWitnesses(witness))
+    expect(code).toBe(0)
+    expect(printed).toMatch(/\nwitness\.example\/w1 cosigned this head at 2026-11-29T00:00:00\.000Z: /)
+    expect(printed).not.toContain('None of the witnesses')
+    const stranger = importPrivateJwk(generatePrivateJwk())
+    expect(await verify(exported(both), {}, withWitnesses(stranger))).toMatchObject({
+      code: 0,
+      printed: expect.stringContaining(
+        'None of the witnesses that you named has cosigned this head.',
+      ) as string,
+    })
+    expect((await verify(exported(both))).printed).not.toContain('witness')
+  })
+
+  it('with a cosignature that a known witness did not make ends with 1', async () => {
+    const forged = {
+      ...whole,
+      checkpoint: cosignedBy(witness).replace(/(?<=w1 .{40})./, c => (c === 'A' ? 'B' : 'A')),
+    }
+    const { code, printed } = await verify(exported(forged), {}, withWitnesses(witness))
+    expect([code, printed]).toEqual([
+      1,
+      expect.stringMatching(/^unsigned: What a witness is said to have signed/),
+    ])
+    expect(printed.split('\n')).toHaveLength(2)
+  })
+
+  it.each<[string, unknown]>([
+    ['a key of a log', [encodeVerifierKey({ name: 'witness.example/w1', type: 'ed25519', key: OTHER_KEY })]],
+    ['a key in another form', [publicJwk(OTHER_KEY)]],
+    ['a line in place of a list', encodeVerifierKey({ name: 'w', type: 'cosignature', key: OTHER_KEY })],
+  ])('is not judged by witnesses that are %s: that is wrong usage', async (_what, witnesses) => {
+    const { code, said } = await verify(exported(whole), {}, { ...KEYS, witnesses })
+    expect([code, said]).toEqual([2, expect.stringContaining('has `witnesses` that cannot be used')])
   })
 
   it('is not accused by a receipt that no key of the authority signed', async () => {

@@ -5,7 +5,10 @@
 import type { LedgerHead } from '../../wire/ledger/ledger-head.ts'
 
 export type LedgerFaultCode =
-  /** None of the log's keys signed the checkpoint, or a head that is compared with it. */
+  /**
+   * None of the log's keys signed the checkpoint, or a head that is compared with it; or a witness did not
+   * make the cosignature that names it.
+   */
   | 'unsigned'
   /** The checkpoint is of another ledger than the one that was asked for. */
   | 'other_origin'

@@ -1,7 +1,7 @@
 /**
  * Signed notes (C2SP `signed-note`): text, an empty line, and one line for each signature. Only Ed25519
- * signatures are written and verified. Contract: "Events" (row 5); docs/choices.md, "Checkpoints of the
- * ledger".
+ * signatures are written and verified here; cosignature.ts has those of witnesses. Contract: "Events" (row
+ * 5); docs/choices.md, "Checkpoints of the ledger".
  */
 import { isUtf8 } from 'node:buffer'
 import { sha256 } from '../encoding.ts'
@@ -13,8 +13,12 @@ const NOTE_BYTES_MAX = 1_000_000
 const SIGNATURES_MAX = 100
 
 const DASH = '—'
-/** Precedes the public key in what a key id is the hash of: signatures by Ed25519. */
-const ED25519_TYPE = 1
+/**
+ * The byte before the public key in what a key id is the hash of. It says how the key signs: notes by
+ * Ed25519, or cosignatures of witnesses (`cosignature/v1`).
+ */
+export const NOTE_KEY_TYPES = { ed25519: 0x01, cosignature: 0x04 } as const
+export type NoteKeyType = keyof typeof NOTE_KEY_TYPES
 const KEY_ID_BYTES = 4
 
 /** A key's name: neither a space of Unicode nor a plus is in it. */
@@ -27,11 +31,13 @@ export function isNoteKeyName(name: string): boolean {
 }
 
 /** The 4 bytes by which a signature line names its key, beside the name. */
-export function noteKeyId(name: string, key: Pick<PublicKey, 'bytes'>): Buffer {
-  return sha256(Buffer.concat([Buffer.from(`${name}\n`), Buffer.of(ED25519_TYPE), key.bytes])).subarray(
-    0,
-    KEY_ID_BYTES,
-  )
+export function noteKeyId(
+  name: string,
+  key: Pick<PublicKey, 'bytes'>,
+  type: NoteKeyType = 'ed25519',
+): Buffer {
+  const hashed = Buffer.concat([Buffer.from(`${name}\n`), Buffer.of(NOTE_KEY_TYPES[type]), key.bytes])
+  return sha256(hashed).subarray(0, KEY_ID_BYTES)
 }
 
 /**
@@ -49,9 +55,13 @@ export function signNote(text: string, { name, key }: { name: string; key: Priva
 }
 
 /** The note of a text and a signature that was made of it. */
-export function joinNote(text: string, { name, keyId, signature }: Readonly<NoteSignature>): string {
-  const signed = Buffer.concat([keyId, signature]).toString('base64')
-  return `${text}\n${DASH} ${name} ${signed}\n`
+export function joinNote(text: string, signature: Readonly<NoteSignature>): string {
+  return `${text}\n${signatureLine(signature)}`
+}
+
+/** The line of a signature, with its end. */
+export function signatureLine({ name, keyId, signature }: Readonly<NoteSignature>): string {
+  return `${DASH} ${name} ${Buffer.concat([keyId, signature]).toString('base64')}\n`
 }
 
 /** A signature line as it was read. Nothing says yet whose it is. */
