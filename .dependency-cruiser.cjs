@@ -15,9 +15,9 @@ const may = (name, from, { ours, npm = [] }, comment) => ({
 })
 
 /** Each has rows, addresses or a command of its own. */
-const party = '(authority|organization|tally|enforcement|agent|owner|admin)'
+const party = '(authority|organization|tally|witness|enforcement|agent|owner|admin)'
 /** Those of them that keep rows. */
-const keeper = '(authority|organization|tally)'
+const keeper = '(authority|organization|tally|witness)'
 
 module.exports = {
   forbidden: [
@@ -318,7 +318,7 @@ module.exports = {
         'a resource that embeds enforcement gets no gRPC, no database, no other party and no server of ours.',
       from: { path: '^src/enforcement/doors/embedded/index[.]ts$' },
       to: {
-        path: '^src/(storage|surface|credentials|authority|organization|tally|agent|owner|admin|client|dev|terminal)/|^src/http/servers/(server|methods)[.]ts$|node_modules/(pg|kysely|@grpc|protobufjs|commander)/',
+        path: '^src/(storage|surface|credentials|authority|organization|tally|witness|agent|owner|admin|client|dev|terminal)/|^src/http/servers/(server|methods)[.]ts$|node_modules/(pg|kysely|@grpc|protobufjs|commander)/',
         reachable: true,
       },
     },

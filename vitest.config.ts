@@ -14,6 +14,7 @@ export const POSTGRES = [
   'test/admin/**/*.test.ts',
   'test/organization/**/*.test.ts',
   'test/tally/**/*.test.ts',
+  'test/witness/**/*.test.ts',
   'test/contract/**/*.test.ts',
   'test/strangers/**/*.test.ts',
   'test/agent/bridge/**/*.test.ts',

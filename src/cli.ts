@@ -43,7 +43,7 @@ const RECOVER = [
 const CHECK = ['--check', 'name every fault of the configuration and end; touches nothing'] as const
 
 /** The parties whose configuration can be checked. */
-type CheckedParty = 'authority' | 'sidecar' | 'organization' | 'tally'
+type CheckedParty = 'authority' | 'sidecar' | 'organization' | 'tally' | 'witness'
 
 async function checkOf(party: CheckedParty, path?: string): Promise<void> {
   const { configurationFaults, configurationWarnings, ConfigFault } = await import('./config.ts')
@@ -211,6 +211,22 @@ tally
   .command('migrate')
   .description("bring the tally's database up to date, then end")
   .action(async () => (await import('./tally/main.ts')).runTallyMigrate())
+const witness = program
+  .command('witness')
+  .hook('preSubcommand', refuseOptionsBefore)
+  .description(
+    "run a witness, which cosigns heads of other authorities' ledgers (settings: docs/configuration.md)",
+  )
+  .option(...CHECK)
+  .action(checkedOr('witness', async () => (await import('./witness/main.ts')).runWitness()))
+witness
+  .command('keys')
+  .description('print the verifier keys by which logs and verifiers name this witness')
+  .action(async () => (await import('./witness/main.ts')).printWitnessKeys())
+witness
+  .command('migrate')
+  .description("bring the witness's database up to date, then end")
+  .action(async () => (await import('./witness/main.ts')).runWitnessMigrate())
 const sidecar = program
   .command('sidecar')
   .hook('preSubcommand', refuseOptionsBefore)
@@ -279,7 +295,7 @@ program
   .action(async () => (await import('./authority/main.ts')).runMigrate())
 const keys = program
   .command('keys')
-  .description('signing keys of servers: of an authority, an organization, a tally or a resource')
+  .description('signing keys of servers: of an authority, an organization, a tally, a witness or a resource')
 keys
   .command('new')
   .argument('<file>', 'the file to write; an existing file is left alone')

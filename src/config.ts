@@ -36,6 +36,16 @@ import {
 import { loadTallyFiles, TALLY_MIGRATION_SETTINGS, TALLY_SETTINGS, type TallyConfig } from './config/tally.ts'
 import { TALLY_FILE } from './config/provisioning/tally-file.ts'
 import { traceExport, TRACING_SETTINGS } from './config/tracing.ts'
+import {
+  loadWitnessFiles,
+  WITNESS_KEYS_SETTINGS,
+  WITNESS_MIGRATION_SETTINGS,
+  WITNESS_SETTINGS,
+  witnessName,
+  type WitnessConfig,
+} from './config/witness/witness.ts'
+import { WITNESS_FILE } from './config/witness/witness-file.ts'
+import { readKeysFile } from './config/files.ts'
 import type { TraceExport } from './http/telemetry/otlp.ts'
 
 export { ConfigFault } from './config/settings.ts'
@@ -43,6 +53,7 @@ export type { NamedCertificates } from './config/files.ts'
 export type { AuthorityConfig } from './config/authority.ts'
 export type { OrganizationConfig } from './config/organization.ts'
 export type { TallyConfig } from './config/tally.ts'
+export type { WitnessConfig } from './config/witness/witness.ts'
 export type { ProvisionedAccount } from './config/provisioning/tally-file.ts'
 export type { ProvisionedOwner } from './config/provisioning/provision.ts'
 export type { EmbeddedConfig, SidecarConfig, SidecarOwner } from './config/sidecar/sidecar.ts'
@@ -55,9 +66,14 @@ export type { SidecarOrganization } from './config/sidecar/sidecar-organization.
 
 /** Every variable of every process: one environment may serve several of them. */
 const KNOWN: ReadonlySet<string> = new Set(
-  [AUTHORITY_SETTINGS, ORGANIZATION_SETTINGS, TALLY_SETTINGS, SIDECAR_SETTINGS, CLIENT_SETTINGS].flatMap(
-    ({ settings }) => Object.values(settings).map(({ variable }) => variable),
-  ),
+  [
+    AUTHORITY_SETTINGS,
+    ORGANIZATION_SETTINGS,
+    TALLY_SETTINGS,
+    WITNESS_SETTINGS,
+    SIDECAR_SETTINGS,
+    CLIENT_SETTINGS,
+  ].flatMap(({ settings }) => Object.values(settings).map(({ variable }) => variable)),
 )
 
 /** Whether any variable that begins so is set, by somebody who configures usher. */
@@ -125,6 +141,30 @@ export function readTallyMigrationConfig(
   return readSettings(TALLY_MIGRATION_SETTINGS, environment, KNOWN)
 }
 
+/** The configuration of `usher witness`. Throws `ConfigFault`. */
+export function readWitnessConfig(environment: Environment = process.env): WitnessConfig {
+  const config = loadWitnessFiles(readSettings(WITNESS_SETTINGS, environment, KNOWN))
+  return { ...config, traces: readTraces(environment, 'usher-witness') }
+}
+
+/** The keys of that witness, and their name. Throws `ConfigFault`. */
+export function readWitnessKeys(
+  environment: Environment = process.env,
+): Pick<WitnessConfig, 'name' | 'keys'> {
+  const { issuer, keysFile, signingAlg } = readSettings(WITNESS_KEYS_SETTINGS, environment, KNOWN)
+  return { name: witnessName(issuer), keys: readKeysFile('UMA_WITNESS_KEYS_FILE', keysFile, signingAlg) }
+}
+
+/**
+ * The database that `usher witness migrate` brings up to date, and how long it waits for it. Throws
+ * `ConfigFault`.
+ */
+export function readWitnessMigrationConfig(
+  environment: Environment = process.env,
+): Values<typeof WITNESS_MIGRATION_SETTINGS.settings> {
+  return readSettings(WITNESS_MIGRATION_SETTINGS, environment, KNOWN)
+}
+
 /**
  * The configuration of `usher sidecar`; a path given on the command line wins over `UMA_PEP_CONFIG`. Throws
  * `ConfigFault`.
@@ -140,7 +180,7 @@ export function readSidecarConfig(
 }
 
 /** Processes whose configuration can be checked without a start. */
-export type ConfiguredParty = 'authority' | 'sidecar' | 'organization' | 'tally'
+export type ConfiguredParty = 'authority' | 'sidecar' | 'organization' | 'tally' | 'witness'
 
 /**
  * All faults in the configuration of a process, one sentence each. It opens no database and no connection,
@@ -157,6 +197,7 @@ export function configurationFaults(
     authority: () => settingFaults(AUTHORITY_SETTINGS, read, loadAuthorityFiles),
     organization: () => settingFaults(ORGANIZATION_SETTINGS, read, loadOrganizationFiles),
     tally: () => settingFaults(TALLY_SETTINGS, read, loadTallyFiles),
+    witness: () => settingFaults(WITNESS_SETTINGS, read, loadWitnessFiles),
     sidecar: () => settingFaults(SIDECAR_SETTINGS, read, values => loadSidecarFile(values, { make: false })),
   }[process_]()
   try {
@@ -239,6 +280,10 @@ export function configurationDocs(): string {
     {
       group: TALLY_SETTINGS,
       files: [{ title: "The tally's provisioning file (YAML)", schema: TALLY_FILE }],
+    },
+    {
+      group: WITNESS_SETTINGS,
+      files: [{ title: "The witness's file of issuers (YAML)", schema: WITNESS_FILE }],
     },
     { group: SIDECAR_SETTINGS, files: [{ title: 'The configuration file (YAML)', schema: SIDECAR_FILE }] },
     { group: TRACING_SETTINGS },

@@ -41,6 +41,7 @@ describe('usher', () => {
     [['sidecar', '--config', 'x.yaml', 'explain', 'fam_x'], '--config is of usher sidecar alone'],
     [['organization', '--check', 'migrate'], '--check is of usher organization alone'],
     [['tally', '--check', 'migrate'], '--check is of usher tally alone'],
+    [['witness', '--check', 'keys'], '--check is of usher witness alone'],
     [['authority', 'plan', '--check'], "unknown option '--check'"],
     [['sidecar', 'explain', 'fam_x', '--config', 'x.yaml'], "unknown option '--config'"],
   ])('drops no option that is for another command: %j', async (args, sentence) => {

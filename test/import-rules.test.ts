@@ -29,7 +29,7 @@ const plant = (rule: string, file: string, imported: string, reached: string): P
   reached,
 })
 
-const KEEPERS = ['authority', 'organization', 'tally']
+const KEEPERS = ['authority', 'organization', 'tally', 'witness']
 
 /** Every file that is planted is called so, where the rule itself names none. */
 const PLANTS: Plant[] = [

@@ -7,6 +7,7 @@ import { describe, expect, it } from 'vitest'
 import { ENDPOINTS, JOINT_ENDPOINTS, LOG_ENDPOINTS } from '../src/authority/endpoints.ts'
 import { ENDPOINTS as ORGANIZATION_ENDPOINTS } from '../src/organization/endpoints.ts'
 import { ENDPOINTS as TALLY_ENDPOINTS } from '../src/tally/endpoints.ts'
+import { ADD_CHECKPOINT } from '../src/witness/add-checkpoint.ts'
 import type { Described } from '../src/http/servers/endpoint.ts'
 import { REFUSALS } from '../src/wire/refusal.ts'
 import {
@@ -106,15 +107,16 @@ describe('the endpoints of the contract', () => {
   const ofOrganization = Object.values(ORGANIZATION_ENDPOINTS)
     .flat()
     .filter(one => !ofAuthority.includes(one))
-  const declared = [...new Set([...ofAuthority, ...ofOrganization, ...TALLY_ENDPOINTS])]
+  const declared = [...new Set([...ofAuthority, ...ofOrganization, ...TALLY_ENDPOINTS, ADD_CHECKPOINT])]
   const servers = sources.filter(({ path }) =>
-    /^src\/(authority|organization|tally|surface|enforcement|http)\//.test(path),
+    /^src\/(authority|organization|tally|witness|surface|enforcement|http)\//.test(path),
   )
   const registered = [
     ...registeredEndpoints(servers),
     ...declaredEndpoints(ofAuthority, 'authority'),
     ...declaredEndpoints(ofOrganization, 'organization'),
     ...declaredEndpoints(TALLY_ENDPOINTS, 'tally').filter(({ by }) => by === 'tally'),
+    ...declaredEndpoints([ADD_CHECKPOINT], 'witness'),
   ]
   const listed = contractEndpoints(contract)
   const due = listed.filter(({ by }) => by !== 'later')
@@ -346,13 +348,11 @@ describe('the repository', () => {
     expect(full).toEqual([])
   })
 
-  it.each(['migrations/authority/', 'migrations/organization/', 'migrations/tally/', 'docs/decisions/'])(
-    'numbers %s without gaps',
-    folder => {
-      const numbers = under(folder).map(({ path }) => path.slice(folder.length, folder.length + 4))
-      expect(numbers).toEqual(numbers.map((_, at) => String(at + 1).padStart(4, '0')))
-    },
-  )
+  const MIGRATIONS = ['authority', 'organization', 'tally', 'witness'].map(party => `migrations/${party}/`)
+  it.each([...MIGRATIONS, 'docs/decisions/'])('numbers %s without gaps', folder => {
+    const numbers = under(folder).map(({ path }) => path.slice(folder.length, folder.length + 4))
+    expect(numbers).toEqual(numbers.map((_, at) => String(at + 1).padStart(4, '0')))
+  })
 
   it('holds each migration to its digest: it is never edited, a later one is added', () => {
     const digests = under('migrations/').map(

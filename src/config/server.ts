@@ -1,7 +1,7 @@
 /**
  * Owns the settings that all processes with a public issuer and a database have in common: `usher authority`,
- * `usher organization`, `usher tally`. Contract: "Limits" and "Versioning" (keys are the operator's to
- * rotate).
+ * `usher organization`, `usher tally`, `usher witness`. Contract: "Limits" and "Versioning" (keys are the
+ * operator's to rotate).
  */
 import { IDLE_SECONDS } from '../http/servers/connection-bounds.ts'
 import type { TraceExport } from '../http/telemetry/otlp.ts'
@@ -22,7 +22,7 @@ import {
   type Values,
 } from './settings.ts'
 
-type Prefix = 'UMA_AS' | 'UMA_ORG' | 'UMA_TALLY'
+type Prefix = 'UMA_AS' | 'UMA_ORG' | 'UMA_TALLY' | 'UMA_WITNESS'
 
 /** These settings, by the prefix of their variables. `drainAlso` is further text about draining. */
 export function serverSettings(prefix: Prefix, { drainAlso = '' }: { drainAlso?: string } = {}) {
@@ -65,7 +65,7 @@ export function serverSettings(prefix: Prefix, { drainAlso = '' }: { drainAlso?:
   }
 }
 
-type ServerSettingValues = Values<ReturnType<typeof serverSettings>>
+type ServerSettingValues = Omit<Values<ReturnType<typeof serverSettings>>, 'sweepSeconds'>
 
 /** The faults of their combination. */
 export function serverFaults(prefix: Prefix, values: ServerSettingValues): string[] {

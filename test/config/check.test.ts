@@ -61,6 +61,7 @@ it.each<[ConfiguredParty, RegExp]>([
   ['authority', /^Set UMA_AS_ISSUER/],
   ['organization', /^Set UMA_ORG_PROVISION/],
   ['tally', /^Set UMA_TALLY_ISSUER/],
+  ['witness', /^Set UMA_WITNESS_LOGS/],
   ['sidecar', /^Set UMA_PEP_CONFIG/],
 ])('of an empty environment names what %s needs, each once', (party, part) => {
   const faults = configurationFaults(party, undefined, {})

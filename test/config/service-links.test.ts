@@ -14,6 +14,7 @@ import { ORGANIZATION_SETTINGS } from '../../src/config/organization.ts'
 import { isServiceLink } from '../../src/config/service-links.ts'
 import { SIDECAR_SETTINGS } from '../../src/config/sidecar/sidecar.ts'
 import { TALLY_SETTINGS } from '../../src/config/tally.ts'
+import { WITNESS_SETTINGS } from '../../src/config/witness/witness.ts'
 import { configFolder, faultsOf } from '../support/config-files.ts'
 
 const { keysFile } = configFolder()
@@ -74,7 +75,14 @@ test.each([
 })
 
 test('no setting of ours has the form of a service link, which others could then write', () => {
-  const ours = [AUTHORITY_SETTINGS, ORGANIZATION_SETTINGS, TALLY_SETTINGS, SIDECAR_SETTINGS, CLIENT_SETTINGS]
+  const ours = [
+    AUTHORITY_SETTINGS,
+    ORGANIZATION_SETTINGS,
+    TALLY_SETTINGS,
+    WITNESS_SETTINGS,
+    SIDECAR_SETTINGS,
+    CLIENT_SETTINGS,
+  ]
     .flatMap(({ settings }) => Object.values(settings))
     .map(({ variable }) => variable)
   expect(ours.length).toBeGreaterThan(50)

@@ -83,7 +83,17 @@ test('CONTRIBUTING.md has a glossary of at most 40 words, the four of an organiz
   expect(words.length).toBeLessThanOrEqual(40)
 })
 
-const PARTIES = ['authority', 'organization', 'tally', 'enforcement', 'agent', 'owner', 'admin', 'console']
+const PARTIES = [
+  'authority',
+  'organization',
+  'tally',
+  'witness',
+  'enforcement',
+  'agent',
+  'owner',
+  'admin',
+  'console',
+]
 
 test.each(PARTIES)('src/%s/README.md says what it owns, who may import it and where to begin', party => {
   const page = textOf(`src/${party}/README.md`)

@@ -11,6 +11,7 @@ import { createLogger } from '../../src/http/telemetry/log.ts'
 import { createHttpServer, listen, type HttpServer } from '../../src/http/servers/server.ts'
 import { ENDPOINTS as ORGANIZATION } from '../../src/organization/endpoints.ts'
 import { ENDPOINTS as TALLY } from '../../src/tally/endpoints.ts'
+import { ENDPOINTS as WITNESS } from '../../src/witness/endpoints.ts'
 
 const LISTENERS = {
   authority: [...AUTHORITY.public, ...JOINT_ENDPOINTS.public, ...LOG_ENDPOINTS.public],
@@ -18,6 +19,7 @@ const LISTENERS = {
   organization: ORGANIZATION.public,
   administration: ORGANIZATION.admin,
   tally: TALLY,
+  witness: WITNESS,
 } as const
 type Listener = keyof typeof LISTENERS
 
@@ -46,6 +48,7 @@ const PUBLIC: Record<Listener, readonly string[]> = {
     '/terms',
     '/terms/{owner}/{tier}/{version}',
   ],
+  witness: [],
 }
 
 /** What clients of MCP send from a page, in one question and alone. */

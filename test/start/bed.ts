@@ -15,6 +15,7 @@ import { issueCertificate, makeCa } from '../support/local-ca.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
 import { accountOf } from '../support/tally.ts'
+import { issuerOf } from '../support/witness.ts'
 
 export let folder: string
 export let database: Database
@@ -100,6 +101,11 @@ export const ofOrganization = (): Environment => ({
 export const ofTally = (): Environment => ({
   ...server('UMA_TALLY'),
   UMA_TALLY_PROVISION: file('tally.yaml', { accounts: [accountOf()] }),
+})
+
+export const ofWitness = (): Environment => ({
+  ...server('UMA_WITNESS'),
+  UMA_WITNESS_LOGS: file('witness.yaml', { issuers: [issuerOf()] }),
 })
 
 export const databaseWith = (change: (url: URL) => void): string => {

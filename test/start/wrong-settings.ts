@@ -9,6 +9,7 @@ import {
   ofOrganization,
   ofSidecar,
   ofTally,
+  ofWitness,
   database,
   socket,
   taken,
@@ -85,6 +86,7 @@ export const WRONG_SETTINGS: Case[] = [
       ['authority', 'UMA_AS', ofAuthority, 'usher migrate'],
       ['organization', 'UMA_ORG', ofOrganization, 'usher organization migrate'],
       ['tally', 'UMA_TALLY', ofTally, 'usher tally migrate'],
+      ['witness', 'UMA_WITNESS', ofWitness, 'usher witness migrate'],
     ] as const
   ).map(([party, prefix, environment, command]) => ({
     name: `the ${party} is not to migrate, and nobody has`,

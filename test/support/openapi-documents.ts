@@ -13,6 +13,7 @@ import {
   ENDPOINTS as ORGANIZATION,
 } from '../../src/organization/endpoints.ts'
 import { aboutListener as aboutTally, ENDPOINTS as TALLY } from '../../src/tally/endpoints.ts'
+import { aboutListener as aboutWitness, ENDPOINTS as WITNESS } from '../../src/witness/endpoints.ts'
 
 /** Made anew at each call. */
 export function documents(): Record<string, Record<string, unknown>> {
@@ -29,6 +30,7 @@ export function documents(): Record<string, Record<string, unknown>> {
     organization: openApiDocument(ORGANIZATION.public, aboutOrganization.public(at))(),
     organization_admin: openApiDocument(ORGANIZATION.admin, aboutOrganization.admin(at))(),
     tally: openApiDocument(TALLY, aboutTally(at))(),
+    witness: openApiDocument(WITNESS, aboutWitness(at))(),
     sidecar: openApiDocument(DOCUMENTS, aboutDocuments(at))(),
   }
 }

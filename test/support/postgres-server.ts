@@ -14,6 +14,7 @@ import {
 import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
 import { ORGANIZATION_DATABASE } from '../../src/storage/organization/database.ts'
 import { TALLY_DATABASE } from '../../src/storage/tally/database.ts'
+import { WITNESS_DATABASE } from '../../src/storage/witness/database.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -31,6 +32,7 @@ const PARTIES = {
   authority: AUTHORITY_DATABASE,
   organization: ORGANIZATION_DATABASE,
   tally: TALLY_DATABASE,
+  witness: WITNESS_DATABASE,
 }
 
 export type Party = keyof typeof PARTIES

@@ -121,7 +121,7 @@ function chapterOf({ path }: Described, { title, chapters }: AboutListener): Cha
 }
 
 function describe(described: Described, about: AboutListener, components: Components): object {
-  const { method, path, summary, credential, body } = described
+  const { method, path, summary, credential } = described
   const operationId = `${method}${path.replaceAll(/[^a-zA-Z]+(.)?/g, (_, next: string | undefined) => next?.toUpperCase() ?? '')}`
   return {
     operationId,
@@ -129,9 +129,7 @@ function describe(described: Described, about: AboutListener, components: Compon
     summary,
     security: (credential?.names ?? []).map(name => ({ [name]: [] })),
     parameters: parametersOf(described, components),
-    ...(body === undefined
-      ? {}
-      : { requestBody: { required: true, content: contentOf(body, operationId, components) } }),
+    ...requestOf(described, operationId, components),
     responses: {
       ...Object.fromEntries(
         Object.entries(described.answers).map(([status, answer]) => [
@@ -185,6 +183,20 @@ interface ObjectSchema {
   required?: string[]
 }
 
+function requestOf(
+  { body, rawBody }: Described,
+  operationId: string,
+  components: Components,
+): { requestBody?: object } {
+  if (rawBody !== undefined) {
+    const { says, type, example } = rawBody
+    return { requestBody: { description: says, required: true, content: { [type]: { example } } } }
+  }
+  return body === undefined
+    ? {}
+    : { requestBody: { required: true, content: contentOf(body, operationId, components) } }
+}
+
 function contentOf(
   { schema, form, example }: NonNullable<Described['body']>,
   operationId: string,
@@ -216,6 +228,7 @@ function refusedWith({
   credential,
   parameters,
   body,
+  rawBody,
   refuses,
 }: Described): ReadonlyMap<string, RefusalCodes> {
   const words = new Map<string, Set<RefusalCode>>()
@@ -225,8 +238,9 @@ function refusedWith({
   add(400, 'invalid_request')
   if (credential !== undefined) add(401, credential.refusal ?? 'invalid_credential')
   if (parameters !== undefined) add(404, 'not_found')
-  if (body !== undefined) {
+  if (body !== undefined || rawBody !== undefined) {
     add(413, 'request_too_large')
+    // A raw body is of any type, but for one in another coding.
     add(415, 'unsupported_media_type')
   }
   for (const [status, codes] of Object.entries(refuses ?? {})) add(status, ...codes)

@@ -55,6 +55,13 @@ export interface DeclaredBody<Body> {
   example?: Readonly<Record<string, unknown>>
 }
 
+/** A body that is no document; its media type is for the description alone. */
+export interface DeclaredRawBody {
+  says: string
+  type: string
+  example: string
+}
+
 /**
  * The parameters of the path. A value that the schema refuses names nothing: 404 with the sentence `unknown`.
  */
@@ -83,6 +90,8 @@ export interface Described {
   /** The headers that it reads, and their purpose. */
   reads?: Readonly<Record<string, string>>
   body?: DeclaredBody<unknown>
+  /** In place of `body`: the handler reads `request.rawBody`, at a listener with `takeRawBodies`. */
+  rawBody?: DeclaredRawBody
   answers: Answers
   /**
    * The refusals of its handler, by status, besides those that follow from the rest: 400 `invalid_request` of

@@ -225,6 +225,21 @@ function readBodiesStrictly(server: HttpServer): void {
   parse(FORM_TYPE, readFormBody)
 }
 
+/**
+ * Leaves every body to its handler, as the bytes that came (`request.rawBody`), whatever its type is said to
+ * be: for a listener whose callers send no documents.
+ */
+export function takeRawBodies(server: HttpServer): void {
+  server.removeAllContentTypeParsers()
+  server.addContentTypeParser(
+    '*',
+    { parseAs: 'buffer' },
+    async (request: FastifyRequest, raw: string | Buffer) => {
+      request.rawBody = Buffer.from(raw)
+    },
+  )
+}
+
 /** Node's parser takes the first of several such lines, and lets absolute-form targets and `#` pass. */
 function refuseAmbiguousRequest(request: FastifyRequest): void {
   const lines = request.raw.headersDistinct

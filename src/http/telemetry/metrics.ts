@@ -70,7 +70,7 @@ export const LATENCY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.
  * certificates in it.
  */
 export function createMetricsRegistry(
-  party: 'sidecar' | 'authority' | 'organization' | 'tally',
+  party: 'sidecar' | 'authority' | 'organization' | 'tally' | 'witness',
 ): MetricsRegistry {
   const registry = new Registry()
   const registers = [registry]

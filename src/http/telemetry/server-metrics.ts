@@ -50,7 +50,7 @@ const BODY_BYTES_MAX = 1_024
 
 /** The metrics of one party in this process. */
 export function createServerMetrics(
-  party: 'authority' | 'organization' | 'tally',
+  party: 'authority' | 'organization' | 'tally' | 'witness',
   { pools, clock, databaseAnswers }: ServerMetricSources,
   serverOptions: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady'> & { healthy: () => boolean },
 ): ServerMetrics {

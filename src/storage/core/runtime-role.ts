@@ -111,7 +111,7 @@ async function grantTo(
     GRANT USAGE ON SCHEMA ${schema} TO ${role};
     ${sequences.length === 0 ? '' : `GRANT USAGE ON SEQUENCE ${sequences.join(', ')} TO ${role};`}
     GRANT SELECT, INSERT, UPDATE, DELETE ON ${tables.join(', ')} TO ${role};
-    REVOKE UPDATE, DELETE, TRUNCATE ON ${appendOnly.join(', ')} FROM ${role};
+    ${appendOnly.length === 0 ? '' : `REVOKE UPDATE, DELETE, TRUNCATE ON ${appendOnly.join(', ')} FROM ${role};`}
     REVOKE INSERT, UPDATE, DELETE ON ${READ_ONLY.join(', ')} FROM ${role}`)
 }
 

@@ -52,7 +52,11 @@ export function verifyCheckpoint(
   note: Uint8Array | string,
   { origin, keys }: { origin: string; keys: readonly PublicKey[] },
 ): Checkpoint {
-  const text = verifyNote(note, { name: origin, keys })
+  return parseCheckpointText(verifyNote(note, { name: origin, keys }), origin)
+}
+
+/** What the text of a checkpoint of this origin says. Refuses (`invalid_request`) any other text. */
+export function parseCheckpointText(text: string, origin: string): Checkpoint {
   const [, first, digits, base64] = CHECKPOINT.exec(text) ?? []
   if (first !== origin || digits === undefined || base64 === undefined)
     refuse('invalid_request', `Send a checkpoint of ${origin} in three lines: origin, size and root.`)

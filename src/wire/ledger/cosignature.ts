@@ -22,7 +22,6 @@ const TIME_MAX = 253_402_300_799
 /**
  * The cosignature over the text of a checkpoint by the witness with this name; `time` in seconds. @throws
  * RangeError unless that is a whole number from 0 up to the year 9999.
- * @internal for tests, until something of ours calls it.
  */
 export function cosign(
   text: string,

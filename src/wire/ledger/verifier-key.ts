@@ -46,10 +46,7 @@ export function parseWitnessKey(line: string): VerifierKey {
   return parsed
 }
 
-/**
- * The line of a key. @throws RangeError unless a key may have this name.
- * @internal for tests, until something of ours calls it.
- */
+/** The line of a key. @throws RangeError unless a key may have this name. */
 export function encodeVerifierKey({ name, type, key }: Omit<VerifierKey, 'keyId'>): string {
   if (!isNoteKeyName(name)) throw new RangeError('a key of notes has a name without spaces')
   const typed = Buffer.concat([Buffer.of(NOTE_KEY_TYPES[type]), key.bytes])
