@@ -5,6 +5,8 @@
 import type { AuthorityConfig } from '../config.ts'
 import type { RequestObserver } from '../http/telemetry/metrics.ts'
 import { createOutbound } from '../http/outbound/outbound.ts'
+import type { Repetition } from '../limits/repetition.ts'
+import { originBase } from '../wire/ledger/checkpoint.ts'
 import { warnOfDifferences } from './administration/differences.ts'
 import type { Cells } from './cells/cells.ts'
 import type { Authority } from './context.ts'
@@ -16,6 +18,7 @@ import { startCalls } from './organization/organization-messages.ts'
 import { startCompliance } from './organization/compliance-reports.ts'
 import { startDocuments } from './organization/documents.ts'
 import { startViews } from './organization/view-polling.ts'
+import { startWitnessRounds, type WitnessOutcome } from './ledger/witness-rounds.ts'
 import { reportLeases, type ReportOptions } from './protection/lease-reports.ts'
 import { createLeaseStreams, type LeaseStreams } from './protection/lease-streams.ts'
 import { startLeaseSweep } from './protection/lease-sweep.ts'
@@ -52,6 +55,29 @@ export function startNotifying(
   const delivery = startDelivery({ ...authority, notifier, count })
   closers.push(() => delivery.stop())
   return notifier
+}
+
+/**
+ * Sends the heads of ledgers to witnesses, if there are any. They are the operator's choice, and may be in a
+ * private network.
+ */
+export function startWitnessing(
+  { issuer, witnesses, devLoopback }: AuthorityConfig,
+  { database, log }: Authority,
+  count: (outcome: WitnessOutcome) => void,
+): Repetition | undefined {
+  if (witnesses === undefined) return undefined
+  const outbound = createOutbound({ devLoopback })
+  const base = originBase(issuer)
+  const rounds = startWitnessRounds(database.ofNobody, { witnesses, outbound, base, log, count })
+  return {
+    stop: async () => {
+      const stopped = rounds.stop()
+      // Running requests are aborted, so that stopping does not wait for another server.
+      await outbound.close()
+      await stopped
+    },
+  }
 }
 
 /** Lets sidecars listen for the end of leases, also if this replica gives none, because others may. */

@@ -16,7 +16,14 @@ import { administrationRoutes } from './administration/listener.ts'
 import { applyAgain, rereading } from './administration/provision-reload.ts'
 import type { Cells } from './cells/cells.ts'
 import type { Authority } from './context.ts'
-import { dutiesOf, startLeases, startNotifying, startRegistries, startSecurityLogs } from './duties.ts'
+import {
+  dutiesOf,
+  startLeases,
+  startNotifying,
+  startRegistries,
+  startSecurityLogs,
+  startWitnessing,
+} from './duties.ts'
 import { ownerRoutes, publicRoutes } from './listeners.ts'
 import { createAuthorityMetrics, type AuthorityMetrics } from './metrics.ts'
 import { each, openCells, type AuthorityCell } from './opening.ts'
@@ -52,9 +59,18 @@ export function startAuthority(
     serve: (cells, means) => {
       const { log, localClock, metrics, closers } = means
       if (cells.all.length > 1) onMoving = metrics.countMoving()
+      const countWitness = config.witnesses === undefined ? () => undefined : metrics.countWitnesses()
+      const witnessings = cells.all.map(
+        ({ authority }) =>
+          () =>
+            startWitnessing(config, authority, countWitness),
+      )
       return {
         answered: startSecurityLogs(cells, { log, metrics, clock: localClock }),
-        workers: cells.all.flatMap(({ authority }) => dutiesOf(authority, { config, localClock })),
+        workers: [
+          ...cells.all.flatMap(({ authority }) => dutiesOf(authority, { config, localClock })),
+          ...witnessings,
+        ],
         listeners: listenersOf(cells, config, means),
         onServing: () => startRegistries(cells, closers),
         handles: { applyFile: owners => applyAgain(cells, owners, closers) },

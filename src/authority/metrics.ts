@@ -8,6 +8,7 @@ import type { HttpServerOptions } from '../http/servers/server.ts'
 import { answersNow } from '../storage/core/database-wait.ts'
 import type { Authority } from './context.ts'
 import type { Checkpoints } from './ledger/checkpoints.ts'
+import type { WitnessOutcome } from './ledger/witness-rounds.ts'
 import type { CountNotification } from './notifications/delivery.ts'
 
 /** The metrics of every server, and those of security events. */
@@ -18,6 +19,8 @@ export interface AuthorityMetrics extends ServerMetrics {
    * Counts, from now on, what was refused because an owner was being moved. @returns what counts one more.
    */
   countMoving(): () => void
+  /** Counts, from now on, what witnesses answer. @returns what counts one more. */
+  countWitnesses(): (outcome: WitnessOutcome) => void
   /** Counts what became of one more message to an owner. */
   notified: CountNotification
 }
@@ -80,6 +83,14 @@ export function createAuthorityMetrics(
         labelNames: [],
       })
       return () => moving({})
+    },
+    countWitnesses: () => {
+      const sent = metrics.addCounter({
+        name: 'usher_witnesses_total',
+        help: 'Heads of ledgers that were sent to a witness, by outcome; `lost`: it has cosigned more entries than there are.',
+        labelNames: ['outcome'],
+      })
+      return outcome => sent({ outcome })
     },
     notified: (kind, outcome) => notified({ kind, outcome }),
   }

@@ -21,6 +21,7 @@ import { createCells, viewOf, type Cell, type Cells, type CellView } from './cel
 import type { Authority } from './context.ts'
 import { createTallies } from './joint/tallies.ts'
 import { startCheckpoints } from './ledger/checkpoints.ts'
+import { noteMovedHeads } from './ledger/witness-rounds.ts'
 import { createRefusalCounts } from './negotiation/refusal-counts.ts'
 import { createClearances } from './organization/clearances.ts'
 import { createOrganizationClient } from './organization/client.ts'
@@ -179,7 +180,13 @@ async function openAuthority(
   const checkpoints =
     logKey === undefined
       ? undefined
-      : startCheckpoints(db, { issuer: config.issuer, key: logKey, log, clock: () => clock.now() })
+      : startCheckpoints(db, {
+          issuer: config.issuer,
+          key: logKey,
+          log,
+          clock: () => clock.now(),
+          onSigned: config.witnesses && noteMovedHeads(db, log),
+        })
   closers.push(async () => checkpoints?.stop())
   const sequencer = startSequencer(db, {
     log,

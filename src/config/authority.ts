@@ -34,6 +34,7 @@ import {
   wholeNumber,
 } from './settings.ts'
 import { surfaceFaults, surfaceSettings } from './surface.ts'
+import { witnesses, witnessFaults } from './witness/witnesses.ts'
 
 /** The address of the page in development, without its port. */
 const LOOPBACK_PAGE = 'http://127.0.0.1'
@@ -123,6 +124,7 @@ export const AUTHORITY_SETTINGS = defineSettings({
       description:
         'Private keys that sign checkpoints of the ledgers, as `{"keys": [JWK, …]}` (`usher keys new <file>`), the same for all replicas and none of UMA_AS_KEYS_FILE; the first signs, all are published. No checkpoints when left out.',
     }),
+    witnesses,
     ...PASSKEY_SETTINGS,
     consoleClient: optional('UMA_AS_CONSOLE_CLIENT', text, {
       description:
@@ -219,6 +221,7 @@ export const AUTHORITY_SETTINGS = defineSettings({
       : [
           'UMA_AS_ISSUER: give one without spaces and "+", or leave UMA_AS_LOG_KEYS_FILE out: the issuer is a part of the name of each log.',
         ]),
+    ...witnessFaults(values),
     ...(values.ownerUrl === undefined
       ? []
       : insecureUrlFault('UMA_AS_OWNER_URL', values.ownerUrl, values.devLoopback)),

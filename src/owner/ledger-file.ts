@@ -32,19 +32,23 @@ export interface LedgerExtent {
 
 /**
  * The lines of the file, each with its end. It has what the checkpoint covers that the authority gives out
- * now; with a handle, the entries of that agent alone, each with its proof. @returns what was read. Fails
- * with `ApiError`.
+ * now; with a handle, the entries of that agent alone, each with its proof. `witnessed`: as far as the newest
+ * head that a witness has cosigned. @returns what was read. Fails with `ApiError`.
  */
 export async function* ledgerFileLines(
   access: ApiAccess,
   handle?: string,
+  { witnessed = false }: { witnessed?: boolean | undefined } = {},
 ): AsyncGenerator<string, LedgerExtent> {
-  const checkpoint = (await exchangeBytes(access, { method: 'GET', path: CHECKPOINT })).toString()
+  const query = witnessed ? { witnessed: 'true' } : {}
+  const checkpoint = (
+    await exchangeBytes(access, { method: 'GET', path: CHECKPOINT, query })
+  ).toString()
   const { origin, size } = headOf(checkpoint)
-  const query = { bodies: 'true', handle }
+  const ofEntries = { bodies: 'true', handle }
   const proofAt = createProver(access, size)
   let entries = 0
-  for await (const entry of readNumbered<LedgerEntry>(access, '/owner/ledger', 'entries', query)) {
+  for await (const entry of readNumbered<LedgerEntry>(access, '/owner/ledger', 'entries', ofEntries)) {
     if (entry.seq > size) break
     // The authority names her with the first entry that is left.
     if (entries === 0) {

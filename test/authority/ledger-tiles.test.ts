@@ -157,6 +157,12 @@ describe("An owner's ledger, checked by what is served alone", () => {
       expect([path, (await get(bob, `/owner/ledger/tile/${path}`)).status]).toEqual([path, 404])
   })
 
+  it('has no head that a witness has cosigned where there is none, and a last one all the same', async () => {
+    await checkpointOf(authority.alice)
+    const { status, body } = await get(authority.alice, '/owner/ledger/checkpoint?witnessed=true')
+    expect([status, body.error]).toEqual([404, 'not_found'])
+  })
+
   it('is read by nobody else', async () => {
     for (const target of [
       '/owner/ledger/checkpoint',

@@ -56,6 +56,7 @@ const LONGEST: Record<string, () => string> = {
   id: () => ascii(1_364),
   kid: () => ascii(200),
   jkt: () => ascii(43),
+  witness: () => ascii(43),
   params_key: () => ascii(64),
   endpoint: () => `https://${ascii(2_040)}`,
   instance: () => wide(100),

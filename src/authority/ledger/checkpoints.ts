@@ -35,6 +35,8 @@ export type Signing =
   | 'mended'
   /** Its tiles do not have the root that it says, or that was signed last: it is not signed. */
   | 'contradicted'
+  /** A witness has cosigned more entries than the tree has: it is not signed until after-restore. */
+  | 'lost'
   | 'failed'
 
 export interface SigningLog {
@@ -51,6 +53,7 @@ export async function signTree(db: Db, owner: Owner, { issuer, key }: SigningLog
   const tree = await readSignableTree(db, owner, originBase(issuer))
   if (tree === undefined) return 'unchanged'
   const { origin, origin_at, ledger, tree_size: size, tree_root: root, signed_size, signed_root } = tree
+  if (tree.is_lost) return 'lost'
   const isFirst = signed_size === null || signed_root === null
   const before = isFirst ? undefined : { size: signed_size, root: signed_root }
   if (size === null || size === 0 || root === null) {
@@ -108,16 +111,19 @@ const OWNER_PAUSE_MS: Partial<Record<Signing, number>> = {
   resting: SIGNING_INTERVAL_SECONDS * 1_000,
   mended: SIGNING_INTERVAL_SECONDS * 1_000,
   contradicted: CONTRADICTION_PAUSE_MS,
+  lost: CONTRADICTION_PAUSE_MS,
 }
 
 export interface CheckpointsOptions extends SigningLog {
   log: FastifyBaseLogger
   /** Milliseconds since the epoch, by the clock of the database. */
   clock: () => number
+  /** Called when a head was signed. Waits for nothing. */
+  onSigned?: ((owner: Owner) => void) | undefined
 }
 
 /** Begins to sign what becomes due. `db` is of nobody: many owners are due together. */
-export function startCheckpoints(db: Db, { log, clock, ...of }: CheckpointsOptions): Checkpoints {
+export function startCheckpoints(db: Db, { log, clock, onSigned, ...of }: CheckpointsOptions): Checkpoints {
   const hourHeads = startHourHeads(db, {
     base: originBase(of.issuer),
     clock,
@@ -138,6 +144,9 @@ export function startCheckpoints(db: Db, { log, clock, ...of }: CheckpointsOptio
     })
     if (outcome === 'contradicted')
       log.error({ owner }, 'a tree is not what was signed of it, and is not signed: see docs/operating.md')
+    if (outcome === 'lost')
+      log.error({ owner }, 'a witness has seen more of a ledger than there is: see docs/restore.md')
+    if (outcome === 'signed') onSigned?.(owner)
     const rests = OWNER_PAUSE_MS[outcome]
     if (rests !== undefined) restsUntil.set(owner, performance.now() + rests)
     for (const tell of listeners) tell(outcome)

@@ -6,8 +6,11 @@ import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
 import { HASH_BYTES, TILE_HASHES } from '../../rules/ledger/merkle.ts'
 import { readCheckpoint } from '../../storage/authority/ledger/ledger-checkpoints.ts'
+import type { Db } from '../../storage/authority/database.ts'
 import { readTiles } from '../../storage/authority/ledger/ledger-tiles.ts'
+import { readWitnessed } from '../../storage/authority/ledger/ledger-witnesses.ts'
 import { number } from '../../storage/authority/ledger/positions.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 import { parseTilePath } from '../../wire/ledger/tile-path.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { Checkpoints } from '../ledger/checkpoints.ts'
@@ -22,18 +25,24 @@ export const CHECKPOINT: readonly Endpoint<OwnerApi>[] = [
     rows: { addedUnder: 'Checkpoints of the ledger' },
     summary: 'The signed head of the tree of her ledger',
     credential: OWNER,
-    query: z.strictObject({}),
+    query: z.strictObject({
+      witnessed: z
+        .literal('true')
+        .transform(() => true)
+        .optional(),
+    }),
     refuses: { 404: ['not_found'] },
     answers: {
       200: {
-        says: 'A signed note (C2SP `tlog-checkpoint`). It covers what was entered before this request, or is at most a second old.',
+        says: 'A signed note (C2SP `tlog-checkpoint`). It covers what was entered before this request, or is at most a second old. With `witnessed=true`: the newest one that a witness has cosigned, with the cosignatures.',
         type: 'text/plain; charset=utf-8',
         headers: { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' },
       },
     },
-    handle: async (api: OwnerApi, { caller: { owner }, answer }) => {
+    handle: async (api: OwnerApi, { caller: { owner }, query: { witnessed }, answer }) => {
       const db = api.database.of(owner)
       const checkpoints = logOf(api)
+      if (witnessed === true) return answer(200, await witnessedNote(db, owner, checkpoints.base))
       await number(db, owner)
       const outcome = await checkpoints.sign(db, owner)
       const checkpoint = await readCheckpoint(db, owner, checkpoints.base)
@@ -86,6 +95,15 @@ export const CHECKPOINT: readonly Endpoint<OwnerApi>[] = [
     },
   }),
 ]
+
+/** The newest note of her present origin that has cosignatures: as a rule an older one than the last. */
+async function witnessedNote(db: Db, owner: Owner, base: string): Promise<string> {
+  const last = await readCheckpoint(db, owner, base)
+  const note = last && (await readWitnessed(db, owner, last.origin))
+  return (
+    note ?? refuse('not_found', 'No witness has cosigned a head of this ledger yet: ask without witnessed.')
+  )
+}
 
 /** These endpoints are served only where there is one. */
 function logOf({ checkpoints }: Pick<OwnerApi, 'checkpoints'>): Checkpoints {

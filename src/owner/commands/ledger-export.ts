@@ -21,8 +21,9 @@ export function addLedgerExport(ledger: Command, action: OwnerAction): void {
       '--handle <handle>',
       'the record of this agent alone; the beginning of its handle, or your name for it, will do',
     )
+    .option('--witnessed', 'as far as the newest head that a witness has cosigned, with the cosignatures')
     .description('the ledger with its tree and its signed head, for `usher verify ledger`')
-    .action(async (file: string, own: { handle?: string }) => {
+    .action(async (file: string, own: { handle?: string; witnessed?: boolean }) => {
       // An option of both commands goes to the parent.
       const { handle = own.handle, ...filters } = ledger.opts<{ handle?: string }>()
       const [name] = Object.keys(filters)
@@ -30,14 +31,19 @@ export function addLedgerExport(ledger: Command, action: OwnerAction): void {
         throw new UsageError(
           `Leave out --${name}: usher owner ledger export writes the whole ledger, or with --handle the whole record of an agent.`,
         )
-      await run(file, handle)
+      await run(file, handle, own.witnessed)
     })
 }
 
-async function exportTo(session: OwnerSession, file: string, name: string | undefined): Promise<void> {
+async function exportTo(
+  session: OwnerSession,
+  file: string,
+  name: string | undefined,
+  witnessed: boolean | undefined,
+): Promise<void> {
   // An agent without a connection has entries, too, so an unlisted handle is used as it was given.
   const handle = name === undefined ? undefined : ((await handleOf(session, name)) ?? name)
-  const lines = ledgerFileLines(session.client.access, handle)
+  const lines = ledgerFileLines(session.client.access, handle, { witnessed })
   if (file === '-') {
     for await (const line of lines) {
       session.terminal.out(line)

@@ -29,6 +29,8 @@ import type {
   RevocationsTable,
   RefusalCountsTable,
   ReportInstancesTable,
+  WitnessedCheckpointsTable,
+  WitnessSizesTable,
 } from './ledger/record-tables.ts'
 import type {
   AdministratorSignaturesTable,
@@ -250,7 +252,7 @@ export interface OrganizationCallsTable {
 /** What must be done for an owner, and when (due.ts). */
 export interface DueTable {
   owner: Owner
-  kind: 'sweep' | 'pull' | 'view' | 'tell' | 'compliance' | 'withdraw' | 'notify'
+  kind: 'sweep' | 'pull' | 'view' | 'tell' | 'compliance' | 'withdraw' | 'notify' | 'witness'
   /** The resource server to pull from, the tally to tell, or the subscription; otherwise empty. */
   client_id: Generated<ClientId>
   at: Generated<string>
@@ -304,6 +306,8 @@ export interface AuthorityTables {
   receipt_positions: ReceiptPositionsTable
   ledger: LedgerTable
   ledger_checkpoints: LedgerCheckpointsTable
+  witnessed_checkpoints: WitnessedCheckpointsTable
+  witness_sizes: WitnessSizesTable
   ledger_tiles: LedgerTilesTable
   ledger_tails: LedgerTailsTable
   refusal_counts: RefusalCountsTable

@@ -27,10 +27,7 @@ const OLD_SIZE = /^old (0|[1-9]\d{0,15})$/
 const HASH = /^[A-Za-z0-9+/]{43}=$/
 const TREE_SIZE = /^(0|[1-9]\d{0,15})\n$/
 
-/**
- * The body of a request. @throws RangeError if it is none that a witness takes.
- * @internal for tests, until something of ours calls it.
- */
+/** The body of a request. @throws RangeError if it is none that a witness takes. */
 export function encodeAddCheckpoint({ oldSize, proof, note }: AddCheckpoint): string {
   if (!Number.isSafeInteger(oldSize) || oldSize < 0)
     throw new RangeError('a proof begins at a size from 0 to 2^53 - 1')
@@ -70,10 +67,7 @@ export function encodeTreeSize(size: number): string {
   return `${size}\n`
 }
 
-/**
- * The size in the body of an answer 409. Refuses (`invalid_request`) any other text.
- * @internal for tests, until something of ours calls it.
- */
+/** The size in the body of an answer 409. Refuses (`invalid_request`) any other text. */
 export function parseTreeSize(body: string): number {
   const [, digits] = TREE_SIZE.exec(body) ?? refuse('invalid_request', 'Answer with a size and a newline.')
   const size = Number(digits)

@@ -55,7 +55,6 @@ export function verifyCosignatures(
  * The cosignatures of one witness in its answer to a checkpoint, which is lines of signatures; those of
  * unknown keys are left out. Refuses (`invalid_request`) an answer of another form, or without any of this
  * witness, and one with a signature that names it and is not its own.
- * @internal for tests, until something of ours calls it.
  */
 export function readCosignatures(answer: string, text: string, witness: VerifierKey): NoteSignature[] {
   const read = parseNote(`${text}\n${answer}`)

@@ -43,6 +43,8 @@ export interface SignableTree {
   lacks_restored: boolean
   /** The time in her origin; null if it has none. */
   origin_at: number | null
+  /** A witness has cosigned more entries than the tree has. */
+  is_lost: boolean
 }
 
 /** @param base what every origin of the issuer begins with. @returns undefined if there is no such owner. */
@@ -60,6 +62,7 @@ const READ_SIGNABLE = prepared<SignableTree>(
       c.size AS signed_size, c.root AS signed_root,
       coalesce(c.signed_at > clock_timestamp() - interval '${SIGNING_INTERVAL_SECONDS} second', false) AS rests,
       EXISTS (SELECT 1 FROM ledger_checkpoints e WHERE e.owner = $1) AS was_signed,
+      c.lost_size IS NOT NULL AS is_lost,
       c.owner IS NULL AND h.origin_at IS NOT NULL
         AND EXISTS (SELECT 1 FROM ledger e WHERE e.owner = $1 AND e.seq IS NULL AND e.kind = 'restored') AS lacks_restored
     FROM owners o LEFT JOIN heads h ON h.owner = o.owner
@@ -112,7 +115,7 @@ const KEEP_NEXT = prepared(
       hour_note = CASE WHEN ${hourOf('c.signed_at')} < ${hourOf('t.at')} THEN c.note ELSE c.hour_note END,
       hour_kid = CASE WHEN ${hourOf('c.signed_at')} < ${hourOf('t.at')} THEN c.kid ELSE c.hour_kid END
     FROM (SELECT clock_timestamp() AS at OFFSET 0) t
-    WHERE c.owner = $1 AND c.origin = $2 AND c.size = $7 AND c.root = $8 AND c.size < $3 AND c.ended_at IS NULL
+    WHERE c.owner = $1 AND c.origin = $2 AND c.size = $7 AND c.root = $8 AND c.size < $3 AND c.ended_at IS NULL AND c.lost_size IS NULL
       AND c.signed_at <= t.at - interval '${SIGNING_INTERVAL_SECONDS} second'`,
 )
 

@@ -49,6 +49,27 @@ export interface LedgerCheckpointsTable {
   hour_kid: string | null
   /** When another origin took its place; null: it is the present one. */
   ended_at: Timestamp | null
+  /** So many entries a witness has cosigned, more than the tree has; null: none has. */
+  lost_size: number | null
+}
+
+/** The newest checkpoint of an origin that a witness has cosigned. */
+export interface WitnessedCheckpointsTable {
+  owner: Owner
+  origin: string
+  size: number
+  note: string
+  /** Lines of signatures, as they stand behind the note. */
+  cosignatures: string
+}
+
+/** What a witness has cosigned last of an origin, as far as is known. */
+export interface WitnessSizesTable {
+  owner: Owner
+  origin: string
+  /** The thumbprint of its key. */
+  witness: string
+  size: number
 }
 
 export interface ReceiptsTable {
