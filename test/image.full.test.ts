@@ -26,6 +26,7 @@ import { embeddedSettings } from './support/embedded.ts'
 import { withEmptyDatabase } from './support/postgres.ts'
 import { ROOT } from './support/repository.ts'
 import { accountOf } from './support/tally.ts'
+import { issuerOf } from './support/witness.ts'
 import { until } from './support/until.ts'
 
 const textOf = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
@@ -213,6 +214,23 @@ describe('What the image holds, where nothing else is,', () => {
         }
         await healthy(start('tally', ['tally'], settings), port)
         expect(await usher(['tally', 'migrate'], settings)).toBe('The database is up to date.\n')
+        await stopAll()
+      }),
+    witness: () =>
+      withEmptyDatabase(async url => {
+        const [port] = (await freePorts(1)) as [number]
+        writeFileSync(join(folder, 'witness.yaml'), stringify({ issuers: [issuerOf()] }))
+        const settings = {
+          DATABASE_URL: url,
+          UMA_WITNESS_ISSUER: 'http://127.0.0.1:1',
+          UMA_WITNESS_KEYS_FILE: join(folder, 'keys.json'),
+          UMA_WITNESS_LOGS: join(folder, 'witness.yaml'),
+          UMA_WITNESS_LISTEN: `127.0.0.1:${port}`,
+          UMA_WITNESS_METRICS_LISTEN: '127.0.0.1:0',
+        }
+        await healthy(start('witness', ['witness'], settings), port)
+        expect(await usher(['witness', 'migrate'], settings)).toBe('The database is up to date.\n')
+        expect(await usher(['witness', 'keys'], settings)).toMatch(/^127\.0\.0\.1:1\+[0-9a-f]{8}\+B/)
         await stopAll()
       }),
     sidecar: async () => {

@@ -8,6 +8,7 @@ import { dataKey, flag, givenName, labelMap, objectName, textMap, variables, who
 import { ORGANIZATION } from './organization.ts'
 import { SIDECAR } from './sidecar.ts'
 import { TALLY } from './tally.ts'
+import { WITNESS } from './witness.ts'
 
 const IMAGE = z.strictObject({
   repository: z
@@ -115,6 +116,7 @@ export const VALUES = z.strictObject({
   authority: AUTHORITY.prefault({}).describe('The authorization server (`usher authority`).'),
   sidecar: SIDECAR.prefault({}).describe('The enforcement point (`usher sidecar`).'),
   tally: TALLY.prefault({}).describe('A tally (`usher tally`).'),
+  witness: WITNESS.prefault({}).describe('A witness (`usher witness`).'),
   organization: ORGANIZATION.prefault({}).describe("An organization's authority (`usher organization`)."),
   networkPolicy: NETWORK_POLICY.prefault({}).describe('NetworkPolicies.'),
   expose: EXPOSE.prefault({}).describe('Routes from outside; all off by default.'),
@@ -157,7 +159,14 @@ const fromSecrets = {
     then: { properties: { value: false } },
   },
 }
-const certificates = ['authority.tls', 'tally.tls', 'organization.tls', 'sidecar.tls', 'sidecar.documentsTls']
+const certificates = [
+  'authority.tls',
+  'tally.tls',
+  'witness.tls',
+  'organization.tls',
+  'sidecar.tls',
+  'sidecar.documentsTls',
+]
 const routes = ['authority', 'ownerApi', 'documents'].map(name => `expose.${name}`)
 
 /** What several values must say together, as JSON Schema. */
@@ -180,6 +189,16 @@ export const RULES: Condition[] = [
     ),
   ),
   rule(given('tally.accounts.existingSecret'), at('tally.accounts.config', { maxProperties: 0 })),
+  rule(
+    is('witness.enabled', true),
+    all(
+      given('witness.issuer'),
+      given('witness.database.existingSecret'),
+      given('witness.keys.existingSecret'),
+      either(at('witness.issuers.config', { minProperties: 1 }), given('witness.issuers.existingSecret')),
+    ),
+  ),
+  rule(given('witness.issuers.existingSecret'), at('witness.issuers.config', { maxProperties: 0 })),
   rule(
     is('organization.enabled', true),
     all(
@@ -239,7 +258,7 @@ export const RULES: Condition[] = [
   ),
   ...['istio', 'envoyGateway'].map(name => rule(is(`${name}.enabled`, true), ownPods)),
   rule(is('envoyGateway.enabled', true), at('envoyGateway.routes', { minItems: 1 })),
-  ...['authority', 'sidecar', 'tally', 'organization'].map(of =>
+  ...['authority', 'sidecar', 'tally', 'witness', 'organization'].map(of =>
     rule(
       is(`${of}.autoscaling.enabled`, true),
       either(

@@ -20,8 +20,13 @@ import {
 } from './render.ts'
 
 /** Every role of the chart beside the others, each in pods of its own. */
-const EVERY_ROLE = over(over(valueSet('tally'), valueSet('organization')), valueSet('sidecar'))
-const ROLES = ['authority', 'sidecar', 'tally', 'organization'] as const
+const EVERY_ROLE = [
+  valueSet('tally'),
+  valueSet('organization'),
+  valueSet('sidecar'),
+  { authority: { enabled: true } },
+].reduce(over, valueSet('witness'))
+const ROLES = ['authority', 'sidecar', 'tally', 'witness', 'organization'] as const
 type Role = (typeof ROLES)[number]
 
 /** The Service of each role that may be reached from outside. */
@@ -29,6 +34,7 @@ const PUBLIC_SERVICE: Record<Role, string> = {
   authority: 'usher-authority',
   sidecar: 'usher-documents',
   tally: 'usher-tally',
+  witness: 'usher-witness',
   organization: 'usher-organization',
 }
 

@@ -80,6 +80,15 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
       })
     })
 
+    test('a witness is reached at its public port by ingress and authority, and has its file of issuers', () => {
+      const [open, metrics] = ingress(of('witness'), 'usher-witness')
+      expect([open!.ports, metrics!.ports]).toEqual([[{ port: 'public' }], [{ port: 'metrics' }]])
+      expect(JSON.stringify(open!.from)).not.toContain('component":"sidecar"')
+      const [container] = containers(podOf(of('witness'), 'Deployment usher-witness'))
+      const value = '/etc/usher/issuers/witness.yaml'
+      expect(container!.env).toContainEqual({ name: 'UMA_WITNESS_LOGS', value })
+    })
+
     test('the administration of an organization is reached by those who are named alone, on a Service of its own', () => {
       const all = of('organization')
       const open = (changes: Values) =>
@@ -197,7 +206,7 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
     const base = { fullnameOverride: 'fixed' }
 
     test.each(CHANGES)('%s: an object that keeps its name keeps it', (_title, changes) => {
-      for (const set of ['ha', 'tally', 'organization', 'locked-down']) {
+      for (const set of ['ha', 'tally', 'witness', 'organization', 'locked-down']) {
         const before = fixed(changed(set, base))
         const after = fixed(changed(set, over(base, changes)))
         expect(before.size).toBeGreaterThan(0)
@@ -219,6 +228,7 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
       ['ha', 'Deployment usher-authority', 12_500],
       ['default', 'Deployment usher-authority', 5000],
       ['tally', 'Deployment usher-tally', 5000],
+      ['witness', 'Deployment usher-witness', 5000],
       ['organization', 'Deployment usher-organization', 5000],
       ['sidecar', 'Deployment usher-sidecar', 2000],
     ])('%s: %s has 15 s more than its drain', (name, pod, drainMs) => {

@@ -12,6 +12,8 @@ import { readSettings } from '../../src/config/settings.ts'
 import { SIDECAR_FILE } from '../../src/config/sidecar/sidecar-file.ts'
 import { TALLY_FILE } from '../../src/config/provisioning/tally-file.ts'
 import { TALLY_SETTINGS } from '../../src/config/tally.ts'
+import { WITNESS_FILE } from '../../src/config/witness/witness-file.ts'
+import { WITNESS_SETTINGS } from '../../src/config/witness/witness.ts'
 import { SIDECAR_SETTINGS } from '../../src/config/sidecar/sidecar.ts'
 import { TRACING_SETTINGS } from '../../src/config/tracing.ts'
 import { describeWith } from '../support/requirement.ts'
@@ -127,8 +129,8 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'the chart, of each value 
       env.map(({ name, value, valueFrom }) => [name, value ?? `from ${valueFrom?.secretKeyRef?.name}`]),
     )
   const known = new Set(
-    [AUTHORITY_SETTINGS, SIDECAR_SETTINGS, TALLY_SETTINGS, ORGANIZATION_SETTINGS].flatMap(({ settings }) =>
-      Object.values(settings).map(({ variable }) => variable),
+    [AUTHORITY_SETTINGS, SIDECAR_SETTINGS, TALLY_SETTINGS, WITNESS_SETTINGS, ORGANIZATION_SETTINGS].flatMap(
+      ({ settings }) => Object.values(settings).map(({ variable }) => variable),
     ),
   )
 
@@ -151,6 +153,7 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'the chart, of each value 
         if (container.args?.join(' ') === 'organization migrate')
           return readSettings(ORGANIZATION_MIGRATION_SETTINGS, given, known)
         if (container.args?.[0] === 'sidecar') return readSettings(SIDECAR_SETTINGS, given, known)
+        if (container.args?.[0] === 'witness') return readSettings(WITNESS_SETTINGS, given, known)
         return container.args?.[0] === 'tally' && readSettings(TALLY_SETTINGS, given, known)
       }
       expect(reading).not.toThrow()
@@ -168,6 +171,7 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'the chart, of each value 
       for (const [file, text] of files) {
         if (file === 'sidecar.yaml') expect(SIDECAR_FILE.safeParse(parse(text)).error).toBeUndefined()
         if (file === 'tally.yaml') expect(TALLY_FILE.safeParse(parse(text)).error).toBeUndefined()
+        if (file === 'witness.yaml') expect(WITNESS_FILE.safeParse(parse(text)).error).toBeUndefined()
         if (file === 'organization.yaml')
           expect(ORGANIZATION_FILE.safeParse(parse(text)).error).toBeUndefined()
         if (file === 'provisioning.yaml') expect(PROVISION_FILE.safeParse(parse(text)).error).toBeUndefined()

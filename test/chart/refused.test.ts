@@ -78,6 +78,8 @@ const ROWS: Row[] = [
   ['an issuer with a path', 'default', '/authority/issuer', 'https://example.com/as'],
   ['a tally without an issuer', 'tally', '/tally/issuer', ''],
   ['a tally without accounts', 'tally', '/tally/accounts', { config: {} }],
+  ['a witness without an issuer', 'witness', '/witness/issuer', ''],
+  ['a witness without authorities', 'witness', '/witness/issuers', { config: {} }],
   [
     'a variable that a tally does not know',
     'tally',
