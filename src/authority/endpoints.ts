@@ -38,6 +38,7 @@ import { JOINT } from './owner/joint.ts'
 import { NOTIFICATIONS } from './owner/notifications.ts'
 import { ORGANIZATION } from './owner/organization.ts'
 import { PASSKEYS } from './owner/credentials/passkeys.ts'
+import { ALLOWANCES } from './owner/policies/allowances.ts'
 import { POLICIES } from './owner/policies/tier-commands.ts'
 import { POLICY_PREVIEW } from './owner/policies/preview.ts'
 import { RECOVERIES } from './owner/credentials/recovery.ts'
@@ -58,6 +59,7 @@ export const OWNER_ENDPOINTS: readonly Endpoint<OwnerApi>[] = [
   ...TIERS,
   ...POLICIES,
   POLICY_PREVIEW,
+  ...ALLOWANCES,
   ...CONNECTIONS,
   ...BLOCKED_AGENTS,
   ...OPERATORS,
@@ -151,8 +153,8 @@ const OWNER_CHAPTERS = [
   },
   {
     name: 'policy',
-    description: 'Her tiers, the words of their rules, and what they govern.',
-    paths: ['/owner/policies', '/owner/policy-vocabulary', '/owner/resources'],
+    description: 'Her tiers, the words of their rules, what they govern, and her allowances.',
+    paths: ['/owner/policies', '/owner/policy-vocabulary', '/owner/resources', '/owner/allowances'],
   },
   {
     name: 'connections',

@@ -322,6 +322,7 @@ export const WORDS = {
       disclaimed: 'Operator is not yours any more',
       policy_changed: 'Tier changed',
       policy_removed: 'Tier removed',
+      allowance_changed: 'Allowance changed',
       blocked: 'Operator blocked',
       unblocked: 'Operator unblocked',
       server_approved: 'Resource server approved',

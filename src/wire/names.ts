@@ -255,6 +255,9 @@ export const HOME_CELL = 'home'
 /** Owners, tiers and accounts are one segment in paths and template ids, so they use only this alphabet. */
 export const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 
+/** The id of an allowance, which a rule names behind a colon. */
+export const ALLOWANCE_ID = /^[a-z0-9-]{1,32}$/
+
 /** The agreement's `iss` prefix (contract, "Agreement"). */
 export const AGENT_ISSUER_PREFIX = 'agent:'
 

@@ -3,6 +3,7 @@
  * of the owner API answers with the same status, body and headers. Contract: "Owner API" (every operation
  * acts on the owner the credential proved), "Authentication".
  */
+import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { insertDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
@@ -55,6 +56,8 @@ async function furnish(owner: Owner): Promise<Named> {
     tierToo: `${owner}-${seed.name('tier')}`,
     template: `${owner}/${tier}/v1`,
     resource: `${owner}/account`,
+    allowance: `${owner}-${randomBytes(6).toString('hex')}`,
+    allowanceToo: `${owner}-${randomBytes(6).toString('hex')}`,
     banned: `https://${owner}-${seed.name('ban')}.example`,
     server: `https://${owner}-${seed.name('rs')}.example`,
     plainServer: `${owner}-${seed.name('rs')}`,
@@ -92,6 +95,10 @@ async function furnish(owner: Owner): Promise<Named> {
   for (const id of [names.tier, names.tierToo]) {
     const json = tierBody(id, [])
     expect((await call(owner, { method: 'POST', target: '/owner/policies', json })).status).toBe(201)
+  }
+  for (const id of [names.allowance, names.allowanceToo]) {
+    const target = `/owner/allowances/${id}`
+    expect((await call(owner, { method: 'PUT', target, json: {} })).status).toBe(201)
   }
   const { access_token } = await both.realm.login(owner)
   const login = await call(owner, {
@@ -191,6 +198,7 @@ describe('What is another owner’s is to alice what nobody’s is, byte for byt
         operator: _blockedByAliceToo,
         banned: _bannedByAliceToo,
         tierToo: _madeByAliceToo,
+        allowanceToo: _allowedByAliceToo,
         ...names
       } = named[owner].hers
       for (const name of Object.values(names).filter(name => typeof name === 'string'))

@@ -45,6 +45,7 @@ describe('A sentence of the ledger', () => {
     ['blocked', { operator: 'https://op.example' }, 'You blocked https://op.example.'],
     ['blocked', hers, 'You blocked "Tax bot".'],
     ['policy_changed', { ...hers, by: 'owner' }, 'You changed the tier "reading".'],
+    ['allowance_changed', { allowance: 'trading', by: 'owner' }, 'You changed the allowance "trading".'],
     ['credential_removed', { name: 'laptop' }, '"laptop" may decide for you no more.'],
   ])('of %s %j says who did what', (kind, members, told) => {
     expect(sentence(entry(kind, members))).toBe(told)

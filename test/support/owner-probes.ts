@@ -16,6 +16,9 @@ export interface Names {
   tierToo: string
   template: string
   resource: string
+  allowance: string
+  /** A second allowance: alice makes one of this id herself. */
+  allowanceToo: string
   server: string
   plainServer: string
   kid: string
@@ -89,6 +92,17 @@ export const PROBES: Record<string, ((names: Names) => OwnerCall)[]> = {
   ],
   'POST /owner/policies/preview': [
     post('/owner/policies/preview', ({ tier, resource }) => ({ tier: tierBody(tier, [resource]) })),
+  ],
+  'GET /owner/allowances': [list('/owner/allowances', ({ allowance }) => allowance)],
+  'GET /owner/allowances/{}': [({ allowance }) => ({ target: `/owner/allowances/${allowance}` })],
+  'PUT /owner/allowances/{}': [
+    ({ allowance }) => ({
+      method: 'PUT',
+      target: `/owner/allowances/${allowance}`,
+      json: {},
+      headers: { 'if-match': '"1"' },
+    }),
+    ({ allowanceToo }) => ({ method: 'PUT', target: `/owner/allowances/${allowanceToo}`, json: {} }),
   ],
   'GET /owner/policy-vocabulary': [() => ({ target: '/owner/policy-vocabulary' })],
   'GET /owner/resources': [list('/owner/resources', ({ resource }) => resource)],

@@ -30,6 +30,7 @@ const SEVERITY: Readonly<Record<string, number>> = {
   blocked: 5,
   policy_changed: 5,
   policy_removed: 5,
+  allowance_changed: 5,
   server_withdrawn: 5,
   origin_banned: 5,
   identity_refused: 6,

@@ -37,6 +37,7 @@ const SENTENCES: Readonly<Record<string, (parts: SentenceParts) => string>> = {
   disclaimed: ({ of }) => `You said that ${of('operator')} is not your own any more.`,
   policy_changed: parts => `${decider(parts)} changed the tier "${parts.of('tier')}".`,
   policy_removed: parts => `${decider(parts)} removed the tier "${parts.of('tier')}".`,
+  allowance_changed: parts => `${decider(parts)} changed the allowance "${parts.of('allowance')}".`,
   blocked: ({ whom, entry, of }) => `You blocked ${entry.handle === undefined ? of('operator') : whom}.`,
   unblocked: ({ whom, entry, of }) =>
     `You unblocked ${entry.handle === undefined ? of('operator') : whom}; it may ask again.`,

@@ -11,6 +11,7 @@ import type { AcceptedIdentity } from '../../rules/identity-assertion.ts'
 import type { MemberView } from '../../rules/organization/member-view.ts'
 import type { ConnectionReach } from '../../rules/connection.ts'
 import type { Reach } from '../../rules/organization/membership.ts'
+import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
 import type { Actor } from '../../wire/owner/actor.ts'
 import type { Admits } from '../../wire/owner/decision-statement.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
@@ -102,6 +103,20 @@ export interface TermsVersionsTable {
   prohibited: string[]
   per_operation: boolean
   published_at: Timestamp
+}
+
+/** What agents may do unasked at her ask-me tiers. */
+export interface AllowancesTable {
+  owner: Owner
+  id: string
+  version: number
+  /** A name in `pg_timezone_names`. */
+  zone: string
+  among: OwnerAllowance['among']
+  until: NullableTimestamp
+  hold_s: number
+  content: JsonColumn<Pick<OwnerAllowance, 'amounts' | 'windows' | 'tiers'>>
+  made_at: Timestamp
 }
 
 export type FamilyState = 'need_info' | 'awaiting_owner' | 'granted' | 'denied' | 'ended'
@@ -294,6 +309,7 @@ export interface AuthorityTables {
   tiers: TiersTable
   tier_resources: TierResourcesTable
   terms_versions: TermsVersionsTable
+  allowances: AllowancesTable
   families: FamiliesTable
   connections: ConnectionsTable
   connection_operators: ConnectionOperatorsTable

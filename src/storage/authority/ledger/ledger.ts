@@ -24,6 +24,7 @@ export const LEDGER_KINDS = [
   'disclaimed',
   'policy_changed',
   'policy_removed',
+  'allowance_changed',
   'blocked',
   'unblocked',
   'server_approved',

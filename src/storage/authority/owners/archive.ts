@@ -65,6 +65,11 @@ const PARTS: readonly ArchivePart[] = [
     key: ['tier_id', 'version'],
   },
   {
+    name: 'allowances',
+    columns: 'id, version, zone, among, until, hold_s, content, made_at',
+    key: ['id'],
+  },
+  {
     name: 'connections',
     columns:
       'handle, status, generation, identity, label, first_party, first_seen, admitted_at, last_access, revocations, introduced_by, jkt, reach, admits, blocked_at',

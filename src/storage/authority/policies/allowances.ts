@@ -1,0 +1,82 @@
+/**
+ * Owners' allowances: one row for each, which is edited and never deleted. Contract: "Policy vocabulary and
+ * tiers"; an addition (docs/details/owner-api.md).
+ */
+import { sql, type Selectable } from 'kysely'
+import { ALLOWANCES_MAX } from '../../../rules/allowance/allowance.ts'
+import type { OwnerAllowance } from '../../../wire/documents/allowance.ts'
+import type { Owner } from '../../../wire/identifiers.ts'
+import type { Db, Tx } from '../database.ts'
+import { lockQueue } from '../owners/owners.ts'
+import type { AllowancesTable } from '../tables.ts'
+
+const COLUMNS = ['id', 'version', 'zone', 'among', 'until', 'hold_s', 'content'] as const
+
+function allowanceOf({
+  content,
+  ...row
+}: Pick<Selectable<AllowancesTable>, (typeof COLUMNS)[number]>): OwnerAllowance {
+  return { ...row, ...content }
+}
+
+/** Her allowances after the given id, by id. */
+export async function listAllowances(
+  db: Db,
+  owner: Owner,
+  { after = '', limit }: { after?: string | undefined; limit: number },
+): Promise<OwnerAllowance[]> {
+  const rows = await db
+    .selectFrom('allowances')
+    .select(COLUMNS)
+    .where('owner', '=', owner)
+    .where('id', '>', after)
+    .orderBy('id')
+    .limit(limit)
+    .execute()
+  return rows.map(allowanceOf)
+}
+
+/** One allowance of hers, or undefined. */
+export async function readAllowance(db: Db, owner: Owner, id: string): Promise<OwnerAllowance | undefined> {
+  const row = await db
+    .selectFrom('allowances')
+    .select(COLUMNS)
+    .where('owner', '=', owner)
+    .where('id', '=', id)
+    .executeTakeFirst()
+  return row && allowanceOf(row)
+}
+
+/** Whether Postgres knows a time zone of this name: an abbreviation or an offset is none. */
+export async function isZoneName(db: Db, name: string): Promise<boolean> {
+  const { rows } = await sql`SELECT 1 FROM pg_timezone_names WHERE name = ${name} LIMIT 1`.execute(db)
+  return rows.length === 1
+}
+
+/**
+ * Stores the allowance under its `version`: 1 makes it, and any other takes the place of the version before.
+ * Takes the owner's queue lock, so that edits of her allowances and of the tiers that name them are serial.
+ * @returns `moved` if another version is stored than the one before, `full` if she has as many as she may.
+ */
+export async function storeAllowance(
+  tx: Tx,
+  owner: Owner,
+  allowance: OwnerAllowance,
+): Promise<'stored' | 'moved' | 'full'> {
+  await lockQueue(tx, owner)
+  const { id, version, zone, among, until, hold_s, amounts, windows, tiers } = allowance
+  const content = JSON.stringify({ amounts, windows, tiers })
+  const { numAffectedRows: stored } =
+    version === 1
+      ? await sql`
+          INSERT INTO allowances (owner, id, version, zone, among, until, hold_s, content)
+          SELECT ${owner}, ${id}, 1, ${zone}, ${among}, ${until}::timestamptz, ${hold_s}::int, ${content}::json
+          WHERE (SELECT count(*) FROM allowances WHERE owner = ${owner}) < ${ALLOWANCES_MAX}
+          ON CONFLICT (owner, id) DO NOTHING`.execute(tx)
+      : await sql`
+          UPDATE allowances
+          SET version = ${version}, until = ${until}::timestamptz, hold_s = ${hold_s}, content = ${content}::json
+          WHERE owner = ${owner} AND id = ${id} AND version = ${version - 1}`.execute(tx)
+  if (stored === 1n) return 'stored'
+  return version > 1 || (await readAllowance(tx, owner, id)) !== undefined ? 'moved' : 'full'
+}
