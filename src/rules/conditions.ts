@@ -2,6 +2,7 @@
  * Owns the vocabulary of policy conditions: their class, their value, and what each means on the facts of a
  * request. Contract: "Policy vocabulary and tiers", "Owner API" (`/owner/policy-vocabulary`).
  */
+import { ALLOWANCE_ID } from '../wire/names.ts'
 import type { ConnectionState } from './connection.ts'
 import { CONSEQUENCES, consequenceRank, parseConsequence, type Consequence } from './permission.ts'
 
@@ -16,6 +17,8 @@ export interface RequestFacts {
   readonly standing: StandingFacts
   readonly assurance: AssuranceFacts
   readonly request: RequestedFacts
+  /** `approved`: she approved the operation herself, so no allowance bounds it. */
+  readonly operation?: Fact<AllowanceFacts | 'approved'>
 }
 
 /** The owner's record of this agent. Counts are within the trajectory window. */
@@ -63,6 +66,16 @@ export interface RequestedFacts {
   readonly consequence?: Fact<Consequence | 'undeclared'>
 }
 
+/** How the operation stands to the allowance that its tier names. */
+interface AllowanceFacts {
+  readonly allowance: string
+  readonly version: number
+  /** It is not within the allowance, or that could not be found out. */
+  readonly beyond: boolean
+  /** The first limit that it does not keep, as rules/allowance/operation.ts names it. */
+  readonly limit?: string
+}
+
 /**
  * The fact for a declared word: an absent or unknown word is `undeclared`, which is neither safe nor grave.
  */
@@ -70,11 +83,11 @@ export function consequenceFact(declared: unknown): Consequence | 'undeclared' {
   return parseConsequence(declared) ?? 'undeclared'
 }
 
-export type ConditionTakes = null | 'duration' | 'count' | 'level' | 'class'
+export type ConditionTakes = null | 'duration' | 'count' | 'level' | 'class' | 'allowance'
 
 /**
  * One word of the vocabulary. `value` is seconds, a count, a level or a consequence rank, depending on
- * `takes`; 0 if that is null.
+ * `takes`; 0 if that is null. `allowance` is an id, if it takes one.
  */
 export interface ConditionWord {
   readonly condition: string
@@ -84,12 +97,13 @@ export interface ConditionWord {
   /** Highest level of the axis, if it takes a level. */
   readonly levelMax: number
   /** true, false, or undefined if a needed fact is undefined. */
-  readonly holds: (facts: RequestFacts, value: number) => boolean | undefined
+  readonly holds: (facts: RequestFacts, value: number, allowance?: string) => boolean | undefined
 }
 
 export interface Condition {
   readonly word: ConditionWord
   readonly value: number
+  readonly allowance?: string
 }
 
 const above = (fact: Fact<number>, value: number): Fact<boolean> =>
@@ -175,6 +189,7 @@ const OBSERVED: readonly ConditionWord[] = [
     'the operation is declared at least as grave as',
     consequenceAtOrAbove,
   ),
+  word('operation.beyond', 'allowance', 'the operation is not within your allowance', beyondAllowance),
 ]
 
 function assurance(axis: keyof AssuranceFacts, levelMax: number, label: string): ConditionWord {
@@ -186,6 +201,19 @@ function consequenceAtOrAbove(facts: RequestFacts, rank: number): boolean | unde
   const { consequence } = facts.request
   if (consequence === undefined) return undefined
   return consequence !== 'undeclared' && consequenceRank(consequence) >= rank
+}
+
+/**
+ * A first contact is hers to decide, whatever the allowance, and so was what she approved. Facts about
+ * another allowance say nothing of this one.
+ */
+function beyondAllowance(
+  { connection, operation }: RequestFacts,
+  _value: number,
+  allowance?: string,
+): boolean | undefined {
+  if (operation === 'approved' || (connection !== undefined && connection !== 'active')) return false
+  return operation?.allowance === allowance ? operation?.beyond : undefined
 }
 
 /** The whole vocabulary by name. */
@@ -220,6 +248,10 @@ export function parseCondition(text: string): Condition | { readonly fault: stri
     return written === undefined
       ? { word: entry, value: 0 }
       : { fault: `\`${name}\` takes no value; write it without \`:\`.` }
+  if (entry.takes === 'allowance')
+    return written !== undefined && ALLOWANCE_ID.test(written)
+      ? { word: entry, value: 0, allowance: written }
+      : { fault: `\`${name}\` ${needs(entry)}.` }
   const value = written === undefined ? undefined : parseValue(entry, written)
   return value === undefined ? { fault: `\`${name}\` ${needs(entry)}.` } : { word: entry, value }
 }
@@ -240,6 +272,7 @@ function parseValue(entry: ConditionWord, written: string): number | undefined {
       const consequence = parseConsequence(written)
       return consequence === undefined ? undefined : consequenceRank(consequence)
     }
+    case 'allowance':
     case null:
       return undefined
   }
@@ -256,6 +289,8 @@ function needs(entry: ConditionWord): string {
       return `needs a level from 1 to ${entry.levelMax}, as nothing is below 0; ${example}${entry.levelMax}\``
     case 'class':
       return `needs a consequence class (${CONSEQUENCES.join(', ')}); ${example}irreversible\``
+    case 'allowance':
+      return `needs the id of an allowance of yours: small letters, digits or \`-\`, at most 32; ${example}weekend\``
     case null:
       return 'takes no value'
   }

@@ -189,7 +189,7 @@ function matchRule(rule: Rule, facts: RequestFacts): { effect: Effect; because: 
 function conditionHolds(text: string, effect: Effect, facts: RequestFacts): boolean | undefined {
   const parsed = parseCondition(text)
   if ('fault' in parsed || (effect === 'auto' && !parsed.word.may_relax)) return undefined
-  return parsed.word.holds(facts, parsed.value)
+  return parsed.word.holds(facts, parsed.value, parsed.allowance)
 }
 
 /**

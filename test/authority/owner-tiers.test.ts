@@ -90,7 +90,7 @@ describe('GET /owner/policy-vocabulary', () => {
         condition: expect.any(String),
         label: expect.any(String),
         may_relax: expect.any(Boolean),
-        takes: expect.toBeOneOf([null, 'duration', 'count', 'level', 'class']),
+        takes: expect.toBeOneOf([null, 'duration', 'count', 'level', 'class', 'allowance']),
       })
   })
 })

@@ -137,6 +137,11 @@ describe('The provisioning file', () => {
       /`request\.reason_absent` cannot be in an `auto` rule/,
     ],
     [
+      'a tier that names an allowance',
+      owner => (owner.tiers[2].rules = [rule('operation.beyond:weekend', 'ask')]),
+      /tiers\[2\]\.rules: leave out `operation\.beyond:weekend`/,
+    ],
+    [
       'a lifetime that is none',
       owner => (owner.tiers[0].terms.expires_in = 0),
       /tiers\[0\]\.terms\.expires_in: /,

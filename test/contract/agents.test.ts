@@ -177,6 +177,7 @@ describe('Policy vocabulary and tiers', () => {
       count: ':3',
       level: ':1',
       class: ':irreversible',
+      allowance: ':weekend',
     }
     for (const { condition, takes, may_relax } of vocabulary) {
       const when = [condition + (takes === null ? '' : values[takes])]

@@ -6,7 +6,7 @@ const DAY = 86_400
 const holds = (text: string, facts = factsWith({})): boolean | undefined => {
   const parsed = parseCondition(text)
   if ('fault' in parsed) throw new Error(parsed.fault)
-  return parsed.word.holds(facts, parsed.value)
+  return parsed.word.holds(facts, parsed.value, parsed.allowance)
 }
 
 describe('the policy vocabulary', () => {
@@ -37,12 +37,13 @@ describe('the policy vocabulary', () => {
     ['request.mission_absent', null],
     ['request.consequence_unknown', null],
     ['request.consequence_at_or_above', 'class'],
+    ['operation.beyond', 'allowance'],
   ])('%s is observed (takes %s)', (condition, takes) => {
     expect(CONDITIONS.get(condition)).toMatchObject({ may_relax: false, takes })
   })
 
-  it('lists these 21 and no other, each with a label', () => {
-    expect(vocabulary()).toHaveLength(21)
+  it('lists these 22 and no other, each with a label', () => {
+    expect(vocabulary()).toHaveLength(22)
     for (const entry of vocabulary()) {
       expect(Object.keys(entry).sort()).toEqual(['condition', 'label', 'may_relax', 'takes'])
       expect(entry.label).not.toBe('')
@@ -62,6 +63,7 @@ describe('a condition is written name or name:value', () => {
     ['request.consequence_at_or_above:reversible', 0],
     ['request.consequence_at_or_above:irreversible', 3],
     ['standing.none', 0],
+    ['operation.beyond:weekend-2', 0],
   ])('%s', (text, value) => {
     expect(parseCondition(text)).toMatchObject({ value })
   })
@@ -89,6 +91,14 @@ describe('a condition is written name or name:value', () => {
     ['assurance.accountability_below:3', /needs a level from 1 to 2/],
     ['request.consequence_at_or_above:grave', /needs a consequence class .*compensatable/],
     ['request.consequence_at_or_above:constructor', /needs a consequence class/],
+    ['operation.beyond', /`operation.beyond` needs the id of an allowance/],
+    ['operation.beyond:', /needs the id of an allowance/],
+    ['operation.beyond:Weekend', /needs the id of an allowance/],
+    ['operation.beyond:weekend ', /needs the id of an allowance/],
+    ['operation.beyond:weekend\n', /needs the id of an allowance/],
+    ['operation.beyond:a:b', /needs the id of an allowance/],
+    ['operation.beyond:w\u0435ekend', /needs the id of an allowance/],
+    [`operation.beyond:${'a'.repeat(33)}`, /at most 32/],
     ['standing.none:1', /`standing.none` takes no value/],
     ['standing.none:', /takes no value/],
     ['standing.trusted', /`standing.trusted` is not a condition/],
@@ -164,6 +174,26 @@ describe('what a condition means', () => {
       { request: { consequence: 'compensatable' as const } },
       { request: { consequence: 'undeclared' as const } },
     ],
+    [
+      'operation.beyond:trading',
+      { operation: { allowance: 'trading', version: 1, beyond: true } },
+      { operation: { allowance: 'trading', version: 1, beyond: false } },
+    ],
+    [
+      'operation.beyond:trading',
+      { operation: { allowance: 'trading', version: 1, beyond: true, limit: 'tools' } },
+      { operation: 'approved' as const },
+    ],
+    [
+      'operation.beyond:trading',
+      { operation: { allowance: 'trading', version: 1, beyond: true } },
+      { operation: { allowance: 'trading', version: 1, beyond: true }, connection: 'none' as const },
+    ],
+    [
+      'operation.beyond:trading',
+      { operation: { allowance: 'trading', version: 1, beyond: true } },
+      { operation: { allowance: 'trading', version: 1, beyond: true }, connection: 'revoked' as const },
+    ],
   ])('%s holds for %o and not for %o', (text, met, unmet) => {
     expect(holds(text, factsWith(met))).toBe(true)
     expect(holds(text, factsWith(unmet))).toBe(false)
@@ -177,6 +207,11 @@ describe('what a condition means', () => {
       expect(entry.holds(UNKNOWN_FACTS, 1)).toBeUndefined()
     },
   )
+
+  it('what is within another allowance is not known to be within this one', () => {
+    const facts = factsWith({ operation: { allowance: 'other', version: 1, beyond: false } })
+    expect(holds('operation.beyond:trading', facts)).toBeUndefined()
+  })
 
   it.each(['denials', 'tiers', 'calls'])(
     'a count of %s that stopped says nothing of higher numbers',

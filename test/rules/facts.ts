@@ -28,6 +28,7 @@ type Changes = {
   standing?: Partial<RequestFacts['standing']>
   assurance?: Partial<RequestFacts['assurance']>
   request?: Partial<RequestFacts['request']>
+  operation?: RequestFacts['operation']
 }
 
 export function factsWith(changes: Changes): RequestFacts {
@@ -36,6 +37,7 @@ export function factsWith(changes: Changes): RequestFacts {
     standing: { ...KNOWN.standing, ...changes.standing },
     assurance: { ...KNOWN.assurance, ...changes.assurance },
     request: { ...KNOWN.request, ...changes.request },
+    operation: changes.operation,
   }
 }
 
@@ -82,6 +84,16 @@ export const anyFacts: fc.Arbitrary<RequestFacts> = fc.record({
     missionAbsent: flag,
     consequence: maybe(fc.constantFrom('undeclared' as const, ...CONSEQUENCES)),
   }),
+  operation: maybe(
+    fc.oneof(
+      fc.constant('approved' as const),
+      fc.record({
+        allowance: fc.constantFrom('trading', 'other'),
+        version: fc.nat({ max: 3 }),
+        beyond: fc.boolean(),
+      }),
+    ),
+  ),
 })
 
 const VALUES = {
@@ -89,6 +101,7 @@ const VALUES = {
   count: ['0', '2', '5'],
   level: ['1'],
   class: [...CONSEQUENCES],
+  allowance: ['trading'],
 }
 
 /** Every condition of the vocabulary, written with some usable values. */

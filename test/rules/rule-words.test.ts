@@ -168,7 +168,7 @@ describe('why a request came before her, in plain words', () => {
 })
 
 describe('a condition in plain words', () => {
-  const VALUES = { duration: '1d', count: '3', level: '1', class: 'irreversible' }
+  const VALUES = { duration: '1d', count: '3', level: '1', class: 'irreversible', allowance: 'trading' }
 
   it.each([...CONDITIONS.values()])('$condition', ({ condition, takes, label }) => {
     const written = takes === null ? condition : `${condition}:${VALUES[takes]}`

@@ -277,6 +277,7 @@ export function refusesNow(
       ...agreed.request,
       consequence: consequenceFact(operationConsequence(resource, agreed.operation)),
     },
+    operation: 'approved' as const,
   }
   return evaluateTier(tier, facts).effect === 'refuse'
 }

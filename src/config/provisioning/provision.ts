@@ -5,6 +5,7 @@
  */
 import { z } from 'zod'
 import { CONSEQUENCES } from '../../rules/permission.ts'
+import { allowancesIn } from '../../rules/allowance/tier-allowance.ts'
 import { TERMS_SECONDS_MAX, tierFault } from '../../rules/tier.ts'
 import { importPublicJwk, type PublicKey } from '../../wire/signatures/keys.ts'
 import { NAME_PATTERN } from '../../wire/names.ts'
@@ -293,9 +294,17 @@ function readTiers(ownerEntry: OwnerEntry, at: string, { faults }: OwnersFileCon
       consequence,
       tier: governed.get(id),
     }))
-    const fault = tierFault(tier, registered)
+    const fault = tierFault(tier, registered) ?? declaredAllowanceFault(tier)
     if (fault !== undefined) faults.push(`${at}.tiers[${i}].${fault}`)
     for (const id of tier.resources) governed.set(id, governed.get(id) ?? tier.id)
     return tier
   })
+}
+
+/** A file declares no allowance, so no tier of a file can name one. */
+function declaredAllowanceFault({ rules }: OwnerEntry['tiers'][number]): string | undefined {
+  const [named] = allowancesIn(rules)
+  return named === undefined
+    ? undefined
+    : `rules: leave out \`operation.beyond:${named}\`: allowances are the owner's to make, and she names them in her tier.`
 }

@@ -10,7 +10,13 @@ import { WORDS } from '../words.ts'
 const W = WORDS.rules
 
 /** The initial value of a word. */
-const FIRST_VALUE = { duration: '30d', count: '10', level: '1', class: 'irreversible' } as const
+const FIRST_VALUE = {
+  duration: '30d',
+  count: '10',
+  level: '1',
+  class: 'irreversible',
+  allowance: '',
+} as const
 /** The highest level of any axis that this page knows; also used for an unknown axis. */
 const LEVELS = [1, 2]
 
@@ -84,6 +90,18 @@ function Value(props: {
         required
         min={0}
         max={999_999_999}
+        aria-label={label}
+        value={value}
+        onInput={event => onChange(event.currentTarget.value)}
+      />
+    )
+  if (takes === 'allowance')
+    return (
+      <input
+        type="text"
+        required
+        maxLength={32}
+        pattern="[a-z0-9\-]+"
         aria-label={label}
         value={value}
         onInput={event => onChange(event.currentTarget.value)}

@@ -64,7 +64,12 @@ export const RULES_WORDS = {
   dropRule: 'Take this rule out',
   addCondition: 'And another condition',
   dropCondition: 'Take out',
-  groups: { standing: 'What you know of the agent', assurance: 'How it is proved', request: 'What it asks' },
+  groups: {
+    standing: 'What you know of the agent',
+    assurance: 'How it is proved',
+    request: 'What it asks',
+    operation: 'What it would do',
+  },
   classes: {
     reversible: 'can be undone',
     compensatable: 'can be made good',

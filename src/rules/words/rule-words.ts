@@ -21,7 +21,13 @@ const WHAT_A_MATCH_DID: ReadonlyMap<string, string> = new Map([
 ])
 
 /** The part after the colon, depending on what a condition takes. */
-const VALUES = { duration: '<duration>', count: '<count>', level: '<level>', class: '<class>' } as const
+const VALUES = {
+  duration: '<duration>',
+  count: '<count>',
+  level: '<level>',
+  class: '<class>',
+  allowance: '<allowance>',
+} as const
 
 /** A condition as it is written in a rule: `standing.calls_above:<count>`. */
 export function conditionForm({ condition, takes }: Pick<VocabularyWord, 'condition' | 'takes'>): string {

@@ -152,7 +152,7 @@ export interface TierPreview {
 /** A word of the vocabulary of rules. */
 export interface VocabularyWord {
   condition: string
-  takes: 'duration' | 'count' | 'level' | 'class' | null
+  takes: 'duration' | 'count' | 'level' | 'class' | 'allowance' | null
   label: string
   may_relax: boolean
 }

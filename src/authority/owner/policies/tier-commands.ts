@@ -13,7 +13,13 @@ import {
   tierFault,
   tierWarnings,
 } from '../../../rules/tier.ts'
+import {
+  allowancesIn,
+  tierAllowanceFault,
+  tierAllowanceWarnings,
+} from '../../../rules/allowance/tier-allowance.ts'
 import type { Db, Tx } from '../../../storage/authority/database.ts'
+import { readAllowance } from '../../../storage/authority/policies/allowances.ts'
 import {
   deleteTier,
   insertTier,
@@ -158,9 +164,11 @@ export const POLICIES: readonly Endpoint<OwnerApi>[] = [
   }),
 ]
 
+/** `before` is the tier that an edit replaces. */
 interface TierEdit {
   id: string
   content: TierContent
+  before?: TierRow
 }
 
 type Saved = Tier & { warnings: string[]; clamped?: Cut[] | undefined }
@@ -192,7 +200,7 @@ function editTier(
   const { owner } = credential
   return changeAs(api, credential, async tx => {
     const before = (await readTier(tx, owner, id)) ?? refuseOutcome('unknown')
-    const { tier, warnings } = await judge(tx, owner, { id, content: contentAfter(before, change) })
+    const { tier, warnings } = await judge(tx, owner, { id, content: contentAfter(before, change), before })
     const { tier: left, cuts: clamped } = await underCeiling(tx, tier)
     const done = await updateTier(tx, left, expectedVersion(ifMatch, owner, id))
     if (done.outcome !== 'updated') return refuseOutcome(done.outcome)
@@ -275,7 +283,7 @@ export const JOINT_APART =
 export async function judge(
   db: Db | Tx,
   owner: Owner,
-  { id, content }: TierEdit,
+  { id, content, before }: TierEdit,
 ): Promise<{ tier: NewTier; warnings: string[] }> {
   const { terms, ...rest } = content
   const registered = await listGovernable(db, owner, content.resources)
@@ -287,10 +295,14 @@ export async function judge(
       per_operation: terms.per_operation ?? content.ask_me,
     },
   }
-  const fault = tierFault({ id, ...tier }, registered)
+  const [named] = allowancesIn(tier.rules)
+  const allowance = named === undefined ? undefined : await readAllowance(db, owner, named)
+  const fault =
+    tierFault({ id, ...tier }, registered) ?? tierAllowanceFault({ id, ...tier }, allowance, before?.rules)
   if (fault !== undefined) refuse('invalid_request', fault)
   if (mixesJointAndOwn(registered.map(({ client_id }) => client_id))) refuse('conflict', JOINT_APART)
-  return { tier: { owner, tier_id: id, ...tier }, warnings: tierWarnings({ id, ...tier }, registered) }
+  const warnings = [...tierWarnings({ id, ...tier }, registered), ...tierAllowanceWarnings(tier, registered)]
+  return { tier: { owner, tier_id: id, ...tier }, warnings }
 }
 
 /** The version that `If-Match` names, if the owner said which one she edited (RFC 9110 §13.1.1). */

@@ -59,7 +59,7 @@ export const SAVED_TIER: z.ZodType<
 const WORD: z.ZodType<VocabularyWord> = z
   .object({
     condition: text,
-    takes: z.enum(['duration', 'count', 'level', 'class']).nullable(),
+    takes: z.enum(['duration', 'count', 'level', 'class', 'allowance']).nullable(),
     label: text,
     may_relax: z.boolean(),
   })

@@ -100,6 +100,7 @@ export async function listGovernable(
     client_id: ClientId
     resource_scopes: string[]
     consequence: string | null
+    approval: 'signed' | null
     tier: string | null
   }[]
 > {
@@ -108,7 +109,14 @@ export async function listGovernable(
     .leftJoin('tier_resources as tr', join =>
       join.onRef('tr.owner', '=', 'r.owner').onRef('tr.resource_id', '=', 'r.resource_id'),
     )
-    .select(['r.resource_id', 'r.client_id', 'r.resource_scopes', 'r.consequence', 'tr.tier_id as tier'])
+    .select([
+      'r.resource_id',
+      'r.client_id',
+      'r.resource_scopes',
+      'r.consequence',
+      'r.approval',
+      'tr.tier_id as tier',
+    ])
     .where('r.owner', '=', owner)
     .where('r.resource_id', 'in', resourceIds.length === 0 ? [''] : resourceIds)
     .execute()
