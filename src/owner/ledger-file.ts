@@ -41,9 +41,7 @@ export async function* ledgerFileLines(
   { witnessed = false }: { witnessed?: boolean | undefined } = {},
 ): AsyncGenerator<string, LedgerExtent> {
   const query = witnessed ? { witnessed: 'true' } : {}
-  const checkpoint = (
-    await exchangeBytes(access, { method: 'GET', path: CHECKPOINT, query })
-  ).toString()
+  const checkpoint = (await exchangeBytes(access, { method: 'GET', path: CHECKPOINT, query })).toString()
   const { origin, size } = headOf(checkpoint)
   const ofEntries = { bodies: 'true', handle }
   const proofAt = createProver(access, size)

@@ -8,12 +8,13 @@ import { readFile } from 'node:fs/promises'
 import {
   parseJwks,
   parseWitnessKey,
-  readLedgerExport,
+  verifyLedgerLines,
   verifyReceipt,
   type HeadAt,
   type LedgerFault,
-  type LedgerFile,
-  type LedgerRecord,
+  type LedgerFileStart,
+  type LedgerKnowledge,
+  type LedgerLines,
   type PublishedKey,
   type ReceiptAt,
   type VerifierKey,
@@ -132,12 +133,15 @@ function objectIn(line: string): JsonObject {
 }
 
 /**
- * The file of a ledger, or of the record of an agent (`-`: the standard input). @throws UsageError if it
- * cannot be read, or is none.
+ * Verifies the file of a ledger, or of the record of an agent, line by line (`-`: the standard input).
+ * @throws UsageError if it cannot be read, or is none.
  */
-export async function readLedgerAt(path: string): Promise<LedgerFile | LedgerRecord> {
+export async function verifyLedgerAt(
+  path: string,
+  knowledgeOf: (start: LedgerFileStart) => LedgerKnowledge,
+): Promise<LedgerLines> {
   try {
-    return await readLedgerExport(linesOf(path, { fatal: true }))
+    return await verifyLedgerLines(linesOf(path, { fatal: true }), knowledgeOf)
   } catch (cause) {
     if (cause instanceof Refusal) throw new UsageError(`${path}: ${cause.detail ?? cause.code}`, { cause })
     throw cause

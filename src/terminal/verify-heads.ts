@@ -3,14 +3,13 @@
  * ledger that its owner exported. It asks nobody. docs/choices.md, "Heads that contradict each other".
  * Contract: "Events" (row 5).
  */
-import {
-  verifyLedger,
-  type HeadAt,
-  type LedgerFault,
-  type LedgerFaultCode,
-  type LedgerHead,
-  type PublishedKey,
-  type ReceiptAt,
+import type {
+  HeadAt,
+  LedgerFault,
+  LedgerFaultCode,
+  LedgerHead,
+  PublishedKey,
+  ReceiptAt,
 } from '../verify/index.ts'
 import type { Checkpoint } from '../wire/ledger/checkpoint.ts'
 import { logOfOrigin, restoreTimeOf, verifyLedgerHead } from '../wire/ledger/ledger-head.ts'
@@ -20,10 +19,10 @@ import { printable } from './printable.ts'
 import {
   headsIn,
   isReceipt,
-  readLedgerAt,
   readText,
   readVerifyingKeys,
   receiptsIn,
+  verifyLedgerAt,
   type VerifyingKeys,
 } from './verify-files.ts'
 
@@ -111,13 +110,14 @@ async function judgeLedger(
   path: string,
   { keys, heads, receipts, unverified }: ReceiptsRead & { keys: VerifyingKeys; heads: readonly HeadAt[] },
 ): Promise<HeadsLedger> {
-  const file = await readLedgerAt(path)
-  if ('handle' in file)
-    throw new UsageError(
-      `${path} is the record of one agent, which has no leaves of others: give a ledger that was exported without --handle.`,
-    )
-  const knowledge = { keys: keys.log, issuer: keys.issuer, heads, receipts }
-  const { checkpoint, faults } = verifyLedger(file, knowledge)
+  const { verdict } = await verifyLedgerAt(path, ({ handle }) => {
+    if (handle !== undefined)
+      throw new UsageError(
+        `${path} is the record of one agent, which has no leaves of others: give a ledger that was exported without --handle.`,
+      )
+    return { keys: keys.log, issuer: keys.issuer, heads, receipts }
+  })
+  const { checkpoint, faults } = verdict()
   const unusable = faults.filter(({ code, from }) => from === undefined && UNUSABLE.has(code))
   if (checkpoint === undefined || unusable.length > 0) {
     const findings = unusable.map(({ code, sentence }) => ({

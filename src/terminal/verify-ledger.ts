@@ -5,14 +5,11 @@
  */
 import {
   verifyCosignatures,
-  verifyLedger,
-  verifyRecord,
   type HeadAt,
   type HeadProofs,
   type LedgerFault,
   type LedgerHead,
-  type LedgerKnowledge,
-  type LedgerRecord,
+  type LedgerLines,
   type LedgerVerdict,
   type ReceiptAt,
 } from '../verify/index.ts'
@@ -22,10 +19,10 @@ import { EXIT, Exit, UsageError, type Terminal } from './command.ts'
 import { printable } from './printable.ts'
 import {
   headsIn,
-  readLedgerAt,
   readText,
   readVerifyingKeys,
   receiptsIn,
+  verifyLedgerAt,
   type VerifyingKeys,
 } from './verify-files.ts'
 
@@ -64,35 +61,34 @@ export async function verifyLedgerFile(
 ): Promise<void> {
   const keys = await readVerifyingKeys(options.keys)
   const beside = await readBeside(options, { ...keys, now })
-  const file = await readLedgerAt(path)
-  const isRecord = 'handle' in file
-  const knowledge: LedgerKnowledge = {
+  const file = await verifyLedgerAt(path, ({ handle }) => ({
     keys: keys.log,
     issuer: keys.issuer,
     origin: options.origin,
     first: options.from,
     // A record has one root: without a proof the head in nearly every receipt would be a fault.
-    heads: isRecord ? beside.heads : [...beside.heads, ...beside.receiptHeads],
+    heads: handle === undefined ? [...beside.heads, ...beside.receiptHeads] : beside.heads,
     receipts: beside.receipts,
-  }
-  const verify = (known: LedgerKnowledge): LedgerVerdict =>
-    isRecord ? verifyRecord(file, known) : verifyLedger(file, known)
+  }))
   const ask = options.fetch === undefined ? undefined : fetchProofs.bind(undefined, options.fetch)
-  const { faults, checkpoint, outage } = await judge(verify, knowledge, ask)
+  const { faults, checkpoint, outage } = await judge(file.verdict, ask)
   const first = options.from ?? 1
   if (checkpoint !== undefined && first > checkpoint.size)
     throw new UsageError(`Give --from a position that the head covers: it has ${checkpoint.size}.`)
-  const cosigned = readCosigned(file.checkpoint, keys.witnesses)
+  const cosigned = readCosigned(file.start.checkpoint, keys.witnesses)
   // What is no note of this log at all is told of already.
   const all = [...beside.faults, ...(checkpoint === undefined ? [] : cosigned.faults), ...faults]
   for (const { code, sentence } of all) terminal.out(`${code}: ${printable(sentence)}\n`)
   if (outage !== undefined) terminal.err(`${printable(outage)}\n`)
   if (all.length > 0) throw new Exit(EXIT.refused)
   if (outage !== undefined) throw new Exit(EXIT.unavailable)
-  const last = isRecord ? file.entries.at(-1)?.seq : undefined
-  if (last !== undefined && first > last)
-    throw new UsageError(`Give --from a position that the record reaches: its last entry is ${last}.`)
-  const lines = isRecord ? recordWords(file, checkpoint!, first) : ledgerWords(checkpoint!, first)
+  const { handle } = file.start
+  if (handle !== undefined && first > file.last)
+    throw new UsageError(`Give --from a position that the record reaches: its last entry is ${file.last}.`)
+  const lines =
+    handle === undefined
+      ? ledgerWords(checkpoint!, first)
+      : recordWords({ ...file, handle }, checkpoint!, first)
   for (const line of [...lines, ...cosigned.lines]) terminal.out(`${printable(line)}\n`)
 }
 
@@ -124,29 +120,27 @@ const ledgerWords = ({ origin, size }: Checkpoint, first: number): string[] => [
 
 /** What the record of an agent without a fault proves, and what it does not. */
 function recordWords(
-  { handle, entries }: LedgerRecord,
+  { handle, entries, last }: Pick<LedgerLines, 'entries' | 'last'> & { handle: string },
   { origin, size }: Checkpoint,
   first: number,
 ): string[] {
-  const last = entries.at(-1)!.seq
   return [
-    `The ${entries.length} entries of ${handle} from ${first} to ${last} of ${origin} are what the log signed, none of that agent is absent between them, and nothing that you gave contradicts them.`,
+    `The ${entries} entries of ${handle} from ${first} to ${last} of ${origin} are what the log signed, none of that agent is absent between them, and nothing that you gave contradicts them.`,
     `That is one chain. Entries of that agent behind ${last}, up to ${size} or after it, may be absent; of other agents, and of what was never entered, it proves nothing.`,
   ]
 }
 
 /** Judges with what is known; what only a proof can clear is asked for, and judged again with it. */
 async function judge(
-  verify: (knowledge: LedgerKnowledge) => LedgerVerdict,
-  knowledge: LedgerKnowledge,
+  verdictBy: LedgerLines['verdict'],
   ask: ((checkpoint: Checkpoint, heads: readonly LedgerHead[]) => ReturnType<FetchProofs>) | undefined,
 ): Promise<LedgerVerdict & { outage?: string | undefined }> {
-  const verdict = verify(knowledge)
+  const verdict = verdictBy()
   const { checkpoint, faults } = verdict
   const open = faults.flatMap(fault => (isOpen(fault, checkpoint) ? [fault.head] : []))
   if (ask === undefined || open.length === 0) return verdict
   const { proofs, none, outage } = await ask(checkpoint!, open)
-  const proved = verify({ ...knowledge, proofs })
+  const proved = verdictBy(proofs)
   if (outage === undefined) return proved
   // That nobody answered is no fault of the ledger; what was answered before that is.
   const isUnanswered = (fault: LedgerFault): boolean =>

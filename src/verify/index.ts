@@ -17,6 +17,7 @@ export {
   type EndedGrants,
 } from '../rules/ledger/revocation-verdicts.ts'
 export { verifyLedger, type LedgerKnowledge, type LedgerVerdict } from '../rules/ledger/verify-ledger.ts'
+export { verifyLedgerLines, type LedgerLines } from '../rules/ledger/verify-lines.ts'
 export { verifyRecord } from '../rules/ledger/verify-record.ts'
 export { verifyCosignatures, type Cosignature } from '../wire/ledger/cosignature.ts'
 export {
@@ -24,6 +25,7 @@ export {
   readLedgerFile,
   type LedgerFile,
   type LedgerFileEntry,
+  type LedgerFileStart,
   type LedgerFileTile,
   type LedgerRecord,
   type ProvedEntry,

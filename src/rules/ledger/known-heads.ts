@@ -10,7 +10,7 @@ import { logOfOrigin, verifyLedgerHead, type LedgerHead } from '../../wire/ledge
 import { Refusal } from '../../wire/refusal.ts'
 import type { PublishedKey } from '../../wire/signatures/keys.ts'
 import type { LedgerFault } from './ledger-faults.ts'
-import { appendLeaves, provesConsistency, rootOf, type Frontier } from './merkle.ts'
+import { growTree, provesConsistency, rootOf, type Frontier, type LeafAt } from './merkle.ts'
 
 /** A head, and words for where it is from. */
 export interface HeadAt {
@@ -27,14 +27,31 @@ export type HeadProofs = ReadonlyMap<string, readonly Uint8Array[]>
 /** A ledger that heads are compared with. */
 export interface ComparedLedger {
   checkpoint: Checkpoint
-  /** By place from 0; undefined where there is none. */
-  leaves: readonly (Uint8Array | undefined)[]
-  /** Those that are what was signed, by position. */
-  entries: ReadonlyMap<number, LedgerFileEntry>
+  leafAt: LeafAt
+  /** The entries `restored` that are what was signed, in the order in which they stand. */
+  restores: readonly RestoreEntry[]
   keys: readonly PublishedKey[]
   proofs: HeadProofs | undefined
   /** Whether it is the record of one agent: it has neither leaves nor the entries of restores. */
   isRecord?: boolean | undefined
+}
+
+/** What an entry `restored` says: which origin was replaced, and how many entries of it the restore knew. */
+export interface RestoreEntry {
+  seq: number
+  origin: string | undefined
+  size: number
+}
+
+/** What the entry says, if it is one of a restore. */
+export function restoreIn({ kind, seq, data_text }: LedgerFileEntry): RestoreEntry | undefined {
+  if (kind !== 'restored') return undefined
+  const { origin, size } = dataOf(data_text)
+  return {
+    seq,
+    origin: typeof origin === 'string' ? origin : undefined,
+    size: typeof size === 'number' ? size : 0,
+  }
 }
 
 /** What of these heads speaks against the ledger. Those of other ledgers are passed over, unless all are. */
@@ -73,14 +90,14 @@ function unsignedFault({ head, from }: HeadAt, keys: readonly PublishedKey[]): L
 /** The root of the ledger at a size, base64url; undefined where leaves are absent below it. */
 type RootAt = ReadonlyMap<number, string>
 
-function rootsAt({ leaves, checkpoint }: ComparedLedger, sizes: readonly number[]): RootAt {
+function rootsAt({ leafAt, checkpoint }: ComparedLedger, sizes: readonly number[]): RootAt {
   const roots = new Map<number, string>()
   let frontier: Frontier = { size: 0, hashes: [] }
   for (const size of [...new Set(sizes)].toSorted((one, other) => one - other)) {
     if (size > checkpoint.size) break
-    const added = leaves.slice(frontier.size, size).filter(leaf => leaf !== undefined)
-    if (frontier.size + added.length < size) break
-    ;({ frontier } = appendLeaves(frontier, added))
+    const grown = growTree(frontier, size, { leafAt })
+    if (grown === undefined) break
+    frontier = grown
     roots.set(size, Buffer.from(rootOf(frontier)).toString('base64url'))
   }
   if (!roots.has(checkpoint.size)) roots.set(checkpoint.size, encodeBase64url(checkpoint.root))
@@ -117,13 +134,10 @@ function forkFault({ head, from }: HeadAt, rootAt: RootAt): LedgerFault | undefi
  */
 function ofOtherOrigin(
   { head, from }: HeadAt,
-  { entries, checkpoint, isRecord = false }: ComparedLedger,
+  { restores, checkpoint, isRecord = false }: ComparedLedger,
   rootAt: RootAt,
 ): LedgerFault {
-  const restored = [...entries.values()]
-    .filter(({ kind }) => kind === 'restored')
-    .map(({ seq, data_text }) => ({ seq, data: dataOf(data_text) }))
-    .find(({ data }) => data['origin'] === head.origin)
+  const restored = restores.find(({ origin }) => origin === head.origin)
   if (restored === undefined && isRecord) {
     const sentence = `The head of ${from} is of ${head.origin}, and this record of ${checkpoint.origin}. Whether a restore has replaced the older one is not in the record of an agent: ask the owner for the whole ledger.`
     return { code: 'unproved', head, from, sentence }
@@ -132,9 +146,9 @@ function ofOtherOrigin(
     const sentence = `The head of ${from} is of ${head.origin}, and this ledger is ${checkpoint.origin}. No entry \`restored\` names that origin: two ledgers were shown, or a restore went back behind an earlier one. If a restore came after this file, export the ledger again; else ask the operator.`
     return { code: 'two_origins', head, from, sentence }
   }
-  const { seq, data } = restored
+  const { seq } = restored
   // No restore knew of more than stands before its entry, whatever that says.
-  const size = Math.min(typeof data['size'] === 'number' ? data['size'] : 0, seq - 1)
+  const size = Math.min(restored.size, seq - 1)
   const isWhole = head.size <= size
   const fork = isWhole ? forkFault({ head, from }, rootAt) : undefined
   if (fork !== undefined) return fork

@@ -24,8 +24,10 @@ export interface SearchedLedger {
   checkpoint: Checkpoint
   /** The keys of the log. */
   keys: readonly PublishedKey[]
-  /** Those that are what was signed, by position. */
-  entries: ReadonlyMap<number, LedgerFileEntry>
+  /** The agreements that its entries promise, as far as receipts name them. */
+  agreements: ReadonlySet<string>
+  /** The time of its latest entry, in milliseconds since the epoch; 0 if there is none. */
+  latestMs: number
   /** The one agent whose entries these are; undefined: they are those of all. */
   handle?: string | undefined
   /** Whether no entry is absent: at any position, or in the chain of that agent. */
@@ -48,10 +50,8 @@ export function findOmissions(known: readonly ReceiptAt[], ledger: SearchedLedge
   const others = known.filter(one => !isMine(one)).map(one => otherLedger(one, ledger))
   const sought = mine.filter(({ claims }) => handle === undefined || claims.sub === handle)
   if (mine.length > 0 && sought.length === 0) return [...others, otherAgents(handle!)]
-  const promises = [...ledger.entries.values()].filter(({ kind }) => kind === 'promised')
-  const agreements = new Set(promises.map(({ data_text }) => agreementOf(data_text)))
   const reach = reachOf(mine, ledger)
-  const absent = sought.filter(({ claims }) => !agreements.has(claims.agreement))
+  const absent = sought.filter(({ claims }) => !ledger.agreements.has(claims.agreement))
   return [...others, ...absent.map(one => absenceOf(one, ledger, reach))]
 }
 
@@ -75,7 +75,7 @@ interface LedgerReach {
  * A ledger has what was promised before its latest entry. It has also what was promised before the hour of a
  * receipt whose head it covers, because that head is the last one that was signed before that hour.
  */
-function reachOf(mine: readonly ReceiptAt[], { checkpoint, keys, entries }: SearchedLedger): LedgerReach {
+function reachOf(mine: readonly ReceiptAt[], { checkpoint, keys, latestMs }: SearchedLedger): LedgerReach {
   const covered = mine.filter(({ claims: { ledger_head: head } }) => {
     if (head === undefined || head.origin !== checkpoint.origin || head.size > checkpoint.size) return false
     try {
@@ -86,15 +86,13 @@ function reachOf(mine: readonly ReceiptAt[], { checkpoint, keys, entries }: Sear
     }
   })
   return {
-    entries: latest([...entries.values()].map(({ ts }) => Date.parse(ts) || 0)),
-    heads: latest(covered.map(({ claims }) => hourOf(claims.iat))),
+    entries: latestMs,
+    heads: covered.reduce((most, { claims }) => Math.max(most, hourOf(claims.iat)), 0),
   }
 }
 
 /** The hour (UTC) that had begun for certain when a receipt of this time (seconds) got its head. */
 const hourOf = (iat: number): number => Math.floor((iat * 1_000 - SLACK_MS) / HOUR_MS) * HOUR_MS
-
-const latest = (times: readonly number[]): number => times.reduce((most, time) => Math.max(most, time), 0)
 
 function absenceOf({ claims, from }: ReceiptAt, ledger: SearchedLedger, reach: LedgerReach): LedgerFault {
   const { handle, isComplete } = ledger
@@ -129,9 +127,14 @@ function absenceOf({ claims, from }: ReceiptAt, ledger: SearchedLedger, reach: L
       )
 }
 
-function agreementOf(text: string): string | undefined {
+/** The time of an entry, in milliseconds since the epoch; 0 if it has none. */
+export const timeOf = ({ ts }: Pick<LedgerFileEntry, 'ts'>): number => Date.parse(ts) || 0
+
+/** The agreement that an entry promises, if it is one that does. */
+export function promiseIn({ kind, data_text }: LedgerFileEntry): string | undefined {
+  if (kind !== 'promised') return undefined
   try {
-    const { agreement } = parseJsonObject(text)
+    const { agreement } = parseJsonObject(data_text)
     return typeof agreement === 'string' ? agreement : undefined
   } catch (error) {
     if (error instanceof Refusal) return undefined

@@ -74,12 +74,15 @@ export interface PositionRun {
 /** Positions, which are in order, as runs. */
 export function runsOf(positions: Iterable<number>): PositionRun[] {
   const runs: PositionRun[] = []
-  for (const position of positions) {
-    const last = runs.at(-1)
-    if (last?.to === position - 1) last.to = position
-    else runs.push({ from: position, to: position })
-  }
+  for (const position of positions) addPosition(runs, position)
   return runs
+}
+
+/** Adds a position behind those of the runs. */
+export function addPosition(runs: PositionRun[], position: number): void {
+  const last = runs.at(-1)
+  if (last?.to === position - 1) last.to = position
+  else runs.push({ from: position, to: position })
 }
 
 /** A fault of these entries. `about` follows their positions. About several it begins with `is`. */

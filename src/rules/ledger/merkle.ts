@@ -80,6 +80,31 @@ export function appendLeaves(
   return { frontier: { size: before.size + leaves.length, hashes }, above }
 }
 
+/** The leaf at a place, from 0; undefined if it is not known. */
+export type LeafAt = (place: number) => Uint8Array | undefined
+
+/**
+ * The tree with the leaves up to `to`, of which a tile at a time is in memory; undefined if one of them is
+ * not known. `above` gets the hashes of the levels above 0, as far as it comes.
+ */
+export function growTree(
+  before: Frontier,
+  to: number,
+  { leafAt, above }: { leafAt: LeafAt; above?: (hash: LevelHash) => void },
+): Frontier | undefined {
+  let frontier = before
+  while (frontier.size < to) {
+    const { size } = frontier
+    const places = Array.from({ length: Math.min(TILE_HASHES, to - size) }, (_, n) => size + n)
+    const leaves = places.map(leafAt).filter(leaf => leaf !== undefined)
+    if (leaves.length < places.length) return undefined
+    const grown = appendLeaves(frontier, leaves)
+    if (above !== undefined) for (const hash of grown.above) above(hash)
+    frontier = grown.frontier
+  }
+  return frontier
+}
+
 /** The root of a tree. */
 export function rootOf({ hashes }: Frontier): Uint8Array {
   return joinRight(hashes) ?? EMPTY_ROOT

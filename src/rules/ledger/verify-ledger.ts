@@ -5,16 +5,29 @@
  * "Events" (row 5).
  */
 import { verifyCheckpoint, type Checkpoint } from '../../wire/ledger/checkpoint.ts'
-import type { LedgerFile, LedgerFileEntry, LedgerFileTile } from '../../wire/ledger/ledger-file.ts'
+import type {
+  LedgerFile,
+  LedgerFileEntry,
+  LedgerFileHead,
+  LedgerFileTile,
+} from '../../wire/ledger/ledger-file.ts'
 import { logOfOrigin, tagOfOrigin } from '../../wire/ledger/ledger-head.ts'
 import { parseNote } from '../../wire/ledger/signed-note.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { PublishedKey } from '../../wire/signatures/keys.ts'
-import { compareKnownHeads, type HeadProofs, type HeadAt } from './known-heads.ts'
-import { findOmissions, type ReceiptAt } from './known-receipts.ts'
-import { faultAt, runsOf, type LedgerFault } from './ledger-faults.ts'
+import { entryRows, type EntryRows } from './entry-rows.ts'
+import {
+  compareKnownHeads,
+  restoreIn,
+  type HeadProofs,
+  type HeadAt,
+  type RestoreEntry,
+} from './known-heads.ts'
+import { findOmissions, promiseIn, timeOf, type ReceiptAt } from './known-receipts.ts'
+import { addPosition, faultAt, runsOf, type LedgerFault, type PositionRun } from './ledger-faults.ts'
 import { deletedLeaf, ledgerLeaf } from './ledger-leaf.ts'
-import { appendLeaves, hashesIn, rootOf, TILE_HASHES, type LevelHash } from './merkle.ts'
+import type { LeafAt } from './merkle.ts'
+import { isSameHash, storedTiles, type StoredTiles } from './stored-tiles.ts'
 
 /** What the caller knows of a ledger. Nothing of it may come from the file that is verified. */
 export interface LedgerKnowledge {
@@ -40,44 +53,89 @@ export interface LedgerVerdict {
   faults: LedgerFault[]
 }
 
+/** What verifies a ledger while its tiles and entries come one after the other, in whatever order. */
+export interface LedgerJudge {
+  tile: (tile: LedgerFileTile) => void
+  entry: (entry: LedgerFileEntry) => void
+  /** What was found in all that came; `proofs` if they came later than the other knowledge. */
+  verdict: (proofs?: HeadProofs) => LedgerVerdict
+}
+
+/**
+ * Begins to verify a ledger. It holds no entry: it keeps the hashes of the tiles (32 bytes an entry), the
+ * place of each entry in its chain (24 bytes), and of an entry more than that only if it is another one than
+ * the tiles say, or if heads and receipts need it.
+ */
+export function ledgerJudge({ owner, checkpoint }: LedgerFileHead, knowledge: LedgerKnowledge): LedgerJudge {
+  const signed = readSignedHead(checkpoint, knowledge.keys)
+  if ('code' in signed) {
+    const pass = (): void => undefined
+    return { tile: pass, entry: pass, verdict: () => ({ checkpoint: undefined, faults: [signed] }) }
+  }
+  const { size } = signed
+  const tiles = storedTiles(signed)
+  const receipts = knowledge.receipts ?? []
+  const agreements = new Set(receipts.map(({ claims }) => claims.agreement))
+  const entries = readEntries({ owner, size, leafAt: tiles.leafAt, agreements })
+  return {
+    tile: tiles.add,
+    entry: entries.add,
+    verdict: (proofs = knowledge.proofs) => {
+      if (size > tiles.leavesMax())
+        return { checkpoint: signed, faults: [tilesAbsent(size, tiles.leavesMax())] }
+      const faults = faultsOf({ owner, signed, tiles, entries: entries.read }, { ...knowledge, proofs })
+      return { checkpoint: signed, faults }
+    },
+  }
+}
+
 /**
  * Verifies a ledger as it was exported. It is whole as far as its checkpoint says if no fault is found. What
  * was never entered it does not show, unless a receipt promises it.
  */
 export function verifyLedger(file: LedgerFile, knowledge: LedgerKnowledge): LedgerVerdict {
-  const signed = readSignedHead(file.checkpoint, knowledge.keys)
-  if ('code' in signed) return { checkpoint: undefined, faults: [signed] }
-  const { size } = signed
-  const leavesMax = file.tiles.length * TILE_HASHES
-  if (size > leavesMax) return { checkpoint: signed, faults: [tilesAbsent(size, leavesMax)] }
-  const tiles = readTiles(file.tiles, size)
-  const entries = readEntries(file, size)
-  const tree = compareLeaves({ ...tiles, made: entries.leaves }, signed)
-  const whole = new Map([...entries.byPosition].filter(([position]) => !tree.changed.has(position)))
+  const judge = ledgerJudge(file, knowledge)
+  for (const tile of file.tiles) judge.tile(tile)
+  for (const entry of file.entries) judge.entry(entry)
+  return judge.verdict()
+}
+
+interface LedgerRead {
+  owner: string
+  signed: Checkpoint
+  tiles: StoredTiles
+  entries: EntriesRead
+}
+
+function faultsOf({ owner, signed, tiles, entries }: LedgerRead, knowledge: LedgerKnowledge): LedgerFault[] {
+  const { rows } = entries
+  const tree = compareLeaves(tiles, entries.made, signed)
+  const isWhole = (position: number): boolean => !tree.changed.has(position)
   const first = knowledge.first ?? 1
-  const ledger = { checkpoint: signed, leaves: tree.leaves, entries: whole }
-  const gaps = gapsOf(entries.byPosition, { owner: file.owner, first, leaves: tree.leaves })
-  const faults = [
+  const ledger = { checkpoint: signed, keys: knowledge.keys }
+  const madeMs = [...entries.made].filter(([position]) => isWhole(position)).map(([, { ms }]) => ms)
+  return [
     ...originFaults(signed, knowledge),
-    ...tiles.faults,
+    ...tiles.faults(),
     ...tree.faults,
-    ...entries.faults,
-    ...gaps,
-    ...chainFaults(whole),
+    ...entries.order,
+    ...beyondFaults(entries.beyond, signed),
+    ...gapsOf(rows, { owner, first, size: signed.size, leafAt: tree.leafAt }),
+    ...chainFaults(rows, tree.changed),
     ...compareKnownHeads(knowledge.heads ?? [], {
       ...ledger,
-      keys: knowledge.keys,
+      leafAt: tree.leafAt,
+      restores: entries.restores.filter(({ seq }) => isWhole(seq)),
       proofs: knowledge.proofs,
     }),
     ...findOmissions(knowledge.receipts ?? [], {
-      owner: file.owner,
-      checkpoint: signed,
-      keys: knowledge.keys,
-      entries: whole,
-      isComplete: whole.size === size,
+      ...ledger,
+      owner,
+      agreements: new Set(entries.promises.flatMap(([position, one]) => (isWhole(position) ? [one] : []))),
+      latestMs: madeMs.reduce((most, ms) => Math.max(most, ms), entries.latestMs),
+      isComplete: rows.count() - tree.changed.size === signed.size,
     }),
   ]
-  return { checkpoint: signed, faults }
 }
 
 /** The checkpoint in a signed note, whatever its origin; or the fault that none of these keys signed it. */
@@ -112,70 +170,59 @@ function tilesAbsent(size: number, leavesMax: number): LedgerFault {
   return { code: 'tile', position: leavesMax + 1, sentence }
 }
 
-/** The hashes of the tiles by level; a hash that is not there is undefined. */
-interface TileHashes {
-  levels: (Uint8Array | undefined)[][]
-  faults: LedgerFault[]
-}
-
-/** Which tiles a tree of this size has, and whether each is there, once and as wide as it must be. */
-function readTiles(tiles: readonly LedgerFileTile[], size: number): TileHashes {
-  const faults: LedgerFault[] = []
-  const levels: (Uint8Array | undefined)[][] = []
-  for (let width = size; width > 0; width = Math.floor(width / TILE_HASHES))
-    levels.push(Array.from<Uint8Array | undefined>({ length: width }))
-  for (const { level, index, hashes } of tiles) {
-    const row = levels[level]
-    const begin = index * TILE_HASHES
-    const there = hashesIn(hashes)
-    const width = Math.min(TILE_HASHES, (row?.length ?? 0) - begin)
-    if (row === undefined || width !== there.length || row[begin] !== undefined) {
-      const why = width > 0 ? 'is there twice or has another width' : 'is none of this tree'
-      faults.push(tileFault(level, index, why))
-    } else for (const [n, hash] of there.entries()) row[begin + n] = hash
-  }
-  for (const [level, row] of levels.entries())
-    for (let index = 0; index * TILE_HASHES < row.length; index++)
-      if (row[index * TILE_HASHES] === undefined) faults.push(tileFault(level, index, 'is not there'))
-  return { levels, faults }
-}
-
-function tileFault(level: number, index: number, why: string): LedgerFault {
-  const leaves = TILE_HASHES ** (level + 1)
-  const sentence = `Tile ${level}/${index} ${why}: it is over the entries from ${index * leaves + 1} on. Export the ledger again.`
-  return { code: 'tile', position: index * leaves + 1, sentence }
-}
-
+/** What is kept of the entries that the checkpoint covers. Of two with one position the first counts. */
 interface EntriesRead {
-  byPosition: Map<number, LedgerFileEntry>
-  /** By position. */
-  leaves: Map<number, Uint8Array>
-  faults: LedgerFault[]
+  rows: EntryRows
+  /** Those whose leaf is not the one in the tiles, as far as these had come: its leaf and its time. */
+  made: Map<number, { leaf: Uint8Array; ms: number }>
+  /** The agreements of receipts that entries promise, with the position of the entry. */
+  promises: [number, string][]
+  restores: RestoreEntry[]
+  /** The time of the latest of those that are not in `made`. */
+  latestMs: number
+  order: LedgerFault[]
+  beyond: PositionRun[]
 }
 
-/** The entries that the checkpoint covers, and their leaves. Of two with one position the first counts. */
-function readEntries({ owner, entries }: LedgerFile, size: number): EntriesRead {
-  const read: EntriesRead = { byPosition: new Map(), leaves: new Map(), faults: [] }
-  const beyond: number[] = []
+interface EntriesKnown {
+  owner: string
+  /** How many the checkpoint covers. */
+  size: number
+  leafAt: LeafAt
+  /** Those that receipts name. */
+  agreements: ReadonlySet<string>
+}
+
+function readEntries({ owner, size, leafAt, agreements }: EntriesKnown): {
+  read: EntriesRead
+  add: (entry: LedgerFileEntry) => void
+} {
+  const [rows, made] = [entryRows(), new Map<number, { leaf: Uint8Array; ms: number }>()]
+  const read: EntriesRead = { rows, made, promises: [], restores: [], latestMs: 0, order: [], beyond: [] }
   let last = 0
-  for (const entry of entries) {
+  const add = (entry: LedgerFileEntry): void => {
     const { seq } = entry
     if (seq <= last) {
       const about = `stands behind entry ${last}: entries were put in, moved or numbered anew.`
-      read.faults.push(faultAt('order', { from: seq, to: seq }, about))
+      read.order.push(faultAt('order', { from: seq, to: seq }, about))
     }
     last = Math.max(last, seq)
-    if (seq > size) beyond.push(seq)
-    else if (!read.byPosition.has(seq)) {
-      read.byPosition.set(seq, entry)
-      read.leaves.set(seq, leafOf(owner, entry))
-    }
+    if (seq > size) addPosition(read.beyond, seq)
+    if (seq > size || !rows.add(entry)) return
+    const [leaf, ms] = [leafOf(owner, entry), timeOf(entry)]
+    if (isSameHash(leaf, leafAt(seq - 1))) read.latestMs = Math.max(read.latestMs, ms)
+    else made.set(seq, { leaf, ms })
+    const agreement = agreements.size === 0 ? undefined : promiseIn(entry)
+    if (agreement !== undefined && agreements.has(agreement)) read.promises.push([seq, agreement])
+    const restore = restoreIn(entry)
+    if (restore !== undefined) read.restores.push(restore)
   }
-  for (const run of runsOf(beyond)) {
-    const about = `is beyond the head, which covers ${size}: nothing proves it. Export the ledger again.`
-    read.faults.push(faultAt('beyond_head', run, about))
-  }
-  return read
+  return { read, add }
+}
+
+function beyondFaults(beyond: readonly PositionRun[], { size }: Checkpoint): LedgerFault[] {
+  const about = `is beyond the head, which covers ${size}: nothing proves it. Export the ledger again.`
+  return beyond.map(run => faultAt('beyond_head', run, about))
 }
 
 /** The leaf of an entry of this owner, made from what its line says. */
@@ -184,85 +231,71 @@ export function leafOf(owner: string, { data_text: data, prev, ...entry }: Ledge
 }
 
 interface TreeCompared {
-  /** The leaves that were signed, by place from 0; if neither kind has the root, those of the tiles. */
-  leaves: (Uint8Array | undefined)[]
+  /** The leaves that were signed; if neither kind has the root, those of the tiles. */
+  leafAt: LeafAt
   /** Positions of entries that are others than was signed. */
-  changed: Set<number>
+  changed: ReadonlySet<number>
   faults: LedgerFault[]
 }
 
 /** Whether the leaves of entries and of tiles are the ones under the root, and which of them are not. */
-function compareLeaves(
-  { levels, made }: { levels: TileHashes['levels']; made: ReadonlyMap<number, Uint8Array> },
-  head: Checkpoint,
-): TreeCompared {
-  const stored = levels[0] ?? []
-  const mixed = stored.map((leaf, n) => made.get(n + 1) ?? leaf)
-  const differing = [...made.keys()].filter(
-    position => stored[position - 1] !== undefined && !isSame(made.get(position), stored[position - 1]),
-  )
+function compareLeaves(tiles: StoredTiles, made: EntriesRead['made'], head: Checkpoint): TreeCompared {
+  const stored = tiles.leafAt
+  const mixed: LeafAt = place => made.get(place + 1)?.leaf ?? stored(place)
+  const differing = [...made].flatMap(([position, { leaf }]) => {
+    const other = stored(position - 1)
+    return other === undefined || isSameHash(leaf, other) ? [] : [position]
+  })
   const runs = runsOf(differing.toSorted((one, other) => one - other))
-  if (isTreeOf(stored, head)) {
+  const ofTiles = tiles.compare(stored)
+  if (ofTiles.hasRoot) {
     const about =
       'is not what was signed: something was changed, put in, taken out or numbered anew there. Keep this file, and ask for the ledger of before.'
-    const faults = runs.map(run => faultAt('entry', run, about))
-    return {
-      leaves: stored,
-      changed: new Set(differing),
-      faults: [...faults, ...upperFaults(stored, levels)],
-    }
+    const faults = [...runs.map(run => faultAt('entry', run, about)), ...ofTiles.upper]
+    return { leafAt: stored, changed: new Set(differing), faults }
   }
-  if (isTreeOf(mixed, head)) {
+  const ofEntries = tiles.compare(mixed)
+  if (ofEntries.hasRoot) {
     const about = 'is what was signed, unlike the leaf in the tiles: export the ledger again.'
-    const faults = runs.map(run => faultAt('leaf', run, about))
-    return { leaves: mixed, changed: new Set(), faults: [...faults, ...upperFaults(mixed, levels)] }
+    const faults = [...runs.map(run => faultAt('leaf', run, about)), ...ofEntries.upper]
+    return { leafAt: mixed, changed: new Set(), faults }
   }
   const about = 'is not of the leaf in the tiles, and the leaves are not what was signed.'
   const sentence = `The ${head.size} leaves of this ledger have another root than was signed. It was changed after the head was signed; heads that were signed earlier tell where. Keep this file, and ask for the ledger of before.`
   const faults = [
     { code: 'root' as const, sentence },
     ...runs.map(run => faultAt('entry', run, about)),
-    ...upperFaults(stored, levels),
+    ...ofTiles.upper,
   ]
-  return { leaves: stored, changed: new Set(differing), faults }
+  return { leafAt: stored, changed: new Set(differing), faults }
 }
 
-function isTreeOf(leaves: readonly (Uint8Array | undefined)[], { size, root }: Checkpoint): boolean {
-  if (leaves.length !== size || !isComplete(leaves)) return false
-  return isSame(rootOf(appendLeaves({ size: 0, hashes: [] }, leaves).frontier), root)
-}
-
-/** Tiles above the leaves that are not made from them. One that is not there is told of already. */
-function upperFaults(
-  leaves: readonly (Uint8Array | undefined)[],
-  levels: TileHashes['levels'],
-): LedgerFault[] {
-  if (!isComplete(leaves)) return []
-  const wrong = new Map<string, LevelHash>()
-  for (const one of appendLeaves({ size: 0, hashes: [] }, leaves).above) {
-    const stored = levels[one.level]?.[one.index]
-    const index = Math.floor(one.index / TILE_HASHES)
-    if (stored !== undefined && !isSame(stored, one.hash))
-      wrong.set(`${one.level}/${index}`, { ...one, index })
-  }
-  return [...wrong.values()].map(({ level, index }) =>
-    tileFault(level, index, 'is not made from the hashes below it'),
-  )
+interface LedgerExtentRead {
+  owner: string
+  /** The first position that must have an entry. */
+  first: number
+  size: number
+  leafAt: LeafAt
 }
 
 /**
  * Positions without an entry, from the first one that must have one. Where the leaf says that the entry was
  * deleted before there was a tree, that is what was signed.
  */
-function gapsOf(
-  entries: ReadonlyMap<number, LedgerFileEntry>,
-  { owner, first, leaves }: { owner: string; first: number; leaves: TreeCompared['leaves'] },
-): LedgerFault[] {
-  const absent: number[] = []
-  for (let position = first; position <= leaves.length; position++)
-    if (!entries.has(position) && !isSame(leaves[position - 1], deletedLeaf(owner, position)))
-      absent.push(position)
-  return runsOf(absent).map(run => {
+function gapsOf(rows: EntryRows, { owner, first, size, leafAt }: LedgerExtentRead): LedgerFault[] {
+  const absent: PositionRun[] = []
+  let next = first
+  const passTo = (end: number): void => {
+    for (; next < end; next++)
+      if (!isSameHash(leafAt(next - 1), deletedLeaf(owner, next))) addPosition(absent, next)
+  }
+  for (const { position } of rows.inOrder()) {
+    if (position < next) continue
+    passTo(position)
+    next = position + 1
+  }
+  passTo(size + 1)
+  return absent.map(run => {
     // The retention deletes from the oldest on, and leaves no gap.
     const about =
       run.from === 1
@@ -274,15 +307,15 @@ function gapsOf(
 
 /**
  * Entries that name another one before them, of their agent, than there is. One that names an absent entry is
- * in order: a gap is told of as such.
+ * in order: a gap is told of as such. Those that were changed count as absent.
  */
-function chainFaults(entries: ReadonlyMap<number, LedgerFileEntry>): LedgerFault[] {
+function chainFaults(rows: EntryRows, changed: ReadonlySet<number>): LedgerFault[] {
   const last = new Map<string, number>()
   const faults: LedgerFault[] = []
-  for (const [position, { handle, prev }] of [...entries].toSorted(([one], [other]) => one - other)) {
-    if (handle === null || prev === null) continue
+  for (const { position, prev, handle } of rows.inOrder()) {
+    if (handle === null || changed.has(position)) continue
     const before = last.get(handle) ?? 0
-    const isAbsent = prev > before && prev < position && !entries.has(prev)
+    const isAbsent = prev > before && prev < position && (!rows.has(prev) || changed.has(prev))
     if (prev !== before && !isAbsent) {
       const about = `names entry ${prev} as the one before it of ${handle}, which is entry ${before}: the authority wrote a false chain. Keep this file.`
       faults.push(faultAt('chain', { from: position, to: position }, about))
@@ -290,12 +323,4 @@ function chainFaults(entries: ReadonlyMap<number, LedgerFileEntry>): LedgerFault
     last.set(handle, position)
   }
   return faults
-}
-
-function isComplete(leaves: readonly (Uint8Array | undefined)[]): leaves is readonly Uint8Array[] {
-  return leaves.every(leaf => leaf !== undefined)
-}
-
-function isSame(one: Uint8Array | undefined, other: Uint8Array | undefined): boolean {
-  return one !== undefined && other !== undefined && Buffer.compare(one, other) === 0
 }

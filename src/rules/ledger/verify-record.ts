@@ -6,8 +6,8 @@
  */
 import type { Checkpoint } from '../../wire/ledger/checkpoint.ts'
 import type { LedgerRecord, ProvedEntry } from '../../wire/ledger/ledger-file.ts'
-import { compareKnownHeads } from './known-heads.ts'
-import { findOmissions } from './known-receipts.ts'
+import { compareKnownHeads, restoreIn } from './known-heads.ts'
+import { findOmissions, promiseIn, timeOf } from './known-receipts.ts'
 import { faultAt, runsOf, type LedgerFault } from './ledger-faults.ts'
 import { provesInclusion } from './merkle.ts'
 import {
@@ -30,15 +30,15 @@ export function verifyRecord(record: LedgerRecord, knowledge: LedgerKnowledge): 
   const { owner, handle } = record
   const read = readProved(record, signed)
   const chain = chainFaults(read, { handle, first: knowledge.first ?? 1 })
-  const [firstEntry] = read.proved.values()
+  const proved = [...read.proved.values()]
   const faults = [
     ...originFaults(signed, knowledge),
     ...read.faults,
     ...chain,
     ...compareKnownHeads(knowledge.heads ?? [], {
       checkpoint: signed,
-      leaves: [],
-      entries: read.proved,
+      leafAt: () => undefined,
+      restores: proved.flatMap(entry => restoreIn(entry) ?? []),
       keys: knowledge.keys,
       proofs: knowledge.proofs,
       isRecord: true,
@@ -47,9 +47,10 @@ export function verifyRecord(record: LedgerRecord, knowledge: LedgerKnowledge): 
       owner,
       checkpoint: signed,
       keys: knowledge.keys,
-      entries: read.proved,
+      agreements: new Set(proved.flatMap(entry => promiseIn(entry) ?? [])),
+      latestMs: proved.reduce((most, entry) => Math.max(most, timeOf(entry)), 0),
       handle,
-      isComplete: read.faults.length + chain.length === 0 && firstEntry?.prev === 0,
+      isComplete: read.faults.length + chain.length === 0 && proved[0]?.prev === 0,
     }),
   ]
   return { checkpoint: signed, faults }

@@ -127,27 +127,60 @@ export async function readLedgerExport(
   const tiles: LedgerFileTile[] = []
   const entries: LedgerFileEntry[] = []
   const proved: ProvedEntry[] = []
+  for await (const part of ledgerFileParts(lines)) {
+    if ('start' in part) head = part.start
+    else if ('tile' in part) tiles.push(part.tile)
+    else if ('proved' in part) proved.push(part.proved)
+    else entries.push(part.entry)
+  }
+  const { owner, checkpoint, handle } = head!
+  return handle === undefined
+    ? { owner, checkpoint, tiles, entries }
+    : { owner, handle, checkpoint, entries: proved }
+}
+
+/** What a line of the file has; `proved` is an entry in the record of one agent. */
+export type LedgerFilePart =
+  | { start: LedgerFileStart }
+  | { tile: LedgerFileTile }
+  | { entry: LedgerFileEntry }
+  | { proved: ProvedEntry }
+
+/**
+ * What the lines have, one after the other, so that a ledger of any length is read: first, and once, the
+ * start. Refuses as `readLedgerExport` does, when it comes to the line.
+ */
+export async function* ledgerFileParts(
+  lines: AsyncIterable<string> | Iterable<string>,
+): AsyncGenerator<LedgerFilePart, void> {
+  let head: LedgerFileStart | undefined
   let number = 0
   for await (const line of lines) {
     number += 1
     if (line === '') continue
-    try {
-      const value = parseJson(line)
-      if (!isJsonObject(value)) malformed('it is no object')
-      if (head === undefined) head = readHead(value)
-      else if (head.handle !== undefined) proved.push(readProvedEntry(value))
-      else if (Object.hasOwn(value, 'hashes')) tiles.push(readTile(value))
-      else entries.push(readEntry(value, ENTRY_MEMBERS))
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error
-      refuse('invalid_request', `Line ${number} is none of a ledger's file: ${error.detail ?? error.code}`)
-    }
+    const part = readPart(line, number, head)
+    if ('start' in part) head = part.start
+    yield part
   }
   if (head === undefined) refuse('invalid_request', 'The file is empty: export the ledger again.')
-  const { owner, checkpoint, handle } = head
-  return handle === undefined
-    ? { owner, checkpoint, tiles, entries }
-    : { owner, handle, checkpoint, entries: proved }
+}
+
+function readPart(line: string, number: number, head: LedgerFileStart | undefined): LedgerFilePart {
+  try {
+    const value = parseJson(line)
+    if (!isJsonObject(value)) malformed('it is no object')
+    if (head === undefined) return { start: readHead(value) }
+    if (head.handle !== undefined) return { proved: readProvedEntry(value) }
+    return Object.hasOwn(value, 'hashes')
+      ? { tile: readTile(value) }
+      : { entry: readEntry(value, ENTRY_MEMBERS) }
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    return refuse(
+      'invalid_request',
+      `Line ${number} is none of a ledger's file: ${error.detail ?? error.code}`,
+    )
+  }
 }
 
 function readHead(value: JsonObject): LedgerFileStart {
