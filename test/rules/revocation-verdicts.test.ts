@@ -281,3 +281,85 @@ describe('Clocks that are up to 30 s from the true time', () => {
     )
   })
 })
+
+/** True times, in milliseconds: the act, when the revocation was complete, and of a call long before it. */
+const [DONE, COMPLETE, EARLY] = [200_000, 202_000, 100_000]
+const SAME: Clocks = { first: 0, second: 0, failOverAt: 0, enforcement: 0 }
+const [BEHIND, AHEAD] = [
+  { first: 30_000, second: -30_000 },
+  { first: -30_000, second: 30_000 },
+]
+const NO_LEASE: CallBounds = { timeOutMs: 2_000, leaseMs: 0 }
+
+describe.each<[string, Clocks, CallBounds]>([
+  ['a revoke', SAME, NO_LEASE],
+  ['a revoke while answers are used again under leases', SAME, USUAL_BOUNDS],
+  [
+    'a fail-over before the revoke, to a clock a minute behind',
+    { ...SAME, ...BEHIND, failOverAt: 190_000 },
+    NO_LEASE,
+  ],
+  [
+    'a fail-over before the revoke, to a clock a minute ahead',
+    { ...SAME, ...AHEAD, failOverAt: 190_000 },
+    NO_LEASE,
+  ],
+  [
+    'a fail-over as soon as the act is done, to a clock a minute behind',
+    { ...SAME, ...BEHIND, failOverAt: DONE + 1 },
+    NO_LEASE,
+  ],
+  [
+    'a fail-over after the revoke, to a clock a minute behind',
+    { ...SAME, ...BEHIND, failOverAt: 250_000 },
+    NO_LEASE,
+  ],
+  [
+    'a fail-over after the revoke, to a clock a minute ahead',
+    { ...SAME, ...AHEAD, failOverAt: 250_000 },
+    NO_LEASE,
+  ],
+  [
+    'clocks 30 s behind and ahead',
+    { ...SAME, first: -30_000, second: -30_000, enforcement: 30_000 },
+    USUAL_BOUNDS,
+  ],
+  [
+    'clocks 30 s ahead and behind',
+    { ...SAME, first: 30_000, second: 30_000, enforcement: -30_000 },
+    USUAL_BOUNDS,
+  ],
+])('Around %s', (_what, of, bounds) => {
+  const revocation = revocationAt(of, DONE, { complete: COMPLETE, ends: 7 })
+  const longest = bounds.timeOutMs + bounds.leaseMs
+  /** The verdict about a call under a grant of long before, unless another one is named. */
+  const verdictAt = (judged: number, { ends = 6, lateMs = 0, granted = 0 } = {}): string => {
+    const record = recordAt(of, { granted, judged, ended: judged + longest + lateMs, ends })
+    const judgement = judgeCall(record, revocation, bounds)
+    return judgement.verdict ?? judgement.outside
+  }
+
+  it('a call of before is in order, though it ended as late as it may', () => {
+    expect(verdictAt(COMPLETE - 60_001)).toBe('in order')
+  })
+
+  it('an authority that knew of it, or judged two minutes after it, is at fault', () => {
+    expect(verdictAt(EARLY, { ends: 7 })).toBe('authority at fault')
+    expect(verdictAt(COMPLETE + 120_001)).toBe('authority at fault')
+  })
+
+  it('an enforcement point that relied on an answer for two minutes more than it may is at fault', () => {
+    expect(verdictAt(EARLY, { lateMs: 120_001 })).toBe('enforcement point at fault')
+  })
+
+  it('a call that an authority judged right after it, without knowing of it, is undecided', () => {
+    expect(verdictAt(COMPLETE + 30_000)).toBe('undecided')
+    const record = recordAt(of, { granted: 0, judged: EARLY, ended: EARLY, ends: 6 })
+    expect(judgeCall({ ...record, judged: undefined }, revocation, bounds).verdict).toBe('undecided')
+  })
+
+  it('a call of the agent under a grant of after its readmission is not judged', () => {
+    for (const granted of [DONE + 1, DONE + 1_000, 300_000])
+      expect(verdictAt(granted + 500, { ends: 7, granted })).toBe('later grant')
+  })
+})

@@ -86,6 +86,14 @@ test('the line of a call says if it was judged by a kept answer; all else is jud
   expect(authority.asked.length).toBe(asked)
 })
 
+test('the line of a call that was judged by a kept answer has what the authority knew when it gave that answer', async () => {
+  const judged = { ends: 3, at: Date.now() }
+  const call = { token: authority.issue({ judged }), signer: agent }
+  await until(async () => (await lineOf(call))['leased'] === true)
+  const line = lines.findLast(({ leased }) => leased === true)
+  expect(line).toMatchObject({ decision: 'allow', judged, iat: expect.any(Number) })
+})
+
 test('its lease outlives the heartbeats of half a day, during which the authority asks for nothing', async () => {
   const { stream } = authority.holders.at(-1)!
   const { length } = authority.holders
