@@ -31,9 +31,14 @@ export const negotiation: Scenario = {
 export interface AuthorityDoor {
   /**
    * Beats 1 to 4 for the resource, with the operation if its tier asks for one. Returns the RPT; rejects with
-   * `Unexpected` if anything else is answered.
+   * `Unexpected` if anything else is answered. `onGrant` gets the milliseconds of the last request, which
+   * presents the agreement at `/token` and is answered with the grant.
    */
-  negotiate(key: PrivateKey, operation?: { tool: string; params: JsonObject }): Promise<string>
+  negotiate(
+    key: PrivateKey,
+    operation?: { tool: string; params: JsonObject },
+    onGrant?: (ms: number) => void,
+  ): Promise<string>
   /** One poll of what waits; likewise. */
   poll(ticket: string): Promise<string>
   close(): Promise<void>
@@ -94,14 +99,17 @@ export async function openAuthority(
   }
   const wanted = { resource_id: `${owner}/${resource}`, resource_scopes: ['read'] }
   return {
-    negotiate: async (key, operation) => {
+    negotiate: async (key, operation, onGrant) => {
       const { ticket } = (await post('/perm', wanted, 201, pat)) as { ticket: string }
       const needed = parseNeedInfo(await present({ ticket }, 403))
       const template = offeredTerms(needed, DEFAULT_SPEC_NS)!
       const iat = Math.floor(Date.now() / 1_000)
       const claim_token = signAgreement({ template, aud: world.issuer, iat, operation }, key)
       const agreed = { ticket: needed.ticket, claim_token, claim_token_format: agreementFormat }
-      return parseGrantAnswer(await present(agreed, 200)).access_token
+      const from = performance.now()
+      const granted = await present(agreed, 200)
+      onGrant?.(performance.now() - from)
+      return parseGrantAnswer(granted).access_token
     },
     poll: async ticket => parseGrantAnswer(await present({ ticket }, 200)).access_token,
     close: () => http.close(),
