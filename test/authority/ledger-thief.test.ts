@@ -1,7 +1,7 @@
 /**
- * A thief who has the database of a real authority and the key of its log. He changes an owner's ledger, makes
- * chains and tree anew and signs them, and she exports what he left: docs/proof.md, "What somebody with the
- * database can do, and what is found". Contract: "Events" (row 5).
+ * A thief who has the database of a real authority and the key of its log. He changes an owner's ledger,
+ * makes chains and tree anew and signs them, and she exports what he left: docs/proof.md, "What somebody
+ * with the database can do, and what is found". Contract: "Events" (row 5).
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
