@@ -5,6 +5,7 @@
 import { sql } from 'kysely'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { WitnessAddress } from '../../src/authority/ledger/witness-client.ts'
 import {
@@ -23,9 +24,15 @@ import {
 } from '../../src/storage/authority/ledger/ledger-witnesses.ts'
 import type { Owner } from '../../src/wire/identifiers.ts'
 import { verifyCheckpoint } from '../../src/wire/ledger/checkpoint.ts'
-import { verifyCosignatures } from '../../src/wire/ledger/cosignature.ts'
+import { cosign, verifyCosignatures } from '../../src/wire/ledger/cosignature.ts'
+import { parseNote, signatureLine } from '../../src/wire/ledger/signed-note.ts'
 import { encodeVerifierKey, parseWitnessKey } from '../../src/wire/ledger/verifier-key.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  publicJwk,
+  type PrivateKey,
+} from '../../src/wire/signatures/keys.ts'
 import { BASE, ledgerStand } from '../support/ledger-stand.ts'
 import { seedOwner } from '../support/seed.ts'
 import { issuerOf, startTestWitness, type TestWitness } from '../support/witness.ts'
@@ -46,23 +53,28 @@ const addressOf = ({ publicUrl, keys }: Pick<TestWitness, 'publicUrl' | 'keys'>)
   key: keys[0]!,
 })
 
-/** A witness that answers so, whatever it is sent; `undefined`: it never answers. */
-async function startScriptedWitness(answer: { status: number; body: string } | undefined) {
+const SCRIPTED = 'scripted.example'
+
+/** A witness that answers so; `body` may be made from what it is sent and its key. */
+async function startScriptedWitness(answer: {
+  status: number
+  body: string | ((sent: string, own: PrivateKey) => string)
+}) {
   let requests = 0
+  const { status, body } = answer
+  const own = importPrivateJwk(generatePrivateJwk())
   const server = createServer((request, response) => {
     requests++
-    request.resume()
-    if (answer !== undefined) response.writeHead(answer.status).end(answer.body)
+    void text(request).then(sent =>
+      response.writeHead(status).end(typeof body === 'string' ? body : body(sent, own)),
+    )
   })
   await new Promise<void>(resolve => void server.listen(0, '127.0.0.1', resolve))
   closers.push(async () => {
     server.closeAllConnections()
     await new Promise(resolve => void server.close(resolve))
   })
-  const own = importPrivateJwk(generatePrivateJwk())
-  const witness = parseWitnessKey(
-    encodeVerifierKey({ name: 'scripted.example', type: 'cosignature', key: own }),
-  )
+  const witness = parseWitnessKey(encodeVerifierKey({ name: SCRIPTED, type: 'cosignature', key: own }))
   const publicUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   return { ...addressOf({ publicUrl, keys: [witness] }), requests: () => requests }
 }
@@ -184,6 +196,28 @@ describe('The head of a ledger', () => {
         }>`SELECT at::text FROM due WHERE owner = ${owner} AND kind = 'witness'`.execute(database.db)
       ).rows[0]!.at
     await expect.poll(at).toContain('2099-12-31 23:59:59.999999')
+  })
+})
+
+describe('A witness that cosigns', () => {
+  it('a hundred times in one answer leaves the head one that is verified', async () => {
+    const owner = await seedOwner(database.db)
+    const hundredfold = await startScriptedWitness({
+      status: 200,
+      body: (sent, own) => {
+        const { text: head } = parseNote(sent.slice(sent.indexOf('\n\n') + 2))
+        const lineAt = (time: number) => signatureLine(cosign(head, { name: SCRIPTED, key: own, time }))
+        return Array.from({ length: 100 }, (_, n) => lineAt(1_000 + n)).join('')
+      },
+    })
+    const { outcomes } = rounds(hundredfold)
+    await signed(owner, 3)
+    await dueNow(owner)
+    await expect.poll(() => outcomes).toEqual(['cosigned'])
+    const note = (await witnessed(owner))!
+    const { origin } = (await present(owner))!
+    expect(verifyCheckpoint(note, { origin, keys: [key] }).size).toBe(3)
+    expect(verifyCosignatures(note, [hundredfold.key])).toEqual([{ witness: SCRIPTED, time: 1_099 }])
   })
 })
 

@@ -3,7 +3,7 @@ import { verify } from 'node:crypto'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { signCheckpoint, verifyCheckpoint } from '../../src/wire/ledger/checkpoint.ts'
-import { cosign, readCosignatures, verifyCosignatures } from '../../src/wire/ledger/cosignature.ts'
+import { cosign, readCosignature, verifyCosignatures } from '../../src/wire/ledger/cosignature.ts'
 import { noteKeyId, parseNote, signatureLine, signNote } from '../../src/wire/ledger/signed-note.ts'
 import { encodeVerifierKey, parseWitnessKey } from '../../src/wire/ledger/verifier-key.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
@@ -108,10 +108,10 @@ describe('A cosignature', () => {
 })
 
 describe('The answer of a witness', () => {
-  it('has its cosignatures, and those of others are left out', () => {
-    const lines = lineOf(TIME) + lineOf(TIME, { name: 'second.example', key: other }) + lineOf(TIME + 1)
-    const read = readCosignatures(lines, TEXT, WITNESS)
-    expect(read.map(signatureLine).join('')).toBe(lineOf(TIME) + lineOf(TIME + 1))
+  it('has its cosignature, the latest if there are several, and those of others are left out', () => {
+    const another = lineOf(TIME + 9, { name: 'second.example', key: other })
+    const lines = lineOf(TIME) + another + lineOf(TIME + 2) + lineOf(TIME + 1)
+    expect(signatureLine(readCosignature(lines, TEXT, WITNESS))).toBe(lineOf(TIME + 2))
   })
 
   it.each<[string, string]>([
@@ -123,6 +123,6 @@ describe('The answer of a witness', () => {
     ['begins with an empty line', `\n${lineOf()}`],
     ['is a page', '<html>no</html>\n'],
   ])('is refused where it %s', (_what, answer) => {
-    expect(() => readCosignatures(answer, TEXT, WITNESS)).toThrow(/^invalid_request: /)
+    expect(() => readCosignature(answer, TEXT, WITNESS)).toThrow(/^invalid_request: /)
   })
 })

@@ -9,7 +9,7 @@ import {
   parseTreeSize,
   type AddCheckpoint,
 } from '../../wire/ledger/add-checkpoint.ts'
-import { readCosignatures } from '../../wire/ledger/cosignature.ts'
+import { readCosignature } from '../../wire/ledger/cosignature.ts'
 import { parseNote, signatureLine } from '../../wire/ledger/signed-note.ts'
 import type { VerifierKey } from '../../wire/ledger/verifier-key.ts'
 import { Refusal } from '../../wire/refusal.ts'
@@ -22,7 +22,7 @@ export interface WitnessAddress {
 
 /** What a witness said to a checkpoint. */
 export type WitnessAnswer =
-  | { kind: 'cosigned'; lines: string }
+  | { kind: 'cosigned'; line: string }
   /** The proof must begin at the tree of this size. */
   | { kind: 'conflict'; size: number }
   /** It cosigns nothing, and says why by a status. */
@@ -52,10 +52,7 @@ export async function askWitness(
     if (status >= 500 || status === 429) return { kind: 'silent', error: new Error(`it answered ${status}`) }
     if (status !== 200) return { kind: 'refused', status }
     const { text } = parseNote(request.note)
-    return {
-      kind: 'cosigned',
-      lines: readCosignatures(body.toString(), text, key).map(signatureLine).join(''),
-    }
+    return { kind: 'cosigned', line: signatureLine(readCosignature(body.toString(), text, key)) }
   } catch (error) {
     if (!(error instanceof OutboundFault) && !(error instanceof Refusal)) throw error
     return { kind: 'silent', error }

@@ -170,7 +170,7 @@ async function ask(db: Db, head: SentHead, witness: WitnessAddress, of: HeadRoun
   const answer =
     isNamed && first.size <= size ? await send(db, { ...head, from: first.size }, witness, of) : first
   if (answer.kind === 'cosigned') {
-    await keepWitnessed(db, owner, { origin, size, note, cosignatures: answer.lines })
+    await keepWitnessed(db, owner, { origin, size, note, cosignatures: answer.line })
     await keepWitnessSize(db, owner, { origin, witness: idOf(witness), size })
     return 'cosigned'
   }

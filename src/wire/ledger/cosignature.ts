@@ -52,21 +52,22 @@ export function verifyCosignatures(
 }
 
 /**
- * The cosignatures of one witness in its answer to a checkpoint, which is lines of signatures; those of
- * unknown keys are left out. Refuses (`invalid_request`) an answer of another form, or without any of this
- * witness, and one with a signature that names it and is not its own.
+ * The cosignature of one witness in its answer to a checkpoint, which is lines of signatures; those of
+ * unknown keys are left out. Of several by its key it is the latest: with all of them, one witness could fill
+ * the note, which has a bound, so that nobody reads it. Refuses (`invalid_request`) an answer of another
+ * form, or without any of this witness, and one with a signature that names it and is not its own.
  */
-export function readCosignatures(answer: string, text: string, witness: VerifierKey): NoteSignature[] {
+export function readCosignature(answer: string, text: string, witness: VerifierKey): NoteSignature {
   const read = parseNote(`${text}\n${answer}`)
-  const signatures = ofWitness(read.signatures, witness)
+  const found = ofWitness(read.signatures, witness)
   // An empty line in the answer would make a part of it the end of the text.
-  if (read.text !== text || signatures.length === 0)
+  if (read.text !== text || found.length === 0)
     refuse(
       'invalid_request',
       `Answer with lines of signatures, one of them a cosignature of ${witness.name}.`,
     )
-  for (const one of signatures) holdsAt(text, one, witness)
-  return signatures
+  const timed = found.map(one => ({ one, time: holdsAt(text, one, witness) }))
+  return timed.reduce((latest, next) => (next.time > latest.time ? next : latest)).one
 }
 
 function ofWitness(signatures: readonly NoteSignature[], { name, keyId }: VerifierKey): NoteSignature[] {
