@@ -125,6 +125,7 @@ describe('A witness', () => {
     'text/plain',
     'application/x-www-form-urlencoded',
     'application/octet-stream',
+    'nonsense',
     '',
   ])('takes a body whatever type it is said to be: %j', async type => {
     const body = Buffer.from(bodyOf(treeOf(3), 0, { origin: newOrigin() }))

@@ -231,6 +231,8 @@ function readBodiesStrictly(server: HttpServer): void {
  */
 export function takeRawBodies(server: HttpServer): void {
   server.removeAllContentTypeParsers()
+  // A type that is none at all would be refused before any parser is looked for.
+  server.addHook('onRequest', async ({ raw }) => void delete raw.headers['content-type'])
   server.addContentTypeParser(
     '*',
     { parseAs: 'buffer' },
