@@ -55,19 +55,19 @@ const addressOf = ({ publicUrl, keys }: Pick<TestWitness, 'publicUrl' | 'keys'>)
 
 const SCRIPTED = 'scripted.example'
 
-/** A witness that answers so; `body` may be made from what it is sent and its key. */
-async function startScriptedWitness(answer: {
-  status: number
-  body: string | ((sent: string, own: PrivateKey) => string)
-}) {
+/** A witness that answers so, by what it is sent and its key if `body` says so. Undefined: it never does. */
+async function startScriptedWitness(
+  answer: { status: number; body: string | ((sent: string, own: PrivateKey) => string) } | undefined,
+) {
   let requests = 0
-  const { status, body } = answer
   const own = importPrivateJwk(generatePrivateJwk())
   const server = createServer((request, response) => {
     requests++
-    void text(request).then(sent =>
-      response.writeHead(status).end(typeof body === 'string' ? body : body(sent, own)),
-    )
+    void text(request).then(sent => {
+      if (answer === undefined) return
+      const { status, body } = answer
+      response.writeHead(status).end(typeof body === 'string' ? body : body(sent, own))
+    })
   })
   await new Promise<void>(resolve => void server.listen(0, '127.0.0.1', resolve))
   closers.push(async () => {
@@ -87,12 +87,13 @@ function rounds(...witnesses: WitnessAddress[]) {
   const log = createLogger({ name: 'authority', level: 'info', write: line => lines.push(line) })
   const count = (outcome: WitnessOutcome) => void outcomes.push(outcome)
   const repetition = startWitnessRounds(database.db, { witnesses, outbound, base: BASE, log, count })
-  closers.push(async () => {
+  const stop = async (): Promise<void> => {
     const stopped = repetition.stop()
     await outbound.close()
     await stopped
-  })
-  return { outcomes, lines }
+  }
+  closers.push(stop)
+  return { outcomes, lines, stop }
 }
 
 /** Signs so many more entries of hers. */
@@ -262,6 +263,18 @@ describe('A witness that does not cosign', () => {
     await dueNow(owner)
     await expect.poll(() => outcomes).toEqual(['silent'])
     expect(await witnessed(owner)).toBe(undefined)
+  })
+
+  it('because the replica ends first is not told of as silent, and another replica asks it soon', async () => {
+    const owner = await seedOwner(database.db)
+    const slow = await startScriptedWitness(undefined)
+    const { outcomes, lines, stop } = rounds(slow)
+    await signed(owner, 3)
+    await dueNow(owner)
+    await expect.poll(() => slow.requests()).toBe(1)
+    await stop()
+    expect([outcomes, lines]).toEqual([[], []])
+    expect(await dueIn(owner)).toBeLessThanOrEqual(60)
   })
 
   it('because it has another tree of this size is told of as an error, and signing goes on', async () => {

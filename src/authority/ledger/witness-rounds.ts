@@ -87,7 +87,7 @@ export function startWitnessRounds(db: Db, rounds: WitnessRounds): Repetition {
         if (due.length === 0) return
         await Promise.all(
           due.map(claim =>
-            round(db, claim, { ...rounds, ...asking }).catch((error: unknown) =>
+            round(db, claim, { ...rounds, ...asking, stopped }).catch((error: unknown) =>
               tell(error, { owner: claim.owner }, 'the head of a ledger was not sent to witnesses'),
             ),
           ),
@@ -133,7 +133,10 @@ function createAsking({ witnesses }: Pick<WitnessRounds, 'witnesses'>): Asking {
   }
 }
 
-type HeadRound = WitnessRounds & Asking
+interface HeadRound extends WitnessRounds, Asking {
+  /** Whether this replica ends: then nobody is asked any more, and running requests are broken off. */
+  stopped: () => boolean
+}
 
 /** One round of an owner. If every witness has her head, there is none until it moves. */
 async function round(db: Db, claim: DueClaim, of: HeadRound): Promise<void> {
@@ -147,10 +150,11 @@ async function round(db: Db, claim: DueClaim, of: HeadRound): Promise<void> {
   await Promise.all(
     awake.map(async witness => {
       const outcome = await ask(db, { owner, checkpoint, from: sizes.get(idOf(witness)) ?? 0 }, witness, of)
-      of.count(outcome)
+      if (outcome !== undefined) of.count(outcome)
     }),
   )
-  await witnessesAgain(db, owner)
+  // What was broken off is for another replica, as soon as this one's claim is over.
+  if (!of.stopped()) await witnessesAgain(db, owner)
 }
 
 /** A head that goes to a witness, and the size that this witness cosigned last, as far as is known. */
@@ -160,8 +164,16 @@ interface SentHead {
   from: number
 }
 
-/** Sends it, and once more where the witness names another size to begin at. */
-async function ask(db: Db, head: SentHead, witness: WitnessAddress, of: HeadRound): Promise<WitnessOutcome> {
+/**
+ * Sends it, and once more where the witness names another size to begin at. Undefined if this replica ends
+ * before the answer, which says nothing of the witness.
+ */
+async function ask(
+  db: Db,
+  head: SentHead,
+  witness: WitnessAddress,
+  of: HeadRound,
+): Promise<WitnessOutcome | undefined> {
   const { owner, checkpoint, from } = head
   const { origin, size, note } = checkpoint
   const first = await send(db, head, witness, of)
@@ -179,6 +191,7 @@ async function ask(db: Db, head: SentHead, witness: WitnessAddress, of: HeadRoun
     if (isLost) tellLost(of, { owner, witness, size: answer.size })
     return isLost ? 'lost' : 'conflict'
   }
+  if (answer.kind === 'silent' && of.stopped()) return undefined
   tellAnswer(of, { owner, witness, answer })
   return answer.kind
 }
