@@ -39,7 +39,7 @@ interface DevOptions {
   envoy?: string
 }
 
-/** The preferred ports, if they are free: easy to remember. */
+/** The ports of a run that stays up, if they are free: easy to remember. */
 const PREFERRED_PORTS = {
   envoy: 10000,
   authority: 9100,
@@ -131,7 +131,7 @@ async function show(run: Run, envoy: Envoy, { story, once = false }: DevOptions)
     if (!keepsLogs) await rm(directory, { recursive: true, force: true })
   })
   try {
-    const stack = await start(run, envoy, { directory, story })
+    const stack = await start(run, envoy, { directory, story, once })
     const scene = await open(stack)
     run.undo.push(() => scene.close())
     terminal.out(legend(stack))
@@ -157,7 +157,7 @@ async function show(run: Run, envoy: Envoy, { story, once = false }: DevOptions)
 async function start(
   run: Run,
   envoy: Envoy,
-  { directory, story }: { directory: string } & Pick<DevOptions, 'story'>,
+  { directory, story, once }: { directory: string } & Pick<DevOptions, 'story' | 'once'>,
 ): Promise<Stack> {
   const began = performance.now()
   run.terminal.out(
@@ -176,7 +176,8 @@ async function start(
     joint: story === 'joint' ? await joint(run, databaseUrl) : undefined,
     authorityEnvironment: story === 'owner' ? await logKeys(directory) : undefined,
     envoy,
-    preferredPorts: PREFERRED_PORTS,
+    // Of a run that ends by itself nobody calls the ports, and another may run beside it.
+    preferredPorts: once === true ? undefined : PREFERRED_PORTS,
   })
   run.undo.push(() => stack.stop())
   const seconds = ((performance.now() - began) / 1000).toFixed(1)
