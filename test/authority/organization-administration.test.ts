@@ -151,6 +151,21 @@ describe('An administrator of her organization', () => {
     }
   })
 
+  it('approves nothing that her own tier refuses as beyond an allowance of hers', async () => {
+    const rulesAre = (when: string, then: string) =>
+      stand.authority.database.pool.query('UPDATE tiers SET rules = $1 WHERE tier_id = $2', [
+        JSON.stringify([{ when: [when], then }]),
+        'reading',
+      ])
+    const known = testAgent(stand.authority)
+    await known.granted()
+    await rulesAre('standing.never_revoked', 'ask')
+    const { family } = await waits(known)
+    await rulesAre('operation.beyond:trades', 'refuse')
+    const { status, body } = await decision(family, 'approved')
+    expect([status, body.reason]).toEqual([403, 'owner_only'])
+  })
+
   it('reaching for what a later charter claims, to which she has not agreed, is refused as not agreed', async () => {
     await stand.publish({ claims: ['alice/portfolio', 'alice/trades', 'alice/account', 'alice/statements'] })
     await dueAtOnce(stand.authority.database, 'view')

@@ -212,7 +212,7 @@ async function readAgain(
       refusedByRule:
         tier !== undefined &&
         resource !== undefined &&
-        refusesNow({ tier, resource }, standing, { ...basis.facts, jkt, operation }),
+        refusesNow({ tier, resource }, standing, { ...basis.facts, jkt, operation, approved: true }),
     },
   })
   if (withdrawn === undefined)

@@ -260,13 +260,17 @@ function conditionFacts(standing: StandingReading, jkt: string): RequestFacts['s
   }
 }
 
-/** Whether a rule of the tier now refuses the request that was agreed then. */
+/**
+ * Whether a rule of the tier now refuses the request that was agreed then. `approved`: somebody has let the
+ * operation through already, so no allowance bounds it any more.
+ */
 export function refusesNow(
   { tier, resource }: Pick<Required<GovernedReading>, 'tier' | 'resource'>,
   standing: StandingReading,
   agreed: Pick<RequestFacts, 'assurance' | 'request'> & {
     jkt: string
     operation: { tool: string } | null
+    approved: boolean
   },
 ): boolean {
   const facts = {
@@ -277,7 +281,7 @@ export function refusesNow(
       ...agreed.request,
       consequence: consequenceFact(operationConsequence(resource, agreed.operation)),
     },
-    operation: 'approved' as const,
+    operation: agreed.approved ? ('approved' as const) : undefined,
   }
   return evaluateTier(tier, facts).effect === 'refuse'
 }

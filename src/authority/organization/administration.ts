@@ -245,7 +245,7 @@ async function isHersToDecide(
   })
   if (standing.endedByOrganization) return true
   const { jkt, operation, facts } = held
-  return refusesNow({ tier, resource }, standing, { ...facts, jkt, operation })
+  return refusesNow({ tier, resource }, standing, { ...facts, jkt, operation, approved: false })
 }
 
 /** 409, saying who came first, but not with which of her credentials. */
