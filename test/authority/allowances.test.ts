@@ -5,6 +5,7 @@
 import { describe, expect, it } from 'vitest'
 import type { OwnerCall, Reply } from '../support/authority.ts'
 import { SHOPPING } from '../support/allowance.ts'
+import { parseJson, type Json } from '../../src/wire/json.ts'
 import { authorityStand } from '../support/stands.ts'
 
 const authority = authorityStand({ owners: ['alice', 'bea'] })
@@ -108,6 +109,23 @@ describe('PUT /owner/allowances/{id}', () => {
     expect(answers(await get('refused'))).toEqual([404, 'not_found'])
   })
 
+  it('holds the deepest value that is taken so that her ledger and her archive can still be read', async () => {
+    const nested = (depth: number) => JSON.parse('['.repeat(depth) + ']'.repeat(depth)) as Json
+    const save = (depth: number) =>
+      put('deep', {
+        tiers: { shopping: { tools: ['a'], only: [{ pointer: '/a', one_of: [nested(depth)] }] } },
+      })
+    expect([answers(await save(58)), answers(await save(33))]).toEqual(
+      [58, 33].map(() => [400, 'invalid_request']),
+    )
+    expect((await save(32)).status).toBe(201)
+    for (const target of ['/owner/ledger?limit=1000', '/owner/export?limit=1000', '/owner/allowances']) {
+      const { status, text } = await own({ target })
+      expect(status).toBe(200)
+      expect(parseJson(text)).toBeTruthy()
+    }
+  })
+
   it.each(['Weekend', 'a_b', 'a'.repeat(33), '%C3%A9', 'a%20'])('knows no allowance %j', async id => {
     expect(answers(await put(id, {}))).toEqual([404, 'not_found'])
     expect(answers(await get(id))).toEqual([404, 'not_found'])
@@ -139,11 +157,11 @@ describe('GET /owner/allowances', () => {
   it('lists them by id, in pages, and none of another owner', async () => {
     const list = (query: string) => own({ target: `/owner/allowances${query}` })
     const { body } = await list('')
-    expect(body.map(({ id }: { id: string }) => id)).toEqual(['diary', 'fresh', 'weekend'])
-    expect(body[2]).toEqual((await get('weekend')).body)
+    expect(body.map(({ id }: { id: string }) => id)).toEqual(['deep', 'diary', 'fresh', 'weekend'])
+    expect(body[3]).toEqual((await get('weekend')).body)
     const first = await list('?limit=1')
-    expect(first.headers.get('link')).toBe('</owner/allowances?after=diary&limit=1>; rel="next"')
-    expect((await list('?after=fresh')).body).toEqual([body[2]])
+    expect(first.headers.get('link')).toBe('</owner/allowances?after=deep&limit=1>; rel="next"')
+    expect((await list('?after=fresh')).body).toEqual([body[3]])
   })
 
   it('is in her archive', async () => {
@@ -151,7 +169,7 @@ describe('GET /owner/allowances', () => {
     const ids = (body.lines as { part: string; row: { id: string } }[])
       .filter(({ part }) => part === 'allowances')
       .map(({ row }) => row.id)
-    expect(ids).toEqual(['diary', 'fresh', 'weekend'])
+    expect(ids).toEqual(['deep', 'diary', 'fresh', 'weekend'])
   })
 })
 

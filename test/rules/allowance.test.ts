@@ -2,12 +2,16 @@
 import { describe, expect, it } from 'vitest'
 import { allowanceEditFault, allowanceFault } from '../../src/rules/allowance/allowance.ts'
 import { ALLOWANCE_CONTENT, type AllowanceContent } from '../../src/wire/documents/allowance.ts'
+import type { Json } from '../../src/wire/json.ts'
 import { allowance, SHOPPING } from '../support/allowance.ts'
 
 const content = (changes: object = {}): AllowanceContent =>
   ALLOWANCE_CONTENT.parse({ ...SHOPPING, ...changes })
 const at = (members: object) => ({ tiers: { shopping: { ...SHOPPING.tiers.shopping, ...members } } })
 const price = (members: object) => ({ pointer: '/price', ...members })
+
+const nested = (depth: number): Json =>
+  JSON.parse('[{"a":'.repeat(depth / 2) + '1' + '}]'.repeat(depth / 2)) as Json
 
 describe('an allowance is saved', () => {
   it.each<[string, object]>([
@@ -26,6 +30,7 @@ describe('an allowance is saved', () => {
     ],
     ['with a pointer beside another that begins alike', at({ free: ['/price_note', '/pric'] })],
     ['with something free around what is bounded', at({ free: ['/payee'] })],
+    ['with a value that is nested 32 deep', at({ only: [{ pointer: '/a', one_of: [nested(32)] }] })],
   ])('%s', (_what, changes) => {
     expect(allowanceFault(content(changes))).toBeUndefined()
   })
@@ -99,6 +104,11 @@ describe('an allowance is saved', () => {
       'too many characters',
       at({ only: [{ pointer: '/a', one_of: ['x'.repeat(30_000)] }] }),
       /within 30000 characters/,
+    ],
+    [
+      'a value that is nested deeper',
+      at({ only: [{ pointer: '/a', one_of: [1, [nested(32)]] }] }),
+      /^tiers\.shopping\.only\[0\]\.one_of: nest a value at most 32 deep/,
     ],
   ])('but not with %s', (_what, changes, sentence) => {
     expect(allowanceFault(content(changes))).toMatch(sentence)

@@ -3,6 +3,7 @@
  * vocabulary and tiers", "Owner API".
  */
 import type { AllowanceContent, OwnerAllowance, TierAllowance } from '../../wire/documents/allowance.ts'
+import type { Json } from '../../wire/json.ts'
 import { CALLS, pointersOf } from './operation.ts'
 
 /** How many allowances one owner may have. */
@@ -11,6 +12,11 @@ export const ALLOWANCES_MAX = 100
 const TIERS_MAX = 16
 /** Characters of its JSON: a list of all that an owner may have then fits into one answer. */
 const CHARACTERS_MAX = 30_000
+/**
+ * How deep a value in `only` may be nested. Her ledger and her archive hold it deeper than her request did,
+ * and nobody reads JSON over `JSON_DEPTH_MAX`: one such value would close all of it to her clients.
+ */
+const VALUE_DEPTH_MAX = 32
 
 /**
  * Why the allowance cannot be saved, as the sentence of a 400, or undefined. Its shape was checked before
@@ -50,7 +56,7 @@ function windowsFault({ amounts, windows }: AllowanceContent): string | undefine
 
 function tiersFault({ amounts, tiers }: AllowanceContent): string | undefined {
   for (const [id, tier] of Object.entries(tiers)) {
-    const fault = toolsFault(tier) ?? placesFault(amounts, tier) ?? pointersFault(tier)
+    const fault = toolsFault(tier) ?? placesFault(amounts, tier) ?? pointersFault(tier) ?? valuesFault(tier)
     if (fault !== undefined) return `tiers.${id}.${fault}`
   }
   return undefined
@@ -95,6 +101,18 @@ function pointersFault(tier: TierAllowance): string | undefined {
       return `amounts: nothing stands below an amount or its unit, so no operation has \`${below}\`; correct it.`
   }
   return undefined
+}
+
+function valuesFault({ only }: TierAllowance): string | undefined {
+  const at = only.findIndex(({ one_of }) => one_of.some(value => isDeeperThan(VALUE_DEPTH_MAX, value)))
+  return at === -1
+    ? undefined
+    : `only[${at}].one_of: nest a value at most ${VALUE_DEPTH_MAX} deep; point at a member of it instead.`
+}
+
+function isDeeperThan(depth: number, value: Json): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return depth === 0 || Object.values(value).some(inner => isDeeperThan(depth - 1, inner))
 }
 
 /**
