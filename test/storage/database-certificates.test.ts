@@ -114,6 +114,8 @@ test.each([
   'SELF_SIGNED_CERT_IN_CHAIN',
   'DEPTH_ZERO_SELF_SIGNED_CERT',
   'ERR_TLS_CERT_ALTNAME_INVALID',
+  'ERR_OSSL_PEM_NO_START_LINE',
+  'ERR_OSSL_X509_KEY_VALUES_MISMATCH',
 ])('while a process runs, a certificate that is refused (%s) is an outage and no fault of a caller', code => {
   expect(isOutage(Object.assign(new Error('no'), { code }))).toBe(true)
 })

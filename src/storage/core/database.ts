@@ -351,10 +351,13 @@ function survivesOnItsConnection(error: unknown): boolean {
   return TAKEN_BACK.has(sqlState(error) ?? '') || !isOutage(error)
 }
 
-/** What the system, the stream or TLS reports about a connection. */
+/** What the system, the stream, TLS or a file that the URL names reports about a connection. */
 function isOfConnection(code: string): boolean {
   if (SQLSTATE.test(code)) return false
-  return OF_CERTIFICATE.test(code) || /^(?:E[A-Z]+$|EAI_|ERR_(?:SSL|TLS|STREAM|SOCKET)_)/.test(code)
+  return (
+    OF_CERTIFICATE.test(code) ||
+    /^(?:E[A-Z]+$|EAI_|ERR_(?:SSL|TLS|STREAM|SOCKET|OSSL_PEM|OSSL_X509)_)/.test(code)
+  )
 }
 
 /** What OpenSSL, or Node about a host name, says of a certificate; these codes have no prefix in common. */
