@@ -11,7 +11,7 @@ import { createSecureContext, TLSSocket } from 'node:tls'
 import { generate } from 'selfsigned'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { awaitDatabase, tlsWeakness } from '../../src/storage/core/database-wait.ts'
-import { isOutage } from '../../src/storage/core/database.ts'
+import { isOutage, openDatabase } from '../../src/storage/core/database.ts'
 import { issueCertificate, makeCa, type Pair } from '../support/local-ca.ts'
 
 /** A start that waits for what does not pass asks several times meanwhile, and then says something else. */
@@ -105,6 +105,28 @@ test.each([
     }
   },
 )
+
+test('while a process runs, a file of the URL that is taken away is an outage to each who waits, and ends nothing', async () => {
+  const ca = join(folder, 'taken-away.pem')
+  writeFileSync(ca, known.cert)
+  const server = createServer(socket => socket.once('data', () => socket.destroy()))
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const url = `postgres://usher@127.0.0.1:${port}/usher?sslmode=verify-full&sslrootcert=${ca}`
+  const database = openDatabase({ url, poolMax: 1, connectTimeoutMs: 2_000 })
+  const ask = (): Promise<unknown> => database.pool.query('SELECT 1').catch((error: unknown) => error)
+  try {
+    // One connection is under way; where it fails, the pool makes the next one for those who wait.
+    const [first, ...others] = [ask(), ask(), ask()]
+    rmSync(ca)
+    for (const error of [...(await Promise.all(others)), await ask()])
+      expect([String(error), isOutage(error)]).toEqual([expect.stringContaining('ENOENT'), true])
+    expect(isOutage(await first)).toBe(true)
+    await database.close()
+  } finally {
+    await new Promise(resolve => server.close(resolve))
+  }
+})
 
 test.each([
   'CERT_HAS_EXPIRED',

@@ -6,7 +6,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import { Client, type CustomTypesConfig, Pool, types as pgTypes } from 'pg'
+import { Client, type CustomTypesConfig, type Pool, types as pgTypes } from 'pg'
 import { CompiledQuery, Kysely, PostgresDialect, type QueryResult, type Transaction } from 'kysely'
 import type { Owner } from '../../wire/identifiers.ts'
 import { assertTakesWrites } from './connection.ts'
@@ -18,6 +18,7 @@ import { watchReads } from './usable.ts'
 import { tellNobody } from './notify.ts'
 import { withStandby, WAITS_FOR_STANDBY } from './replicated.ts'
 import type { StandbyWatch } from './standby.ts'
+import { SteadyPool } from './steady-pool.ts'
 
 /** A connection or a transaction over a party's tables: the first parameter of every storage function. */
 export type Db<Tables> = Kysely<Tables>
@@ -243,7 +244,7 @@ function openPool(options: DatabaseOptions, max: number): Pool {
     lockMs: options.lockTimeoutMs ?? LOCK_TIMEOUT_MS,
     idleInTransactionMs: IDLE_IN_TRANSACTION_MS,
   }
-  const pool = new Pool({
+  const pool = new SteadyPool({
     Client: standby === undefined ? PreparingClient : withStandby(PreparingClient, standby),
     connectionString: options.url,
     stream: () => impatientSocket(statementTimeoutMs + ANSWER_GRACE_MS),
