@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { startStack as startParts, type Stack, type StackOptions } from '../../src/dev/stack/stack.ts'
 import { openScene, type Scene } from '../../src/dev/story/scene.ts'
 import { freshDatabase } from './postgres.ts'
+import { usherProgram } from './usher-program.ts'
 
 interface TestStackOptions extends Omit<StackOptions, 'directory' | 'databaseUrl'> {
   directory?: string
@@ -25,7 +26,7 @@ export async function startStack(options: TestStackOptions): Promise<Stack> {
   }
   try {
     const databaseUrl = (await options.reachDatabase?.(database.url)) ?? database.url
-    const stack = await startParts({ ...options, directory, databaseUrl })
+    const stack = await startParts({ program: usherProgram(), ...options, directory, databaseUrl })
     return {
       ...stack,
       stop: async () => {

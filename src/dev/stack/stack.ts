@@ -74,6 +74,8 @@ export interface StackOptions {
   joint?: JointOptions | undefined
   /** In place of the sample tool server. */
   toolServer?: typeof startToolServer | undefined
+  /** The file of the command line whose commands the parties are; if left out, this program's own. */
+  program?: string | undefined
 }
 
 export interface Stack {
@@ -294,7 +296,7 @@ async function startOrganization(plan: Plan, index: number): Promise<Child> {
 
 /** Starts one that serves its health, and waits until it is well. */
 async function startServer(plan: Plan, { name, command, url, environment }: PlacedServer): Promise<Child> {
-  const child = plan.start(name, [process.execPath, CLI, command], {
+  const child = plan.start(name, [process.execPath, plan.program ?? CLI, command], {
     ...sharedEnvironment(plan),
     ...environment,
   })
@@ -329,7 +331,7 @@ async function startSidecar(plan: Plan, index: number): Promise<Child> {
   if (changed !== undefined) await writeFile(file, changed)
   const child = plan.start(
     name,
-    [process.execPath, CLI, 'sidecar', '--config', file],
+    [process.execPath, plan.program ?? CLI, 'sidecar', '--config', file],
     sharedEnvironment(plan),
   )
   await untilReady(child, async () => (await accepts(check)) && (await accepts(documents)))
