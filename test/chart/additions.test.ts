@@ -70,7 +70,10 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'what is added to the char
     const schema = `${found.schemas}/{{ .ResourceKind }}{{ .KindSuffix }}.json`
     return complaints(found.kubeconform, ['-strict', '-schema-location', schema, '-'], text)
   }
-  const ofEveryRole = (values: Values): Values => Object.fromEntries(ROLES.map(role => [role, values]))
+  const ofEveryRole = (values: Values): Values => ofEach(() => values)
+  /** The chart is rendered once for all roles: each has values of its own, so that no other's are taken. */
+  const ofEach = (valuesOf: (role: Role, place: number) => Values): Values =>
+    Object.fromEntries(ROLES.map((role, place) => [role, valuesOf(role, place)]))
 
   test.each(POD_ROWS)(
     '%s stands in the pods of every role, and in none by default',
@@ -104,18 +107,23 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'what is added to the char
   test.each(ROLES)(
     'the public Service of %s has the type that is asked for; the others stay inside',
     role => {
-      const service = { type: 'LoadBalancer', annotations: { 'example.com/zone': 'dmz' } }
-      const services = (changes: Values) => all(changes).filter(({ kind }) => kind === 'Service')
-      const types = (changes: Values) =>
-        services(changes).flatMap(({ metadata, spec }) =>
-          ((spec as { type?: string }).type ?? 'ClusterIP') === 'ClusterIP' ? [] : [metadata.name],
-        )
-      expect(types({ [role]: { service } })).toEqual([PUBLIC_SERVICE[role]])
+      const typeOf = (one: Role): string => (ROLES.indexOf(one) % 2 === 0 ? 'LoadBalancer' : 'NodePort')
+      const changes = ofEach(one => ({
+        service: { type: typeOf(one), annotations: { 'example.com/zone': one } },
+        serviceAnnotations: { 'example.com/all': one },
+      }))
+      const services = (given: Values) => all(given).filter(({ kind }) => kind === 'Service')
+      const types = (given: Values) =>
+        services(given).flatMap(({ metadata, spec }) => {
+          const { type = 'ClusterIP' } = spec as { type?: string }
+          return type === 'ClusterIP' ? [] : [`${metadata.name}: ${type}`]
+        })
+      const wanted = ROLES.map(one => `${PUBLIC_SERVICE[one]}: ${typeOf(one)}`)
+      expect(types(changes).toSorted()).toEqual(wanted.toSorted())
       expect(types({})).toEqual([])
-      const marked = services({ [role]: { service, serviceAnnotations: { 'example.com/all': 'yes' } } })
       const bearing = (name: string) =>
-        marked
-          .filter(({ metadata }) => metadata.annotations?.[name] !== undefined)
+        services(changes)
+          .filter(({ metadata }) => metadata.annotations?.[name] === role)
           .map(({ metadata }) => metadata.name)
       expect(bearing('example.com/zone')).toEqual([PUBLIC_SERVICE[role]])
       expect(bearing('example.com/all').length).toBeGreaterThan(1)
@@ -123,9 +131,10 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'what is added to the char
   )
 
   test.each(ROLES)('the HorizontalPodAutoscaler of %s follows CPU, memory, or both', role => {
-    const resources = (autoscaling: Values) => {
+    const at = ROLES.indexOf(role)
+    const resources = (autoscaling: (place: number) => Values) => {
       const one = named(
-        all({ [role]: { autoscaling: { enabled: true, ...autoscaling } } }),
+        all(ofEach((_role, place) => ({ autoscaling: { enabled: true, ...autoscaling(place) } }))),
         'HorizontalPodAutoscaler',
         `usher-${role}`,
       )
@@ -135,46 +144,53 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'what is added to the char
         }
       ).metrics.map(({ resource }) => [resource.name, resource.target.averageUtilization])
     }
-    expect(resources({})).toEqual([['cpu', 70]])
-    expect(resources({ targetMemoryPercent: 120 })).toEqual([
+    expect(resources(() => ({}))).toEqual([['cpu', 70]])
+    expect(resources(place => ({ targetMemoryPercent: 120 + place }))).toEqual([
       ['cpu', 70],
-      ['memory', 120],
+      ['memory', 120 + at],
     ])
-    expect(resources({ targetCpuPercent: 0, targetMemoryPercent: 80 })).toEqual([['memory', 80]])
+    const memoryAlone = resources(place => ({ targetCpuPercent: 0, targetMemoryPercent: 80 + place }))
+    expect(memoryAlone).toEqual([['memory', 80 + at]])
   })
 
   test.each(ROLES)(
     'the PodDisruptionBudget of %s counts those that stay, or those that are missing',
     role => {
-      const budget = (podDisruptionBudget: Values) => {
+      const at = ROLES.indexOf(role)
+      const budget = (of: (place: number) => Values) => {
         const { minAvailable, maxUnavailable } = named(
-          all({ [role]: { podDisruptionBudget } }),
+          all(ofEach((_role, place) => ({ podDisruptionBudget: of(place) }))),
           'PodDisruptionBudget',
           `usher-${role}`,
         ).spec as Record<string, unknown>
         return { minAvailable, maxUnavailable }
       }
-      expect(budget({})).toEqual({ minAvailable: 1 })
-      expect(budget({ maxUnavailable: 0 })).toEqual({ maxUnavailable: 0 })
-      expect(budget({ maxUnavailable: '25%' })).toEqual({ maxUnavailable: '25%' })
-      expect(budget({ maxUnavailable: null })).toEqual({ minAvailable: 1 })
+      expect(budget(() => ({}))).toEqual({ minAvailable: 1 })
+      expect(budget(() => ({ maxUnavailable: 0 }))).toEqual({ maxUnavailable: 0 })
+      expect(budget(place => ({ maxUnavailable: `${25 + place}%` }))).toEqual({
+        maxUnavailable: `${25 + at}%`,
+      })
+      expect(budget(() => ({ maxUnavailable: null }))).toEqual({ minAvailable: 1 })
     },
   )
 
   test.each(ROLES)('annotations of %s stand at its Deployment, and not at its pods', role => {
-    const annotations = { 'example.com/restarts': 'usher-database' }
-    const given = all({ [role]: { annotations } })
-    expect(named(given, 'Deployment', `usher-${role}`).metadata.annotations).toEqual(annotations)
+    const annotationsOf = (one: Role) => ({ 'example.com/restarts': `database-of-${one}` })
+    const given = all(ofEach(one => ({ annotations: annotationsOf(one) })))
+    expect(named(given, 'Deployment', `usher-${role}`).metadata.annotations).toEqual(annotationsOf(role))
     expect(named(all({}), 'Deployment', `usher-${role}`).metadata.annotations).toBeUndefined()
     expect(JSON.stringify(pods(given).map(({ annotations: of }) => of))).not.toContain('example.com/restarts')
   })
 
   test.each(PROBES)('%s takes the times that are asked for and keeps its path, in every role', name => {
+    const timesOf = (probe: string) => ({ ...TIMES, initialDelaySeconds: 7 + PROBES.indexOf(probe) })
+    const timeoutOf = (probe: string) => ({ timeoutSeconds: 3 + PROBES.indexOf(probe) })
     for (const role of ROLES) {
-      const probe = (times: Values) => own(podOf(role, ofEveryRole({ [name]: times })))[name]
-      const before = probe({}) as Record<string, unknown>
-      expect(probe(TIMES), role).toEqual({ ...before, ...TIMES })
-      expect(probe({ timeoutSeconds: 3 }), role).toEqual({ ...before, timeoutSeconds: 3 })
+      const probe = (of: (probe: string) => Values) =>
+        own(podOf(role, ofEveryRole(Object.fromEntries(PROBES.map(one => [one, of(one)])))))[name]
+      const before = probe(() => ({})) as Record<string, unknown>
+      expect(probe(timesOf), role).toEqual({ ...before, ...timesOf(name) })
+      expect(probe(timeoutOf), role).toEqual({ ...before, ...timeoutOf(name) })
       expect(before, role).not.toHaveProperty('initialDelaySeconds')
     }
   })
@@ -307,7 +323,11 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'what is added to the char
     const taken = names.map(name => [name, null])
     const { ok, text } = helm(
       found.helm,
-      over(EVERY_ROLE, { [role]: Object.fromEntries(taken) as Values, global: null, extraObjects: null }),
+      over(EVERY_ROLE, {
+        ...ofEveryRole(Object.fromEntries(taken) as Values),
+        global: null,
+        extraObjects: null,
+      }),
       ['template', 'usher', CHART, '--namespace', 'usher'],
     )
     expect(ok, text).toBe(true)
