@@ -54,8 +54,19 @@ function hasParticiple(name: string): boolean {
   return name.split(/(?=[A-Z])|[_#]/).some(word => PARTICIPLES.has(word.toLowerCase()))
 }
 
+/** By its text: two rules read all sources, and reading takes longer than judging. */
+const parsed = new Map<string, ts.SourceFile>()
+
+function sourceFile({ path, text }: TextFile): ts.SourceFile {
+  const known = parsed.get(text)
+  if (known !== undefined) return known
+  const made = ts.createSourceFile(path, text, ts.ScriptTarget.Latest)
+  parsed.set(text, made)
+  return made
+}
+
 /** The participles among the names that a source file declares, each once, in order of the alphabet. */
-function participlesIn({ path, text }: TextFile): string[] {
+function participlesIn(file: TextFile): string[] {
   const names = new Set<string>()
   const visit = (node: ts.Node): void => {
     const name = declaredName(node)
@@ -67,7 +78,7 @@ function participlesIn({ path, text }: TextFile): string[] {
       names.add(name.text)
     ts.forEachChild(node, visit)
   }
-  visit(ts.createSourceFile(path, text, ts.ScriptTarget.Latest))
+  visit(sourceFile(file))
   return [...names].toSorted()
 }
 
@@ -106,7 +117,7 @@ it.each([
 const OFTEN = new Set(['Database', 'Db', 'Pools', 'Props', 'Tx'])
 
 /** The types and classes that a file declares. What it adds to a module of somebody else is not its own. */
-function typesIn({ path, text }: TextFile): string[] {
+function typesIn(file: TextFile): string[] {
   const names: string[] = []
   const visit = (node: ts.Node): void => {
     if (ts.isModuleDeclaration(node)) return
@@ -114,7 +125,7 @@ function typesIn({ path, text }: TextFile): string[] {
     if ((isType || ts.isClassDeclaration(node)) && node.name !== undefined) names.push(node.name.text)
     ts.forEachChild(node, visit)
   }
-  visit(ts.createSourceFile(path, text, ts.ScriptTarget.Latest))
+  visit(sourceFile(file))
   return names
 }
 

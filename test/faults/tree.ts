@@ -5,9 +5,9 @@
  */
 import { execFile } from 'node:child_process'
 import { existsSync, readFileSync, rmSync } from 'node:fs'
-import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { ROOT } from '../support/repository.ts'
 import { edited, type Fault } from './faults.ts'
@@ -38,8 +38,9 @@ export async function copyTree(): Promise<Tree> {
   const { stdout } = await run('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
     cwd: ROOT,
   })
-  for (const path of stdout.split('\0').filter(path => path !== '' && existsSync(join(ROOT, path))))
-    await cp(join(ROOT, path), join(directory, path))
+  const paths = stdout.split('\0').filter(path => path !== '' && existsSync(join(ROOT, path)))
+  for (const folder of new Set(paths.map(dirname))) await mkdir(join(directory, folder), { recursive: true })
+  await Promise.all(paths.map(path => copyFile(join(ROOT, path), join(directory, path))))
   if (existsSync(join(ROOT, 'node_modules')))
     await symlink(join(ROOT, 'node_modules'), join(directory, 'node_modules'))
   await mkdir(join(directory, '.cache'))
