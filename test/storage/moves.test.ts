@@ -3,7 +3,7 @@
  * off at most one of the two serves her. Contract: "What the service does", "Single-use grant".
  */
 import { Client } from 'pg'
-import { describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { claimIn, placedBy } from '../../src/storage/authority/owners/cell-directory.ts'
 import { revokeConnection } from '../../src/storage/authority/connections/connections.ts'
 import type { Database } from '../../src/storage/authority/database.ts'
@@ -57,23 +57,32 @@ async function furnished({ entries = 10 } = {}) {
   return { owner, live, spent, dead, digest, kept }
 }
 
-/** Every row of hers, but for how she is found. */
-async function rowsOf({ url }: Database, owner: Owner): Promise<Record<string, string[]>> {
+/** By URL: a session that read every table once reads them again in a tenth of the time. */
+const readers = new Map<string, Promise<Client>>()
+afterAll(async () => {
+  for (const reader of readers.values()) await (await reader).end()
+})
+
+async function opened(url: string): Promise<Client> {
   const client = new Client({ connectionString: url })
   await client.connect()
-  try {
-    const all: Record<string, string[]> = {}
-    for (const { name } of await ownedTables(client, ['directory', 'moves'])) {
-      const { rows } = await client.query<{ row: string }>(
-        `SELECT t::text AS row FROM ${name} t WHERE owner = $1 ORDER BY 1`,
-        [owner],
-      )
-      if (rows.length > 0) all[name] = rows.map(({ row }) => row)
-    }
-    return all
-  } finally {
-    await client.end()
+  return client
+}
+
+/** Every row of hers, but for how she is found. */
+async function rowsOf({ url }: Database, owner: Owner): Promise<Record<string, string[]>> {
+  const reader = readers.get(url) ?? opened(url)
+  readers.set(url, reader)
+  const client = await reader
+  const all: Record<string, string[]> = {}
+  for (const { name } of await ownedTables(client, ['directory', 'moves'])) {
+    const { rows } = await client.query<{ row: string }>(
+      `SELECT t::text AS row FROM ${name} t WHERE owner = $1 ORDER BY 1`,
+      [owner],
+    )
+    if (rows.length > 0) all[name] = rows.map(({ row }) => row)
   }
+  return all
 }
 
 const isServed = async (database: Database, owner: Owner): Promise<boolean> => {

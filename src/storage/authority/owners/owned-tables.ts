@@ -14,17 +14,21 @@ export interface OwnedTable {
   key: string[]
 }
 
-/** All columns but those named. */
+/**
+ * All tables but those named, unless they are another's, who lets us write nothing there. Asked of the catalog
+ * itself: by its views in information_schema the same takes a hundred times the work.
+ */
 export async function ownedTables(client: Client, but: readonly string[]): Promise<OwnedTable[]> {
   const { rows } = await client.query<OwnedTable>(
-    `SELECT quote_ident(c.table_name) AS name, array_agg(quote_ident(k.column_name)::text) AS key
-     FROM information_schema.columns c
-     JOIN information_schema.table_constraints p ON p.constraint_type = 'PRIMARY KEY'
-       AND p.table_schema = c.table_schema AND p.table_name = c.table_name
-     JOIN information_schema.key_column_usage k ON k.constraint_schema = p.constraint_schema
-       AND k.constraint_name = p.constraint_name AND k.table_name = c.table_name
-     WHERE c.table_schema = current_schema() AND c.column_name = 'owner' AND c.table_name <> ALL($1)
-     GROUP BY c.table_name ORDER BY c.table_name`,
+    `SELECT quote_ident(c.relname) AS name,
+       ARRAY(SELECT quote_ident(a.attname) FROM unnest(p.conkey) WITH ORDINALITY AS k(attnum, place)
+         JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum ORDER BY k.place) AS key
+     FROM pg_class c
+     JOIN pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'
+     JOIN pg_attribute o ON o.attrelid = c.oid AND o.attname = 'owner' AND NOT o.attisdropped
+     WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND c.relkind IN ('r', 'p')
+       AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE') AND c.relname <> ALL($1)
+     ORDER BY c.relname`,
     [[...but]],
   )
   return rows
