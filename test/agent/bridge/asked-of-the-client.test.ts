@@ -16,6 +16,7 @@ import {
 import { beforeEach, describe, expect, it } from 'vitest'
 import { useAskingServers, type Revision } from '../../support/asking-servers.ts'
 import type { ClientKind } from '../../support/bridge.ts'
+import { rowsOfLayer } from '../../support/layer.ts'
 
 const SAMPLING = {
   messages: [{ role: 'user' as const, content: { type: 'text' as const, text: 'Sum \u202eup <img src=x>' } }],
@@ -93,12 +94,15 @@ async function clientOf(kind: ClientKind, revision: Revision, capabilities: obje
   return { ...bridged, heard }
 }
 
-describe.each<[ClientKind, Revision]>([
+const ALL_PAIRS: [ClientKind, Revision][] = [
   ['1.x 2025-11-25', 'earlier'],
+  ['2.x 2026-07-28', 'later'],
   ['2.x 2026-07-28', 'earlier'],
   ['1.x 2025-11-25', 'later'],
-  ['2.x 2026-07-28', 'later'],
-])('The client %s, whose tool is of the %s revision', (kind, revision) => {
+]
+const PAIRS = rowsOfLayer(ALL_PAIRS, pair => ALL_PAIRS.indexOf(pair) < 2)
+
+describe.each(PAIRS)('The client %s, whose tool is of the %s revision', (kind, revision) => {
   it('that declares both has its model asked in the words of the server, and its answers reach the tool', async () => {
     const { call, heard, resource } = await clientOf(kind, revision, BOTH)
     const answer = await call('read')
