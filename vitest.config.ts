@@ -2,9 +2,11 @@
  * Five projects: `pure` needs nothing, `postgres` one database server per run, `product` also a real Envoy or
  * a browser. The files of `alone` measure, build the package in this tree or use the ports that a page names,
  * so they run one after the other; `history` starts and kills servers of its own, and runs last, by itself.
+ * Projects of one group run as one: whoever has no file left of the first begins with the next.
  */
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
+import LongestFirst from './test/support/longest-first.ts'
 import { PATIENCE_MS } from './test/support/patience.ts'
 
 /** The tests that need the database server of the run. */
@@ -61,6 +63,7 @@ export default defineConfig({
     ],
     // A file whose tests all need something that this machine lacks has none (test/support/requirement.ts).
     passWithNoTests: true,
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {
@@ -98,7 +101,7 @@ export default defineConfig({
           testTimeout: TEST_MS,
           hookTimeout: 120_000,
           expect: EXPECT,
-          sequence: { groupOrder: 1 },
+          sequence: { groupOrder: 0 },
         },
       },
       {
@@ -108,13 +111,14 @@ export default defineConfig({
           exclude: LATER,
           setupFiles: PROPERTIES,
           globalSetup: SERVER,
-          // They wait for Envoy and for a browser more than they work.
-          maxWorkers: availableParallelism(),
+          // They wait for Envoy and for a browser more than they work, and `make test` has few of them.
+          maxWorkers: LANDING ? MORE_THAN_PROCESSORS : availableParallelism(),
+          isolate: !LANDING,
           testTimeout: TEST_MS,
           // The first run may have to fetch Envoy.
           hookTimeout: 240_000,
           expect: EXPECT,
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: LANDING ? 0 : 1 },
         },
       },
       {
@@ -128,7 +132,7 @@ export default defineConfig({
           testTimeout: TEST_MS,
           hookTimeout: 240_000,
           expect: EXPECT,
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 2 },
         },
       },
       {
@@ -138,7 +142,7 @@ export default defineConfig({
           exclude: LATER,
           expect: EXPECT,
           fileParallelism: false,
-          sequence: { groupOrder: 4 },
+          sequence: { groupOrder: 3 },
         },
       },
     ],

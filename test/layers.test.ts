@@ -32,6 +32,17 @@ describe('A part of the contract', () => {
   })
 })
 
+describe('A file that takes long', () => {
+  it('is there, if a clean clone is to begin with it', () => {
+    const long = JSON.parse(readFileSync(join(ROOT, 'test', 'long-files.json'), 'utf8')) as Record<
+      string,
+      number
+    >
+    const there = new Set(testFiles().map(({ path }) => path))
+    expect(Object.keys(long).filter(path => !there.has(path))).toEqual([])
+  })
+})
+
 describe('A row of the contract', () => {
   it('lists a test of make test, if it lists any of the full layer', () => {
     const alone = readContractRows().rows.filter(
