@@ -32,8 +32,11 @@ demo: $(INSTALLED) $(CONSOLE) ## Run the whole story through a real Envoy, then 
 	@node src/cli.ts dev $(if $(ONCE),--once) $(if $(STORY),--story $(STORY))
 
 test: $(INSTALLED) $(CONSOLE) ## Format, lint, types, import rules, then what each change must pass (REQUIRE_ALL=1: a missing binary fails)
-	$(SIDE_BY_SIDE) $(CHECKS)
-	@TEST_LAYER=landing RACE_ROUNDS=15 FUZZ_RUNS=2000 node test/support/run-tests.ts
+	@# The checks run beside the tests, with what those leave of the processors. What is red is told when it is found.
+	@nice $(MAKE) --no-print-directory --keep-going $(CHECKS) & checks=$$!; \
+	TEST_LAYER=landing RACE_ROUNDS=15 FUZZ_RUNS=2000 node test/support/run-tests.ts; tests=$$?; \
+	wait $$checks || { echo 'The checks are red: make check tells why, as the lines above do.'; exit 1; }; \
+	exit $$tests
 	@node test/support/contract-rows-check.ts
 
 # Five Envoys, as below.
