@@ -8,6 +8,7 @@ import { s256Json } from '../../src/wire/encoding.ts'
 import { signRequest } from '../../src/wire/signatures/http-signature.ts'
 import { checkBytes, type Answer } from '../support/check-client.ts'
 import type { HttpAnswer } from '../support/http-check-client.ts'
+import { inputsOfLayer } from '../support/layer.ts'
 import { startedOnce } from '../support/started.ts'
 import { startBothDoors } from './both-doors.ts'
 import { newKey, nowSeconds, PUBLIC_URL, toolCallBody } from './calls.ts'
@@ -236,7 +237,7 @@ test('the gRPC door and the HTTP door answer one call alike: status, header fiel
       const what = `${byGrpc.status} ${error ?? ''}`
       seen.set(what, (seen.get(what) ?? 0) + 1)
     }),
-    { numRuns: 400 },
+    { numRuns: inputsOfLayer(400) },
   )
   // The calls were not all refused for one reason.
   expect([...seen.keys()]).toEqual(

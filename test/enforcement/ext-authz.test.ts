@@ -10,6 +10,7 @@ import { readMcp } from '../../src/enforcement/request/mcp.ts'
 import { refuse } from '../../src/wire/refusal.ts'
 import { checkBytes, deniedBody, denialIn, type HttpFacts } from '../support/check-client.ts'
 import { ALLOW, standCheckDoor } from '../support/check-door.ts'
+import { inputsOfLayer } from '../support/layer.ts'
 
 const door = standCheckDoor()
 
@@ -274,7 +275,7 @@ describe('whatever arrives, the answer has a status, and allows only what was al
           if (!allowed) expect(reply.denied_response?.status?.code).toBeGreaterThanOrEqual(400)
         },
       ),
-      { numRuns: 4000 },
+      { numRuns: inputsOfLayer(4000) },
     )
     expect(allows).toBeGreaterThan(20) // else the inputs never got past the reading
   })
@@ -307,7 +308,7 @@ describe('whatever arrives, the answer has a status, and allows only what was al
         if (passes) expect(reply.ok_response).toBeDefined()
         else expect(denialIn(reply)).toMatchObject({ error: expect.any(String) })
       }),
-      { numRuns: 2000 },
+      { numRuns: inputsOfLayer(2000) },
     )
     // Some 160 pass. With inputs of which 35 did, one run in a hundred had 20 by chance alone.
     expect(Math.min(seen.allow, seen.deny)).toBeGreaterThan(20)

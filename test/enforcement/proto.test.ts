@@ -6,6 +6,7 @@ import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { encodeCheckResponse } from '../../src/enforcement/doors/grpc/check-response-bytes.ts'
 import { codec, official, ours, type AnyMessage } from '../support/envoy-protos.ts'
+import { inputsOfLayer } from '../support/layer.ts'
 
 interface FieldDescriptor {
   name: string
@@ -213,7 +214,7 @@ describe('bytes written by either side are read alike by the other', () => {
           theirs.deserialize(theirs.serialize(message)),
         )
       }),
-      { numRuns: 2000 },
+      { numRuns: inputsOfLayer(2000) },
     )
   })
 
@@ -250,7 +251,7 @@ describe('bytes written by either side are read alike by the other', () => {
       fc.property(messages, message => {
         expect(encodeCheckResponse(message)).toEqual(codec(official, RESPONSE).serialize(message))
       }),
-      { numRuns: 2000 },
+      { numRuns: inputsOfLayer(2000) },
     )
   })
 
@@ -266,7 +267,7 @@ describe('bytes written by either side are read alike by the other', () => {
         const seen = codec(official, REQUEST).deserialize(wire)
         expect(codec(ours, REQUEST).deserialize(wire)).toEqual(known(seen))
       }),
-      { numRuns: 2000 },
+      { numRuns: inputsOfLayer(2000) },
     )
   })
 

@@ -7,9 +7,10 @@ import { expect } from 'vitest'
 import type { Described } from '../../src/http/servers/endpoint.ts'
 import { REFUSALS } from '../../src/wire/refusal.ts'
 import { hostileBody, hostileJson, hostileText } from './hostile.ts'
+import { inputsOfLayer } from './layer.ts'
 
 /** Per endpoint; UMA_TEST_RUNS asks for more. */
-export const HOSTILE_RUNS = Number(process.env['UMA_TEST_RUNS'] ?? 40)
+export const HOSTILE_RUNS = Number(process.env['UMA_TEST_RUNS'] ?? inputsOfLayer(40))
 
 export interface Attempt {
   /** Of each path parameter, in the order of the path. */

@@ -14,6 +14,11 @@ export function rowsOfLayer<T>(all: readonly T[], isQuick: (row: T) => boolean):
   return isLanding ? quick : all
 }
 
+/** How many inputs a property that takes seconds tries: `make test` a quarter of them, from the same seed. */
+export function inputsOfLayer(all: number): number {
+  return isLanding ? Math.ceil(all / 4) : all
+}
+
 /** How often a race is run: as RACE_ROUNDS says (`make test`: 15), else `otherwise`. */
 export function raceRounds(otherwise: number): number {
   return Number(process.env['RACE_ROUNDS'] ?? otherwise)

@@ -12,6 +12,7 @@ import {
   standingGrant,
   type EmbeddedStand,
 } from '../../support/embedded.ts'
+import { inputsOfLayer } from '../../support/layer.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../../support/scripted-authority.ts'
 import { callOf, newKey, nowSeconds, startCore, type CallParts, type Core } from '../calls.ts'
 
@@ -196,7 +197,7 @@ describe('For the same call', () => {
         seen.add(inside === 'allow' ? 'allow' : `${inside.status} ${String(inside.error)}`)
         expect(inside).toEqual(gateway)
       }),
-      { numRuns: 250, examples: KINDS.map(changes => [{ ...LET_PASS, ...changes }]) },
+      { numRuns: inputsOfLayer(250), examples: KINDS.map(changes => [{ ...LET_PASS, ...changes }]) },
     )
     // The property is about something only if all kinds of answers occur.
     for (const kind of ['allow', '401 insufficient_authorization', '401 invalid_token', '403 access_revoked'])
