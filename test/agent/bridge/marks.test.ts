@@ -5,11 +5,14 @@
 import { expect, it } from 'vitest'
 import { CLIENTS } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
+import { rowsOfLayer } from '../../support/layer.ts'
 
 const stand = useBridges({ args: ['--hold', '20'] })
 const { bridge, waiting } = stand
 
-it.each(CLIENTS)('The SDK client %s is told after a grant, and when it ended', async kind => {
+const kinds = rowsOfLayer(CLIENTS, kind => kind === '1.x 2025-11-25')
+
+it.each(kinds)('The SDK client %s is told after a grant, and when it ended', async kind => {
   const { call, changes, tools } = await bridge({ kind, capabilities: { elicitation: {} } })
   const mark = async (): Promise<unknown> =>
     ((await tools())[0]!['_meta'] as Record<string, unknown>)['usher/access']

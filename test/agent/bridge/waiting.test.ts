@@ -94,26 +94,24 @@ describe('A form that two calls wait for', () => {
 describe("The owner's console, where the agent's user is the owner", () => {
   const capabilities = { elicitation: { form: {}, url: {} } }
   const args = ['--owner-console', 'https://console.example/', '--hold', '20']
+  const kinds = ['1.x 2025-11-25', '2.x 2025-11-25', '2.x 2026-07-28'] as const
 
-  it.each(['1.x 2025-11-25', '2.x 2025-11-25', '2.x 2026-07-28'] as const)(
-    'is shown by a link: %s',
-    async kind => {
-      let card = ''
-      const decide = async (): Promise<'accept'> => {
-        const { family } = await waiting()
-        card = linkTo('https://console.example', asFamily(family))
-        await stand.owner.decide(family, 'approved')
-        return 'accept'
-      }
-      const word: BridgeOptions['word'] = ({ mode }) => (mode === 'url' ? decide() : 'accept')
-      const { call, elicited } = await bridge({ kind, capabilities, args, word })
-      const trade = { symbol: 'VTI', qty: unique() }
-      expect((await call('place_trade', trade)).text).toBe(`Bought ${trade.qty} VTI`)
-      expect(elicited.map(({ mode }) => mode)).toEqual(['form', 'url'])
-      // The address that notifications lead to, which the page opens at the card.
-      expect(elicited[1]!.url).toBe(card)
-    },
-  )
+  it.each(rowsOfLayer(kinds, kind => kind === '2.x 2026-07-28'))('is shown by a link: %s', async kind => {
+    let card = ''
+    const decide = async (): Promise<'accept'> => {
+      const { family } = await waiting()
+      card = linkTo('https://console.example', asFamily(family))
+      await stand.owner.decide(family, 'approved')
+      return 'accept'
+    }
+    const word: BridgeOptions['word'] = ({ mode }) => (mode === 'url' ? decide() : 'accept')
+    const { call, elicited } = await bridge({ kind, capabilities, args, word })
+    const trade = { symbol: 'VTI', qty: unique() }
+    expect((await call('place_trade', trade)).text).toBe(`Bought ${trade.qty} VTI`)
+    expect(elicited.map(({ mode }) => mode)).toEqual(['form', 'url'])
+    // The address that notifications lead to, which the page opens at the card.
+    expect(elicited[1]!.url).toBe(card)
+  })
 
   it('is not shown where nobody says that the person is the owner', async () => {
     const { call, elicited } = await bridge({ capabilities, args: ['--hold', '1'] })
