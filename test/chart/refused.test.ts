@@ -1,5 +1,4 @@
 /** What values.schema.json refuses before anything is installed, and how the refusal names the place. */
-import { Ajv } from 'ajv'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -7,6 +6,7 @@ import { parse } from 'yaml'
 import { ROOT } from '../support/repository.ts'
 import { describeWith } from '../support/requirement.ts'
 import { CHART, helm, over, tools, valueSet, VALUE_SETS, type Values } from './render.ts'
+import { overDefaults, refusalsOf } from './values-schema.ts'
 
 /** What the refusal must name, if not the place, is the last. */
 const BESIDE = { name: 'x', image: 'registry.example.com/x:1' }
@@ -274,21 +274,8 @@ const FAULTS = ROWS.map(([what, set, place, value, named = place]): [string, str
   return [what, set, changes as Values, named]
 })
 
-/** What the schema says about values that override the defaults, as Helm checks them. */
-const schema = new Ajv({ strict: false, allErrors: true }).compile(
-  JSON.parse(readFileSync(join(CHART, 'values.schema.json'), 'utf8')) as object,
-)
-const defaults = parse(readFileSync(join(CHART, 'values.yaml'), 'utf8')) as Values
-
-const refusals = (values: Values): string => refusalsOf(over(defaults, values))
+const refusals = (values: Values): string => refusalsOf(overDefaults(values))
 const withoutRefusals = (path: string): string => refusalsOf(without(path))
-
-function refusalsOf(values: Values): string {
-  schema(values)
-  return (schema.errors ?? [])
-    .map(one => `${one.instancePath} ${one.message} ${JSON.stringify(one.params)}`)
-    .join('\n')
-}
 
 test('a variable of a secret name may stand in the patch for a gateway by reference', () => {
   const valueFrom = { secretKeyRef: { name: 'collector', key: 'headers' } }
@@ -311,7 +298,7 @@ test('the values of docs/kubernetes.md are refused nothing', () => {
 /** As Helm has values: `null` takes a default away. */
 const without = (path: string): Values => {
   const names = path.split('.')
-  const values = over(defaults, valueSet('ha'))
+  const values = structuredClone(overDefaults(valueSet('ha')))
   const around = names.slice(0, -1).reduce((at, name) => at[name] as Values, values)
   delete around[names.at(-1)!]
   return values
