@@ -14,11 +14,13 @@ import type { DeclaredConsequences } from './permission.ts'
  * member of the basis that keeps it, the record and the column from which each is read. All that reads,
  * compares or writes them is made of this list: `keepFacts`, `standsOn`, and the statements that read the
  * records and that record a grant (`factsColumn` and `andSame` in storage/authority/grants/facts.sql.ts).
- * None of the columns is ever null.
+ * With `forLife`, a later change ends the grant, too: the row of the grant has a column of the member's name,
+ * which reading and consuming compare (reason `revoked`). None of the columns is ever null.
  */
 export const SAME_FACTS = {
   aud: { of: 'server', column: 'resource_uri', type: 'text' },
   server_generation: { of: 'server', column: 'generation', type: 'int' },
+  tier_epoch: { of: 'tier', column: 'epoch', type: 'int', forLife: true },
   tier_version: { of: 'tier', column: 'version', type: 'int' },
 } as const satisfies Record<string, SameFact>
 
@@ -26,8 +28,9 @@ export const SAME_FACTS = {
 export type FactRecord = 'connection' | 'server' | 'resource' | 'tier'
 /** `stranger`: the value for an agent without a connection, which is that of a new connection, too. */
 type SameFact = { column: string; type: keyof SqlTypes } & (
-  | { of: Exclude<FactRecord, 'connection'> }
-  | { of: 'connection'; stranger: SqlTypes[keyof SqlTypes] }
+  | { of: 'server' | 'resource'; forLife?: never }
+  | { of: 'tier'; forLife?: true }
+  | { of: 'connection'; stranger: SqlTypes[keyof SqlTypes]; forLife?: true }
 )
 type SqlTypes = { text: string; int: number; boolean: boolean }
 type SameFacts = typeof SAME_FACTS
@@ -70,7 +73,6 @@ export function keepFacts(records: { [Of in FactRecord]: FactsOf<Of> }): BasisFa
 /** What a grant is made of, whether it is made at once or kept until the owner has approved. */
 export interface GrantBasis extends GrantContent, BasisFacts {
   tier_id: string
-  tier_epoch: number
   /** The scopes that the resource must still have when the grant is made. */
   resource_scopes: string[]
   /** Named by the agreement; it must not be blocked. */
@@ -101,7 +103,7 @@ export interface GrantFacts {
     | ({ client_id: string; resource_scopes: readonly string[]; org: Reach | null } & DeclaredConsequences &
         FactsOf<'resource'>)
     | undefined
-  readonly tier: ({ tier_id: string; epoch: number } & FactsOf<'tier'>) | undefined
+  readonly tier: ({ tier_id: string } & FactsOf<'tier'>) | undefined
   /** If an organization governs the resource: its epochs, and whether whom it demands has vouched. */
   readonly organization: { epochs: OrganizationEpochs; vouched: boolean } | undefined
   /** What was judged again by the present facts; absent if the request was weighed by these. */

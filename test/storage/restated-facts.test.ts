@@ -3,10 +3,14 @@
  * statement began wins, without a lock. Contract: "What the service does" (row 9), "Policy vocabulary and
  * tiers".
  */
+import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
+import { sameFactsOf, type FactRecord } from '../../src/rules/grant.ts'
+import { grantEnd } from '../../src/rules/liveness.ts'
 import { blockOperator, revokeConnection } from '../../src/storage/authority/connections/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
+import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
 import { recordGrant, type NewGrant } from '../../src/storage/authority/grants/issue.ts'
 import { readGrant } from '../../src/storage/authority/grants/read.ts'
 import { lockQueue } from '../../src/storage/authority/owners/owners.ts'
@@ -92,6 +96,23 @@ const CHANGES: Change[] = [
   ['the connection was revoked', (tx, owner, { handle }) => revokeConnection(tx, owner, handle, seed.ACTOR)],
 ]
 
+const TABLES: Record<FactRecord, string> = {
+  connection: 'connections',
+  server: 'resource_servers',
+  resource: 'resources',
+  tier: 'tiers',
+}
+const FACTS = (Object.keys(TABLES) as FactRecord[]).flatMap(of => sameFactsOf(of))
+const FOR_LIFE = FACTS.filter(([, fact]) => fact.forLife)
+const OTHER_VALUE = { text: '$ || 1', int: '$ + 1', boolean: 'NOT $' }
+/** This fact has another value, and nothing else changes. */
+const anotherValue = ([, { of, column, type }]: (typeof FACTS)[number]): Change[1] => {
+  const value = sql.raw(OTHER_VALUE[type].replace('$', column))
+  return (tx, owner) =>
+    sql`UPDATE ${sql.table(TABLES[of])} SET ${sql.ref(column)} = ${value} WHERE owner = ${owner}`.execute(tx)
+}
+const OTHERWISE = FACTS.map(fact => [`${fact[0]} is another`, anotherValue(fact)] satisfies Change)
+
 describe('A grant whose facts were read before', () => {
   it('is written while all of them stand', async () => {
     const { owner, grant } = await judged()
@@ -101,7 +122,7 @@ describe('A grant whose facts were read before', () => {
     expect(await told.execute()).toEqual([{ kind: 'promised' }])
   })
 
-  it.each(CHANGES)('is not written where %s, nor is anything else', async (_, change) => {
+  it.each([...CHANGES, ...OTHERWISE])('is not written where %s, nor is anything else', async (_, change) => {
     const { owner, grant } = await judged()
     await inTx(tx => change(tx, owner, grant))
     expect(await write(grant)).toBe(false)
@@ -127,5 +148,25 @@ describe('A grant whose facts were read before', () => {
       false,
       true,
     ])
+  })
+})
+
+describe('A grant that was made', () => {
+  it('rests for life on the epoch of its tier, at least', () => {
+    expect(FOR_LIFE.map(([member]) => member)).toContain('tier_epoch')
+  })
+
+  it.each(FOR_LIFE)('is revoked, and not spent, once its %s is another', async (...fact) => {
+    const { owner, grant } = await judged()
+    await write(grant)
+    const end = async () => {
+      const read = await readGrant(database.calls, owner, seed.CLIENT_ID, grant.rptSha256)
+      return read?.grant && grantEnd(read.grant)
+    }
+    expect(await end()).toBeNull()
+    await inTx(tx => anotherValue(fact)(tx, owner, grant))
+    expect(await end()).toBe('revoked')
+    const holder = { client_id: seed.CLIENT_ID }
+    expect(await consumeGrant(database.calls, owner, holder, grant.rptSha256)).toBeUndefined()
   })
 })

@@ -110,6 +110,7 @@ export function seedConnection(
 /** What a grant of what is seeded must still equal. */
 const factsOf = (owner: Owner): BasisFacts => ({
   aud: resourceUri(owner),
+  tier_epoch: 1,
   tier_version: 1,
   server_generation: 1,
 })
@@ -125,7 +126,6 @@ export function grantRow(owner: Owner, handle: Handle, generation: number, rpt: 
     client_id: CLIENT_ID,
     resource_id: resourceId(owner),
     tier_id: TIER,
-    tier_epoch: 1,
     ...factsOf(owner),
     resource_scopes: ['read'],
     consequence: 'reversible',
@@ -196,7 +196,6 @@ export function basisOf(owner: Owner, family: Family, handle: Handle): GrantBasi
     cnf: CNF,
     jkt: 'of-another-key',
     tier_id: TIER,
-    tier_epoch: 1,
     ...factsOf(owner),
     resource_scopes: ['read'],
     operator: null,
@@ -240,7 +239,6 @@ export async function governedOf(db: Db, owner: Owner, named?: string) {
     client_id: ClientId
     resource_id: string
     tier_id: string
-    tier_epoch: number
     resource_scopes: string[]
     consequence: string | null
     tools: Record<string, string | null> | null
@@ -248,7 +246,7 @@ export async function governedOf(db: Db, owner: Owner, named?: string) {
     resource_facts: FactsOf<'resource'> & object
     tier_facts: FactsOf<'tier'>
   }>`
-    SELECT rs.client_id, r.resource_id, t.tier_id, t.epoch AS tier_epoch, r.resource_scopes, r.consequence, r.tools,
+    SELECT rs.client_id, r.resource_id, t.tier_id, r.resource_scopes, r.consequence, r.tools,
       ${sql.raw(factsColumn('server', 'rs'))}, ${sql.raw(factsColumn('resource', 'r'))}, ${sql.raw(factsColumn('tier', 't'))}
     FROM tier_resources tr
     JOIN tiers t ON t.owner = tr.owner AND t.tier_id = tr.tier_id AND t.deleted_at IS NULL

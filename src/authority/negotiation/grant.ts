@@ -21,7 +21,6 @@ import { newOperator, shownMission, type Assessment } from './presentation.ts'
 /** What a grant from a weighed agreement rests on. */
 export function basisOf(assessment: Assessment): GrantBasis {
   const { family, governed, agent, answer } = assessment
-  const { tier } = governed
   return {
     ...grantContent({
       ...assessment,
@@ -30,8 +29,7 @@ export function basisOf(assessment: Assessment): GrantBasis {
       singleUse: answer.kind !== 'deny' && answer.singleUse,
     }),
     ...keepFacts({ ...governed, connection: assessment.standing }),
-    tier_id: tier.tier_id,
-    tier_epoch: tier.epoch,
+    tier_id: governed.tier.tier_id,
     resource_scopes: [...family.resource_scopes],
     operator: agent.operator ?? null,
     ...(assessment.organizationEpochs === undefined ? {} : { organization: assessment.organizationEpochs }),

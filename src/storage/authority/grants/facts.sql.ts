@@ -1,18 +1,19 @@
 /**
- * Owns what a grant rests on, as SQL that recording, reading and consuming one share, so that a new fact that
- * must stand as long as the grant is added here: its column to `LIVE`, and the comparison to a fragment. What
- * must stand until it is made is added to `SAME_FACTS`. In each fragment below, `g` has the columns of the
- * grant, `c` is its connection, `t` its tier and `tr` the hold of that tier on its resource. Contract: "Grant
- * (RPT) liveness".
+ * Owns what a grant rests on, as SQL that recording, reading and consuming one share. A new fact whose value
+ * must stay is one line of `SAME_FACTS` in rules/grant.ts, from which these fragments are made. In each
+ * fragment below, `g` has the columns of the grant, `c` is its connection, `t` its tier and `tr` the hold of
+ * that tier on its resource. Contract: "Grant (RPT) liveness".
  */
 import { sameFactsOf, type FactRecord } from '../../../rules/grant.ts'
 
 /**
  * The facts of one record, which has the name `as` in the statement, are those of the agreement: for the tier
- * as `t`, that is ` AND t.version = g.tier_version`.
+ * as `t`, that is ` AND t.version = g.tier_version`. Those that a grant rests on for life are in the
+ * fragments `CURRENT` and `TIER_STANDS`.
  */
-export function andSame(of: FactRecord, as: string): string {
+export function andSame(of: FactRecord, as: string, forLife?: true): string {
   return sameFactsOf(of)
+    .filter(([, fact]) => fact.forLife === forLife)
     .map(([member, { column }]) => ` AND ${as}.${column} = g.${member}`)
     .join('')
 }
@@ -23,11 +24,13 @@ export function factsColumn(of: FactRecord, as: string): string {
   return `json_build_object(${pairs.join(', ')}) AS ${of}_facts`
 }
 
+const FOR_LIFE = [...sameFactsOf('connection'), ...sameFactsOf('tier')].filter(([, fact]) => fact.forLife)
+
 /** What a grant rests on as long as it lives: its columns, and what the statement that makes it writes. */
 const LIVE = {
   generation: 'c.generation',
   tier_id: 'g.tier_id',
-  tier_epoch: 'g.tier_epoch',
+  ...Object.fromEntries(FOR_LIFE.map(([member]) => [member, `g.${member}`])),
   hold: 'tr.hold',
   org_epoch: 'g.org_epoch',
   org_handle_epoch: 'g.org_handle_epoch',
@@ -41,10 +44,10 @@ export const LIVE_VALUES = Object.values(LIVE).join(', ')
 
 export const CONNECTED = `c.status = 'active'`
 
-export const CURRENT = 'c.generation = g.generation'
+export const CURRENT = `c.generation = g.generation${andSame('connection', 'c', true)}`
 
 /** The tier under which it was issued still exists. */
-export const TIER_STANDS = 't.epoch = g.tier_epoch AND t.deleted_at IS NULL'
+export const TIER_STANDS = `t.deleted_at IS NULL${andSame('tier', 't', true)}`
 
 /** That tier has governed the resource without a break. */
 export const HELD = 'tr.hold = g.hold'

@@ -36,7 +36,6 @@ export interface NewGrant
       | 'client_id'
       | 'resource_id'
       | 'tier_id'
-      | 'tier_epoch'
       | 'resource_scopes'
       | 'consequence'
       | 'declared'
@@ -78,7 +77,6 @@ const ASKED: Record<string, [type: string, of: (grant: NewGrant) => unknown]> = 
   /** The classes of its tools, as text, because `null` is one; null if they were not read. */
   tools: ['text', ({ declared }) => declared && JSON.stringify(declared.tools)],
   tier_id: ['text', ({ tier_id }) => tier_id],
-  tier_epoch: ['int', ({ tier_epoch }) => tier_epoch],
   operator: ['text', ({ operator }) => operator],
   org_epoch: ['int', ({ organization }) => organization?.membership],
   org_handle_epoch: ['int', ({ organization }) => organization?.handle],

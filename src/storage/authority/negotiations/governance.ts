@@ -56,7 +56,7 @@ function parametersOf(questions: readonly ResourceQuestion[]): unknown[] {
 interface GovernedRow
   extends
     Pick<ResourceRow, 'resource_scopes' | 'consequence' | 'tools' | 'org'>,
-    Pick<TierRow, 'ask_me' | 'rules' | 'clearance' | 'epoch'>,
+    Pick<TierRow, 'ask_me' | 'rules' | 'clearance'>,
     Omit<TierRow['terms'], 'owner' | 'tier_id' | 'version' | 'name'> {
   /** The place of the question, from 1. */
   place: number
@@ -82,7 +82,7 @@ const GOVERNED = prepared<GovernedRow>(
   `SELECT asked.place::int, rs.status AS rs_status, ${factsColumn('server', 'rs')},
     r.client_id AS resource_client_id, r.name AS resource_name, r.resource_scopes, r.consequence, r.tools, r.org,
     ${factsColumn('resource', 'r')},
-    t.tier_id, t.name AS tier_name, t.ask_me, t.rules, t.clearance, t.epoch, ${factsColumn('tier', 't')},
+    t.tier_id, t.name AS tier_name, t.ask_me, t.rules, t.clearance, ${factsColumn('tier', 't')},
     v.name AS terms_name, v.purpose, v.scope, v.expires_in, v.prohibited, v.per_operation,
     v.published_at, EXISTS (SELECT FROM owners o WHERE o.owner = $1 AND o.suspended_at IS NOT NULL) AS suspended
   FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS asked(client_id, resource_id, place)
@@ -140,7 +140,7 @@ function governedOf({ owner, client_id, resource_id }: ResourceQuestion, row: Go
 }
 
 function tierOf(owner: Owner, tier_id: string, row: GovernedRow): NonNullable<GovernedReading['tier']> {
-  const { tier_name, ask_me, rules, clearance, epoch, tier_facts } = row
+  const { tier_name, ask_me, rules, clearance, tier_facts } = row
   const { terms_name, purpose, scope, expires_in, prohibited, per_operation, published_at } = row
   const terms = {
     owner,
@@ -154,7 +154,7 @@ function tierOf(owner: Owner, tier_id: string, row: GovernedRow): NonNullable<Go
     per_operation,
     published_at,
   }
-  return { owner, tier_id, name: tier_name, ask_me, rules, clearance, epoch, terms, ...tier_facts }
+  return { owner, tier_id, name: tier_name, ask_me, rules, clearance, terms, ...tier_facts }
 }
 
 /** What a ticket is made from. */
