@@ -18,7 +18,6 @@ import type { DeclaredConsequences } from './permission.ts'
  * which reading and consuming compare (reason `revoked`). None of the columns is ever null.
  */
 export const SAME_FACTS = {
-  agent_epoch: { of: 'connection', column: 'agent_epoch', type: 'int', stranger: 0, forLife: true },
   aud: { of: 'server', column: 'resource_uri', type: 'text' },
   server_generation: { of: 'server', column: 'generation', type: 'int' },
   tier_epoch: { of: 'tier', column: 'epoch', type: 'int', forLife: true },

@@ -8,7 +8,7 @@ import { asClientId, type Family, type Handle, type Owner } from '../../src/wire
 
 type Basis = GrantBasis & { connection: KnownConnection }
 
-const connection: KnownConnection = { status: 'active', generation: 3, agent_epoch: 6 }
+const connection: KnownConnection = { status: 'active', generation: 3 }
 const stranger: KnownConnection = { ...connection, status: 'none', generation: null }
 
 const BASIS: Basis = {
@@ -33,7 +33,6 @@ const BASIS: Basis = {
   cnf: { kty: 'OKP', crv: 'Ed25519', x: 'x' },
   jkt: 'agent',
   tier_id: 'reading',
-  agent_epoch: 6,
   tier_epoch: 2,
   tier_version: 4,
   server_generation: 5,
@@ -145,7 +144,6 @@ describe('What a grant rests on', () => {
     ],
     ['she asks for a clearance', { judged: { ...judged, clearanceMet: false } }, /clearance/],
     ['a rule refuses it by now', { judged: { ...judged, refusedByRule: true } }, /policy refuses/],
-    ['the epoch of the agent was raised', { connection: { ...connection, agent_epoch: 7 } }, /changed since/],
     ['the terms changed', { tier: { ...tier, version: 5 } }, /changed since/],
     [
       'the resource server was withdrawn and approved again',

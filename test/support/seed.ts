@@ -109,7 +109,6 @@ export function seedConnection(
 
 /** What a grant of what is seeded must still equal. */
 const factsOf = (owner: Owner): BasisFacts => ({
-  agent_epoch: 0,
   aud: resourceUri(owner),
   tier_epoch: 1,
   tier_version: 1,
