@@ -3,7 +3,7 @@
  * order (normative)". A refusal at any step before 5 leaves the grant unspent. The deadline, the log line and
  * the report around the order are in `check.ts`.
  */
-import { consumeRefusal, INACTIVE_REASONS, inactiveReaction } from '../rules/liveness.ts'
+import { consumeRefusal, INACTIVE_REASONS, inactiveReaction } from '../rules/grant-end.ts'
 import { matchPermission, worseConsequence, type Permission } from '../rules/permission.ts'
 import {
   verifyRequestApart,

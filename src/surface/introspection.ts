@@ -7,7 +7,7 @@
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../http/servers/endpoint.ts'
 import type { GrantRecord } from '../rules/grant-content.ts'
-import { consumeError, livenessReason, type GrantEnd, type LivenessFacts } from '../rules/liveness.ts'
+import { consumeError, livenessReason, type GrantEnd, type LivenessFacts } from '../rules/grant-end.ts'
 import { sha256 } from '../wire/encoding.ts'
 import { OWNER_ENDS, type OwnerEnds } from '../wire/documents/owner-ends.ts'
 import { LEASE_ID, LEASE_MS } from '../wire/resources/leases.ts'

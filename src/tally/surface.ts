@@ -2,7 +2,7 @@
  * What a tally provides to the surface that it serves: its keys and clock, folded terms, its rows. Contract:
  * "Tally for a jointly held resource" (the ordinary authorization server surface).
  */
-import type { GrantEnd } from '../rules/liveness.ts'
+import type { GrantEnd } from '../rules/grant-end.ts'
 import { readAccount, readResource, readResourceServer, listAccounts } from '../storage/tally/accounts.ts'
 import { recordAccesses } from '../storage/tally/accesses.ts'
 import type { Pools } from '../storage/tally/database.ts'

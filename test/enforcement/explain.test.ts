@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { explain } from '../../src/enforcement/explain/main.ts'
 import { REASONS } from '../../src/enforcement/explain/words.ts'
-import { INACTIVE_REASONS } from '../../src/rules/liveness.ts'
+import { INACTIVE_REASONS } from '../../src/rules/grant-end.ts'
 import { REFUSALS } from '../../src/wire/refusal.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 

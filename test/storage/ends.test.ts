@@ -5,7 +5,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { endAfterRestore } from '../../src/authority/administration/after-restore.ts'
-import { grantEnd } from '../../src/rules/liveness.ts'
+import { grantEnd } from '../../src/rules/grant-end.ts'
 import { endsLeases } from '../../src/storage/core/after-commit.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { openDatabase, type Database, type Tx } from '../../src/storage/authority/database.ts'

@@ -6,7 +6,7 @@
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
 import { sameFactsOf, type FactRecord } from '../../src/rules/grant.ts'
-import { grantEnd } from '../../src/rules/liveness.ts'
+import { grantEnd } from '../../src/rules/grant-end.ts'
 import { blockOperator, revokeConnection } from '../../src/storage/authority/connections/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'

@@ -2,7 +2,7 @@
  * What an authority hands to the protection API: its grants and what each hangs on, its ledger of accesses,
  * its registry. Contract: "Grant (RPT) liveness", "Events" (row 2), "Protection API".
  */
-import { grantEnd } from '../../rules/liveness.ts'
+import { grantEnd } from '../../rules/grant-end.ts'
 import {
   readRequestedResource,
   readGovernedResource,

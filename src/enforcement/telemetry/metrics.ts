@@ -13,7 +13,7 @@ import {
 } from '../../http/telemetry/metrics.ts'
 import type { OutboundReason, OutboundStats } from '../../http/outbound/outbound.ts'
 import type { ReplicaObserver } from '../../http/outbound/replicas.ts'
-import { INACTIVE_REASONS } from '../../rules/liveness.ts'
+import { INACTIVE_REASONS } from '../../rules/grant-end.ts'
 import { REFUSALS } from '../../wire/refusal.ts'
 import { createLeaseMetrics, type LeaseMetrics } from './lease-metrics.ts'
 

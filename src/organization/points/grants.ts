@@ -4,7 +4,7 @@
  * answers), "Grant (RPT) liveness", "Single-use grant".
  */
 import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
-import { consumeError, livenessReason, type LivenessFacts } from '../../rules/liveness.ts'
+import { consumeError, livenessReason, type LivenessFacts } from '../../rules/grant-end.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { appendActivity } from '../../storage/organization/activity.ts'
 import {

@@ -10,7 +10,7 @@ import {
   type InactiveReason,
   type GrantHold,
   type LivenessFacts,
-} from '../../src/rules/liveness.ts'
+} from '../../src/rules/grant-end.ts'
 
 /** Of a grant that an authority issued. */
 type Facts = Omit<LivenessFacts, 'ended'> & GrantHold
