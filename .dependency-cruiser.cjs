@@ -190,7 +190,7 @@ module.exports = {
       {
         ours: [
           '^src/(limits|wire|rules|http)/',
-          '^src/enforcement/(joint/|deadline[.]ts|introspection[.]ts)',
+          '^src/enforcement/(joint/|(deadline|introspection|outage)[.]ts)',
         ],
       },
       'what holders allowed is counted from their verdicts and the mandate alone: no door, route or answer of a tally has a say.',

@@ -18,7 +18,7 @@ import { createAuthorityOffers, type AuthorityOffers } from './authorities/autho
 import { openAuthorityPools, type AuthorityPools } from './authorities/authority-pools.ts'
 import { createAuthorityGuard, type AuthorityGuard } from './documents/authority-guard.ts'
 import type { Call, Denied, Outcome } from './call.ts'
-import { crossOrigin, readableRefusals, type CrossOrigin } from './cross-origin.ts'
+import { crossOrigin, readableRefusals, type CrossOrigin } from './doors/cross-origin.ts'
 import { createChallengeLimit } from './challenge-limit.ts'
 import { createCheck } from './check.ts'
 import { recordUnjudged } from './telemetry/decision-log.ts'

@@ -3,7 +3,7 @@
  * comes too late, so every wait ends a margin before the caller's own deadline, with a denial.
  */
 import { LATE, waitAtMost } from '../limits/patience.ts'
-import { Refusal } from '../wire/refusal.ts'
+import { outage } from './outage.ts'
 
 export interface Deadline {
   /** Milliseconds left before every wait ends; zero or less when none is left. */
@@ -55,21 +55,4 @@ export async function within<T>(deadline: Deadline, what: string, promise: Promi
   const value = await waitAtMost(deadline.remainingMs(), promise)
   if (value === LATE) throw outage(`There was no time left to wait for ${what}.`)
   return value
-}
-
-/** Our own outage or the authority's, as a denial that may be retried: 503 `temporarily_unavailable`. */
-export function outage(detail: string, cause?: unknown): Refusal {
-  return new Refusal('temporarily_unavailable', detail, { status: 503, cause })
-}
-
-/** Our own outage, if a grant was about to be spent and was not spent. */
-export class UnspentOutage extends Refusal {
-  constructor(detail: string) {
-    super('temporarily_unavailable', detail, { status: 503 })
-  }
-}
-
-/** The answer to a caller whose deadline came before our answer. */
-export function tooLate(): Refusal {
-  return outage('The call was not judged before the deadline of the proxy: try again.')
 }

@@ -9,7 +9,7 @@ import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
 import { importPublicJwk, type PublicKey } from '../wire/signatures/keys.ts'
 import type { OwnerEnds } from '../wire/documents/owner-ends.ts'
 import type { RptOperation } from '../wire/negotiation/tokens.ts'
-import { outage } from './deadline.ts'
+import { outage } from './outage.ts'
 import { asFamily, asHandle, asOwner, type Owner } from '../wire/identifiers.ts'
 
 const seconds = z.int()

@@ -8,7 +8,8 @@ import {
   type AuthorityClient,
 } from '../../src/enforcement/authorities/authority-client.ts'
 import { createAuthorityOffers } from '../../src/enforcement/authorities/authority-offers.ts'
-import { deadlineAt, UnspentOutage, type Deadline } from '../../src/enforcement/deadline.ts'
+import { deadlineAt, type Deadline } from '../../src/enforcement/deadline.ts'
+import { UnspentOutage } from '../../src/enforcement/outage.ts'
 import { createGrantQuestions } from '../../src/enforcement/authorities/grant-questions.ts'
 import { createJwksCache } from '../../src/http/outbound/jwks-cache.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound/outbound.ts'

@@ -1,6 +1,7 @@
 /** How old a mandate may be that calls are counted under: contract, "Authorized call", order 2. */
 import { beforeEach, describe, expect, it } from 'vitest'
-import { deadlineAt, outage } from '../../src/enforcement/deadline.ts'
+import { deadlineAt } from '../../src/enforcement/deadline.ts'
+import { outage } from '../../src/enforcement/outage.ts'
 import { createMandateView, type MandateView } from '../../src/enforcement/joint/mandate-view.ts'
 import type { MandateAnswer } from '../../src/enforcement/joint/tally-client.ts'
 import { mandateOf } from '../support/joint.ts'

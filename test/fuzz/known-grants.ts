@@ -3,7 +3,7 @@
  * wire without a network, and remembers what it was asked. Its answers go through the product's own readers.
  */
 import type { AuthorityClient } from '../../src/enforcement/authorities/authority-client.ts'
-import { outage } from '../../src/enforcement/deadline.ts'
+import { outage } from '../../src/enforcement/outage.ts'
 import { readConsumption, readIntrospection } from '../../src/enforcement/introspection.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
 import type { Json, JsonObject } from '../../src/wire/json.ts'

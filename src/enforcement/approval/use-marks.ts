@@ -7,7 +7,8 @@
 import { open, readdir, rm, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Refusal } from '../../wire/refusal.ts'
-import { outage, within, type Deadline } from '../deadline.ts'
+import { within, type Deadline } from '../deadline.ts'
+import { outage } from '../outage.ts'
 
 /** The use of one of them. */
 export interface Mark {

@@ -3,7 +3,7 @@
  * `/audit/access` for an allowed call; off the call's path, in batches, each entry numbered so that a repeat
  * is recorded once and a loss is noticed.
  */
-import { outage } from '../deadline.ts'
+import { outage } from '../outage.ts'
 import { createDelivery, type DeliveryOptions } from '../reports/delivery.ts'
 import type { AccessReport } from '../reports/outbox.ts'
 import { createMemoryStore, openFileStore } from '../reports/stores.ts'

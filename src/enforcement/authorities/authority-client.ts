@@ -7,7 +7,8 @@ import { z } from 'zod'
 import { OutboundFault, type Outbound } from '../../http/outbound/outbound.ts'
 import type { OutboundStreams } from '../../http/outbound/outbound-stream.ts'
 import { isJsonObject, type JsonObject } from '../../wire/json.ts'
-import { outage, UnspentOutage, type Deadline } from '../deadline.ts'
+import type { Deadline } from '../deadline.ts'
+import { outage, UnspentOutage } from '../outage.ts'
 import {
   readConsumption,
   readIntrospection,

@@ -4,7 +4,7 @@
  * that nobody announced. Extension: docs/choices.md, "What judged a call". Contract: "Grant (RPT) liveness".
  */
 import { readOwnerEnds, type OwnerEnds } from '../../wire/documents/owner-ends.ts'
-import { outage } from '../deadline.ts'
+import { outage } from '../outage.ts'
 
 /** How far the database's time may be from ours, in milliseconds. */
 const CLOCKS_APART_MS = 60_000

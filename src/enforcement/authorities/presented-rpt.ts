@@ -14,7 +14,8 @@ import {
   type UnverifiedJws,
 } from '../../wire/signatures/jws.ts'
 import { AUTHORITY_PATH, TYP } from '../../wire/names.ts'
-import { outage, within, type Deadline } from '../deadline.ts'
+import { within, type Deadline } from '../deadline.ts'
+import { outage } from '../outage.ts'
 import type { ExpectedGrant, PresentedRpt } from '../introspection.ts'
 
 /** The keys that an authority publishes. */

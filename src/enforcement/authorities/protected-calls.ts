@@ -11,7 +11,8 @@ import {
   type OutboundAnswer,
 } from '../../http/outbound/outbound.ts'
 import { jsonIn, parseJson } from '../../wire/json.ts'
-import { outage, type Deadline } from '../deadline.ts'
+import type { Deadline } from '../deadline.ts'
+import { outage } from '../outage.ts'
 import type { PatSource } from './pat.ts'
 
 export interface ProtectedCall {

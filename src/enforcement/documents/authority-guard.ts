@@ -8,7 +8,7 @@ import { signedMessage, type SignatureBase, type SignedRequest } from '../../htt
 import type { SignedMessage } from '../../wire/signatures/http-signature.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { Refusal } from '../../wire/refusal.ts'
-import { outage } from '../deadline.ts'
+import { outage } from '../outage.ts'
 
 export interface AuthorityGuardOptions {
   jwks: JwksCache

@@ -6,7 +6,8 @@
 import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { Call, Denied, Outcome } from '../call.ts'
-import { checkDeadline, tooLate, type CheckDeadline } from '../deadline.ts'
+import { checkDeadline, type CheckDeadline } from '../deadline.ts'
+import { tooLate } from '../outage.ts'
 import { denialOf } from '../denial.ts'
 import type { HeaderLines } from '../request/header-lines.ts'
 

@@ -5,7 +5,7 @@
  */
 import { BoundedMap } from '../../limits/bounded-map.ts'
 import { refuse } from '../../wire/refusal.ts'
-import { outage } from '../deadline.ts'
+import { outage } from '../outage.ts'
 import type { Consumption, LiveGrant } from '../introspection.ts'
 
 export interface SpentGrants {

@@ -11,7 +11,8 @@ import type { Json } from '../../wire/json.ts'
 import { parseMandate } from '../../wire/joint/mandate.ts'
 import { parseTallyMetadata } from '../../wire/resources/authorization-server-metadata.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
-import { outage, type Deadline } from '../deadline.ts'
+import type { Deadline } from '../deadline.ts'
+import { outage } from '../outage.ts'
 
 export interface TallyClientOptions {
   /** Its issuer. */

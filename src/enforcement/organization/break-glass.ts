@@ -10,7 +10,8 @@ import { parseJws } from '../../wire/signatures/jws.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import { presentedRpt } from '../authorities/presented-rpt.ts'
-import { outage, within, type Deadline } from '../deadline.ts'
+import { within, type Deadline } from '../deadline.ts'
+import { outage } from '../outage.ts'
 import {
   readIntrospection,
   type ExpectedGrant,

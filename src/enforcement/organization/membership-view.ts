@@ -4,7 +4,8 @@
  * is no answer.
  */
 import type { EnforcedMembership } from '../../wire/documents/enforced-membership.ts'
-import { deadlineAt, outage, within, type Deadline } from '../deadline.ts'
+import { deadlineAt, within, type Deadline } from '../deadline.ts'
+import { outage } from '../outage.ts'
 
 export interface MembershipViewOptions {
   /** Asks the organization. Throws `temporarily_unavailable` if it gives no answer. */

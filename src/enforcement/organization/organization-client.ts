@@ -16,7 +16,8 @@ import { parseJson } from '../../wire/json.ts'
 import type { PrivateKey } from '../../wire/signatures/keys.ts'
 import { AUTHORITY_PATH, ORGANIZATION_PATH } from '../../wire/names.ts'
 import { signedGet, signedPost } from '../authorities/signed-post.ts'
-import { outage, type Deadline } from '../deadline.ts'
+import type { Deadline } from '../deadline.ts'
+import { outage } from '../outage.ts'
 import { readConsumption, type Consumption } from '../introspection.ts'
 
 /** How this enforcement point proves itself, as the organization provisioned it. */

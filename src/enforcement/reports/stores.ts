@@ -5,7 +5,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { AuthorityClient } from '../authorities/authority-client.ts'
-import { outage } from '../deadline.ts'
+import { outage } from '../outage.ts'
 import type { Delivery, Mail } from './delivery.ts'
 import type { Journal } from './journal.ts'
 import { createMemoryOutbox, type AccessReport, type MemoryOutbox, type ReportsOf } from './outbox.ts'

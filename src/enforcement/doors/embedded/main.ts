@@ -9,7 +9,7 @@ import { createLogger, writeToError, type Logger } from '../../../http/telemetry
 import { assembleCore, type Core } from '../../assembly.ts'
 import type { Call, Outcome } from '../../call.ts'
 import { denialOf } from '../../denial.ts'
-import { outage } from '../../deadline.ts'
+import { outage } from '../../outage.ts'
 import type { HeadRecord } from '../../ledger/heads.ts'
 import { createPublicDocuments } from '../../documents/public-documents.ts'
 import { createAdmission, type Caller } from './admission.ts'

@@ -3,9 +3,9 @@
  * "Challenge (beat 1)": a page that may call must be able to read the challenge. Which origins may call is
  * configured (`allowed_origins`); behind a gateway its own filter answers the question before the call.
  */
-import { allowedFields } from '../http/servers/any-origin.ts'
-import type { Call, Denied, Outcome } from './call.ts'
-import type { HeaderFields, HeaderLines } from './request/header-lines.ts'
+import { allowedFields } from '../../http/servers/any-origin.ts'
+import type { Call, Denied, Outcome } from '../call.ts'
+import type { HeaderFields, HeaderLines } from '../request/header-lines.ts'
 
 const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE'
 /** What a page reads of our answers and of an MCP server's, beside what every page may read. */
