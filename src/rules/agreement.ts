@@ -51,21 +51,15 @@ type AgreementCheck = (
   setting: AgreementSetting,
 ) => string | undefined
 
-/**
- * Why the agreement is refused (403 `request_denied`), as a sentence naming the claim and what to do;
- * undefined if it is accepted. The checks run in a fixed order, and the first that fails gives the answer.
- * Unknown claims are ignored.
- */
-export function agreementFault(
-  claims: SignedClaims,
-  offer: OfferedTerms,
-  setting: AgreementSetting,
-): string | undefined {
-  for (const check of CHECKS) {
-    const fault = check(claims, offer, setting)
-    if (fault !== undefined) return fault
+/** The check that runs these in their order; the first that fails gives the answer. */
+function firstFault(checks: readonly AgreementCheck[]): AgreementCheck {
+  return (...judged) => {
+    for (const check of checks) {
+      const fault = check(...judged)
+      if (fault !== undefined) return fault
+    }
+    return undefined
   }
-  return undefined
 }
 
 const echoed =
@@ -85,10 +79,8 @@ export function absentEchoes(claims: Pick<SignedClaims, OptionalEcho>): Optional
   return OPTIONAL_ECHOES.filter(claim => claims[claim] === undefined)
 }
 
-const CHECKS: readonly AgreementCheck[] = [
-  issFault,
-  audFault,
-  iatFault,
+/** What of the offered terms the agreement does not repeat, or repeats weakened. */
+const weakenedEcho = firstFault([
   echoed('nonce'),
   echoed('family'),
   echoed('template_id'),
@@ -100,10 +92,21 @@ const CHECKS: readonly AgreementCheck[] = [
   expiresInFault,
   scopeFault,
   perOperationFault,
+])
+
+/**
+ * Why the agreement is refused (403 `request_denied`), as a sentence naming the claim and what to do;
+ * undefined if it is accepted. Unknown claims are ignored.
+ */
+export const agreementFault = firstFault([
+  issFault,
+  audFault,
+  iatFault,
+  weakenedEcho,
   operationFault,
   reasonFault,
   missionFault,
-]
+])
 
 function issFault(
   { iss }: SignedClaims,
