@@ -26,7 +26,7 @@ const ATTEMPTS_MAX = 3
  * Decides on an agreement. 'terms-changed' if the owner edited the tier while documents of others were read,
  * or while the answer was committed: nothing was written, and the terms must be offered again.
  */
-export async function decide(
+export async function answerAgreement(
   authority: DecisionContext,
   { deadline, ...agreed }: Agreed<FamilyRow, Governed>,
 ): Promise<Decision> {

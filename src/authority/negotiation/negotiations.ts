@@ -16,7 +16,7 @@ import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
 import type { Decisions, Negotiations } from '../../surface/token/negotiation.ts'
 import type { Authority, DecisionContext, Documents, Limits, Store, Wakeups } from '../context.ts'
 import { collect, denyWaiting, withdrawWaiting } from './collection.ts'
-import { decide } from './decision.ts'
+import { answerAgreement } from './agreement-answer.ts'
 import { CLEARANCE_UNMET, type Governed } from './governance.ts'
 import { IDENTITY_CODES, readVouched } from './identity.ts'
 import { isCleared } from './organization.ts'
@@ -85,7 +85,7 @@ function countedAs(reason: string): CountedRefusal {
 export function decisionsOf(authority: DecisionContext & Wakeups): Decisions<FamilyRow, Governed> {
   const { database } = authority
   return {
-    decide: agreed => decide(authority, agreed),
+    decide: agreed => answerAgreement(authority, agreed),
     refuse: async (family, agent, refused) => {
       await refuseAgreement(authority, family, agent, refused)
     },

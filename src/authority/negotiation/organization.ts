@@ -12,7 +12,7 @@ import { refuse } from '../../wire/refusal.ts'
 import type { RptOperation } from '../../wire/negotiation/tokens.ts'
 import type { Documents } from '../context.ts'
 import { stateOf, type Attested } from '../organization/clearances.ts'
-import { askDecision } from '../organization/decision.ts'
+import { askDecision } from '../organization/ruling.ts'
 import { isNothing, requirementOf, type Governed } from './governance.ts'
 
 /** The question and the answer, and the state of the membership at the time. */

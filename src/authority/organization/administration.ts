@@ -66,7 +66,9 @@ export const ADMINISTRATION: readonly Endpoint<Administered>[] = [
     answers: { 200: { says: 'Decided by this call.', schema: DECIDED } },
     refuses: { 403: ['request_denied'], 404: ['not_found'], 409: ['conflict'] },
     handle: async (api: Administered, { caller, parameters: { family }, body: { decision }, answer }) => {
-      const { actor } = await actAs(api, caller, acting => decide(api, acting, { family, decision }))
+      const { actor } = await actAs(api, caller, acting =>
+        decideAsAdministrator(api, acting, { family, decision }),
+      )
       return answer(200, { family, decision, by: 'administrator', actor: shownActor(actor) })
     },
   }),
@@ -180,7 +182,7 @@ async function tell(
 }
 
 /** Decides one item. If she decided first, her decision is final. */
-async function decide(
+async function decideAsAdministrator(
   api: Administered,
   acting: Acting,
   { family, decision }: { family: Family; decision: 'approved' | 'denied' },

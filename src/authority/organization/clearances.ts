@@ -10,7 +10,7 @@ import type { Owner } from '../../wire/identifiers.ts'
 import { parseJws } from '../../wire/signatures/jws.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { OrganizationClient } from './client.ts'
-import { refuseAsOutage } from './decision.ts'
+import { refuseAsOutage } from './ruling.ts'
 
 /** An attestation that was verified. */
 export interface Attested {

@@ -1,6 +1,7 @@
 /**
- * The one decision on a waiting item, by the owner or by an administrator of her organization: the first one
- * decides. Contract: "Permission ticket" (awaiting-owner), "Owner API" (`/owner/pending/{family}/decision`).
+ * The one decision on a waiting item, by the owner (`decideAsOwner`) or by an administrator of her
+ * organization (`decideAsAdministrator` in authority/organization/administration.ts): the first one decides.
+ * Contract: "Permission ticket" (awaiting-owner), "Owner API" (`/owner/pending/{family}/decision`).
  */
 import { thumbprintIn } from '../../../wire/agents/handles.ts'
 import { makesFirstParty, reachWithAccount, type ConnectionReach } from '../../../rules/connection.ts'
@@ -42,7 +43,7 @@ type FamilySubmission = DecisionSubmission & { family: Family }
  * the same transaction. 404 if the owner never had such an item, 409 if it was decided, ended or has
  * expired.
  */
-export async function decide(
+export async function decideAsOwner(
   api: OwnerApi,
   credential: OwnerCredential,
   deciding: FamilySubmission,
@@ -55,7 +56,7 @@ export async function decide(
  * Decides several, all of them or none: one that is refused refuses them all, and its refusal names the
  * `family`.
  */
-export async function decideAll(
+export async function decideAllAsOwner(
   api: OwnerApi,
   credential: OwnerCredential,
   all: readonly FamilySubmission[],

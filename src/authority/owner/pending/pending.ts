@@ -10,7 +10,7 @@ import { PENDING_ITEM, WHOLE_PENDING_ITEM } from '../../../wire/documents/pendin
 import { asFamily } from '../../../wire/identifiers.ts'
 import type { DecisionRecord } from '../../../wire/owner/owner-api.ts'
 import type { OwnerApi } from '../api.ts'
-import { decide, decideAll, NO_SUCH_ITEM } from './decision.ts'
+import { decideAsOwner, decideAllAsOwner, NO_SUCH_ITEM } from './decision.ts'
 import { OWNER } from '../credentials/guard.ts'
 import { ownerList } from '../lists.ts'
 import { listShown, showOne } from './pending-list.ts'
@@ -117,7 +117,7 @@ export const PENDING: readonly Endpoint<OwnerApi>[] = [
       409: ['conflict', 'item_changed', 'signature_required', 'statement_replayed'],
     },
     handle: async (api: OwnerApi, { caller, parameters: { family }, body, answer }) =>
-      answer(200, await decide(api, caller, { family, ...body })),
+      answer(200, await decideAsOwner(api, caller, { family, ...body })),
   }),
   endpoint({
     method: 'post',
@@ -136,6 +136,6 @@ export const PENDING: readonly Endpoint<OwnerApi>[] = [
       409: ['conflict', 'item_changed', 'signature_required', 'statement_replayed'],
     },
     handle: async (api: OwnerApi, { caller, body: { decisions }, answer }) =>
-      answer(200, { decisions: await decideAll(api, caller, decisions) }),
+      answer(200, { decisions: await decideAllAsOwner(api, caller, decisions) }),
   }),
 ]
