@@ -3,7 +3,7 @@
  */
 import { peerNetwork } from '../http/peer-network.ts'
 import { createRateShares } from '../limits/rate-shares.ts'
-import { Refusal } from '../wire/refusal.ts'
+import { askLater } from '../wire/refusal.ts'
 
 export interface AttemptLimitOptions {
   /** After how many failures a source must wait, and how many it regains in a minute. */
@@ -32,9 +32,5 @@ export function createAttemptLimit({ failuresPerMinute, clock }: AttemptLimitOpt
 /** Refuses 429 with the time to wait, if a source has guessed too often. */
 export function refuseGuessing(limit: AttemptLimit, source: string): void {
   const seconds = limit.wait(source)
-  if (seconds === 0) return
-  throw new Refusal('temporarily_unavailable', 'Wait before you try another code.', {
-    status: 429,
-    headers: { 'retry-after': String(seconds) },
-  })
+  if (seconds > 0) throw askLater('Wait before you try another code.', seconds)
 }

@@ -9,7 +9,7 @@ import {
   encodeChallenge,
   type Challenge,
 } from '../wire/negotiation/challenge.ts'
-import { Refusal } from '../wire/refusal.ts'
+import { askLater, Refusal } from '../wire/refusal.ts'
 import type { Call } from './call.ts'
 import { sourceOf, type ChallengeLimit } from './challenge-limit.ts'
 import type { Deadline } from './deadline.ts'
@@ -65,14 +65,7 @@ export async function challengeFor(challenged: ChallengedCall, options: Challeng
 
 /** 429 `temporarily_unavailable` with Retry-After: the source has had its share. */
 export function tooManyCalls(waitSeconds: number): Refusal {
-  return new Refusal(
-    'temporarily_unavailable',
-    `Call again in ${waitSeconds} seconds: too many calls without a grant.`,
-    {
-      status: 429,
-      headers: { 'retry-after': String(waitSeconds) },
-    },
-  )
+  return askLater(`Call again in ${waitSeconds} seconds: too many calls without a grant.`, waitSeconds)
 }
 
 function buildChallenge(

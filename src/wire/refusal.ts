@@ -119,6 +119,12 @@ export class Refusal extends Error {
   }
 }
 
+/** Whoever asks had his share, and may ask again in so many seconds: 429 `temporarily_unavailable`. */
+export function askLater(detail: string, seconds: number): Refusal {
+  const headers = { 'retry-after': String(seconds) }
+  return new Refusal('temporarily_unavailable', detail, { status: 429, headers })
+}
+
 /** Throws the `Refusal` of a code. */
 export function refuse(code: RefusalCode, detail?: string, options: RefusalOptions = {}): never {
   throw new Refusal(code, detail, options)

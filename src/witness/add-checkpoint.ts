@@ -3,9 +3,8 @@
  * last one that this witness cosigned, and gets the cosignature. docs/details/witness.md. Contract: "Events"
  * (row 5).
  */
-import type { FastifyRequest } from 'fastify'
-import { peerNetwork } from '../http/peer-network.ts'
 import { endpoint, type Endpoint } from '../http/servers/endpoint.ts'
+import { takeShare } from '../http/servers/source-share.ts'
 import { judgeSubmission, readSubmission, type SignedSubmission } from '../rules/ledger/witness.ts'
 import { cosignFirst, cosignNext, readCosigned } from '../storage/witness/checkpoints.ts'
 import {
@@ -64,23 +63,13 @@ export const ADD_CHECKPOINT: Endpoint<Witness> = endpoint({
     const read = parseAddCheckpoint(request.rawBody ?? Buffer.alloc(0))
     const submission = readSubmission(read, witness.issuers)
     // What no log signed reads no row, and takes nothing from logs that come from the same address.
-    refuseOften(witness, request)
+    takeShare(witness.shares, request.ip, `${REQUESTS_PER_MINUTE} requests`)
     const outcome = await submit(witness, submission)
     return outcome.kind === 'conflict'
       ? answer(409, encodeTreeSize(outcome.size))
       : answer(200, cosignatures(witness, submission.text, outcome.time))
   },
 })
-
-function refuseOften({ shares }: Pick<Witness, 'shares'>, request: FastifyRequest): void {
-  const seconds = shares.take(peerNetwork(request.ip))
-  if (seconds > 0)
-    throw new Refusal(
-      'temporarily_unavailable',
-      `Ask again in ${seconds} seconds: at most ${REQUESTS_PER_MINUTE} requests a minute.`,
-      { status: 429, headers: { 'retry-after': String(seconds) } },
-    )
-}
 
 /** Whether it was kept, and when, so that it may be cosigned; or the size that a proof must begin at. */
 type Submitted = { kind: 'cosigned'; time: number } | { kind: 'conflict'; size: number }

@@ -14,8 +14,8 @@ import { startParty, type StartOptions } from '../http/party.ts'
 import { runServed, type ServedParty } from '../http/process.ts'
 import { serveEndpoints } from '../http/servers/endpoint.ts'
 import { takeRawBodies, type HttpServer } from '../http/servers/server.ts'
+import { sourceShares } from '../http/servers/source-share.ts'
 import { createServerMetrics } from '../http/telemetry/server-metrics.ts'
-import { createRateShares } from '../limits/rate-shares.ts'
 import { answersNow } from '../storage/core/database-wait.ts'
 import { outageRefusal } from '../storage/core/outage.ts'
 import { WITNESS_DATABASE, type Pools } from '../storage/witness/database.ts'
@@ -33,7 +33,6 @@ export interface RunningWitness extends ServedParty {
   metricsAddress: string
 }
 
-const SOURCES_MAX = 10_000
 /** It reads no clock of a replica: the time in a cosignature is that of the database. */
 const NO_CLOCK = { offsetSeconds: () => undefined }
 
@@ -91,12 +90,7 @@ function witnessOf(
   { issuer, name, keys, issuers }: WitnessConfig,
   means: { database: Pools; log: FastifyBaseLogger; countContradiction: () => void },
 ): Witness {
-  const shares = createRateShares({
-    perMinute: REQUESTS_PER_MINUTE,
-    sourcesMax: SOURCES_MAX,
-    clock: () => Date.now(),
-  })
-  return { issuer, name, keys, issuers, shares, ...means }
+  return { issuer, name, keys, issuers, shares: sourceShares(REQUESTS_PER_MINUTE), ...means }
 }
 
 function publicRoutes(app: HttpServer, witness: Witness): void {

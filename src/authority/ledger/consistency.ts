@@ -3,9 +3,9 @@
  * tree continues the older one. docs/choices.md, "Checkpoints of the ledger".
  */
 import { z } from 'zod'
-import { peerNetwork } from '../../http/peer-network.ts'
 import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
-import { createRateShares, type RateShares } from '../../limits/rate-shares.ts'
+import { sourceShares, takeShare } from '../../http/servers/source-share.ts'
+import type { RateShares } from '../../limits/rate-shares.ts'
 import {
   planConsistency,
   planRoot,
@@ -18,7 +18,7 @@ import { readLog } from '../../storage/authority/ledger/ledger-checkpoints.ts'
 import { readTiles } from '../../storage/authority/ledger/ledger-tiles.ts'
 import { decodeBase64url, encodeBase64url } from '../../wire/encoding.ts'
 import { CONSISTENCY_PATH } from '../../wire/names.ts'
-import { refuse, Refusal } from '../../wire/refusal.ts'
+import { refuse } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
 
 export interface Consistency extends Pick<Authority, 'database'> {
@@ -29,11 +29,9 @@ export interface Consistency extends Pick<Authority, 'database'> {
 }
 
 const ASKED_PER_MINUTE = 60
-const SOURCES_MAX = 10_000
 
 /** The share of each source, for all cells together. */
-export const consistencyShares = (): RateShares =>
-  createRateShares({ perMinute: ASKED_PER_MINUTE, sourcesMax: SOURCES_MAX, clock: () => Date.now() })
+export const consistencyShares = (): RateShares => sourceShares(ASKED_PER_MINUTE)
 
 const HASH = z
   .string()
@@ -68,13 +66,7 @@ export const CONSISTENCY: Endpoint<Consistency> = endpoint({
     },
   },
   handle: async ({ database, base, shares }: Consistency, { parameters, body, request, answer }) => {
-    const seconds = shares.take(peerNetwork(request.ip))
-    if (seconds > 0)
-      throw new Refusal(
-        'temporarily_unavailable',
-        `Ask again in ${seconds} seconds: at most ${ASKED_PER_MINUTE} proofs a minute.`,
-        { status: 429, headers: { 'retry-after': String(seconds) } },
-      )
+    takeShare(shares, request.ip, `${ASKED_PER_MINUTE} proofs`)
     const [from, to] = [headOf(body.from), headOf(body.to)]
     const log = { base, tag: parameters.tag }
     const proof = await proveConsistency(database.ofNobody, log, { from, to })

@@ -20,7 +20,7 @@ import type { BreakGlassAcceptance } from '../../wire/organization/break-glass.t
 import { sha256 } from '../../wire/encoding.ts'
 import type { Handle, Owner } from '../../wire/identifiers.ts'
 import { EMERGENCIES_PER_HOUR, type Notice, type NoticeClaims } from '../../wire/organization/notice.ts'
-import { refuse } from '../../wire/refusal.ts'
+import { askLater, refuse } from '../../wire/refusal.ts'
 import { named } from './membership.ts'
 
 /** A notice about an emergency, for a membership that is in force; under the lock of its owner's queue. */
@@ -45,13 +45,9 @@ export type EmergencyAnswer = BreakGlassAcceptance | 'refused'
  */
 export async function admitNotice(tx: Tx, owner: Owner, kind: 'told' | 'asked'): Promise<void> {
   if ((await countEmergencyNotice(tx, owner, kind)) > EMERGENCIES_PER_HOUR)
-    refuse(
-      'temporarily_unavailable',
+    throw askLater(
       `Send it again later: ${EMERGENCIES_PER_HOUR} notices about emergencies came within an hour.`,
-      {
-        status: 429,
-        headers: { 'retry-after': '600' },
-      },
+      600,
     )
 }
 

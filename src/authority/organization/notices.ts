@@ -35,7 +35,7 @@ import {
   verifyNotice,
   type ReceivedNotice,
 } from '../../wire/organization/notice.ts'
-import { refuse, refusingAs } from '../../wire/refusal.ts'
+import { askLater, refuse, refusingAs } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
 import { admitNotice, decideEmergency, tellEmergency, type EmergencyAnswer } from './emergencies.ts'
 import { asRefused, endMembershipAndReach, named } from './membership.ts'
@@ -142,10 +142,7 @@ async function admitWord(tx: Tx, owner: Owner): Promise<void> {
     (await countSpentWithinHour(tx, owner, { retentionSeconds: NOTICE_RETENTION_SECONDS, countTo })) < countTo
   )
     return
-  refuse('temporarily_unavailable', `Send it again later: ${NOTICES_PER_HOUR} notices came within an hour.`, {
-    status: 429,
-    headers: { 'retry-after': '600' },
-  })
+  throw askLater(`Send it again later: ${NOTICES_PER_HOUR} notices came within an hour.`, 600)
 }
 
 /** Also of one that comes again, and is refused: the first answer may have been lost. */

@@ -2,6 +2,7 @@
  * What every endpoint of the owner API is handed. Contract: "Owner API".
  */
 import { signatureBase, type SignatureBase } from '../../http/servers/signed-request.ts'
+import { sourceShares } from '../../http/servers/source-share.ts'
 import { BoundedMap } from '../../limits/bounded-map.ts'
 import { createRateShares, type RateShares } from '../../limits/rate-shares.ts'
 import type { Authority } from '../context.ts'
@@ -47,7 +48,6 @@ const FAILURES_PER_MINUTE = 20
 const TESTS_PER_MINUTE = 6
 /** This only bounds work, because nobody can guess the signature of a passkey. */
 const LOGINS_PER_MINUTE = 600
-const SOURCES_MAX = 10_000
 const OWNERS_MAX = 10_000
 const INVITATIONS_MAX = 10_000
 
@@ -70,11 +70,7 @@ export function createOwnerApi(
     relyingParty,
     base: signatureBase(authority.issuer),
     attempts: createAttemptLimit({ failuresPerMinute: FAILURES_PER_MINUTE, clock: () => Date.now() }),
-    logins: createRateShares({
-      perMinute: LOGINS_PER_MINUTE,
-      sourcesMax: SOURCES_MAX,
-      clock: () => Date.now(),
-    }),
+    logins: sourceShares(LOGINS_PER_MINUTE),
     invitations: new BoundedMap(INVITATIONS_MAX),
     heartbeatSeconds,
     devLoopback,

@@ -27,7 +27,7 @@ import type {
   Subscription,
 } from '../../wire/owner/owner-api.ts'
 import { browserKeys } from '../../wire/owner/push-message.ts'
-import { refuse, Refusal } from '../../wire/refusal.ts'
+import { askLater, refuse } from '../../wire/refusal.ts'
 import { send, type Notifier } from '../notifications/sending.ts'
 import { tellSubscription } from '../notifications/delivery.ts'
 import type { OwnerApi } from './api.ts'
@@ -265,11 +265,7 @@ async function test(api: OwnerApi, caller: OwnerCredential, id: string): Promise
   const to = await readSubscription(api.database.of(owner), owner, id)
   if (to === undefined) refuse('not_found', NO_SUCH)
   const seconds = api.tests.take(owner)
-  if (seconds > 0)
-    throw new Refusal('temporarily_unavailable', 'Wait before you try another one.', {
-      status: 429,
-      headers: { 'retry-after': String(seconds) },
-    })
+  if (seconds > 0) throw askLater('Wait before you try another one.', seconds)
   // A request is accepted once: of two presentations of one signature, only one sends.
   await changeAs(api, caller, async () => undefined)
   const message = `msg_test_${randomBytes(12).toString('base64url')}`

@@ -19,7 +19,7 @@ import {
   type LeaseRenewal,
   type LeaseRequest,
 } from '../../wire/resources/leases.ts'
-import { Refusal, refuse } from '../../wire/refusal.ts'
+import { askLater, refuse } from '../../wire/refusal.ts'
 import type { Store } from '../context.ts'
 import type { LeaseStreams } from './lease-streams.ts'
 
@@ -111,10 +111,9 @@ async function register(
   )
   if (made === 'withdrawn') throw invalidPat()
   if (made === 'too many')
-    throw new Refusal(
-      'temporarily_unavailable',
+    throw askLater(
       'As many sidecars of this resource server follow as may: ask about each call, and come again later.',
-      { status: 429, headers: { 'retry-after': '30' } },
+      30,
     )
   return made.id
 }

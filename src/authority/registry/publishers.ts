@@ -14,8 +14,9 @@ import { peerNetwork } from '../../http/peer-network.ts'
 import { createPublicHosts } from '../../http/outbound/public-lookup.ts'
 import { createRemoteDocuments } from '../../http/outbound/remote-documents.ts'
 import { createAddressTrust } from '../../http/outbound/trusted-networks.ts'
+import { sourceShares } from '../../http/servers/source-share.ts'
 import { waitAtMost } from '../../limits/patience.ts'
-import { createRateShares, type RateShares } from '../../limits/rate-shares.ts'
+import type { RateShares } from '../../limits/rate-shares.ts'
 import { isLoopbackHost } from '../../wire/loopback.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import {
@@ -75,7 +76,6 @@ const INSIDE_SENTENCE =
 /** An unknown kid may be a key that was just rotated in, but anybody can name an unknown one. */
 const MISS_SECONDS = 30
 const FAILURES_PER_MINUTE = 10
-const SOURCES_MAX = 10_000
 
 type Trusting = Pick<AuthorityConfig, 'issuer' | 'devLoopback' | 'trustedNetworks' | 'trustedHosts'>
 
@@ -103,7 +103,7 @@ export function openPublishers(
     ...publisher(createOutbound({ devLoopback: false, trustedOnly, ...resolverOptions })),
     // A developer's literal loopback host is asked directly if there are no trusted networks.
     isPublic: async host => (devLoopback && isLoopbackHost(host)) || publicHosts(host),
-    shares: createRateShares({ perMinute: FAILURES_PER_MINUTE, sourcesMax: SOURCES_MAX, clock: Date.now }),
+    shares: sourceShares(FAILURES_PER_MINUTE),
     log,
   })
 }

@@ -18,7 +18,7 @@ import { isJsonObject } from '../../wire/json.ts'
 import { keyNamed, type PublicKey } from '../../wire/signatures/keys.ts'
 import { NAME_PATTERN, WELL_KNOWN } from '../../wire/names.ts'
 import { EMERGENCIES_PER_HOUR } from '../../wire/organization/notice.ts'
-import { Refusal, refuse } from '../../wire/refusal.ts'
+import { askLater, Refusal, refuse } from '../../wire/refusal.ts'
 import type { RptOperation } from '../../wire/negotiation/tokens.ts'
 import type { Organization } from '../context.ts'
 
@@ -121,8 +121,10 @@ export function wrongVoucher(): Refusal {
 
 /** 429: her authority takes no more about emergencies within an hour. */
 export function tooMany(): Refusal {
-  const detail = `Wait: ${EMERGENCIES_PER_HOUR} emergencies at this member within an hour are the most.`
-  return new Refusal('temporarily_unavailable', detail, { status: 429, headers: { 'retry-after': '600' } })
+  return askLater(
+    `Wait: ${EMERGENCIES_PER_HOUR} emergencies at this member within an hour are the most.`,
+    600,
+  )
 }
 
 /** 503: somebody is redeeming it just now, which may fail. */

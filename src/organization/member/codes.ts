@@ -15,7 +15,7 @@ import {
 } from '../../storage/organization/invitations.ts'
 import type { Db } from '../../storage/organization/database.ts'
 import { codeIdOf, isCode } from '../../wire/organization/join-code.ts'
-import { Refusal } from '../../wire/refusal.ts'
+import { askLater, Refusal } from '../../wire/refusal.ts'
 import type { Organization } from '../context.ts'
 import { reportingRefusal } from '../security-log.ts'
 
@@ -61,10 +61,7 @@ async function withoutGuessing<T>(
   refuseGuessing(attempts, ip)
   const name = codeIdOf(code) ?? SHARED
   if ((await wrongCodes(db, name)) >= WRONG_PER_HOUR_MAX)
-    throw new Refusal('temporarily_unavailable', 'Wait before you try this code again.', {
-      status: 429,
-      headers: { 'retry-after': '3600' },
-    })
+    throw askLater('Wait before you try this code again.', 3_600)
   const good = await find(db)
   if (good !== undefined) return good
   attempts.failed(ip)

@@ -29,7 +29,7 @@ import {
 } from '../../../wire/passkeys/passkey-claims.ts'
 import { newPasskeyNonce } from '../../../wire/passkeys/passkey-nonce.ts'
 import { readRegistration, verifyRegistration } from '../../../wire/passkeys/passkey-registration.ts'
-import { refuse, Refusal } from '../../../wire/refusal.ts'
+import { askLater, refuse } from '../../../wire/refusal.ts'
 import type { RelyingParty } from '../../../wire/passkeys/relying-party.ts'
 import type { OwnerApi } from '../api.ts'
 import {
@@ -113,11 +113,7 @@ const UNPROVEN: Credential<OwnerApi, undefined> = {
   async admit({ logins }, { ip }, run) {
     const source = peerNetwork(ip)
     const seconds = logins.take(source)
-    if (seconds > 0)
-      throw new Refusal('temporarily_unavailable', 'Wait before you use a passkey again.', {
-        status: 429,
-        headers: { 'retry-after': String(seconds) },
-      })
+    if (seconds > 0) throw askLater('Wait before you use a passkey again.', seconds)
     const answer = await run(undefined)
     // A caller that is let in is not counted.
     logins.give(source)

@@ -8,7 +8,7 @@ import { isOutage } from '../../../storage/core/database.ts'
 import { readEvents, type EventRow } from '../../../storage/authority/ledger/events.ts'
 import { listStanding } from '../../../storage/authority/credentials/logins.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
-import { Refusal } from '../../../wire/refusal.ts'
+import { askLater, Refusal } from '../../../wire/refusal.ts'
 import type { Authority } from '../../context.ts'
 import type { OwnerCredential } from '../credentials/credential.ts'
 
@@ -130,11 +130,8 @@ export function createEventFeeds(options: FeedOptions): EventFeeds {
 }
 
 function tooManyOfHers(streams: number): Refusal {
-  return new Refusal(
-    'temporarily_unavailable',
-    `${streams} event streams of yours are open here, as many as one owner may have: close one, or read your lists instead.`,
-    { status: 429, headers: { 'retry-after': '30' } },
-  )
+  const detail = `${streams} event streams of yours are open here, as many as one owner may have: close one, or read your lists instead.`
+  return askLater(detail, 30)
 }
 
 function tooMany(): Refusal {
