@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync, w
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { sendCall, serve, standEmbedded, standingGrant } from '../support/embedded.ts'
+import { sendCall, standingGrant, standProtected } from '../support/embedded.ts'
 import { toldReports } from '../support/told-reports.ts'
 import { until } from '../support/until.ts'
 import { verdict } from './calls.ts'
@@ -62,18 +62,18 @@ describe('With a directory for reports', () => {
   })
 
   test('an enforcement point inside a resource keeps and numbers its reports the same way', async () => {
-    const stand = await standEmbedded(authority.issuer, { reports: { state_dir: path } })
-    const server = await serve(
-      stand.point.protect((_request, response) => void response.end(`${written().length}`)),
+    const stand = await standProtected(
+      authority.issuer,
+      (_request, response) => response.end(`${written().length}`),
+      { reports: { state_dir: path } },
     )
     const token = standingGrant(authority, agent)
-    const call = async () => (await sendCall(server.port, { token, signer: agent })).body
+    const call = async () => (await sendCall(stand.port, { token, signer: agent })).body
     expect(await call()).toBe('1')
     await until(() => numbers().length === 1)
     expect(await call()).toBe('2')
     await until(() => numbers().length === 2)
     expect(numbers()).toEqual([1, 2])
-    await server.close()
     await stand.close()
     const last = JSON.parse(authority.received.at(-1)!.body) as object
     expect(last).toEqual({ instance: expect.any(String), n: 2, ended: true })

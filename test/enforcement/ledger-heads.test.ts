@@ -14,7 +14,7 @@ import { headOfCheckpoint, type LedgerHead } from '../../src/wire/ledger/ledger-
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 
 import { configFolder } from '../support/config-files.ts'
-import { embeddedSettings, sendCall, serve, standEmbedded } from '../support/embedded.ts'
+import { embeddedSettings, sendCall, standProtected } from '../support/embedded.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { usherProgram } from '../support/usher-program.ts'
 import { coreStand } from './core.ts'
@@ -191,14 +191,14 @@ describe('usher sidecar heads', () => {
   it('prints what authorities sent with their answers about grants, for people and for programs', async () => {
     const reports = { state_dir: stateDirectory() }
     expect(run({ reports })).toMatch(/^No authority sent a head/)
-    const stand = await standEmbedded(authority.issuer, { reports })
-    const server = await serve(stand.point.protect((_request, response) => void response.end('done')))
+    const stand = await standProtected(authority.issuer, (_request, response) => response.end('done'), {
+      reports,
+    })
     const call = async (head: unknown) => {
       const token = standing({}, { ledger_head: head })
-      expect((await sendCall(server.port, { token, signer: agent })).body).toBe('done')
+      expect((await sendCall(stand.port, { token, signer: agent })).body).toBe('done')
     }
     for (const head of [headOf(5), headOf(5), headOf(5, 9), undefined, 'none']) await call(head)
-    await server.close()
     await stand.close()
     expect(stand.point.ledgerHeads()).toHaveLength(2)
     const lines = run({ reports }, { json: true }).trim().split('\n')

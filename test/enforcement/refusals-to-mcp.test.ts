@@ -3,10 +3,10 @@
  * same way at every door. contract, "Challenge (beat 1)" (both encodings) and "Errors"; docs/choices.md says
  * exactly to whom.
  */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { challengeData, parseChallenge, parseChallengeData } from '../../src/wire/negotiation/challenge.ts'
 import { checkBytes } from '../support/check-client.ts'
-import { sendCall, serve, standEmbedded, type EmbeddedStand } from '../support/embedded.ts'
+import { sendCall, standProtected } from '../support/embedded.ts'
 import { startedOnce } from '../support/started.ts'
 import { startBothDoors } from './both-doors.ts'
 import { callOf, newKey, nowSeconds, PUBLIC_URL, type CallParts } from './calls.ts'
@@ -18,14 +18,9 @@ const doors = startedOnce(() =>
     deadlineMarginMs: 50,
   }),
 )
-let stand: EmbeddedStand
-let embedded: Awaited<ReturnType<typeof serve>>
-
-beforeAll(async () => {
-  stand = await standEmbedded(doors.authority.issuer)
-  embedded = await serve(stand.point.protect((_request, response) => void response.end('done')))
-})
-afterAll(() => Promise.all([embedded.close(), stand.close()]))
+const embedded = startedOnce(() =>
+  standProtected(doors.authority.issuer, (_request, response) => response.end('done')),
+)
 
 interface Told {
   status: number

@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { embed, type EnforcementPoint } from '../../src/enforcement/doors/embedded/index.ts'
+import { embed, type EnforcementPoint, type NodeHandler } from '../../src/enforcement/doors/embedded/index.ts'
 import { createLogger } from '../../src/http/telemetry/log.ts'
 import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { PUBLIC_URL, TOOLS, callOf, type CallParts } from '../enforcement/calls.ts'
@@ -28,9 +28,19 @@ export function embeddedSettings(issuer: string, keysFile: string, changes: obje
     keys_file: keysFile,
     realm: 'tools',
     challenges_per_minute: 1_000_000,
-    owners: [
-      { owner: 'alice', authority: issuer, client_id: 'demo-tools', client_secret: 'shh', tools: TOOLS },
-    ],
+    owners: [embeddedOwner(issuer)],
+    ...changes,
+  }
+}
+
+/** The owner alice in these settings; `changes` of hers. */
+export function embeddedOwner(issuer: string, changes: object = {}): object {
+  return {
+    owner: 'alice',
+    authority: issuer,
+    client_id: 'demo-tools',
+    client_secret: 'shh',
+    tools: TOOLS,
     ...changes,
   }
 }
@@ -54,6 +64,17 @@ export async function standEmbedded(issuer: string, changes: object = {}): Promi
     rmSync(folder, { recursive: true })
   }
   return { point, lines, close }
+}
+
+/** The same around one handler of node:http, which is served on loopback. */
+export async function standProtected(
+  issuer: string,
+  handler: NodeHandler,
+  changes: object = {},
+): Promise<EmbeddedStand & { port: number }> {
+  const stand = await standEmbedded(issuer, changes)
+  const { port, close } = await serve(stand.point.protect(handler))
+  return { ...stand, port, close: () => close().then(stand.close) }
 }
 
 /** A server on loopback, and where it is. */

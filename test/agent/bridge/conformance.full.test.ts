@@ -19,7 +19,7 @@ import {
 } from '../../support/conformance-suite.ts'
 import { bridgeFolder } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
-import { standEmbedded, standingGrant } from '../../support/embedded.ts'
+import { embeddedOwner, standEmbedded, standingGrant } from '../../support/embedded.ts'
 import { clientOver, listeningBridge } from '../../support/listening-bridge.ts'
 import { ROOT } from '../../support/repository.ts'
 import { startScriptedAuthority } from '../../support/scripted-authority.ts'
@@ -122,9 +122,8 @@ async function throughBridge(): Promise<Results> {
 async function throughGuard(): Promise<Results> {
   const authority = await startScriptedAuthority()
   const key = newKey()
-  const alice = { owner: 'alice', authority: authority.issuer, client_id: 'demo-tools', client_secret: 'shh' }
   const embedded = await standEmbedded(authority.issuer, {
-    owners: [{ ...alice, tools: TOOLS, methods: METHODS }],
+    owners: [embeddedOwner(authority.issuer, { tools: TOOLS, methods: METHODS })],
   })
   const grant = { resource: `${PUBLIC_URL}/mcp/alice`, accessToken: standingGrant(authority, key), key }
   const methodsUnderGrant = new Set(Object.keys(METHODS).filter(method => method !== 'logging/setLevel'))

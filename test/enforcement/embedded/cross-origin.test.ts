@@ -5,30 +5,21 @@
 import express, { type RequestHandler } from 'express'
 import Fastify from 'fastify'
 import { request } from 'node:http'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { serve, standEmbedded, type EmbeddedStand } from '../../support/embedded.ts'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { serve, standProtected } from '../../support/embedded.ts'
 import { startScriptedAuthority } from '../../support/scripted-authority.ts'
-import { startedOnce } from '../../support/started.ts'
+import { startedForEach, startedOnce } from '../../support/started.ts'
 import { PUBLIC_URL, toolCallBody } from '../calls.ts'
 
-let stand: EmbeddedStand
-let server: Awaited<ReturnType<typeof serve>>
 let reached: string[]
+beforeEach(() => void (reached = []))
 const authority = startedOnce(startScriptedAuthority)
-beforeEach(async () => {
-  reached = []
-  stand = await standEmbedded(authority.issuer)
-  server = await serve(
-    stand.point.protect((asked, response) => {
-      reached.push(asked.method ?? '')
-      response.end('done')
-    }),
-  )
-})
-afterEach(async () => {
-  await server.close()
-  await stand.close()
-})
+const stand = startedForEach(() =>
+  standProtected(authority.issuer, (asked, response) => {
+    reached.push(asked.method ?? '')
+    response.end('done')
+  }),
+)
 
 function send(
   method: string,
@@ -37,7 +28,7 @@ function send(
 ): Promise<{ status: number; headers: Record<string, unknown> }> {
   return new Promise((resolve, reject) => {
     const asking = request(
-      { port: server.port, host: '127.0.0.1', path: '/mcp/alice', method, headers },
+      { port: stand.port, host: '127.0.0.1', path: '/mcp/alice', method, headers },
       answer => {
         answer.resume().once('end', () => resolve({ status: answer.statusCode!, headers: answer.headers }))
       },

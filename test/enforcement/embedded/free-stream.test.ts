@@ -3,51 +3,41 @@
  * resource. contract, "Authorized call": the rest of an answer to a call needs a grant, as the call did.
  */
 import type { IncomingHttpHeaders } from 'node:http'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { s256Json } from '../../../src/wire/encoding.ts'
 import {
+  embeddedOwner,
   sendCall,
-  serve,
   singleUseGrant,
-  standEmbedded,
   standingGrant,
+  standProtected,
   verdictOf,
-  type EmbeddedStand,
 } from '../../support/embedded.ts'
-import { startScriptedAuthority, type ScriptedAuthority } from '../../support/scripted-authority.ts'
-import { newKey, TOOLS, type CallParts } from '../calls.ts'
+import { startScriptedAuthority } from '../../support/scripted-authority.ts'
+import { startedOnce } from '../../support/started.ts'
+import { newKey, type CallParts } from '../calls.ts'
 
 const agent = newKey()
-let authority: ScriptedAuthority
-let stand: EmbeddedStand
-let server: Awaited<ReturnType<typeof serve>>
 /** What the server was sent. */
 let arrived: IncomingHttpHeaders[]
-
-beforeAll(async () => {
-  authority = await startScriptedAuthority()
-  const alice = { owner: 'alice', authority: authority.issuer, client_id: 'demo-tools', client_secret: 'shh' }
-  const owners = [{ ...alice, tools: TOOLS, methods: { GET: 'free' } }]
-  stand = await standEmbedded(authority.issuer, { owners })
-  server = await serve(
-    stand.point.protect(({ headers }, response) => {
+beforeEach(() => void (arrived = []))
+const authority = startedOnce(startScriptedAuthority)
+const stand = startedOnce(() =>
+  standProtected(
+    authority.issuer,
+    ({ headers }, response) => {
       arrived.push(headers)
       response.writeHead(200).end('heard')
-    }),
-  )
-})
-afterAll(async () => {
-  await server?.close()
-  await stand?.close()
-  await authority?.close()
-})
-beforeEach(() => void (arrived = []))
+    },
+    { owners: [embeddedOwner(authority.issuer, { methods: { GET: 'free' } })] },
+  ),
+)
 
 /** What becomes of a request for the stream. */
 const ask = async (headers: Record<string, string[]>, token?: string): Promise<string> => {
   const proof = token === undefined ? {} : { token, signer: agent }
   const parts: CallParts = { method: 'GET', body: { state: 'absent' }, headers, ...proof }
-  return verdictOf(await sendCall(server.port, parts))
+  return verdictOf(await sendCall(stand.port, parts))
 }
 const SESSION = { 'mcp-session-id': ['s'] }
 

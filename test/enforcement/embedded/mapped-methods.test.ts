@@ -9,11 +9,17 @@ import { toNodeHandler } from '@modelcontextprotocol/node'
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { NodeHandler } from '../../../src/enforcement/doors/embedded/index.ts'
-import { serve, standEmbedded, standingGrant, type EmbeddedStand } from '../../support/embedded.ts'
+import {
+  embeddedOwner,
+  serve,
+  standEmbedded,
+  standingGrant,
+  type EmbeddedStand,
+} from '../../support/embedded.ts'
 import { connect1, connect2, newWallet, signingFetch } from '../../support/mcp-clients.ts'
 import { startScriptedAuthority } from '../../support/scripted-authority.ts'
 import { startedOnce } from '../../support/started.ts'
-import { newKey, PUBLIC_URL, TOOLS } from '../calls.ts'
+import { newKey, PUBLIC_URL } from '../calls.ts'
 
 const agent = newKey()
 const URI = 'demo://portfolio/1'
@@ -24,9 +30,8 @@ const authority = startedOnce(startScriptedAuthority)
 beforeEach(async () => {
   authority.reset()
   open = []
-  const alice = { owner: 'alice', authority: authority.issuer, client_id: 'demo-tools', client_secret: 'shh' }
   const methods = { 'resources/read': { tool: 'portfolio_read' } }
-  stand = await standEmbedded(authority.issuer, { owners: [{ ...alice, tools: TOOLS, methods }] })
+  stand = await standEmbedded(authority.issuer, { owners: [embeddedOwner(authority.issuer, { methods })] })
 })
 afterEach(async () => {
   for (const close of open.reverse()) await close()

@@ -19,10 +19,16 @@ import { z } from 'zod'
 import { proveMessage } from '../../../src/agent/index.ts'
 import { s256Json } from '../../../src/wire/encoding.ts'
 import type { JsonObject } from '../../../src/wire/json.ts'
-import { singleUseGrant, standEmbedded, standingGrant, type EmbeddedStand } from '../../support/embedded.ts'
+import {
+  embeddedOwner,
+  singleUseGrant,
+  standEmbedded,
+  standingGrant,
+  type EmbeddedStand,
+} from '../../support/embedded.ts'
 import { startScriptedAuthority } from '../../support/scripted-authority.ts'
 import { startedOnce } from '../../support/started.ts'
-import { newKey, nowSeconds, PUBLIC_URL, TOOLS } from '../calls.ts'
+import { newKey, nowSeconds, PUBLIC_URL } from '../calls.ts'
 
 const agent = newKey()
 const TRADE = { symbol: 'VTI', qty: 2 }
@@ -43,9 +49,8 @@ afterEach(async () => {
 /** A client before a guarded server whose methods of tasks are mapped so. */
 async function clientOf(mapping: { methods?: object; open_methods?: string[] }): Promise<Client> {
   const { methods = {}, open_methods = [] } = mapping
-  const alice = { owner: 'alice', authority: authority.issuer, client_id: 'demo-tools', client_secret: 'shh' }
   stand = await standEmbedded(authority.issuer, {
-    owners: [{ ...alice, tools: TOOLS, methods }],
+    owners: [embeddedOwner(authority.issuer, { methods })],
     open_methods,
   })
   open.push(() => stand.close())

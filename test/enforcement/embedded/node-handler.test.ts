@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { parseChallenge } from '../../../src/wire/negotiation/challenge.ts'
 import { s256Json } from '../../../src/wire/encoding.ts'
 import type { Json } from '../../../src/wire/json.ts'
@@ -9,13 +9,12 @@ import {
   sendCall,
   serve,
   singleUseGrant,
-  standEmbedded,
   standingGrant,
+  standProtected,
   verdictOf,
-  type EmbeddedStand,
 } from '../../support/embedded.ts'
 import { startScriptedAuthority } from '../../support/scripted-authority.ts'
-import { startedOnce } from '../../support/started.ts'
+import { startedForEach, startedOnce } from '../../support/started.ts'
 import { until } from '../../support/until.ts'
 import { newKey, PUBLIC_URL, toolCallBody } from '../calls.ts'
 
@@ -32,35 +31,28 @@ interface Arrival {
 const agent = newKey()
 const TRADE = { symbol: 'VTI', qty: 2 }
 const OPERATION = { tool: 'place_trade', params_s256: s256Json(TRADE) }
-let stand: EmbeddedStand
-let server: Awaited<ReturnType<typeof serve>>
 let arrivals: Arrival[]
 let handle: (response: ServerResponse) => unknown
 
 const authority = startedOnce(startScriptedAuthority)
-beforeEach(async () => {
+beforeEach(() => {
   authority.reset()
   arrivals = []
   handle = response => response.end('done')
-  stand = await standEmbedded(authority.issuer)
-  server = await serve(
-    stand.point.protect(async (request, response, value) => {
-      const { method = '', url = '', headers, rawHeaders } = request
-      arrivals.push({ method, url, headers, rawHeaders, bytes: await text(request), value })
-      await handle(response)
-    }),
-  )
 })
-afterEach(async () => {
-  await server.close()
-  await stand.close()
-})
+const stand = startedForEach(() =>
+  standProtected(authority.issuer, async (request, response, value) => {
+    const { method = '', url = '', headers, rawHeaders } = request
+    arrivals.push({ method, url, headers, rawHeaders, bytes: await text(request), value })
+    await handle(response)
+  }),
+)
 
 const standing = (): string => standingGrant(authority, agent)
 
 describe('A handler inside which the resource enforces', () => {
   test('is not reached without a sufficient grant: the call is challenged as at a gateway', async () => {
-    const answer = await sendCall(server.port)
+    const answer = await sendCall(stand.port)
     expect(verdictOf(answer)).toBe('401 insufficient_authorization')
     const challenge = parseChallenge([answer.headers['www-authenticate']!])
     expect(challenge).toMatchObject({
@@ -74,7 +66,7 @@ describe('A handler inside which the resource enforces', () => {
 
   test('gets the very bytes that were judged, and their value, once', async () => {
     const body = ` ${toolCallBody('portfolio_read', { a: 'ü', b: [1, { c: 1.5 }] })}\n`
-    expect(verdictOf(await sendCall(server.port, { token: standing(), signer: agent, body }))).toBe('allow')
+    expect(verdictOf(await sendCall(stand.port, { token: standing(), signer: agent, body }))).toBe('allow')
     expect(arrivals).toHaveLength(1)
     expect(arrivals[0]).toMatchObject({ bytes: body, value: JSON.parse(body) as Json, method: 'POST' })
   })
@@ -86,7 +78,7 @@ describe('A handler inside which the resource enforces', () => {
       'x-uma-admin': ['yes'],
     }
     const token = standing()
-    expect(verdictOf(await sendCall(server.port, { token, signer: agent, headers: forged }))).toBe('allow')
+    expect(verdictOf(await sendCall(stand.port, { token, signer: agent, headers: forged }))).toBe('allow')
     const [{ headers, rawHeaders }] = arrivals as [Arrival]
     expect(headers).toMatchObject({
       'x-uma-owner': 'alice',
@@ -103,11 +95,11 @@ describe('A handler inside which the resource enforces', () => {
   test('a single-use grant passes once, with the approved parameters alone', async () => {
     const token = singleUseGrant(authority, agent, OPERATION)
     const call = { tool: 'place_trade', token, signer: agent }
-    expect(verdictOf(await sendCall(server.port, { ...call, args: { ...TRADE, qty: 3 } }))).toBe(
+    expect(verdictOf(await sendCall(stand.port, { ...call, args: { ...TRADE, qty: 3 } }))).toBe(
       '403 operation_mismatch',
     )
-    expect(verdictOf(await sendCall(server.port, { ...call, args: TRADE }))).toBe('allow')
-    expect(verdictOf(await sendCall(server.port, { ...call, args: TRADE }))).toBe(
+    expect(verdictOf(await sendCall(stand.port, { ...call, args: TRADE }))).toBe('allow')
+    expect(verdictOf(await sendCall(stand.port, { ...call, args: TRADE }))).toBe(
       '401 insufficient_authorization',
     )
     expect(arrivals.map(({ value }) => (value as { params: Json }).params)).toEqual([
@@ -116,8 +108,8 @@ describe('A handler inside which the resource enforces', () => {
   })
 
   test('allowed calls reach the ledger, and each decision leaves one log line and a number', async () => {
-    await sendCall(server.port, { token: standing(), signer: agent })
-    await sendCall(server.port)
+    await sendCall(stand.port, { token: standing(), signer: agent })
+    await sendCall(stand.port)
     await until(() => authority.count('/audit/access') === 1)
     const decided = stand.lines.filter(({ msg }) => msg === 'decided')
     expect(decided.map(({ decision, reason, owner }) => [decision, reason, owner])).toEqual([
@@ -130,7 +122,7 @@ describe('A handler inside which the resource enforces', () => {
   test.each(['HEAD', 'OPTIONS', 'PUT', 'PATCH', 'GET', 'DELETE'])(
     '%s does not go around the check',
     async method => {
-      const { status, headers } = await sendCall(server.port, { method, body: { state: 'absent' } })
+      const { status, headers } = await sendCall(stand.port, { method, body: { state: 'absent' } })
       expect([status, headers.allow]).toEqual([405, 'POST'])
       expect(arrivals).toEqual([])
     },
@@ -139,7 +131,7 @@ describe('A handler inside which the resource enforces', () => {
   test.each(['/', '/mcp/alice/', '/mcp/bea', '/MCP/alice', '/mcp/alice/x', '/other'])(
     'a path that nobody configured is nobody: %s',
     async path => {
-      expect(verdictOf(await sendCall(server.port, { path, token: standing(), signer: agent }))).toBe(
+      expect(verdictOf(await sendCall(stand.port, { path, token: standing(), signer: agent }))).toBe(
         '404 not_found',
       )
       expect(arrivals).toEqual([])
@@ -172,7 +164,7 @@ describe('What a handler throws after the allow', () => {
     handle = () => {
       throw new Error('the tool broke, with a secret')
     }
-    const answer = await sendCall(server.port, { token: standing(), signer: agent })
+    const answer = await sendCall(stand.port, { token: standing(), signer: agent })
     expect([answer.status, answer.body]).toEqual([500, 'Internal Server Error'])
     expect(stand.lines.find(({ msg }) => msg === 'the protected handler failed')).toBeDefined()
   })
@@ -182,7 +174,7 @@ describe('What a handler throws after the allow', () => {
       response.write('half')
       throw new Error('broke')
     }
-    await expect(sendCall(server.port, { token: standing(), signer: agent })).rejects.toThrow()
+    await expect(sendCall(stand.port, { token: standing(), signer: agent })).rejects.toThrow()
   })
 })
 
@@ -203,7 +195,7 @@ describe('One connection', () => {
 
   test('whose sender goes away before the body is whole spends and executes nothing', async () => {
     const token = singleUseGrant(authority, agent, OPERATION)
-    const socket = connect(server.port, '127.0.0.1')
+    const socket = connect(stand.port, '127.0.0.1')
     socket.write(
       [
         'POST /mcp/alice HTTP/1.1',
@@ -217,7 +209,7 @@ describe('One connection', () => {
     await until(() => socket.bytesWritten > 100)
     socket.destroy()
     // A call on another connection is judged after it.
-    expect(verdictOf(await sendCall(server.port))).toBe('401 insufficient_authorization')
+    expect(verdictOf(await sendCall(stand.port))).toBe('401 insufficient_authorization')
     expect([authority.count('/introspect'), arrivals]).toEqual([0, []])
   })
 
@@ -227,7 +219,7 @@ describe('One connection', () => {
     authority.script('/introspect', { status: 200, body: { active: true, ...claims }, delayMs: 300 })
     const abort = new AbortController()
     const call = { tool: 'place_trade', args: TRADE, token, signer: agent }
-    const sent = sendCall(server.port, call, abort.signal)
+    const sent = sendCall(stand.port, call, abort.signal)
     await until(() => authority.count('/introspect') === 1)
     abort.abort()
     await expect(sent).rejects.toThrow()
@@ -240,17 +232,17 @@ describe('A body', () => {
   test('over the cap is 413, whether announced or not, and the connection ends', async () => {
     const big = `"${'x'.repeat(1_100_000)}"`
     for (const headers of [{}, { 'transfer-encoding': ['chunked'] }]) {
-      const answer = await sendCall(server.port, { body: big, headers })
+      const answer = await sendCall(stand.port, { body: big, headers })
       expect([verdictOf(answer), answer.headers.connection]).toEqual(['413 request_body_too_large', 'close'])
     }
     expect(arrivals).toEqual([])
   })
 
   test('that is absent is 400, and one that is encoded is 415', async () => {
-    expect(verdictOf(await sendCall(server.port, { body: { state: 'absent' } }))).toBe(
+    expect(verdictOf(await sendCall(stand.port, { body: { state: 'absent' } }))).toBe(
       '400 request_body_missing',
     )
-    expect(verdictOf(await sendCall(server.port, { headers: { 'content-encoding': ['gzip'] } }))).toBe(
+    expect(verdictOf(await sendCall(stand.port, { headers: { 'content-encoding': ['gzip'] } }))).toBe(
       '415 unsupported_media_type',
     )
   })
@@ -273,14 +265,14 @@ describe('An enforcement point that is closed', () => {
   test('denies everything with 503, also what needs no grant', async () => {
     await stand.point.close()
     const list = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' })
-    expect(verdictOf(await sendCall(server.port, { body: list }))).toBe('503 temporarily_unavailable')
+    expect(verdictOf(await sendCall(stand.port, { body: list }))).toBe('503 temporarily_unavailable')
     expect(arrivals).toEqual([])
   })
 })
 
 /** Sends lines over a socket of its own, and answers all that came back. */
 async function exchange(lines: string[]): Promise<string> {
-  const socket = connect(server.port, '127.0.0.1')
+  const socket = connect(stand.port, '127.0.0.1')
   socket.write(lines.join('\r\n'))
   return text(socket)
 }

@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { s256Json } from '../../../src/wire/encoding.ts'
 import {
   sendCall,
+  embeddedOwner,
   serve,
   standEmbedded,
   standingGrant,
@@ -21,7 +22,7 @@ import { connect1, newWallet, signingFetch } from '../../support/mcp-clients.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../../support/scripted-authority.ts'
 import { createSessionTools } from '../../support/session-tools.ts'
 import { until } from '../../support/until.ts'
-import { newKey, PUBLIC_URL, TOOLS, type CallParts } from '../calls.ts'
+import { newKey, PUBLIC_URL, type CallParts } from '../calls.ts'
 
 const agent = newKey()
 const LISTEN = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'subscriptions/listen', params: {} })
@@ -44,9 +45,8 @@ afterAll(async () => {
 })
 
 function standOf({ issuer }: ScriptedAuthority): Promise<EmbeddedStand> {
-  const alice = { owner: 'alice', authority: issuer, client_id: 'demo-tools', client_secret: 'shh' }
   const methods = { 'subscriptions/listen': { tool: 'portfolio_read' } }
-  return standEmbedded(issuer, { owners: [{ ...alice, tools: TOOLS, methods }], open_methods: ['GET'] })
+  return standEmbedded(issuer, { owners: [embeddedOwner(issuer, { methods })], open_methods: ['GET'] })
 }
 
 /** Begins to answer, and leaves the end to somebody else. */

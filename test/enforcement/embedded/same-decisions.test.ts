@@ -4,14 +4,7 @@ import { startCheckServer, type CheckServer } from '../../../src/enforcement/doo
 import { createHealth } from '../../../src/enforcement/telemetry/health.ts'
 import { s256Json } from '../../../src/wire/encoding.ts'
 import { checkBytes, connect, denialIn, type CheckClient } from '../../support/check-client.ts'
-import {
-  sendCall,
-  serve,
-  singleUseGrant,
-  standEmbedded,
-  standingGrant,
-  type EmbeddedStand,
-} from '../../support/embedded.ts'
+import { sendCall, singleUseGrant, standingGrant, standProtected } from '../../support/embedded.ts'
 import { inputsOfLayer } from '../../support/layer.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../../support/scripted-authority.ts'
 import { callOf, newKey, nowSeconds, startCore, type CallParts, type Core } from '../calls.ts'
@@ -20,8 +13,7 @@ const agent = newKey()
 const thief = newKey()
 const TRADE = { symbol: 'VTI', qty: 2 }
 let authority: ScriptedAuthority
-let stand: EmbeddedStand
-let server: Awaited<ReturnType<typeof serve>>
+let stand: Awaited<ReturnType<typeof standProtected>>
 let core: Core
 let grpc: CheckServer
 let client: CheckClient
@@ -29,14 +21,11 @@ let executed: unknown[]
 
 beforeAll(async () => {
   authority = await startScriptedAuthority()
-  stand = await standEmbedded(authority.issuer)
   executed = []
-  server = await serve(
-    stand.point.protect((_request, response, value) => {
-      executed.push(value)
-      response.end('done')
-    }),
-  )
+  stand = await standProtected(authority.issuer, (_request, response, value) => {
+    executed.push(value)
+    response.end('done')
+  })
   core = startCore(authority.issuer)
   grpc = await startCheckServer({
     address: '127.0.0.1:0',
@@ -51,7 +40,6 @@ afterAll(async () => {
   client.close()
   await grpc.stop(100)
   await core.close()
-  await server.close()
   await stand.close()
   await authority.close()
 })
@@ -82,7 +70,7 @@ async function overGrpc(parts: CallParts): Promise<Told> {
 }
 
 async function embedded(parts: CallParts): Promise<Told> {
-  const { status, headers, body } = await sendCall(server.port, parts)
+  const { status, headers, body } = await sendCall(stand.port, parts)
   // Only a denial is a JSON-RPC error here: the handler answers in another form.
   if (status === 200 && !body.includes('"jsonrpc"')) return 'allow'
   const { error } = JSON.parse(body) as { error?: unknown }
@@ -210,7 +198,7 @@ describe('For the same call', () => {
         executed.length = 0
         const operation = { tool: 'place_trade', params_s256: s256Json(TRADE) }
         const token = singleUseGrant(authority, agent, operation)
-        await sendCall(server.port, { body: text as string, token, signer: agent })
+        await sendCall(stand.port, { body: text as string, token, signer: agent })
         for (const value of executed as { method: string; params?: unknown }[]) {
           if (value.method === 'tools/call')
             expect(value.params).toEqual({ name: 'place_trade', arguments: TRADE })

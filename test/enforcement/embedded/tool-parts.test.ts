@@ -8,7 +8,13 @@ import { createMcpHandler, McpServer } from '@modelcontextprotocol/server'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { z } from 'zod'
 import type { NodeHandler } from '../../../src/enforcement/doors/embedded/index.ts'
-import { serve, standEmbedded, standingGrant, type EmbeddedStand } from '../../support/embedded.ts'
+import {
+  embeddedOwner,
+  serve,
+  standEmbedded,
+  standingGrant,
+  type EmbeddedStand,
+} from '../../support/embedded.ts'
 import { connect2, newWallet, signingFetch } from '../../support/mcp-clients.ts'
 import { startScriptedAuthority } from '../../support/scripted-authority.ts'
 import { startedOnce } from '../../support/started.ts'
@@ -34,8 +40,9 @@ const TOOLS = [
 
 beforeEach(async () => {
   authority.reset()
-  const alice = { owner: 'alice', authority: authority.issuer, client_id: 'demo-tools', client_secret: 'shh' }
-  stand = await standEmbedded(authority.issuer, { owners: [{ ...alice, tools: TOOLS }] })
+  stand = await standEmbedded(authority.issuer, {
+    owners: [embeddedOwner(authority.issuer, { tools: TOOLS })],
+  })
 })
 afterEach(async () => {
   for (const close of open.splice(0).reverse()) await close()
