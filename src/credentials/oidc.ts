@@ -5,7 +5,7 @@
 import { ownerTokenFault, type ReadToken, type RealmPolicy } from '../rules/owner-token.ts'
 import { decodeBase64url } from '../wire/encoding.ts'
 import { parseJsonObject } from '../wire/json.ts'
-import { Refusal, refuse } from '../wire/refusal.ts'
+import { Refusal, refuse, unavailable } from '../wire/refusal.ts'
 import { NAMED_KEYS_BYTES_MAX } from '../wire/document-bounds.ts'
 import { RealmUnreachable, type RealmEndpoints, type RealmKeys } from './realm-keys.ts'
 
@@ -69,14 +69,7 @@ export async function isSigned(
   } catch (cause) {
     if (!(cause instanceof RealmUnreachable)) throw cause
     if (cause.isTooLarge) throw tooLarge(cause)
-    throw new Refusal(
-      'temporarily_unavailable',
-      'Try again shortly: the keys of your realm cannot be fetched.',
-      {
-        headers: { 'retry-after': '5' },
-        cause,
-      },
-    )
+    throw unavailable('Try again shortly: the keys of your realm cannot be fetched.', 5, cause)
   }
 }
 

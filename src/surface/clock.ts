@@ -6,7 +6,7 @@
  */
 import type { ClockReading } from '../limits/clock-reading.ts'
 import type { Logger } from '../http/telemetry/log.ts'
-import { Refusal } from '../wire/refusal.ts'
+import { unavailable } from '../wire/refusal.ts'
 
 export interface Clock {
   /** Milliseconds since the epoch by the database's clock: local time plus the offset. */
@@ -115,7 +115,5 @@ function faultOf(offset: number | undefined): string | undefined {
 export function refuseWhileOff(clock: Pick<Clock, 'fault'>): void {
   const fault = clock.fault()
   if (fault === undefined) return
-  throw new Refusal('temporarily_unavailable', `Try again shortly: ${fault}, so it issues nothing.`, {
-    headers: { 'retry-after': '1' },
-  })
+  throw unavailable(`Try again shortly: ${fault}, so it issues nothing.`, 1)
 }

@@ -119,7 +119,15 @@ export class Refusal extends Error {
   }
 }
 
-/** Whoever asks had his share, and may ask again in so many seconds: 429 `temporarily_unavailable`. */
+/** Nobody can tell now: 503 `temporarily_unavailable`, and the caller may ask again in so many seconds. */
+export function unavailable(detail: string, seconds: number, cause?: unknown): Refusal {
+  return new Refusal('temporarily_unavailable', detail, {
+    headers: { 'retry-after': String(seconds) },
+    cause,
+  })
+}
+
+/** Whoever asks has had his share, and may ask again in so many seconds: 429 `temporarily_unavailable`. */
 export function askLater(detail: string, seconds: number): Refusal {
   const headers = { 'retry-after': String(seconds) }
   return new Refusal('temporarily_unavailable', detail, { status: 429, headers })

@@ -7,7 +7,7 @@ import { createRealmKeys, RealmUnreachable, type RealmKeys } from '../../credent
 import type { Outbound } from '../../http/outbound/outbound.ts'
 import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
-import { Refusal } from '../../wire/refusal.ts'
+import { Refusal, unavailable } from '../../wire/refusal.ts'
 
 export interface IdentityProviders {
   lists(issuer: string): boolean
@@ -58,8 +58,5 @@ function outage(cause?: unknown): Refusal {
     unreachable(cause)?.isTooLarge === true
       ? 'the identity provider publishes a document that is larger than any that is read, so its administrator must shorten it.'
       : 'the identity provider cannot be asked.'
-  return new Refusal('temporarily_unavailable', `Present the ticket of this answer later: ${why}`, {
-    headers: { 'retry-after': '5' },
-    cause,
-  })
+  return unavailable(`Present the ticket of this answer later: ${why}`, 5, cause)
 }

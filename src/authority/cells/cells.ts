@@ -19,7 +19,7 @@ import { readMove, type Move } from '../../storage/authority/owners/moves.ts'
 import { ownerOf as ownerHere } from '../../storage/authority/owners/owners.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
-import { Refusal } from '../../wire/refusal.ts'
+import { Refusal, unavailable } from '../../wire/refusal.ts'
 import { namingsOf, refuseSeveral, type OwnerReference, type OwnerLookup } from './request-owner.ts'
 
 /** What is served for one cell. */
@@ -239,7 +239,5 @@ type OnlyOwner = (call: { path: string; request: FastifyRequest }) => Promise<Ow
 const isNamed = (url = '/'): boolean => new URL(url, 'http://localhost').searchParams.has('owner')
 
 function moving(): Refusal {
-  return new Refusal('temporarily_unavailable', 'Try again shortly: this owner is being moved.', {
-    headers: { 'retry-after': '1' },
-  })
+  return unavailable('Try again shortly: this owner is being moved.', 1)
 }

@@ -24,7 +24,7 @@ import { listGovernable, type TierRow } from '../../storage/authority/policies/t
 import { endsLeases } from '../../storage/core/after-commit.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { totalWeight, type Mandate } from '../../wire/joint/mandate.ts'
-import { Refusal, refuse } from '../../wire/refusal.ts'
+import { Refusal, refuse, unavailable } from '../../wire/refusal.ts'
 import { tiersOf } from '../organization/membership-effect.ts'
 import type { OwnerApi } from '../owner/api.ts'
 import type { OwnerCredential } from '../owner/credentials/credential.ts'
@@ -93,10 +93,7 @@ async function readMandate(
 /** If the tally cannot be asked, this is 503. If its answer is unusable, this is 502 with the reason. */
 export function asRefused(cause: unknown): never {
   if (cause instanceof TallyOutage)
-    throw new Refusal('temporarily_unavailable', `Try again shortly: of the tally, ${cause.message}.`, {
-      headers: { 'retry-after': '5' },
-      cause,
-    })
+    throw unavailable(`Try again shortly: of the tally, ${cause.message}.`, 5, cause)
   if (!(cause instanceof TallyFault)) throw cause
   const detail = `Ask the operator of the tally to correct it: ${cause.message}.`
   throw new Refusal('temporarily_unavailable', detail, { status: 502, cause })

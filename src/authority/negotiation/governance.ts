@@ -16,7 +16,7 @@ import { governedFault, VIEW_AGE_SECONDS_MAX, vouchingOf } from '../../rules/org
 import { readMembership, type Membership } from '../../storage/authority/membership/membership.ts'
 import type { Governing } from '../../surface/token/negotiation.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
-import { Refusal } from '../../wire/refusal.ts'
+import { unavailable, type Refusal } from '../../wire/refusal.ts'
 
 /**
  * What is behind a governed resource. `organization`: the membership, if the organization governs it too;
@@ -49,11 +49,7 @@ export async function freshMembership(db: Db, owner: Owner): Promise<Membership 
 }
 
 function unaskable(): Refusal {
-  return new Refusal(
-    'temporarily_unavailable',
-    'Try again later: the organization that governs this resource cannot be asked.',
-    { headers: { 'retry-after': '30' } },
-  )
+  return unavailable('Try again later: the organization that governs this resource cannot be asked.', 30)
 }
 
 /** What a request is about: the resource of one of an owner's servers, and its scopes. */

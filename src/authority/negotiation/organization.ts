@@ -8,7 +8,7 @@ import { unmetFact } from '../../rules/organization/clearance.ts'
 import type { DecisionQuestion, Ruling } from '../../rules/organization/ruling.ts'
 import type { RequestFacts } from '../../rules/conditions.ts'
 import type { StandingReading } from '../../storage/authority/negotiations/standing.ts'
-import { refuse } from '../../wire/refusal.ts'
+import { unavailable } from '../../wire/refusal.ts'
 import type { RptOperation } from '../../wire/negotiation/tokens.ts'
 import type { Documents } from '../context.ts'
 import { stateOf, type Attested } from '../organization/clearances.ts'
@@ -98,10 +98,9 @@ function unchanged(
   now: Pick<OrganizationAnswer, 'state' | 'question'>,
 ): OrganizationAnswer {
   if (before.state === now.state && isDeepStrictEqual(before.question, now.question)) return before
-  return refuse(
-    'temporarily_unavailable',
+  throw unavailable(
     'Present the same again with this ticket: the answer of the owner’s organization is out of date.',
-    { headers: { 'retry-after': '1' } },
+    1,
   )
 }
 

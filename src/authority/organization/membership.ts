@@ -31,7 +31,7 @@ import { endsLeases } from '../../storage/core/after-commit.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { ShownView } from '../../wire/owner/owner-organization.ts'
-import { Refusal, refuse } from '../../wire/refusal.ts'
+import { Refusal, refuse, unavailable } from '../../wire/refusal.ts'
 import type { OwnerApi } from '../owner/api.ts'
 import type { OwnerCredential } from '../owner/credentials/credential.ts'
 import { changeAs } from '../owner/credentials/guard.ts'
@@ -321,14 +321,7 @@ function refuseNoMember(): never {
 /** The answer to the owner if the organization refused, or cannot be asked now. */
 export function asRefused(cause: unknown): never {
   if (cause instanceof OrganizationOutage)
-    throw new Refusal(
-      'temporarily_unavailable',
-      'Try again shortly: the organization gives no usable answer.',
-      {
-        headers: { 'retry-after': '5' },
-        cause,
-      },
-    )
+    throw unavailable('Try again shortly: the organization gives no usable answer.', 5, cause)
   if (!(cause instanceof OrganizationRefusal)) throw cause
   const { status, reason } = cause
   if (reason === 'invalid_code')

@@ -5,7 +5,7 @@
  */
 import type { DecisionQuestion, Ruling } from '../../rules/organization/ruling.ts'
 import type { Membership } from '../../storage/authority/membership/membership.ts'
-import { Refusal } from '../../wire/refusal.ts'
+import { unavailable } from '../../wire/refusal.ts'
 import { OrganizationOutage, OrganizationRefusal, type OrganizationClient } from './client.ts'
 
 /** The answer, and the attestation that came with it: a compact JWT, not verified. */
@@ -32,9 +32,9 @@ export async function askDecision(
 /** Refuses 503. The negotiation stays as it was, and the agent presents the same again. */
 export function refuseAsOutage(cause: unknown): never {
   if (!(cause instanceof OrganizationOutage || cause instanceof OrganizationRefusal)) throw cause
-  throw new Refusal(
-    'temporarily_unavailable',
+  throw unavailable(
     'Present the same again with this ticket: the organization of the owner gives no usable answer now.',
-    { headers: { 'retry-after': '5' }, cause },
+    5,
+    cause,
   )
 }

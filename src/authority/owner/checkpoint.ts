@@ -12,7 +12,7 @@ import { readWitnessed } from '../../storage/authority/ledger/ledger-witnesses.t
 import { number } from '../../storage/authority/ledger/positions.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { parseTilePath } from '../../wire/ledger/tile-path.ts'
-import { Refusal, refuse } from '../../wire/refusal.ts'
+import { refuse, unavailable } from '../../wire/refusal.ts'
 import type { Checkpoints } from '../ledger/checkpoints.ts'
 import type { OwnerApi } from './api.ts'
 import { OWNER } from './credentials/guard.ts'
@@ -48,10 +48,9 @@ export const CHECKPOINT: readonly Endpoint<OwnerApi>[] = [
       const checkpoint = await readCheckpoint(db, owner, checkpoints.base)
       if (checkpoint !== undefined) return answer(200, checkpoint.note)
       if (outcome === 'unchanged') refuse('not_found', 'There is no checkpoint before the first entry.')
-      throw new Refusal(
-        'temporarily_unavailable',
+      throw unavailable(
         'Ask again shortly: the first checkpoint waits until every older entry is in the tree.',
-        { headers: { 'retry-after': '2' } },
+        2,
       )
     },
   }),

@@ -9,7 +9,7 @@ import { isOutage } from '../../storage/core/database.ts'
 import { readDropCounts } from '../../storage/authority/grants/leases.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { LEASE_EVENT } from '../../wire/resources/leases.ts'
-import { Refusal } from '../../wire/refusal.ts'
+import { unavailable, type Refusal } from '../../wire/refusal.ts'
 import type { Wakeups } from '../context.ts'
 
 /** A sidecar that reads a stream here. */
@@ -95,11 +95,7 @@ export function createLeaseStreams(needed: Wakeups, { streamsMax }: { streamsMax
 }
 
 function tooMany(): Refusal {
-  return new Refusal(
-    'temporarily_unavailable',
-    'As many sidecars follow here as may: ask about each call, and come again later.',
-    { headers: { 'retry-after': '30' } },
-  )
+  return unavailable('As many sidecars follow here as may: ask about each call, and come again later.', 30)
 }
 
 /**

@@ -13,7 +13,7 @@ import type { PrivateKey } from '../../wire/signatures/keys.ts'
 import { isWebUrl } from '../../wire/json-members.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
 import { signOrganizationAdmin } from '../../wire/organization/organization-admin.ts'
-import { Refusal } from '../../wire/refusal.ts'
+import { Refusal, unavailable } from '../../wire/refusal.ts'
 
 /** The request, the server, and the administrator; `below` begins with a slash, encoded as a path is. */
 export interface MemberRequest {
@@ -146,10 +146,7 @@ function send(
 }
 
 function away(why: string, cause?: unknown): never {
-  throw new Refusal('temporarily_unavailable', `Try again shortly: ${why}.`, {
-    headers: { 'retry-after': '5' },
-    cause,
-  })
+  throw unavailable(`Try again shortly: ${why}.`, 5, cause)
 }
 
 function broken(why: string, cause?: unknown): never {

@@ -18,7 +18,7 @@ import { isJsonObject } from '../../wire/json.ts'
 import { keyNamed, type PublicKey } from '../../wire/signatures/keys.ts'
 import { NAME_PATTERN, WELL_KNOWN } from '../../wire/names.ts'
 import { EMERGENCIES_PER_HOUR } from '../../wire/organization/notice.ts'
-import { askLater, Refusal, refuse } from '../../wire/refusal.ts'
+import { askLater, Refusal, refuse, unavailable } from '../../wire/refusal.ts'
 import type { RptOperation } from '../../wire/negotiation/tokens.ts'
 import type { Organization } from '../context.ts'
 
@@ -129,13 +129,7 @@ export function tooMany(): Refusal {
 
 /** 503: somebody is redeeming it just now, which may fail. */
 export function beingUsed(): Refusal {
-  return new Refusal(
-    'temporarily_unavailable',
-    'Try again shortly: this voucher is being redeemed just now.',
-    {
-      headers: { 'retry-after': '10' },
-    },
-  )
+  return unavailable('Try again shortly: this voucher is being redeemed just now.', 10)
 }
 
 /**
@@ -155,14 +149,7 @@ async function invokerOf(
     if (published !== undefined && keyNamed([published], key.thumbprint)) return origin
   } catch (cause) {
     if (!(cause instanceof OutboundFault)) throw cause
-    throw new Refusal(
-      'temporarily_unavailable',
-      'Try again shortly: the keys of the invoker cannot be fetched.',
-      {
-        headers: { 'retry-after': '5' },
-        cause,
-      },
-    )
+    throw unavailable('Try again shortly: the keys of the invoker cannot be fetched.', 5, cause)
   }
   return denied('not_an_invoker', 'Publish the key in the directory of the invoker.')
 }

@@ -18,7 +18,7 @@ import {
 } from '../../wire/signatures/http-signature.ts'
 import { asOwner } from '../../wire/identifiers.ts'
 import { AUTHORITY_PATH, NAME_PATTERN } from '../../wire/names.ts'
-import { Refusal, refuse } from '../../wire/refusal.ts'
+import { refuse, unavailable } from '../../wire/refusal.ts'
 import type { Organization } from '../context.ts'
 
 /**
@@ -53,14 +53,7 @@ export async function provenAuthority(
     return await verifyByPublishedKeys(message, source, { now: organization.now() })
   } catch (cause) {
     if (!(cause instanceof OutboundFault)) throw cause
-    throw new Refusal(
-      'temporarily_unavailable',
-      'Try again shortly: the keys of your server cannot be fetched.',
-      {
-        headers: { 'retry-after': '5' },
-        cause,
-      },
-    )
+    throw unavailable('Try again shortly: the keys of your server cannot be fetched.', 5, cause)
   }
 }
 

@@ -10,7 +10,7 @@ import { verifyByPublishedKeys } from '../../http/servers/published-keys.ts'
 import { signedMessage } from '../../http/servers/signed-request.ts'
 import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { sha256 } from '../../wire/encoding.ts'
-import { Refusal } from '../../wire/refusal.ts'
+import { Refusal, unavailable } from '../../wire/refusal.ts'
 import type { OrganizationPoint } from '../../config/provisioning/organization-file.ts'
 import type { Organization } from '../context.ts'
 
@@ -67,9 +67,7 @@ async function bySignature(organization: Organization, request: FastifyRequest):
     throw unproven(
       'Sign with a key that you publish where the organization provisioned, or send your credential.',
     )
-  throw new Refusal('temporarily_unavailable', 'Try again shortly: your keys cannot be fetched.', {
-    headers: { 'retry-after': '5' },
-  })
+  throw unavailable('Try again shortly: your keys cannot be fetched.', 5)
 }
 
 function unproven(detail: string): Refusal {

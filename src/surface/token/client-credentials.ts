@@ -8,7 +8,7 @@ import { protectionRefusal } from '../../rules/registration.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import type { SignedMessage } from '../../wire/signatures/http-signature.ts'
 import { PROTECTION_SCOPE } from '../../wire/names.ts'
-import { Refusal, refuse } from '../../wire/refusal.ts'
+import { Refusal, refuse, unavailable } from '../../wire/refusal.ts'
 import { newJti } from '../../wire/negotiation/ticket.ts'
 import { signPat } from '../../wire/negotiation/tokens.ts'
 import type { Signer } from '../issuer.ts'
@@ -185,10 +185,9 @@ async function authenticateBySignature(
     case 'unproven':
       throw unproven(client_id)
     case 'unread':
-      throw new Refusal(
-        'temporarily_unavailable',
+      throw unavailable(
         'Serve the metadata and the keys of the resource where it was registered, and ask again: they could not be read.',
-        { headers: { 'retry-after': '10' } },
+        10,
       )
   }
 }

@@ -7,7 +7,7 @@ import { holderOf } from '../../rules/joint/mandate.ts'
 import { readAccount } from '../../storage/tally/accounts.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
-import { Refusal, refuse } from '../../wire/refusal.ts'
+import { Refusal, refuse, unavailable } from '../../wire/refusal.ts'
 import type { VerificationKeys } from '../../wire/negotiation/tokens.ts'
 import type { Issuer } from '../../surface/issuer.ts'
 import type { TallyStore } from '../context.ts'
@@ -45,10 +45,7 @@ export async function keysOfHolder(
     const named = typeof kid === 'string' ? await of.holderKeys.find(url, kid) : undefined
     return named === undefined ? await of.holderKeys.keys(url) : [named]
   } catch (cause) {
-    throw new Refusal('temporarily_unavailable', 'Send it again: the keys of the holder cannot be had.', {
-      headers: { 'retry-after': '5' },
-      cause,
-    })
+    throw unavailable('Send it again: the keys of the holder cannot be had.', 5, cause)
   }
 }
 

@@ -6,8 +6,7 @@ import { waitAtMost, LATE } from '../../limits/patience.ts'
 import { BoundedMap } from '../../limits/bounded-map.ts'
 import { foldTerms, type FoldedTerms } from '../../rules/joint/fold.ts'
 import type { CountedMandate } from '../../rules/joint/mandate.ts'
-import type { MandateHolder } from '../../wire/joint/mandate.ts'
-import { Refusal } from '../../wire/refusal.ts'
+import { unavailable, type Refusal } from '../../wire/refusal.ts'
 import type { HolderClient } from '../holders/client.ts'
 
 /** The common part of the offers, and its weight; undefined terms mean that nobody offers any. */
@@ -51,12 +50,12 @@ async function ask(holders: HolderClient, mandate: CountedMandate, resource_id: 
   const { account } = mandate
   const quotes = mandate.holders.map(async ({ owner, issuer, weight }) => {
     const quote = await holders.quote({ owner, issuer, account, resource_id }, QUOTES_MS)
-    if ('silent' in quote) throw unheard({ owner, issuer }, quote.silent)
+    if ('silent' in quote) throw unheard(`${owner} at ${issuer}: ${quote.silent}`)
     // A holder who offers nothing, for any reason, would refuse.
     return 'refused' in quote || quote.tier === null ? undefined : { weight, tier: quote.tier }
   })
   const all = await waitAtMost(QUOTES_MS, Promise.all(quotes))
-  if (all === LATE) throw unavailable('not all of them answered in time')
+  if (all === LATE) throw unheard('not all of them answered in time')
   const offering = all.filter(one => one !== undefined)
   const [first, ...rest] = offering.map(({ tier: { ask_me, terms } }) => ({ ...terms, ask_me }))
   return {
@@ -65,15 +64,11 @@ async function ask(holders: HolderClient, mandate: CountedMandate, resource_id: 
   }
 }
 
-function unheard({ owner, issuer }: Pick<MandateHolder, 'owner' | 'issuer'>, why: string): Refusal {
-  return unavailable(`${owner} at ${issuer}: ${why}`)
-}
-
 /** Which holder it was, and why, is only for the log. */
-function unavailable(why: string): Refusal {
-  return new Refusal(
-    'temporarily_unavailable',
+function unheard(why: string): Refusal {
+  return unavailable(
     'Ask again shortly: not all holders of this resource could be asked for their terms.',
-    { headers: { 'retry-after': '2' }, cause: new Error(why) },
+    2,
+    new Error(why),
   )
 }

@@ -8,7 +8,7 @@ import { isOutage } from '../../../storage/core/database.ts'
 import { readEvents, type EventRow } from '../../../storage/authority/ledger/events.ts'
 import { listStanding } from '../../../storage/authority/credentials/logins.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
-import { askLater, Refusal } from '../../../wire/refusal.ts'
+import { askLater, unavailable, type Refusal } from '../../../wire/refusal.ts'
 import type { Authority } from '../../context.ts'
 import type { OwnerCredential } from '../credentials/credential.ts'
 
@@ -135,10 +135,9 @@ function tooManyOfHers(streams: number): Refusal {
 }
 
 function tooMany(): Refusal {
-  return new Refusal(
-    'temporarily_unavailable',
+  return unavailable(
     'As many event streams are open here as may be: come again, and read your lists until then.',
-    { headers: { 'retry-after': '30' } },
+    30,
   )
 }
 
