@@ -5,11 +5,10 @@
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openUpstream } from '../../src/agent/bridge/upstream/upstream.ts'
 import { createAgent } from '../../src/agent/index.ts'
 import { createOwnerClient, readAll } from '../../src/owner/index.ts'
-import { DEFAULT_SPEC_NS } from '../../src/wire/names.ts'
 import { issueCertificate, makeCa } from '../support/local-ca.ts'
+import { upstreamTo } from '../support/opened-upstream.ts'
 import { newKey } from '../support/wire-samples.ts'
 
 const NAMED = /a CA that is not known here \([A-Z_]+\)\. Name that CA in NODE_EXTRA_CA_CERTS\./
@@ -34,14 +33,7 @@ describe('An untrusted certificate', () => {
   })
 
   it('is told by the bridge', async () => {
-    const upstream = openUpstream({
-      resource: `${origin}/mcp`,
-      url: new URL(`${origin}/mcp`),
-      specNs: DEFAULT_SPEC_NS,
-      now: () => Date.now() / 1_000,
-      capabilities: () => ({}),
-      onToolsChanged: () => undefined,
-    })
+    const upstream = upstreamTo(`${origin}/mcp`)
     await expect(upstream.listTools()).rejects.toMatchObject({
       code: 'unreachable',
       detail: expect.stringMatching(NAMED) as string,

@@ -5,12 +5,12 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createAgent, type AgentOptions } from '../../src/agent/index.ts'
-import { freePorts } from '../../src/dev/stack/ports.ts'
 import { resourceMetadataUrl } from '../../src/wire/resources/resource-metadata.ts'
 import { DEFAULT_SPEC_NS } from '../../src/wire/names.ts'
 import { buildRemediation, encodeChallenge } from '../../src/wire/negotiation/challenge.ts'
 import { readRptClaims } from '../../src/wire/negotiation/tokens.ts'
-import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
+import type { TestAuthority } from '../support/authority.ts'
+import { startEnforcedAuthority } from '../support/enforced-authority.ts'
 import {
   newKey,
   startIssuer,
@@ -40,19 +40,7 @@ beforeAll(async () => {
   resource = `${tools.origin}/mcp/alice`
   issuer = await startIssuer({ http: true })
   operator = await startOperator({ keys: [introducerKey, childKey, ownKey] })
-  const address = `127.0.0.1:${(await freePorts(1))[0]}`
-  authority = await startTestAuthority({
-    environment: {
-      UMA_AS_ISSUER: `http://${address}`,
-      UMA_AS_LISTEN: address,
-      UMA_DEV_LOOPBACK: 'true',
-      UMA_AS_AGENT_ISSUERS: issuer.iss,
-    },
-    provision: document => {
-      document.owners[0]!.resource_servers[0]!.resource_uri = resource
-      return document
-    },
-  })
+  authority = await startEnforcedAuthority({ UMA_AS_AGENT_ISSUERS: issuer.iss }, resource)
 })
 afterAll(async () => {
   await authority.close()

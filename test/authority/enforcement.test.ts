@@ -2,11 +2,11 @@
  * The enforcement point and the authority meet on the wire. contract, "Authorized call", "Protection API".
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { freePorts } from '../../src/dev/stack/ports.ts'
 import type { Denied } from '../../src/enforcement/call.ts'
 import { parseChallenge } from '../../src/wire/negotiation/challenge.ts'
-import { callOf, PUBLIC_URL, startCore, verdict, type CallParts, type Core } from '../enforcement/calls.ts'
-import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
+import { callOf, startCore, verdict, type CallParts, type Core } from '../enforcement/calls.ts'
+import type { TestAuthority } from '../support/authority.ts'
+import { startEnforcedAuthority } from '../support/enforced-authority.ts'
 import { decide as decideAs, testAgent, type TestAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 
@@ -16,14 +16,7 @@ let agent: TestAgent
 const params = { symbol: 'VTI', qty: 2 }
 
 beforeAll(async () => {
-  const address = `127.0.0.1:${(await freePorts(1))[0]}`
-  authority = await startTestAuthority({
-    environment: { UMA_AS_ISSUER: `http://${address}`, UMA_AS_LISTEN: address, UMA_DEV_LOOPBACK: 'true' },
-    provision: document => {
-      document.owners[0]!.resource_servers[0]!.resource_uri = `${PUBLIC_URL}/mcp/alice`
-      return document
-    },
-  })
+  authority = await startEnforcedAuthority()
   core = startCore(authority.issuer, { secret: authority.alice.clientSecret, deadlineMs: 5_000 })
   agent = testAgent(authority)
 })

@@ -5,13 +5,13 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { freePorts } from '../../src/dev/stack/ports.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { tellSilent } from '../../src/storage/authority/ledger/report-instances.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
-import { callOf, PUBLIC_URL } from '../enforcement/calls.ts'
-import { CLIENT_ID, startTestAuthority, type TestAuthority } from '../support/authority.ts'
+import { callOf } from '../enforcement/calls.ts'
+import { CLIENT_ID, type TestAuthority } from '../support/authority.ts'
 import { checkBytes, connect, type CheckClient } from '../support/check-client.ts'
+import { startEnforcedAuthority } from '../support/enforced-authority.ts'
 import { sidecarSettings, writeSidecarFiles } from '../support/sidecar.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { testAgent, type TestAgent } from '../support/test-agent.ts'
@@ -25,14 +25,7 @@ const directory = temporaryFolder('killed')
 const children: ChildProcess[] = []
 
 beforeAll(async () => {
-  const address = `127.0.0.1:${(await freePorts(1))[0]}`
-  authority = await startTestAuthority({
-    environment: { UMA_AS_ISSUER: `http://${address}`, UMA_AS_LISTEN: address, UMA_DEV_LOOPBACK: 'true' },
-    provision: document => {
-      document.owners[0]!.resource_servers[0]!.resource_uri = `${PUBLIC_URL}/mcp/alice`
-      return document
-    },
-  })
+  authority = await startEnforcedAuthority()
   agent = testAgent(authority)
   token = (await agent.granted()).rpt
 })

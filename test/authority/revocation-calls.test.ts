@@ -7,12 +7,12 @@ import { execFile } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { freePorts } from '../../src/dev/stack/ports.ts'
 import { readRecordedCall } from '../../src/wire/ledger/recorded-call.ts'
 import { publicJwk } from '../../src/wire/signatures/keys.ts'
-import { callOf, PUBLIC_URL, startCore, verdict, type Core } from '../enforcement/calls.ts'
-import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
+import { callOf, startCore, verdict, type Core } from '../enforcement/calls.ts'
+import type { TestAuthority } from '../support/authority.ts'
 import { configFolder } from '../support/config-files.ts'
+import { startEnforcedAuthority } from '../support/enforced-authority.ts'
 import { withLogKeys } from '../support/log-keys.ts'
 import { testAgent, type TestAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
@@ -30,15 +30,7 @@ let revocation: string
 let [before, refused, admitted]: Line[] = []
 
 beforeAll(async () => {
-  const address = `127.0.0.1:${(await freePorts(1))[0]}`
-  const own = { UMA_AS_ISSUER: `http://${address}`, UMA_AS_LISTEN: address, UMA_DEV_LOOPBACK: 'true' }
-  authority = await startTestAuthority({
-    environment: { ...log.environment, ...own },
-    provision: document => {
-      document.owners[0]!.resource_servers[0]!.resource_uri = `${PUBLIC_URL}/mcp/alice`
-      return document
-    },
-  })
+  authority = await startEnforcedAuthority(log.environment)
   core = startCore(authority.issuer, { secret: authority.alice.clientSecret, deadlineMs: 20_000 })
   agent = testAgent(authority)
   const { rpt } = await agent.granted()

@@ -7,12 +7,12 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { readSidecarConfig } from '../../src/config.ts'
-import { freePorts } from '../../src/dev/stack/ports.ts'
 import { startSidecar, type Sidecar } from '../../src/enforcement/main.ts'
 import { createLogger } from '../../src/http/telemetry/log.ts'
 import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { callOf, PUBLIC_URL, type CallParts } from '../enforcement/calls.ts'
-import { CLIENT_ID, startTestAuthority, type TestAuthority } from '../support/authority.ts'
+import { CLIENT_ID, type TestAuthority } from '../support/authority.ts'
+import { startEnforcedAuthority } from '../support/enforced-authority.ts'
 import { checkBytes, connect, denialIn, type CheckClient } from '../support/check-client.ts'
 import { receivedSpans } from '../support/received-spans.ts'
 import { startScriptedServer, type ScriptedServer } from '../support/scripted-http.ts'
@@ -34,19 +34,7 @@ const folder = temporaryFolder('traces')
 beforeAll(async () => {
   receiver = await startScriptedServer(() => ({ body: { partialSuccess: {} } }))
   const otel = { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.origin, OTEL_EXPORTER_OTLP_HEADERS: 'x-key=a%20b' }
-  const address = `127.0.0.1:${(await freePorts(1))[0]}`
-  authority = await startTestAuthority({
-    environment: {
-      UMA_AS_ISSUER: `http://${address}`,
-      UMA_AS_LISTEN: address,
-      UMA_DEV_LOOPBACK: 'true',
-      ...otel,
-    },
-    provision: document => {
-      document.owners[0]!.resource_servers[0]!.resource_uri = `${PUBLIC_URL}/mcp/alice`
-      return document
-    },
-  })
+  authority = await startEnforcedAuthority(otel)
   writeFileSync(join(folder, 'keys.json'), JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
   const tools = [
     { tool: 'portfolio_read', resource_id: 'alice/portfolio', scopes: ['read'] },

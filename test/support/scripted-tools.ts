@@ -6,7 +6,8 @@ import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import type { UpstreamOptions } from '../../src/agent/bridge/upstream/connect.ts'
-import { openUpstream, type Upstream } from '../../src/agent/bridge/upstream/upstream.ts'
+import type { Upstream } from '../../src/agent/bridge/upstream/upstream.ts'
+import { upstreamTo } from './opened-upstream.ts'
 
 /** A message as it came, and how often one of its method did. */
 export interface Came {
@@ -103,16 +104,8 @@ export async function startScriptedTools(): Promise<ScriptedTools> {
     onText: hear => void hearing.push(hear),
     listen,
     stop,
-    upstream: (options = {}) => {
-      const upstream = openUpstream({
-        resource: url.href,
-        url,
-        specNs: 'https://spec.example',
-        now: () => Math.floor(Date.now() / 1000),
-        capabilities: () => ({}),
-        onToolsChanged: () => undefined,
-        ...options,
-      })
+    upstream: options => {
+      const upstream = upstreamTo(url.href, options)
       upstreams.push(upstream)
       return upstream
     },

@@ -14,10 +14,11 @@ import {
   type QuestionStream,
 } from '../../../src/agent/bridge/upstream/asides.ts'
 import type { UpstreamConnection } from '../../../src/agent/bridge/upstream/connections.ts'
-import { openUpstream, type Upstream } from '../../../src/agent/bridge/upstream/upstream.ts'
+import type { Upstream } from '../../../src/agent/bridge/upstream/upstream.ts'
 import type { ToolServer } from '../../../src/dev/stack/tool-server.ts'
 import type { Json } from '../../../src/wire/json.ts'
 import { askingTools } from '../../support/asking-tools.ts'
+import { upstreamTo } from '../../support/opened-upstream.ts'
 
 const QUESTION = {
   mode: 'form' as const,
@@ -78,14 +79,8 @@ describe('A tool that asks where nobody hears it', () => {
   })
 
   const started = (capabilities: object = ABILITIES, vainMillisecondsMin: number | undefined = VAIN) => {
-    const url = new URL(`http://127.0.0.1:${server.port}/mcp/alice`)
-    const upstream = openUpstream({
-      resource: url.href,
-      url,
-      specNs: 'https://spec.example',
-      now: () => Math.floor(Date.now() / 1000),
+    const upstream = upstreamTo(`http://127.0.0.1:${server.port}/mcp/alice`, {
       capabilities: () => capabilities,
-      onToolsChanged: () => undefined,
       asides: memory,
       onAside: tool => void found.push(tool),
       vainMillisecondsMin,

@@ -12,12 +12,12 @@ import {
   type Client,
 } from '../../../src/agent/bridge/negotiation/completion.ts'
 import { bridgeState, type BridgeState } from '../../../src/agent/bridge/negotiation/state.ts'
-import { openUpstream } from '../../../src/agent/bridge/upstream/upstream.ts'
 import { createDirectory } from '../../../src/agent/negotiation/metadata.ts'
 import { readProfile } from '../../../src/agent/profile.ts'
 import { DEFAULT_SPEC_NS } from '../../../src/wire/names.ts'
 import { pendingOf } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
+import { upstreamTo } from '../../support/opened-upstream.ts'
 import { newKey } from '../../support/operators.ts'
 
 const stand = useBridges({ stack: { authorityEnvironment: { UMA_AS_POLL_SECONDS: '1' } } })
@@ -31,14 +31,7 @@ function openCalls(name: string): { calls: Calls; state: BridgeState } {
   const { resource } = stand.stack
   const now = (): number => Math.floor(Date.now() / 1000)
   const state = bridgeState(stand.folder, name)
-  const upstream = openUpstream({
-    resource,
-    url: new URL(resource),
-    specNs: DEFAULT_SPEC_NS,
-    now,
-    capabilities: () => ({}),
-    onToolsChanged: () => undefined,
-  })
+  const upstream = upstreamTo(resource, { specNs: DEFAULT_SPEC_NS })
   const calls = new Calls({
     state,
     directory: createDirectory({ allowLoopback: true, now }),

@@ -9,7 +9,8 @@ import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { AgentError } from '../../../src/agent/agent-error.ts'
 import type { UpstreamOptions } from '../../../src/agent/bridge/upstream/connect.ts'
-import { openUpstream, type Upstream } from '../../../src/agent/bridge/upstream/upstream.ts'
+import type { Upstream } from '../../../src/agent/bridge/upstream/upstream.ts'
+import { upstreamTo } from '../../support/opened-upstream.ts'
 
 const INITIALIZED = {
   protocolVersion: '2025-11-25',
@@ -69,16 +70,7 @@ afterEach(async () => {
 })
 
 function reached(options: Partial<UpstreamOptions> = {}): Upstream {
-  const url = new URL(`http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp/alice`)
-  return openUpstream({
-    resource: url.href,
-    url,
-    specNs: 'https://spec.example',
-    now: () => Math.floor(Date.now() / 1000),
-    capabilities: () => ({}),
-    onToolsChanged: () => undefined,
-    ...options,
-  })
+  return upstreamTo(`http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp/alice`, options)
 }
 
 describe('A call that completes without its answer', () => {

@@ -7,7 +7,8 @@ import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { openUpstream, type Upstream } from '../../../src/agent/bridge/upstream/upstream.ts'
+import type { Upstream } from '../../../src/agent/bridge/upstream/upstream.ts'
+import { upstreamTo } from '../../support/opened-upstream.ts'
 import { newKey } from '../../support/operators.ts'
 import { createSessionTools, type SessionTools } from '../../support/session-tools.ts'
 
@@ -41,14 +42,8 @@ beforeEach(async () => {
     })().catch(() => response.destroy())
   })
   await new Promise<void>(resolve => http.listen(0, '127.0.0.1', resolve))
-  const url = new URL(`http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp/alice`)
-  upstream = openUpstream({
-    resource: url.href,
-    url,
-    specNs: 'https://spec.example',
-    now: () => Math.floor(Date.now() / 1000),
+  upstream = upstreamTo(`http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp/alice`, {
     capabilities: () => ({ elicitation: {} }),
-    onToolsChanged: () => undefined,
   })
 })
 afterEach(async () => {

@@ -7,7 +7,8 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { openUpstream, type Upstream } from '../../../src/agent/bridge/upstream/upstream.ts'
+import type { Upstream } from '../../../src/agent/bridge/upstream/upstream.ts'
+import { upstreamTo } from '../../support/opened-upstream.ts'
 import { newKey } from '../../support/operators.ts'
 import { createSessionTools, type SessionTools } from '../../support/session-tools.ts'
 
@@ -54,14 +55,8 @@ async function stop(): Promise<void> {
 let port: number
 beforeEach(async () => {
   port = await start(0)
-  const url = new URL(`http://127.0.0.1:${port}/mcp/alice`)
-  upstream = openUpstream({
-    resource: url.href,
-    url,
-    specNs: 'https://spec.example',
-    now: () => Math.floor(Date.now() / 1000),
+  upstream = upstreamTo(`http://127.0.0.1:${port}/mcp/alice`, {
     capabilities: () => ({ elicitation: {} }),
-    onToolsChanged: () => undefined,
   })
 })
 afterEach(async () => {
