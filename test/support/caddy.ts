@@ -3,13 +3,9 @@
  * that we ship.
  */
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { startChild, untilReady } from '../../src/dev/stack/child-process.ts'
-import { accepts } from '../../src/dev/stack/ports.ts'
+import { runGateway } from './gateway-process.ts'
 import type { ForwardAuthGateway, GatewayPorts } from './plain-api-stand.ts'
 import type { Requirement } from './requirement.ts'
 
@@ -34,26 +30,11 @@ export function caddyOf(path: string): ForwardAuthGateway {
   return { configuration: CONFIGURATION, start: ports => startCaddy(path, ports) }
 }
 
-async function startCaddy(path: string, ports: GatewayPorts): Promise<{ stop: () => Promise<void> }> {
-  const directory = await mkdtemp(join(tmpdir(), 'usher-caddy-'))
-  const child = startChild({
-    name: 'Caddy',
-    command: [path, 'run', '--config', fileURLToPath(CONFIGURATION), '--adapter', 'caddyfile'],
-    environment: {
-      HOME: directory,
-      CADDY_PORT: String(ports.gateway),
-      CHECK_PORT: String(ports.check),
-      DOCUMENTS_PORT: String(ports.documents),
-      API_PORT: String(ports.api),
-      DIRECTORY: directory,
-    },
-    logFile: join(directory, 'caddy.log'),
-  })
-  await untilReady(child, () => accepts(ports.gateway))
-  return {
-    stop: async () => {
-      await child.stop()
-      await rm(directory, { recursive: true, force: true })
-    },
-  }
+function startCaddy(path: string, ports: GatewayPorts): Promise<{ stop: () => Promise<void> }> {
+  return runGateway({ name: 'Caddy', ports }, ({ directory, values }) =>
+    Promise.resolve({
+      command: [path, 'run', '--config', fileURLToPath(CONFIGURATION), '--adapter', 'caddyfile'],
+      environment: { HOME: directory, ...values },
+    }),
+  )
 }

@@ -3,12 +3,8 @@
  * that we ship.
  */
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { startChild, untilReady } from '../../src/dev/stack/child-process.ts'
-import { accepts } from '../../src/dev/stack/ports.ts'
+import { runGateway } from './gateway-process.ts'
 import type { ForwardAuthGateway, GatewayPorts } from './plain-api-stand.ts'
 import type { Requirement } from './requirement.ts'
 
@@ -34,31 +30,9 @@ export function nginxOf(path: string): ForwardAuthGateway {
   return { configuration: CONFIGURATION, start: ports => startNginx(path, ports) }
 }
 
-async function startNginx(path: string, ports: GatewayPorts): Promise<{ stop: () => Promise<void> }> {
-  const directory = await mkdtemp(join(tmpdir(), 'usher-nginx-'))
-  const values: Record<string, string | number> = {
-    NGINX_PORT: ports.gateway,
-    CHECK_PORT: ports.check,
-    DOCUMENTS_PORT: ports.documents,
-    API_PORT: ports.api,
-    DIRECTORY: directory,
-  }
-  const text = await readFile(CONFIGURATION, 'utf8')
-  const file = join(directory, 'nginx.conf')
-  await writeFile(
-    file,
-    text.replace(/\$\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole)),
-  )
-  const child = startChild({
-    name: 'nginx',
-    command: [path, '-p', directory, '-c', file, '-g', 'daemon off; master_process off;'],
-    logFile: join(directory, 'nginx.log'),
+function startNginx(path: string, ports: GatewayPorts): Promise<{ stop: () => Promise<void> }> {
+  return runGateway({ name: 'nginx', ports }, async ({ directory, place }) => {
+    const file = await place(CONFIGURATION, 'nginx.conf')
+    return { command: [path, '-p', directory, '-c', file, '-g', 'daemon off; master_process off;'] }
   })
-  await untilReady(child, () => accepts(ports.gateway))
-  return {
-    stop: async () => {
-      await child.stop()
-      await rm(directory, { recursive: true, force: true })
-    },
-  }
 }
