@@ -7,8 +7,8 @@ import { bindingDigest, type MemberView } from '../../src/rules/organization/mem
 import { asOwner } from '../../src/wire/identifiers.ts'
 import type { Notice, NoticeClaims } from '../../src/wire/organization/notice.ts'
 import { startTestAuthority } from '../support/authority.ts'
-import { authorityUnder, noticeOf, startHostile, viewOf } from '../support/hostile-organization.ts'
-import { membershipCalls } from '../support/membership.ts'
+import { authorityUnder, startHostile, viewOf } from '../support/hostile-organization.ts'
+import { membershipCalls, noticeBy } from '../support/membership.ts'
 import { testAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 import { dueAtOnce } from '../support/due.ts'
@@ -139,7 +139,7 @@ async function member() {
     await until(async () => (await authority.database.pool.query(SETTLED)).rows.length > 0)
   }
   const post = async (notice: Notice, claims?: Partial<NoticeClaims>) =>
-    bring(await noticeOf(hostile, authority, notice, claims))
+    bring(await noticeBy(hostile, authority, notice, claims))
   const bring = (notice: string) =>
     authority.request('POST', '/org/notice', {
       headers: { 'content-type': 'application/json' },
@@ -252,7 +252,7 @@ describe('An organization of which she is a member, and that turns hostile', () 
       (await authority.database.pool.query('SELECT owner, org_epoch FROM memberships ORDER BY owner'))
         .rows as object[]
     const moved: Notice = { kind: 'role_changed', role: 'staff' }
-    const notice = await noticeOf(hostile, authority, moved)
+    const notice = await noticeBy(hostile, authority, moved)
     expect((await bring(notice)).status).toBe(200)
     const before = await epochs()
     expect((await bring(notice)).status).toBe(409)

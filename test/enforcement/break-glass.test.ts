@@ -12,17 +12,17 @@ import {
   signBreakGlassAcceptance,
   type BreakGlassAcceptance,
 } from '../../src/wire/organization/break-glass.ts'
-import { withoutParameters, type DecisionItem } from '../../src/wire/owner/decision-item.ts'
+import { withoutParameters } from '../../src/wire/owner/decision-item.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
-import { asFamily, asHandle, asOwner } from '../../src/wire/identifiers.ts'
+import { asFamily, asOwner } from '../../src/wire/identifiers.ts'
 import { publicJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import { readRptClaims } from '../../src/wire/negotiation/tokens.ts'
-import { approvalOf, ITEM } from '../support/decision-samples.ts'
+import { approvalOf } from '../support/decision-samples.ts'
 import { startScriptedAuthority, type IssuedGrant } from '../support/scripted-authority.ts'
 import { startedOnce } from '../support/started.ts'
 import { until } from '../support/until.ts'
 import { newKey, nowSeconds, PUBLIC_URL, verdict } from './calls.ts'
-import { coreStand, permissionOf, TRADE_PARAMS } from './core.ts'
+import { coreStand, permissionOf, tradeItem, TRADE_PARAMS } from './core.ts'
 
 const organization = startedOnce(startScriptedAuthority)
 const stand = coreStand()
@@ -144,24 +144,7 @@ describe('A grant of an emergency window', () => {
       tool: name => (name === 'place_trade' ? { ownerApproval } : {}),
     })
     const { family, contract } = readRptClaims(breakGlass())
-    const item: DecisionItem = {
-      ...ITEM,
-      owner: asOwner('alice'),
-      family: asFamily(family),
-      resource: `${PUBLIC_URL}/mcp/alice`,
-      resource_id: 'alice/trades',
-      scopes: ['trade'],
-      operation: { tool: 'place_trade', params: TRADE_PARAMS },
-      params_s256: OPERATION.params_s256,
-      consequence: 'irreversible',
-      agent: {
-        handle: asHandle(`jkt:${stand.agent.thumbprint}`),
-        jkt: stand.agent.thumbprint,
-        identity: 'pseudonymous',
-      },
-      agreement_s256: contract,
-      expires_in: 600,
-    }
+    const item = tradeItem(stand.agent, { family: asFamily(family), agreement_s256: contract })
     const statement = approvalOf(item, alice, { aud: stand.authority.issuer, iat: nowSeconds() })
     const owner_decision = { item: withoutParameters(item), statement }
     expect(await trade(breakGlass({ lie: { owner_decision } }))).toBe('403 owner_approval_missing')

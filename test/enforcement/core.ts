@@ -5,7 +5,10 @@
 import { afterEach, beforeEach } from 'vitest'
 import type { Outcome } from '../../src/enforcement/call.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
+import { asFamily, asHandle, asOwner } from '../../src/wire/identifiers.ts'
+import type { DecisionItem } from '../../src/wire/owner/decision-item.ts'
 import type { PrivateKey } from '../../src/wire/signatures/keys.ts'
+import { ITEM } from '../support/decision-samples.ts'
 import {
   startScriptedAuthority,
   type IssuedGrant,
@@ -25,6 +28,26 @@ import {
 
 /** The parameters of the trade that `singleUse` grants. */
 export const TRADE_PARAMS = { symbol: 'VTI', qty: 2 }
+
+/** The trade as alice is shown it, of what this agent agreed to. */
+export const tradeItem = (
+  { thumbprint: jkt }: Pick<PrivateKey, 'thumbprint'>,
+  changes: Partial<DecisionItem> = {},
+): DecisionItem => ({
+  ...ITEM,
+  owner: asOwner('alice'),
+  family: asFamily('fam_test'),
+  resource: `${PUBLIC_URL}/mcp/alice`,
+  resource_id: 'alice/trades',
+  scopes: ['trade'],
+  operation: { tool: 'place_trade', params: TRADE_PARAMS },
+  params_s256: s256Json(TRADE_PARAMS),
+  consequence: 'irreversible',
+  agent: { handle: asHandle(`jkt:${jkt}`), jkt, identity: 'pseudonymous' },
+  agreement_s256: 's256:T6xGGcoR3hDoRSt3TxuyHPcUh8qQTJBgCSnp0toH0B8',
+  expires_in: 600,
+  ...changes,
+})
 
 /** Changes of a grant, and `lie`, which changes what introspection tells of it. */
 type Issue = (changes?: Partial<IssuedGrant>, lie?: Record<string, unknown>) => string

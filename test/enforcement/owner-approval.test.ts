@@ -11,7 +11,6 @@ import { ownerListing } from '../../src/enforcement/documents/resource-documents
 import { statementPayload, type SignedStatement } from '../../src/wire/owner/decision-statement.ts'
 import { withoutParameters, type DecisionItem } from '../../src/wire/owner/decision-item.ts'
 import { s256, s256Json } from '../../src/wire/encoding.ts'
-import { asFamily, asHandle, asOwner } from '../../src/wire/identifiers.ts'
 import type { Json, JsonObject } from '../../src/wire/json.ts'
 import { signJws } from '../../src/wire/signatures/jws.ts'
 import { publicJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
@@ -20,8 +19,8 @@ import { approvalOf, ITEM } from '../support/decision-samples.ts'
 import { approvalByPasskey, newPasskey, passkeyStatement } from '../support/passkeys.ts'
 import type { IssuedGrant } from '../support/scripted-authority.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { newKey, nowSeconds, PUBLIC_URL, verdict } from './calls.ts'
-import { coreStand, permissionOf, TRADE_PARAMS } from './core.ts'
+import { newKey, nowSeconds, verdict } from './calls.ts'
+import { coreStand, permissionOf, tradeItem, TRADE_PARAMS } from './core.ts'
 
 const MISSING = '403 owner_approval_missing'
 const OUTAGE = '503 temporarily_unavailable'
@@ -66,26 +65,7 @@ beforeEach(async () => {
   await stand.restart(asking(state))
 })
 
-/** The trade as alice is shown it, and what the agent really agreed to. */
-const item = (changes: Partial<DecisionItem> = {}): DecisionItem => ({
-  ...ITEM,
-  owner: asOwner('alice'),
-  family: asFamily('fam_test'),
-  resource: `${PUBLIC_URL}/mcp/alice`,
-  resource_id: 'alice/trades',
-  scopes: ['trade'],
-  operation: { tool: 'place_trade', params: TRADE_PARAMS },
-  params_s256: s256Json(TRADE_PARAMS),
-  consequence: 'irreversible',
-  agent: {
-    handle: asHandle(`jkt:${stand.agent.thumbprint}`),
-    jkt: stand.agent.thumbprint,
-    identity: 'pseudonymous',
-  },
-  agreement_s256: 's256:T6xGGcoR3hDoRSt3TxuyHPcUh8qQTJBgCSnp0toH0B8',
-  expires_in: 600,
-  ...changes,
-})
+const item = (changes: Partial<DecisionItem> = {}) => tradeItem(stand.agent, changes)
 const signed = (
   shown = item(),
   claims: Parameters<typeof approvalOf>[2] = {},

@@ -7,14 +7,14 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startToolServer, type ToolServer } from '../../src/dev/stack/tool-server.ts'
 import type { Sidecar } from '../../src/enforcement/main.ts'
-import { withoutParameters, type DecisionItem } from '../../src/wire/owner/decision-item.ts'
+import { withoutParameters } from '../../src/wire/owner/decision-item.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
-import { asFamily, asHandle, asOwner } from '../../src/wire/identifiers.ts'
+import { asFamily } from '../../src/wire/identifiers.ts'
 import { publicJwk } from '../../src/wire/signatures/keys.ts'
 import { readRptClaims } from '../../src/wire/negotiation/tokens.ts'
 import { callOf, newKey, nowSeconds, PUBLIC_URL } from '../enforcement/calls.ts'
-import { permissionOf, TRADE_PARAMS } from '../enforcement/core.ts'
-import { approvalOf, ITEM } from '../support/decision-samples.ts'
+import { permissionOf, tradeItem, TRADE_PARAMS } from '../enforcement/core.ts'
+import { approvalOf } from '../support/decision-samples.ts'
 import { envoy } from '../support/envoy.ts'
 import { askProxy, checkCluster, startProxy, type Proxy } from '../support/proxy.ts'
 import { describeWith } from '../support/requirement.ts'
@@ -86,20 +86,7 @@ describeWith(await envoy(), 'a trade at a tool that asks for her signature', fou
 
   test('is executed once if she signed it, and not at all if she did not', async () => {
     const { contract, family } = readRptClaims(grant({}))
-    const item: DecisionItem = {
-      ...ITEM,
-      owner: asOwner('alice'),
-      family: asFamily(family),
-      resource: `${PUBLIC_URL}/mcp/alice`,
-      resource_id: 'alice/trades',
-      scopes: ['trade'],
-      operation: { tool: 'place_trade', params: TRADE_PARAMS },
-      params_s256: s256Json(TRADE_PARAMS),
-      consequence: 'irreversible',
-      agent: { handle: asHandle(`jkt:${agent.thumbprint}`), jkt: agent.thumbprint, identity: 'pseudonymous' },
-      agreement_s256: contract,
-      expires_in: 600,
-    }
+    const item = tradeItem(agent, { family: asFamily(family), agreement_s256: contract })
     const statement = approvalOf(item, alice, { aud: authority.issuer, iat: nowSeconds() })
     const owner_decision = { item: withoutParameters(item), statement }
 

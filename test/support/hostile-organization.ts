@@ -2,7 +2,6 @@
  * Owns a hostile or compromised organization, for tests: it proves itself with its own keys, and gives any
  * answer that a test wants.
  */
-import { randomBytes } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
@@ -15,7 +14,6 @@ import {
   publicJwk,
   type PrivateKey,
 } from '../../src/wire/signatures/keys.ts'
-import { signNotice, type Notice, type NoticeClaims } from '../../src/wire/organization/notice.ts'
 import type { Json } from '../../src/wire/json.ts'
 import { startTestAuthority, type TestAuthority, type TestAuthorityOptions } from './authority.ts'
 import { CLAIMING } from './membership.ts'
@@ -128,26 +126,4 @@ export async function authorityUnder(
   const authority = await startTestAuthority({ ...options, environment })
   onTestFinished(() => authority.close())
   return authority
-}
-
-/** A notice of its own about alice, changed by `claims`, as it is sent. */
-export async function noticeOf(
-  { issuer, key }: HostileOrganization,
-  authority: TestAuthority,
-  notice: Notice,
-  claims: Partial<NoticeClaims> = {},
-): Promise<string> {
-  const { rows } = await authority.database.pool.query<{ join_id: string }>('SELECT join_id FROM memberships')
-  const iat = Math.floor(Date.now() / 1000)
-  const said: NoticeClaims = {
-    iss: issuer,
-    aud: authority.issuer,
-    sub: asOwner('alice'),
-    membership: rows[0]!.join_id,
-    jti: randomBytes(12).toString('hex'),
-    iat,
-    exp: iat + 60,
-    ...claims,
-  }
-  return signNotice(said, notice, key)
 }

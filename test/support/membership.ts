@@ -5,7 +5,8 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { freePorts } from '../../src/dev/stack/ports.ts'
-import { importPrivateJwk, type PrivateJwk } from '../../src/wire/signatures/keys.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
+import { importPrivateJwk, type PrivateJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import { signNotice, type Notice, type NoticeClaims } from '../../src/wire/organization/notice.ts'
 import {
   startTestAuthority,
@@ -54,6 +55,28 @@ export interface MembershipStand {
   /** Sends a notice to the authority. */
   post(notice: string): Promise<Reply>
   close(): Promise<void>
+}
+
+/** A notice of an organization about alice, its one member, changed by `claims`, as it is sent. */
+export async function noticeBy(
+  { issuer, key }: { issuer: string; key: PrivateKey },
+  authority: TestAuthority,
+  notice: Notice,
+  claims: Partial<NoticeClaims> = {},
+): Promise<string> {
+  const { rows } = await authority.database.pool.query<{ join_id: string }>('SELECT join_id FROM memberships')
+  const iat = Math.floor(Date.now() / 1000)
+  const said: NoticeClaims = {
+    iss: issuer,
+    aud: authority.issuer,
+    sub: asOwner('alice'),
+    membership: rows[0]!.join_id,
+    jti: randomBytes(12).toString('hex'),
+    iat,
+    exp: iat + 60,
+    ...claims,
+  }
+  return signNotice(said, notice, key)
 }
 
 /** Calls of the owner's, alice when left out, about her membership: below `/owner/organization`. */
@@ -139,21 +162,7 @@ export async function startMembershipStand(
     noticeOf: async (notice, claims = {}, jwk) => {
       const file = readFileSync(organization.environment['UMA_ORG_KEYS_FILE']!, 'utf8')
       const key = importPrivateJwk(jwk ?? (JSON.parse(file) as { keys: PrivateJwk[] }).keys[0]!)
-      const { rows } = await authority.database.pool.query<{ join_id: string }>(
-        'SELECT join_id FROM memberships',
-      )
-      const iat = Math.floor(Date.now() / 1000)
-      const said: NoticeClaims = {
-        iss: issuer,
-        aud: as_uri,
-        sub: alice.owner,
-        membership: rows[0]!.join_id,
-        jti: randomBytes(12).toString('hex'),
-        iat,
-        exp: iat + 60,
-        ...claims,
-      }
-      return signNotice(said, notice, key)
+      return noticeBy({ issuer, key }, authority, notice, claims)
     },
     post: notice =>
       authority.request('POST', '/org/notice', {

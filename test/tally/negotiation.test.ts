@@ -203,11 +203,9 @@ describe('a grant of a tally', () => {
     expect(granted.body.expires_in).toBeLessThanOrEqual(60)
   })
 
-  test('an allowance that runs out before it is collected costs nothing where others suffice without it', async () => {
-    const [, second] = stand.holders
-    second.says = { dora: 'ask' }
-    const submitted = await stand.agree(await stand.offer())
-    await connected(stand.tally.environment['DATABASE_URL']!, async client => {
+  /** Once she is among those by whom the one negotiation is approved. */
+  const allowanceOfBeaRunsOut = () =>
+    connected(stand.tally.environment['DATABASE_URL']!, async client => {
       await until(
         async () =>
           (await client.query(`SELECT FROM negotiations WHERE decision = 'approved'`)).rowCount === 1,
@@ -216,6 +214,12 @@ describe('a grant of a tally', () => {
         `UPDATE answers SET allowed_until = extract(epoch FROM now()) - 1 WHERE holder = 'bea'`,
       )
     })
+
+  test('an allowance that runs out before it is collected costs nothing where others suffice without it', async () => {
+    const [, second] = stand.holders
+    second.says = { dora: 'ask' }
+    const submitted = await stand.agree(await stand.offer())
+    await allowanceOfBeaRunsOut()
     second.says = {}
     const granted = await stand.settled(submitted)
     expect(told(granted)).toEqual([200, undefined])
@@ -227,15 +231,7 @@ describe('a grant of a tally', () => {
   test('allowances that run out before they are collected are denied where too few are left', async () => {
     stand.holders[1].says = { dora: 'deny' }
     const submitted = await stand.agree(await stand.offer())
-    await connected(stand.tally.environment['DATABASE_URL']!, async client => {
-      await until(
-        async () =>
-          (await client.query(`SELECT FROM negotiations WHERE decision = 'approved'`)).rowCount === 1,
-      )
-      await client.query(
-        `UPDATE answers SET allowed_until = extract(epoch FROM now()) - 1 WHERE holder = 'bea'`,
-      )
-    })
+    await allowanceOfBeaRunsOut()
     expect(told(await stand.settled(submitted))).toEqual([403, 'request_denied'])
   })
 
