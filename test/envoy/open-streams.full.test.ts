@@ -5,11 +5,10 @@
  */
 import { readFileSync } from 'node:fs'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { parse, stringify } from 'yaml'
 import { RESOURCE_PATH } from '../../src/dev/stack/household.ts'
 import { askingTools } from '../support/asking-tools.ts'
 import { useBridges } from '../support/bridge-stand.ts'
-import { envoy } from '../support/envoy.ts'
+import { changedEnvoy, envoy } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'
 import { until } from '../support/until.ts'
 
@@ -18,36 +17,20 @@ const BOUND_SECONDS = 4
 const STREAM_ROUTES = ['alice-stream', 'owners-stream']
 const tools = askingTools()
 
-interface Listening {
-  static_resources: {
-    listeners: [
-      {
-        filter_chains: [
-          {
-            filters: [
-              {
-                typed_config: {
-                  route_config: {
-                    virtual_hosts: [{ routes: { name: string; route: { timeout: string } }[] }]
-                  }
-                }
-              },
-            ]
-          },
-        ]
-      },
-    ]
-  }
-}
-
 /** The shipped configuration with a shorter bound where it has one of a minute. */
 function withShorterBound(yaml: string): string {
-  const config = parse(yaml) as Listening
-  const { route_config } = config.static_resources.listeners[0].filter_chains[0].filters[0].typed_config
-  const streams = route_config.virtual_hosts[0].routes.filter(({ name }) => STREAM_ROUTES.includes(name))
-  expect(streams.map(({ route }) => route.timeout)).toEqual(['60s', '60s'])
-  for (const { route } of streams) route.timeout = `${BOUND_SECONDS}s`
-  return stringify(config, { aliasDuplicateObjects: false })
+  return changedEnvoy(
+    yaml,
+    ({
+      route_config: {
+        virtual_hosts: [host],
+      },
+    }) => {
+      const streams = host.routes.filter(({ name = '' }) => STREAM_ROUTES.includes(name))
+      expect(streams.map(({ route }) => route.timeout)).toEqual(['60s', '60s'])
+      for (const { route } of streams) route.timeout = `${BOUND_SECONDS}s`
+    },
+  )
 }
 
 describeWith(await envoy(), 'The stream of a session (GET)', found => {

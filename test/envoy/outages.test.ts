@@ -6,7 +6,6 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { parse, stringify } from 'yaml'
 import { startChild, untilReady, type Child } from '../../src/dev/stack/child-process.ts'
 import type { Envoy } from '../../src/dev/stack/envoy-binary.ts'
 import { envoyConfig } from '../../src/dev/stack/envoy-config.ts'
@@ -15,7 +14,7 @@ import { callByHand, type RawCall } from '../../src/dev/story/raw-call.ts'
 import { openScene, firstEvent, type Scene } from '../../src/dev/story/scene.ts'
 import type { Stack } from '../../src/dev/stack/stack.ts'
 import { doorOf, startAlternatingDoor, type AuthorityDoors } from '../support/alternating-door.ts'
-import { envoy } from '../support/envoy.ts'
+import { changedEnvoy, envoy } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'
 import { severableLink, type SeverableLink } from '../support/severable-link.ts'
 import { startStack } from '../support/stack.ts'
@@ -169,21 +168,18 @@ describeWith(await envoy(), 'an outage is 503, whatever Envoy makes of failures'
  */
 async function openOnFailures(found: Envoy, stack: Stack): Promise<{ child: Child; url: string }> {
   const [port, documents] = await freePorts(2)
-  const config = parse(
-    await envoyConfig({
-      envoy: port,
-      checks: stack.checkPorts,
-      documents: [documents!],
-      tool: stack.toolServer.port,
-    }),
-  ) as Bootstrap
-  const [{ filters }] = config.static_resources.listeners[0].filter_chains
-  const asking = filters[0].typed_config.http_filters.find(
-    ({ name }) => name === 'envoy.filters.http.ext_authz',
-  )
-  asking!.typed_config.failure_mode_allow = true
+  const config = await envoyConfig({
+    envoy: port,
+    checks: stack.checkPorts,
+    documents: [documents!],
+    tool: stack.toolServer.port,
+  })
+  const open = changedEnvoy(config, ({ http_filters }) => {
+    const asking = http_filters.find(({ name }) => name === 'envoy.filters.http.ext_authz')
+    asking!.typed_config.failure_mode_allow = true
+  })
   const file = join(stack.directory, 'envoy-open.yaml')
-  await writeFile(file, stringify(config, { aliasDuplicateObjects: false }))
+  await writeFile(file, open)
   const child = startChild({
     name: 'Envoy open on failures',
     command: [...found.command(file, stack.directory), '--concurrency', '1', '--disable-hot-restart'],
@@ -191,24 +187,4 @@ async function openOnFailures(found: Envoy, stack: Stack): Promise<{ child: Chil
   })
   await untilReady(child, () => accepts(port))
   return { child, url: `http://127.0.0.1:${port}${new URL(stack.resource).pathname}` }
-}
-
-interface Bootstrap {
-  static_resources: {
-    listeners: [
-      {
-        filter_chains: [
-          {
-            filters: [
-              {
-                typed_config: {
-                  http_filters: { name: string; typed_config: { failure_mode_allow: boolean } }[]
-                }
-              },
-            ]
-          },
-        ]
-      },
-    ]
-  }
 }

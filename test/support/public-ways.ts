@@ -9,7 +9,6 @@ import { join } from 'node:path'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
-import { parse, stringify } from 'yaml'
 import { proveMessage } from '../../src/agent/index.ts'
 import type { proposalFor } from '../../src/agent/bridge/survey/block.ts'
 import { startChild, untilReady } from '../../src/dev/stack/child-process.ts'
@@ -20,6 +19,7 @@ import type { JsonObject } from '../../src/wire/json.ts'
 import { newKey, PUBLIC_URL } from '../enforcement/calls.ts'
 import { standEmbedded, standingGrant } from './embedded.ts'
 import { newWallet, signingFetch } from './mcp-clients.ts'
+import { changedEnvoy } from './envoy.ts'
 import { stdioOf, type Sample } from './public-servers.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from './scripted-authority.ts'
 import { servedStdio, type ServedStdio } from './served-stdio.ts'
@@ -177,22 +177,8 @@ export async function behindEnvoy(
   return overHttp(port, authority, folders)
 }
 
-interface Listening {
-  static_resources: {
-    listeners: [
-      {
-        filter_chains: [
-          { filters: [{ typed_config: { route_config: { virtual_hosts: [{ routes: object[] }] } } }] },
-        ]
-      },
-    ]
-  }
-}
-
 /** The shipped configuration with a route for each server, as docs/owners.md has it. */
 function withRoutes(yaml: string, surveyed: readonly Surveyed[]): string {
-  const config = parse(yaml) as Listening
-  const { route_config } = config.static_resources.listeners[0].filter_chains[0].filters[0].typed_config
   const routes = surveyed.map(({ sample }) => ({
     match: { path: pathOf(sample) },
     route: {
@@ -202,6 +188,14 @@ function withRoutes(yaml: string, surveyed: readonly Surveyed[]): string {
       idle_timeout: '60s',
     },
   }))
-  route_config.virtual_hosts[0].routes.unshift(...routes)
-  return stringify(config, { aliasDuplicateObjects: false })
+  return changedEnvoy(
+    yaml,
+    ({
+      route_config: {
+        virtual_hosts: [host],
+      },
+    }) => {
+      host.routes.unshift(...routes)
+    },
+  )
 }
