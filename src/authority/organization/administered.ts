@@ -21,6 +21,7 @@ import { refuse } from '../../wire/refusal.ts'
 import { FAMILY, HANDLE } from '../../wire/documents/names.ts'
 import { ADMINISTERED_ITEM, type AdministeredItem } from '../../wire/documents/pending-item.ts'
 import { ORGANIZATION_ADMINISTRATOR, type Administered } from './administrator.ts'
+import type { KeyPage } from '../../storage/core/columns.ts'
 
 export const ADMINISTERED_ROWS = {
   addedUnder: "Organization membership, on the member's authorization server",
@@ -135,7 +136,7 @@ function administeredList<Key extends string, Row extends Record<Key, string>, I
   summary: string
   says: string
   item: z.ZodType<Item>
-  list: (db: Db, owner: Owner, page: { after: string | undefined; limit: number }) => Promise<readonly Row[]>
+  list: (db: Db, owner: Owner, page: KeyPage) => Promise<readonly Row[]>
   key: Key
   show: (row: Row) => Item
 }): Endpoint<Administered> {

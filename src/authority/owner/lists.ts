@@ -10,6 +10,7 @@ import type { Owner } from '../../wire/identifiers.ts'
 import type { OwnerApi } from './api.ts'
 import type { OwnerCredential } from './credentials/credential.ts'
 import { OWNER } from './credentials/guard.ts'
+import type { KeyPage } from '../../storage/core/columns.ts'
 
 interface ListRequest<Query> {
   caller: OwnerCredential
@@ -23,11 +24,7 @@ interface ListRequest<Query> {
 export async function listPage<Key extends string, Item extends Record<Key, string>>(
   { database }: Pick<OwnerApi, 'database'>,
   { caller, query: { after, limit }, path }: ListRequest<z.output<typeof PAGE>> & { path: string },
-  list: (
-    db: Db,
-    owner: Owner,
-    page: { after: string | undefined; limit: number },
-  ) => Promise<readonly Item[]>,
+  list: (db: Db, owner: Owner, page: KeyPage) => Promise<readonly Item[]>,
   key: Key,
 ): Promise<{ items: Item[]; headers: Record<string, string> }> {
   const rows = await list(database.of(caller.owner), caller.owner, { after, limit: limit + 1 })
@@ -64,11 +61,7 @@ export function ownerList<Key extends string, Row extends Record<Key, string>, I
   declared: Pick<Endpoint<OwnerApi>, 'path' | 'rows' | 'summary'> & {
     says: string
     item: z.ZodType<Item>
-    list: (
-      db: Db,
-      owner: Owner,
-      page: { after: string | undefined; limit: number },
-    ) => Promise<readonly Row[]>
+    list: (db: Db, owner: Owner, page: KeyPage) => Promise<readonly Row[]>
     key: Key
     show: (row: Row) => Item
   },

@@ -8,6 +8,7 @@ import type { BreakGlassClaims } from '../../wire/organization/break-glass.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { Db, Tx } from './database.ts'
 import type { BreakGlassGrantsTable, VouchersTable } from './tables.ts'
+import type { KeyPage } from '../core/columns.ts'
 
 export type BreakGlassGrantRow = Selectable<BreakGlassGrantsTable>
 
@@ -113,10 +114,7 @@ export interface WindowRow {
 }
 
 /** The open windows by `window_id`, from the one after `after`. */
-export function listWindows(
-  db: Db,
-  { after = '', limit }: { after?: string | undefined; limit: number },
-): Promise<WindowRow[]> {
+export function listWindows(db: Db, { after = '', limit }: KeyPage): Promise<WindowRow[]> {
   return db
     .selectFrom('vouchers')
     .select([WINDOW_ID.as('window_id'), 'owner', 'admin', 'reason', 'opened_at', 'expires_at'])

@@ -6,6 +6,7 @@ import { sql, type Selectable } from 'kysely'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { Db, Tx } from './database.ts'
 import type { InvitationsTable } from './tables.ts'
+import type { KeyPage } from '../core/columns.ts'
 
 export type InvitationRow = Selectable<InvitationsTable>
 
@@ -32,10 +33,7 @@ export async function insertInvitation(
 }
 
 /** Invitations that wait, after a code's id, by it. */
-export function listInvitations(
-  db: Db,
-  { after, limit }: { after?: string | undefined; limit: number },
-): Promise<InvitationRow[]> {
+export function listInvitations(db: Db, { after, limit }: KeyPage): Promise<InvitationRow[]> {
   return db
     .selectFrom('invitations')
     .selectAll()

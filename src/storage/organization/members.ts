@@ -6,6 +6,7 @@ import { sql, type Selectable } from 'kysely'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { Db, Tx } from './database.ts'
 import type { MembersTable } from './tables.ts'
+import type { KeyPage } from '../core/columns.ts'
 
 export type MemberRow = Selectable<MembersTable>
 
@@ -59,10 +60,7 @@ export function insertMember(
 }
 
 /** Members after an owner, by name. */
-export function listMembers(
-  db: Db,
-  { after, limit }: { after?: string | undefined; limit: number },
-): Promise<MemberRow[]> {
+export function listMembers(db: Db, { after, limit }: KeyPage): Promise<MemberRow[]> {
   return db
     .selectFrom('members')
     .selectAll()

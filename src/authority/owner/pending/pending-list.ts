@@ -17,13 +17,10 @@ import { refuse } from '../../../wire/refusal.ts'
 import { approvedBefore } from './approved-before.ts'
 import { NO_SUCH_ITEM, noLongerWaits } from './decision.ts'
 import { recordOf, tiersFor } from './decision-item.ts'
+import type { KeyPage } from '../../../storage/core/columns.ts'
 
 /** A page of the items that wait for her, oldest first, after the item of the family `after`. */
-export async function listShown(
-  db: Db,
-  owner: Owner,
-  page: { after: string | undefined; limit: number },
-): Promise<PendingItem[]> {
+export async function listShown(db: Db, owner: Owner, page: KeyPage): Promise<PendingItem[]> {
   const rows = await listPending(db, owner, page)
   // An empty page after an unknown item would look as if nothing waited.
   const isUnknown =

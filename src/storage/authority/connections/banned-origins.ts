@@ -6,6 +6,7 @@ import { sql, type Selectable } from 'kysely'
 import type { Db, Tx } from '../database.ts'
 import type { BannedOriginsTable } from '../tables.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
+import type { KeyPage } from '../../core/columns.ts'
 
 export type BannedOriginRow = Selectable<BannedOriginsTable>
 
@@ -33,11 +34,7 @@ export async function unbanOrigin(tx: Tx, owner: Owner, origin: string): Promise
 }
 
 /** The origins that an owner has banned after the given one, by origin. */
-export function listBannedOrigins(
-  db: Db,
-  owner: Owner,
-  page: { after?: string | undefined; limit: number },
-): Promise<BannedOriginRow[]> {
+export function listBannedOrigins(db: Db, owner: Owner, page: KeyPage): Promise<BannedOriginRow[]> {
   return db
     .selectFrom('banned_origins')
     .selectAll()

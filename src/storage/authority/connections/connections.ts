@@ -7,6 +7,7 @@ import { thumbprintIn } from '../../../wire/agents/handles.ts'
 import type { ConnectionReach } from '../../../rules/connection.ts'
 import type { Actor } from '../../../wire/owner/actor.ts'
 import type { Admits } from '../../../wire/owner/decision-statement.ts'
+import type { KeyPage } from '../../core/columns.ts'
 import { endsLeases } from '../../core/after-commit.ts'
 import type { Db, Tx } from '../database.ts'
 import { countLiveGrants } from '../grants/read.ts'
@@ -51,11 +52,7 @@ export type ListedConnection = ConnectionRow &
   Record<'operators', Selectable<ConnectionOperatorsTable>['origin'][]>
 
 /** The owner's connections after the given handle, by handle. */
-export async function listConnections(
-  db: Db,
-  owner: Owner,
-  page: { after?: string | undefined; limit: number },
-): Promise<ListedConnection[]> {
+export async function listConnections(db: Db, owner: Owner, page: KeyPage): Promise<ListedConnection[]> {
   const { rows } = await sql<ListedConnection>`
     SELECT c.*,
       ARRAY(SELECT tier_id FROM connection_tiers ct WHERE ct.owner = c.owner AND ct.handle = c.handle
@@ -308,11 +305,7 @@ export type ListedOperator = Pick<Selectable<OperatorsTable>, 'origin' | 'name' 
   Record<'agents' | 'active', number> & { blocked: boolean }
 
 /** The operators behind the owner's agents after the given origin, by origin. */
-export async function listOperators(
-  db: Db,
-  owner: Owner,
-  page: { after?: string | undefined; limit: number },
-): Promise<ListedOperator[]> {
+export async function listOperators(db: Db, owner: Owner, page: KeyPage): Promise<ListedOperator[]> {
   const { rows } = await sql<ListedOperator>`
     SELECT o.origin, o.name, c.agents, c.active, o.blocked_at IS NOT NULL AS blocked, o.blocked_at, o.mine
     FROM operators o, LATERAL (

@@ -6,6 +6,7 @@ import { sql } from 'kysely'
 import type { Owner } from '../../../wire/identifiers.ts'
 import type { Db, Tx } from '../database.ts'
 import { ownerOf } from '../owners/owners.ts'
+import type { KeyPage } from '../../core/columns.ts'
 
 export interface DeviceKeyRow {
   owner: Owner
@@ -84,11 +85,7 @@ export async function readDeviceKey(db: Db, kid: string): Promise<DeviceKeyRow |
 }
 
 /** The owner's device keys, by kid, including those that are no longer in force. */
-export async function listDeviceKeys(
-  db: Db,
-  owner: Owner,
-  page: { after?: string | undefined; limit: number },
-): Promise<DeviceKeyRow[]> {
+export async function listDeviceKeys(db: Db, owner: Owner, page: KeyPage): Promise<DeviceKeyRow[]> {
   const { rows } = await sql<DeviceKeyRow>`
     SELECT * FROM ${KEYS} WHERE owner = ${owner} AND kid > ${page.after ?? ''}
     ORDER BY kid LIMIT ${page.limit}`.execute(db)

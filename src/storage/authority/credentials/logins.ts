@@ -8,6 +8,7 @@ import type { Db, Tx } from '../database.ts'
 import { ownerOf } from '../owners/owners.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
 import type { LoginsTable } from '../tables.ts'
+import type { KeyPage } from '../../core/columns.ts'
 
 /** A subject means something only at its issuer, so only the two together identify a person. */
 export interface LoginSubject {
@@ -77,11 +78,7 @@ export async function listStanding(db: Db, owner: Owner, ids: readonly string[])
 }
 
 /** The owner's logins, by id. */
-export function listLogins(
-  db: Db,
-  owner: Owner,
-  page: { after?: string | undefined; limit: number },
-): Promise<LoginRow[]> {
+export function listLogins(db: Db, owner: Owner, page: KeyPage): Promise<LoginRow[]> {
   return db
     .selectFrom('logins')
     .selectAll()

@@ -8,6 +8,7 @@ import type { PasskeyJwk } from '../../../wire/passkeys/passkey-registration.ts'
 import type { Db, Tx } from '../database.ts'
 import { ownerOf } from '../owners/owners.ts'
 import type { PasskeysTable } from './passkey-tables.ts'
+import type { KeyPage } from '../../core/columns.ts'
 
 export type PasskeyRow = Selectable<PasskeysTable>
 
@@ -50,11 +51,7 @@ export function ownPasskey(db: Db, owner: Owner, id: string): Promise<PasskeyRow
 }
 
 /** The owner's passkeys, by id, removed ones too. */
-export function listPasskeys(
-  db: Db,
-  owner: Owner,
-  page: { after?: string | undefined; limit: number },
-): Promise<PasskeyRow[]> {
+export function listPasskeys(db: Db, owner: Owner, page: KeyPage): Promise<PasskeyRow[]> {
   return db
     .selectFrom('passkeys')
     .selectAll()

@@ -9,6 +9,7 @@ import type { Db } from '../database.ts'
 import type { LedgerEntryRow } from '../ledger/ledger.ts'
 import { WAITS, type PendingRow } from '../negotiations/pending.ts'
 import { number } from '../ledger/positions.ts'
+import type { KeyPage } from '../../core/columns.ts'
 
 /** Selects the items of a membership: those that were requested while it lasted, for what it governs. */
 const ITEM_GOVERNED = sql`
@@ -23,7 +24,7 @@ const ITEM_GOVERNED = sql`
 export async function listGovernedPending(
   db: Db,
   owner: Owner,
-  { after, limit }: { after: string | undefined; limit: number },
+  { after, limit }: KeyPage,
 ): Promise<PendingRow[] | undefined> {
   if (after !== undefined && !(await isGovernedItem(db, owner, after as Family))) return undefined
   const beyond =
@@ -73,7 +74,7 @@ export interface AdministeredConnection {
 export async function listGovernedConnections(
   db: Db,
   owner: Owner,
-  { after, limit }: { after: string | undefined; limit: number },
+  { after, limit }: KeyPage,
 ): Promise<AdministeredConnection[]> {
   const used = (direction: string) => sql`(
     SELECT u.ts FROM memberships m
@@ -107,7 +108,7 @@ export interface AdministeredOperator {
 export async function listGovernedOperators(
   db: Db,
   owner: Owner,
-  { after, limit }: { after: string | undefined; limit: number },
+  { after, limit }: KeyPage,
 ): Promise<AdministeredOperator[]> {
   const { rows } = await sql<AdministeredOperator>`
     SELECT o.origin, agents.count AS agents,

@@ -9,6 +9,7 @@ import type { DecidedBy } from '../../../wire/owner/actor.ts'
 import type { Db, Tx } from '../database.ts'
 import type { FamiliesTable } from '../tables.ts'
 import type { Family, Handle, Owner } from '../../../wire/identifiers.ts'
+import type { KeyPage } from '../../core/columns.ts'
 
 /** Uses the clock and not the start of the transaction, which may have waited for the queue's lock since. */
 const NOT_EXPIRED = sql`ticket_expires_at > clock_timestamp() AND negotiation_expires_at > clock_timestamp()`
@@ -30,11 +31,7 @@ type PendingColumns<Column extends keyof FamiliesTable> = {
 }
 
 /** The owner's waiting items, oldest first, after the given family's position. */
-export async function listPending(
-  db: Db,
-  owner: Owner,
-  page: { after?: string | undefined; limit: number },
-): Promise<PendingRow[]> {
+export async function listPending(db: Db, owner: Owner, page: KeyPage): Promise<PendingRow[]> {
   const after =
     page.after === undefined
       ? sql`true`

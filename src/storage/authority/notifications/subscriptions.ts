@@ -7,6 +7,7 @@ import type { Owner } from '../../../wire/identifiers.ts'
 import type { MessageTiming, QuietHours } from '../../../wire/owner/owner-api.ts'
 import type { Db, Tx } from '../database.ts'
 import type { SubscriptionsTable } from './notification-tables.ts'
+import type { KeyPage } from '../../core/columns.ts'
 
 type SubscriptionRow = Selectable<SubscriptionsTable>
 /** The subscription as it is listed, without anything that would let a reader send there. */
@@ -38,7 +39,7 @@ const LISTED = [
 export function listSubscriptions(
   db: Db,
   owner: Owner,
-  { after = '', limit }: { after?: string | undefined; limit: number },
+  { after = '', limit }: KeyPage,
 ): Promise<ListedSubscription[]> {
   return db
     .selectFrom('subscriptions')

@@ -9,6 +9,7 @@ import type { Owner } from '../../../wire/identifiers.ts'
 import type { ArchiveLine } from '../../../wire/owner/owner-api.ts'
 import type { Db } from '../database.ts'
 import { number } from '../ledger/positions.ts'
+import type { KeyPage } from '../../core/columns.ts'
 
 /**
  * Bytes of JSON: a page ends with the row that exceeds this, so that an answer stays far below what a client
@@ -105,7 +106,7 @@ const PARTS: readonly ArchivePart[] = [
 export async function readArchive(
   db: Db,
   owner: Owner,
-  { after, limit }: { after?: string | undefined; limit: number },
+  { after, limit }: KeyPage,
 ): Promise<{ lines: ArchiveLine[]; next: string | null } | undefined> {
   const from = after === undefined ? { at: 0, key: undefined } : cursorOf(after)
   if (from === undefined) return undefined

@@ -5,6 +5,7 @@
  */
 import { sql } from 'kysely'
 import type { Handle, Owner } from '../../../wire/identifiers.ts'
+import type { KeyPage } from '../../core/columns.ts'
 import { endsLeases } from '../../core/after-commit.ts'
 import type { Db, Tx } from '../database.ts'
 import { takeBack } from '../joint/joint-withdrawals.ts'
@@ -42,10 +43,7 @@ const LIVES = sql`
   FROM removals r`
 
 /** Owners after the given name, by name; those who were removed too. */
-export async function listOwnerLives(
-  db: Db,
-  page: { after?: string | undefined; limit: number },
-): Promise<OwnerLife[]> {
+export async function listOwnerLives(db: Db, page: KeyPage): Promise<OwnerLife[]> {
   const { rows } = await sql<OwnerLife>`
     SELECT * FROM (${LIVES}) lives WHERE owner > ${page.after ?? ''} ORDER BY owner LIMIT ${page.limit}`.execute(
     db,

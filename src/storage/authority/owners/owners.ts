@@ -4,6 +4,7 @@
  */
 import { sql, type Selectable } from 'kysely'
 import { BoundedMap } from '../../../limits/bounded-map.ts'
+import type { KeyPage } from '../../core/columns.ts'
 import { prepared } from '../../core/database.ts'
 import type { Db, Pools, Tx } from '../database.ts'
 import { asOwner, type Owner } from '../../../wire/identifiers.ts'
@@ -95,7 +96,7 @@ export async function isOpen(db: Db, owner: Owner): Promise<boolean> {
 }
 
 /** The owners served here after the given name, by name. */
-export function listOwners(db: Db, page: { after?: string | undefined; limit: number }): Promise<OwnerRow[]> {
+export function listOwners(db: Db, page: KeyPage): Promise<OwnerRow[]> {
   return db
     .selectFrom('owners')
     .select(['owner', 'tag'])

@@ -5,6 +5,7 @@
 import { sql, type RawBuilder, type Selectable } from 'kysely'
 import { stillAllows, type AllowedRequest } from '../../../rules/joint/joint.ts'
 import type { Reach } from '../../../rules/organization/membership.ts'
+import type { KeyPage } from '../../core/columns.ts'
 import { endsLeases } from '../../core/after-commit.ts'
 import type { Db, Tx } from '../database.ts'
 import { listStanding, takeBack, type StandingAllowance } from '../joint/joint-withdrawals.ts'
@@ -71,11 +72,7 @@ async function selectTiers(
 }
 
 /** The owner's tiers that are not deleted, after the given id, by id. */
-export function listTiers(
-  db: Db,
-  owner: Owner,
-  page: { after?: string | undefined; limit: number },
-): Promise<TierRow[]> {
+export function listTiers(db: Db, owner: Owner, page: KeyPage): Promise<TierRow[]> {
   return selectTiers(db, owner, page)
 }
 

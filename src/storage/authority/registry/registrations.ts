@@ -8,6 +8,7 @@ import {
   type RegistrationAnswer,
   type RegistrationFacts,
 } from '../../../rules/registration.ts'
+import type { KeyPage } from '../../core/columns.ts'
 import { endsLeases } from '../../core/after-commit.ts'
 import type { Db, Tx } from '../database.ts'
 import { dueNow } from '../due.ts'
@@ -163,7 +164,7 @@ export type ListedResourceServer = ResourceServerRow & { [Column in keyof LastPu
 export async function listResourceServers(
   db: Db,
   owner: Owner,
-  page: { after?: string | undefined; limit: number } | { client_id: ClientId },
+  page: KeyPage | { client_id: ClientId },
 ): Promise<ListedResourceServer[]> {
   const where =
     'client_id' in page

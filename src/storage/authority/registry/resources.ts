@@ -8,6 +8,7 @@ import type { Db, Tx } from '../database.ts'
 import { dueNow } from '../due.ts'
 import type { ResourceServersTable, ResourcesTable, TiersTable } from '../tables.ts'
 import type { ClientId, Owner } from '../../../wire/identifiers.ts'
+import type { KeyPage } from '../../core/columns.ts'
 
 export type ResourceServerRow = Selectable<ResourceServersTable>
 
@@ -133,7 +134,7 @@ type TierColumns = Selectable<TiersTable>
 export async function listGovernedResources(
   db: Db,
   owner: Owner,
-  page: { after?: string | undefined; limit: number },
+  page: KeyPage,
 ): Promise<GovernedResourceRow[]> {
   const { rows } = await sql<GovernedResourceRow>`
     SELECT r.owner, r.resource_id, r.client_id, r.name, r.type, r.resource_scopes, r.consequence, r.source, r.approval,
