@@ -215,7 +215,6 @@ export const WORDS = {
     approved: 'You approved it at',
     granted: 'It was granted',
     reach: 'Reaches',
-    everything: 'all that you allow',
     admitted: 'Let in for',
     admits: { all: 'all that your tiers allow', tier: 'the tier that it asked at; elsewhere you are asked' },
     introduced: 'Introduced by',
@@ -365,7 +364,6 @@ export const WORDS = {
     title: 'Keys and logins',
     lead: 'Each of these decides for you. Remove what you do not hold any more.',
     here: 'this browser',
-    commandLine: 'the command line on this machine',
     since: 'Enrolled',
     lastDecided: 'Last decided',
     notLately: 'not lately',
@@ -375,7 +373,6 @@ export const WORDS = {
     removeAsk: 'It stops working at once, wherever it is, and for ever.',
     removeHere: 'This browser is signed out at once.',
     logins: 'Logins',
-    noLogins: 'None',
     device: 'Device keys',
     add: 'Add a device',
     addHint:
