@@ -6,7 +6,8 @@ import { z } from 'zod'
 import { endpoint, type Credential, type Endpoint } from '../http/servers/endpoint.ts'
 import { NUMBERED_PAGE, pageOf } from '../http/servers/pages.ts'
 import { listAccesses } from '../storage/tally/accesses.ts'
-import { asFamily, asOwner, type Owner } from '../wire/identifiers.ts'
+import { JOINT_ACCESSES } from '../wire/documents/joint-accesses.ts'
+import { asOwner, type Owner } from '../wire/identifiers.ts'
 import { accessesRequester, verifyAccessesRequest } from '../wire/joint/joint-accesses.ts'
 import { NAME_PATTERN, TALLY_PATH } from '../wire/names.ts'
 import { Refusal } from '../wire/refusal.ts'
@@ -14,23 +15,6 @@ import { keysOfHolder, unproven, type HolderProofContext } from './holders/proof
 
 const UNKNOWN = 'No such account is counted for here.'
 const { after: before, limit } = NUMBERED_PAGE.shape
-const text = z.string()
-
-const PAGE = z.strictObject({
-  accesses: z.array(
-    z.strictObject({
-      n: z.int().min(1),
-      at: text,
-      client_id: text,
-      resource_id: text.nullable(),
-      agent: text.nullable(),
-      family: text.transform(asFamily),
-      tool: text,
-      summary: text.nullable(),
-    }),
-  ),
-  next: z.int().min(1).nullable(),
-})
 
 /** A request that the server of a holder of the account in the path signed just now. */
 const HOLDER: Credential<HolderProofContext, Owner> = {
@@ -71,7 +55,7 @@ export const ACCESSES: Endpoint<HolderProofContext> = endpoint({
   answers: {
     200: {
       says: 'Calls of the last 30 days; `next` is the `before` of the following page.',
-      schema: PAGE,
+      schema: JOINT_ACCESSES,
       headers: { 'cache-control': 'no-store' },
     },
   },

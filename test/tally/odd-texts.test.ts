@@ -3,7 +3,8 @@
  * holds is refused where it is read, or told in a form that can be kept, and costs nobody else anything.
  */
 import { describe, expect, test } from 'vitest'
-import { signAccessesRequest, parseJointAccesses } from '../../src/wire/joint/joint-accesses.ts'
+import { parseJointAccesses } from '../../src/wire/documents/joint-accesses.ts'
+import { signAccessesRequest } from '../../src/wire/joint/joint-accesses.ts'
 import { TALLY } from '../support/joint.ts'
 import { startJointStand } from '../support/joint-stand.ts'
 import { startedForEach } from '../support/started.ts'

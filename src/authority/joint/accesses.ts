@@ -4,11 +4,8 @@
  */
 import { readJointAccount } from '../../storage/authority/joint/joint-accounts.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import {
-  ACCESSES_REQUEST_SECONDS,
-  signAccessesRequest,
-  type JointAccesses,
-} from '../../wire/joint/joint-accesses.ts'
+import type { JointAccesses } from '../../wire/documents/joint-accesses.ts'
+import { ACCESSES_REQUEST_SECONDS, signAccessesRequest } from '../../wire/joint/joint-accesses.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { OwnerApi } from '../owner/api.ts'
 import { asRefused } from './holding.ts'

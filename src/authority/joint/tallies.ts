@@ -10,7 +10,7 @@ import { countedMandate, coversResource, type CountedMandate } from '../../rules
 import type { Owner } from '../../wire/identifiers.ts'
 import { MANDATE_BYTES_MAX } from '../../wire/document-bounds.ts'
 import { isJsonObject, parseJson, type Json } from '../../wire/json.ts'
-import { parseJointAccesses, type JointAccesses } from '../../wire/joint/joint-accesses.ts'
+import { parseJointAccesses, type JointAccesses } from '../../wire/documents/joint-accesses.ts'
 import type { PublishedKey } from '../../wire/signatures/keys.ts'
 import { parseMandate } from '../../wire/joint/mandate.ts'
 import { parseTallyMetadata, type TallyMetadata } from '../../wire/resources/authorization-server-metadata.ts'

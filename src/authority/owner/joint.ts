@@ -6,8 +6,8 @@ import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
 import { NUMBERED_PAGE, plainText } from '../../http/servers/pages.ts'
 import type { JointAccount } from '../../storage/authority/joint/joint-accounts.ts'
-import { asFamily, asOwner } from '../../wire/identifiers.ts'
-import type { JointAccesses } from '../../wire/joint/joint-accesses.ts'
+import { JOINT_ACCESSES } from '../../wire/documents/joint-accesses.ts'
+import { asOwner } from '../../wire/identifiers.ts'
 import type { JointShare, JointPreview } from '../../wire/owner/owner-api.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { templateId } from '../../wire/negotiation/terms.ts'
@@ -63,24 +63,6 @@ const HOLDING: z.ZodType<JointShare> = z
     state: z.enum(['agreed', 'mandate_changed']),
   })
   .meta({ id: 'JointHolding' })
-
-const ACCESSES: z.ZodType<JointAccesses> = z
-  .object({
-    accesses: z.array(
-      z.object({
-        n: count,
-        at: text,
-        client_id: text,
-        resource_id: text.nullable(),
-        agent: text.nullable(),
-        family: text.transform(asFamily),
-        tool: text,
-        summary: text.nullable(),
-      }),
-    ),
-    next: count.nullable(),
-  })
-  .meta({ id: 'JointAccesses' })
 
 const ACCOUNT = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'give the name of an account')
 const NAMED = { tally: plainText(2_048), account: ACCOUNT.transform(asOwner) }
@@ -147,7 +129,10 @@ export const JOINT: readonly Endpoint<OwnerApi>[] = [
     parameters: NAMED_ACCOUNT,
     query: z.strictObject({ before: NUMBERED_PAGE.shape.after, limit: NUMBERED_PAGE.shape.limit }),
     answers: {
-      200: { says: 'As its tally has them; `next` is the `before` of the following page.', schema: ACCESSES },
+      200: {
+        says: 'As its tally has them; `next` is the `before` of the following page.',
+        schema: JOINT_ACCESSES,
+      },
     },
     refuses: { 404: ['not_found'] },
     handle: async (api: OwnerApi, { caller, parameters, query, answer }) =>

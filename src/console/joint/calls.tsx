@@ -2,7 +2,7 @@
  * The calls on an account that she holds with others. Contract: "Tally for a jointly held resource".
  */
 import { useState } from 'preact/hooks'
-import type { JointAccess, JointAccesses } from '../../wire/joint/joint-accesses.ts'
+import type { JointAccess, JointAccesses } from '../../wire/documents/joint-accesses.ts'
 import { ask, type Access } from '../access/api.ts'
 import { Awaited, Fault } from '../parts/parts.tsx'
 import { useDeed, useLoaded, useSession } from '../access/session.ts'

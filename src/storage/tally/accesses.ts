@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely'
 import type { ClientId, Family, Owner } from '../../wire/identifiers.ts'
-import type { JointAccess } from '../../wire/joint/joint-accesses.ts'
+import type { JointAccess } from '../../wire/documents/joint-accesses.ts'
 import type { Db } from './database.ts'
 
 export interface TallyAccess {

@@ -1,12 +1,11 @@
 /**
- * Owns the question of a holder's authorization server to a tally about calls that were made, and the answer.
- * Contract: "Tally for a jointly held resource"; docs/choices.md says why a holder may know.
+ * Owns the question of a holder's authorization server to a tally about calls that were made. Contract:
+ * "Tally for a jointly held resource"; docs/choices.md says why a holder may know.
  */
-import { asClientId, asFamily, asOwner, type Family, type Owner } from '../identifiers.ts'
-import type { JsonObject } from '../json.ts'
+import { asOwner, type Owner } from '../identifiers.ts'
 import { findByKid, isExpectedTyp, parseJws, signJws, verifyJws, type Verified } from '../signatures/jws.ts'
 import type { PrivateKey } from '../signatures/keys.ts'
-import { asObject, idMember, integerMember, member, textMember, textOrNull } from '../json-members.ts'
+import { idMember } from '../json-members.ts'
 import { TYP } from '../names.ts'
 import { refuse } from '../refusal.ts'
 import type { VerificationKeys } from '../negotiation/tokens.ts'
@@ -60,57 +59,4 @@ export function verifyAccessesRequest(
     account: asOwner(idMember(payload, 'account')),
   }
   return request as Verified<AccessesRequest>
-}
-
-/** A call that an enforcement point let through, and reported. */
-export interface JointAccess {
-  /** Its place in the order in which they were reported. */
-  n: number
-  /** When it was let through. */
-  at: string
-  /** The resource server that reported it. */
-  client_id: string
-  resource_id: string | null
-  /** The agent, as every holder knows it by its key. */
-  agent: string | null
-  family: Family
-  tool: string
-  summary: string | null
-}
-
-/** The newest first; `next` is the `before` of the following page, null on the last. */
-export interface JointAccesses {
-  accesses: JointAccess[]
-  next: number | null
-}
-
-/** How many calls one page has at most. */
-const ACCESSES_MAX = 1_000
-
-/**
- * A received page, each member of its type; unknown members are dropped. Refuses (`invalid_request`) any
- * other form.
- */
-export function parseJointAccesses(json: unknown): JointAccesses {
-  const object = asObject(json, 'the calls')
-  const accesses = member(object, 'accesses')
-  if (!Array.isArray(accesses) || accesses.length > ACCESSES_MAX)
-    refuse('invalid_request', `Give accesses as an array of at most ${ACCESSES_MAX}.`)
-  return {
-    accesses: accesses.map(one => readAccess(asObject(one, 'each of accesses'))),
-    next: member(object, 'next') === null ? null : integerMember(object, 'next', 1),
-  }
-}
-
-function readAccess(object: JsonObject): JointAccess {
-  return {
-    n: integerMember(object, 'n', 1),
-    at: textMember(object, 'at'),
-    client_id: asClientId(textMember(object, 'client_id')),
-    resource_id: textOrNull(object, 'resource_id'),
-    agent: textOrNull(object, 'agent'),
-    family: asFamily(textMember(object, 'family')),
-    tool: textMember(object, 'tool'),
-    summary: textOrNull(object, 'summary'),
-  }
 }
