@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { parseHolderMetadata } from '../../src/wire/resources/authorization-server-metadata.ts'
-import { parseQuote, parseVerdictAnswer } from '../../src/wire/joint/quote.ts'
+import { parseQuote, parseVerdictAnswer } from '../../src/wire/documents/quote.ts'
 
 const of = { owner: asOwner('bea'), resource_id: 'family-1/savings' }
 const tier = {

@@ -17,7 +17,7 @@ import { endFamily, readFamily, type FamilyRow } from '../../storage/authority/n
 import { inTransaction } from '../../storage/core/database.ts'
 import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
 import type { Handle } from '../../wire/identifiers.ts'
-import type { VerdictAnswer, Withheld } from '../../wire/joint/quote.ts'
+import type { VerdictAnswer, Withheld } from '../../wire/documents/quote.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { newFamily } from '../../wire/negotiation/ticket.ts'
 import type { VerdictRequest } from '../../wire/joint/verdict.ts'

@@ -6,32 +6,11 @@ import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
 import { jointServer } from '../../rules/joint/joint.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
-import { WITHHELD, type Quote, type Withheld } from '../../wire/joint/quote.ts'
+import { QUOTE, type Quote, type Withheld } from '../../wire/documents/quote.ts'
 import type { QuoteRequest } from '../../wire/joint/verdict.ts'
 import { readGoverned } from '../negotiation/governance.ts'
 import type { RequestContext } from '../context.ts'
 import { holderAccount, verifiedRequest } from './requests.ts'
-
-const text = z.string()
-const texts = z.array(text)
-const QUOTE = z.union([
-  z.object({ owner: text, tier: z.null(), because: z.enum(WITHHELD) }),
-  z.object({
-    owner: text,
-    tier_id: text,
-    tier: z.object({
-      name: text,
-      resources: texts,
-      ask_me: z.boolean(),
-      terms: z.object({
-        expires_in: z.int().min(1),
-        scope: texts,
-        prohibited: texts,
-        per_operation: z.boolean(),
-      }),
-    }),
-  }),
-])
 
 /** The most bytes that a signed request with the agreement in it may have. */
 export const ASKED_CHARACTERS_MAX = 49_152

@@ -18,7 +18,7 @@ import { endFamily, readFamily } from '../../storage/authority/negotiations/tick
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Signer } from '../../surface/issuer.ts'
 import type { Handle } from '../../wire/identifiers.ts'
-import type { VerdictAnswer, Withheld } from '../../wire/joint/quote.ts'
+import type { VerdictAnswer, Withheld } from '../../wire/documents/quote.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { signVerdict, type VerdictBinding } from '../../wire/joint/verdict.ts'
 import type { Store } from '../context.ts'

@@ -4,18 +4,13 @@
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
+import { VERDICT_ANSWER } from '../../wire/documents/quote.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { DecisionContext } from '../context.ts'
 import { answerQuestion, closeQuestion } from './answer.ts'
 import { ASKED_CHARACTERS_MAX } from './quote.ts'
 import { holderAccount, verifiedRequest } from './requests.ts'
-
-const ANSWER = z.union([
-  z.object({ verdict: z.string() }),
-  z.object({ pending: z.literal(true), family: z.string(), ready: z.boolean() }),
-  z.object({ closed: z.literal(true) }),
-])
 
 export const VERDICT_ENDPOINT: Endpoint<DecisionContext> = endpoint({
   method: 'post',
@@ -26,7 +21,7 @@ export const VERDICT_ENDPOINT: Endpoint<DecisionContext> = endpoint({
   answers: {
     200: {
       says: 'Her verdict; or that it is pending, `ready` if she would allow it when asked finally.',
-      schema: ANSWER,
+      schema: VERDICT_ANSWER,
     },
   },
   refuses: {

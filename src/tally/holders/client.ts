@@ -13,7 +13,7 @@ import {
   type HolderMetadata,
 } from '../../wire/resources/authorization-server-metadata.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
-import { parseQuote, parseVerdictAnswer, type Quote, type VerdictAnswer } from '../../wire/joint/quote.ts'
+import { parseQuote, parseVerdictAnswer, type Quote, type VerdictAnswer } from '../../wire/documents/quote.ts'
 import { signTallyRequest, TALLY_REQUEST_SECONDS, type VerdictRequest } from '../../wire/joint/verdict.ts'
 
 /** A holder, and the subject of the question to her. */

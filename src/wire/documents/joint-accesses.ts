@@ -4,13 +4,15 @@
  * resource"; docs/choices.md says why a holder may know.
  */
 import { z } from 'zod'
-import { asFamily } from '../identifiers.ts'
+import type { Family } from '../identifiers.ts'
 import { refuse } from '../refusal.ts'
 
 /** How many calls one page has at most. */
 const ACCESSES_MAX = 1_000
 const text = z.string().min(1).max(8_192)
 const count = z.int().min(1)
+/** Described as text, and to the compiler the name that it is. */
+const family = text as z.ZodType<string> as z.ZodType<Family>
 
 /** The newest first; `next` is the `before` of the following page, null on the last. */
 export const JOINT_ACCESSES = z
@@ -27,7 +29,7 @@ export const JOINT_ACCESSES = z
           resource_id: text.nullable(),
           /** The agent, as every holder knows it by its key. */
           agent: text.nullable(),
-          family: text.transform(asFamily),
+          family,
           tool: text,
           summary: text.nullable(),
         }),
