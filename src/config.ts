@@ -106,7 +106,6 @@ export function readOwnersConfig(environment: Environment = process.env): Owners
   return readSettings(OWNERS_SETTINGS, environment, KNOWN)
 }
 
-/** That. */
 export type OwnersConfig = Values<typeof OWNERS_SETTINGS.settings>
 
 /** The configuration of `usher organization`. Throws `ConfigFault` listing every fault. */

@@ -51,7 +51,6 @@ export interface Documents {
   readonly issuers: AgentIssuers
   /** The identity providers that may vouch for the person behind an agent. */
   readonly identityProviders: IdentityProviders
-  /** What operators publish. */
   readonly operators: OperatorDocuments
   /** The organizations that owners may join, and how they are asked. */
   readonly organizations: OrganizationClient

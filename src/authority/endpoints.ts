@@ -50,7 +50,6 @@ import { REGISTRY_ENDPOINT } from './registry/registry-health.ts'
 
 export type AuthorityListener = 'public' | 'owner'
 
-/** The owner API. */
 export const OWNER_ENDPOINTS: readonly Endpoint<OwnerApi>[] = [
   ...PENDING,
   ...LEDGER,

@@ -173,10 +173,8 @@ function unknownVariables(environment: Environment, known: ReadonlySet<string>):
     })
 }
 
-/** Any text. */
 export const text: Kind<string> = { type: 'text', schema: z.string(), json: { type: 'string' } }
 
-/** A path in the file system. */
 export const filePath: Kind<string> = { type: 'path', schema: z.string(), json: { type: 'string' } }
 
 /** An absolute http or https URL without userinfo, query or fragment, kept as it is written. */
@@ -186,7 +184,6 @@ export const url: Kind<string> = {
   json: { type: 'string', pattern: '^https?://[^/?#@\\s]+(/[^?#\\s]*[^/?#\\s])?$' },
 }
 
-/** An address to listen on. */
 export const listenAddress: Kind<ListenAddress> = {
   type: 'address',
   schema: z.string().transform((text, context) => {

@@ -25,7 +25,6 @@ interface ServerConfig {
   tls: { initial: { cert: Buffer } } | undefined
 }
 
-/** One of the parties. */
 interface ServerKind<Config extends ServerConfig> {
   party: string
   prefix: string

@@ -7,7 +7,6 @@ import { listenAs } from './servers/listen-fault.ts'
 import { createLogger, type Logger, type LogLevel } from './telemetry/log.ts'
 import { listen, type HttpServer } from './servers/server.ts'
 
-/** A party that serves. */
 export interface ServedParty {
   /** It should get no more requests, but still answers those that come. */
   drain(): void

@@ -63,7 +63,6 @@ export interface Organization extends OrganizationStore, OrganizationSigner {
   readonly attempts: AttemptLimit
 }
 
-/** The context of the administration. */
 export interface Administration extends Organization {
   /** Sends administrators' acts on agents to the members' servers, which carry them out. */
   readonly members: MemberServers

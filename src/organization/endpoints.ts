@@ -44,7 +44,6 @@ export const PUBLIC_ENDPOINTS: readonly Endpoint<Organization>[] = [
   ...DECISIONS,
 ]
 
-/** The administration. */
 export const ADMIN_ENDPOINTS: readonly Endpoint<Administration>[] = [
   ...CHARTER,
   ...ROLES,

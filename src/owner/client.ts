@@ -131,7 +131,6 @@ export interface OwnerClient {
   testNotification(id: string): Promise<NotificationTest>
   /** Everything that is stored about her, row by row. */
   export(): AsyncGenerator<ArchiveLine>
-  /** A recovery that waits. */
   recovery(): Promise<{ recovery: Recovery | null }>
   cancelRecovery(): Promise<{ cancelled: Recovery }>
   /** Enrols the credential of this client itself, by a one-time code of the authority's operator. */

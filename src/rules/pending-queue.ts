@@ -12,7 +12,6 @@ export interface QueueCaps {
   readonly attested: number
   /** First contacts of one operator, per owner. */
   readonly perOperator: number
-  /** Operations of one connection. */
   readonly operationsPerConnection: number
 }
 

@@ -80,7 +80,6 @@ const AT_FAULT = ['authority at fault', 'enforcement point at fault'] as const s
 const RESTS_ON =
   'Each verdict rests on the word of the enforcement point: nobody signed `judged`, and what its log leaves out is judged by nothing.'
 
-/** The keys of a file. */
 interface RevocationKeys {
   issuer: string | undefined
   authority: readonly PublishedKey[]

@@ -12,7 +12,6 @@ import type { ProgressListeners } from './notices/logs.ts'
 import type { Ask } from './questions/questions.ts'
 import type { Upstream } from './upstream/upstream.ts'
 
-/** What calls are made with. */
 export interface CallParts {
   state: BridgeState
   directory: Directory
@@ -33,7 +32,6 @@ export interface CallParts {
   onGranted(resource: string): void
 }
 
-/** One call of a client. */
 export interface ClientCall extends ProgressListeners {
   resource: string
   call: ToolCall

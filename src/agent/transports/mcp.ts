@@ -184,7 +184,6 @@ export interface BrokenOff {
   retryMilliseconds?: number | undefined
 }
 
-/** What is read, and how its JSON is parsed. */
 export interface JsonReading extends Pick<OutgoingRequest, 'url' | 'signal'> {
   parse: (text: string) => Json
 }

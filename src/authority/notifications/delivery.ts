@@ -33,7 +33,6 @@ import { send, type Notifier } from './sending.ts'
 
 /** The outcome of a message; `ended` means that the item no longer waits, and nothing is sent. */
 export type DeliveryOutcome = 'sent' | 'failed' | 'gone' | 'given_up' | 'ended'
-/** Counts one more. */
 export type CountNotification = (kind: SubscriptionTarget['kind'], outcome: DeliveryOutcome) => void
 
 export interface Delivering extends Wakeups {

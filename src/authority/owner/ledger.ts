@@ -31,7 +31,6 @@ const LEDGER_ENTRY: z.ZodType<LedgerEntry> = z
   .looseObject({ seq: count, ts: text, kind: text })
   .meta({ id: 'LedgerEntry' })
 
-/** The ledger. */
 export const LEDGER: readonly Endpoint<OwnerApi>[] = [
   endpoint({
     method: 'get',

@@ -25,7 +25,6 @@ const RECEIPT: z.ZodType<ReceiptRecord> = z
   })
   .meta({ id: 'Receipt' })
 
-/** The receipts. */
 export const RECEIPTS: readonly Endpoint<OwnerApi>[] = [
   endpoint({
     method: 'get',

@@ -15,7 +15,6 @@ import type { Publisher, Publishers } from './publishers.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { signedFields } from '../../wire/signatures/sent-request.ts'
 
-/** What a pull is made with. */
 export interface PullTools {
   publishers: Publishers
   /** Signs the query for the listing. */

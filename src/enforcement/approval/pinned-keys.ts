@@ -6,7 +6,6 @@ import { readFile } from 'node:fs/promises'
 import type { Logger } from '../../http/telemetry/log.ts'
 import { NO_PINNED_KEYS, parsePinnedKeys, type PinnedKeys } from '../../wire/signatures/pinned-keys.ts'
 
-/** One file of keys. */
 export interface PinnedKeysFile {
   /** The keys as the file is now; none while it cannot be read, which is logged once. */
   current(): Promise<PinnedKeys>

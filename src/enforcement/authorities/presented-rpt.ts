@@ -18,7 +18,6 @@ import { within, type Deadline } from '../deadline.ts'
 import { outage } from '../outage.ts'
 import type { ExpectedGrant, PresentedRpt } from '../introspection.ts'
 
-/** The keys that an authority publishes. */
 export type AuthorityKeys = Pick<JwksCache, 'keys' | 'find'>
 
 /** Whose RPTs they are, and what `typ` they may have beside the contract's; `typ` is always checked. */

@@ -10,7 +10,6 @@ import {
 } from '../../wire/signatures/http-signature.ts'
 import { keyNamed, type PublishedKey } from '../../wire/signatures/keys.ts'
 
-/** The source of the keys. */
 export interface KeySource {
   /** The published keys, as known. Throws what fetching them threw. */
   keys(): Promise<readonly PublishedKey[]>

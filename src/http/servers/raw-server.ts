@@ -14,7 +14,6 @@ import type { ListenAddress } from './listen-address.ts'
 import { readWholeBody } from './node-request.ts'
 import { answerUnparsable } from './server.ts'
 
-/** One request as it came. */
 export interface RawRequest {
   method: string
   /** The request target, untouched. */

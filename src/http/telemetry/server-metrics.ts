@@ -14,7 +14,6 @@ import {
 } from './metrics.ts'
 import { createHttpServer, type HttpServer, type HttpServerOptions } from '../servers/server.ts'
 
-/** The counts of a pool. */
 interface PoolCounts {
   readonly totalCount: number
   readonly idleCount: number

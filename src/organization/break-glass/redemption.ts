@@ -50,7 +50,6 @@ const REFUSED = Symbol('refused')
 const NOT_TAKEN = Symbol('not taken')
 type AuthorityReply = string | typeof REFUSED | typeof NOT_TAKEN
 
-/** A running redemption. */
 export interface Redemption extends Asker, AllowedEmergency {
   request: BreakGlassRequest
   /** The digest of the request as it was sent. */

@@ -20,7 +20,6 @@ export interface DecisionFacts {
   readonly standing: Readonly<Record<'connected' | 'first_party' | 'introduced', boolean>>
 }
 
-/** The charter, and the member, of the decision. */
 export interface CharterMember {
   readonly charter: Charter
   /** Her group; null: none. */

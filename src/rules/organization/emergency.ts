@@ -23,7 +23,6 @@ export interface EmergencyRequest {
 export interface EmergencyRecord {
   /** The resource is registered for her, and nobody else holds it. */
   readonly isHers: boolean
-  /** The scopes that it is registered with. */
   readonly scopes: readonly string[]
   /** She ended a connection of the key. */
   readonly isRevoked: boolean

@@ -51,7 +51,6 @@ export function holderOf(client: object): string | undefined {
 
 /** A pool, on behalf of one owner, who has no more than her share; or of nobody, which is not counted. */
 export interface SharedPool {
-  /** The options of the pool. */
   readonly options: object
   connect(): Promise<PoolClient>
   /** Runs one statement, which is a transaction by itself. */

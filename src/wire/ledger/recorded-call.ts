@@ -8,7 +8,6 @@ import { isJsonObject, parseJson, type Json, type JsonObject } from '../json.ts'
 import { integerMember, member, objectMember, textMember, wordMember } from '../json-members.ts'
 import { Refusal, refuse } from '../refusal.ts'
 
-/** A call on record. */
 export interface RecordedCall {
   /** The enforcement point's own time when it decided, in milliseconds since the epoch. */
   time: number

@@ -149,7 +149,6 @@ export interface TierPreview {
   next: number | null
 }
 
-/** A word of the vocabulary of rules. */
 export interface VocabularyWord {
   condition: string
   takes: 'duration' | 'count' | 'level' | 'class' | 'allowance' | null

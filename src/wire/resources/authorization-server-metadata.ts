@@ -65,7 +65,6 @@ export interface AuthorityDescription {
   org_admin_endpoint?: string | undefined
   /** Whether holders may use its answers about grants again for a while (wire/resources/leases.ts). */
   leases?: boolean
-  /** Whether it is a tally. */
   tally?: boolean
   /** Whether a tally may ask it for quotes and verdicts of its owners. */
   joint?: boolean

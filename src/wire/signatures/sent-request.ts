@@ -9,7 +9,6 @@ import { signRequest } from './http-signature.ts'
 import type { PrivateKey } from './keys.ts'
 import type { SigningOptions } from './request-signing.ts'
 
-/** A request as it will be sent. */
 export interface SentRequest {
   method: string
   url: URL

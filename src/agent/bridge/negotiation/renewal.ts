@@ -20,7 +20,6 @@ export interface AgentGrant {
   profile: Profile
 }
 
-/** What calls are about. */
 interface About {
   resource: string
   call: ToolCall

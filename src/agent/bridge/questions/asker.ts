@@ -6,7 +6,6 @@
 import { fail } from '../../agent-error.ts'
 import { foreignLine } from '../answers/foreign-text.ts'
 
-/** The server that asks. */
 export interface AskingServer {
   resource: string
   tool: string

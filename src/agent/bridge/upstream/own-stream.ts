@@ -25,7 +25,6 @@ export interface OwnStream {
 /** The stream of a connection that was just made. */
 export const newStream = (): OwnStream => ({ isOpen: false, isBroken: false })
 
-/** What signing needs. */
 interface StreamSigning {
   now: () => number
   standingProof?: (() => Promise<GrantProof | undefined>) | undefined

@@ -121,7 +121,6 @@ const UNPROVEN: Credential<OwnerApi, undefined> = {
   },
 }
 
-/** Her passkeys. */
 export const PASSKEYS: readonly Endpoint<OwnerApi>[] = [
   endpoint({
     method: 'post',

@@ -73,7 +73,6 @@ interface GovernedRow
   tier_id: TierRow['tier_id'] | null
   tier_name: TierRow['name']
   terms_name: TierRow['terms']['name']
-  /** Whether the owner is suspended. */
   suspended: boolean
 }
 
