@@ -144,13 +144,12 @@ export async function confirmView(db: Db, owner: Owner, join_id: string): Promis
   )
 }
 
-/** How often an organization has acted on an agent and on an operator; never: 0. */
 export interface ActedUpon {
   handle: number
   operator: number
 }
 
-/** Reads that. */
+/** How often an organization has acted on an agent and on an operator; never: 0. */
 export async function readOrganizationEpochs(
   db: Db,
   owner: Owner,
