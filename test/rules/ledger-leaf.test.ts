@@ -1,7 +1,12 @@
 /** What of a ledger entry its leaf covers: docs/choices.md, "The tree of the ledger". */
 import { createHash } from 'node:crypto'
+import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { deletedLeaf, ledgerLeaf, type LedgerRow } from '../../src/rules/ledger/ledger-leaf.ts'
+import { leafHash } from '../../src/rules/ledger/merkle.ts'
+import { encodeBase64url, s256Json } from '../../src/wire/encoding.ts'
+import { canonicalize } from '../../src/wire/json.ts'
+import { refusalOf } from '../support/refusals.ts'
 
 const ROW: LedgerRow = {
   owner: 'alice',
@@ -66,6 +71,36 @@ describe('The leaf of an entry', () => {
     'has a value though its data, %j, is no JSON that this program would read',
     data => {
       expect(ledgerLeaf({ ...ROW, data })).toHaveLength(32)
+    },
+  )
+
+  it('is over the JCS of its members, whatever texts and numbers they are', () => {
+    const text = fc.string({ unit: 'binary' })
+    const row: fc.Arbitrary<LedgerRow> = fc.record({
+      owner: text,
+      ts: text,
+      kind: text,
+      salt: fc.uint8Array({ maxLength: 20 }),
+      family: fc.option(text),
+      handle: fc.option(text),
+      count: fc.maxSafeInteger(),
+      data: text,
+      prev: fc.maxSafeNat(),
+    })
+    fc.assert(
+      fc.property(row, ({ owner, ts, kind, prev, salt, ...body }) => {
+        const body_s256 = s256Json({ ...body, salt: encodeBase64url(salt) })
+        const chained = body.handle === null ? {} : { prev }
+        const entry = canonicalize({ v: 1, owner, ts, kind, ...chained, body_s256 })
+        expect(ledgerLeaf({ owner, ts, kind, prev, salt, ...body })).toEqual(leafHash(entry))
+      }),
+    )
+  })
+
+  it.each(['owner', 'ts', 'kind', 'family', 'handle', 'data'])(
+    'is none where the %s has half of a surrogate pair, which no database holds',
+    name => {
+      expect(refusalOf(() => ledgerLeaf({ ...ROW, [name]: '\ud83d' })).code).toBe('invalid_request')
     },
   )
 

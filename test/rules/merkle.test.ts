@@ -15,7 +15,9 @@ import {
   nodeHash,
   planConsistency,
   planInclusion,
+  planRoot,
   proofOf,
+  proverOf,
   provesConsistency,
   provesInclusion,
   rootOf,
@@ -294,6 +296,28 @@ describe('The tiles of a proof', () => {
     expect(asked).toEqual(new Set(plan.tiles.map(({ level, index }) => `${level}/${index}`)))
     expect(asked).toEqual(new Set(['0/2', '1/0']))
     expect(() => proofOf(plan, tile => read(tile).subarray(0, HASH_BYTES))).toThrow(RangeError)
+  })
+})
+
+describe('Proofs that are made together', () => {
+  it('are what each is by itself, and leave the tiles as they are', () => {
+    const { read } = logOf(leavesOf(700))
+    const tiles = new Map<string, Uint8Array>()
+    const readOnce = (tile: Tile): Uint8Array => {
+      const name = `${tile.level}/${tile.index}`
+      return tiles.get(name) ?? tiles.set(name, read(tile)).get(name)!
+    }
+    const prove = proverOf(readOnce)
+    const sizes = fc.integer({ min: 1, max: 700 })
+    fc.assert(
+      fc.property(sizes, fc.nat(), (size, at) => {
+        const index = at % size
+        for (const plan of [planInclusion(index, size), planConsistency(index + 1, size), planRoot(size)])
+          expect(prove(plan)).toEqual(proofOf(plan, read))
+      }),
+    )
+    for (const [level, index] of [...tiles.keys()].map(name => name.split('/').map(Number)))
+      expect(tiles.get(`${level}/${index}`)).toEqual(read({ level: level!, index: index!, hashes: 0 }))
   })
 })
 

@@ -4,7 +4,7 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import { BoundedMap } from '../../limits/bounded-map.ts'
-import { planRoot, proofOf, type TreeHead } from '../../rules/ledger/merkle.ts'
+import { planRoot, proverOf, type TreeHead } from '../../rules/ledger/merkle.ts'
 import {
   keepCheckpoint,
   readSignableTree,
@@ -81,7 +81,8 @@ async function isStored(db: Db, owner: Owner, heads: readonly TreeHead[]): Promi
     owner,
     plans.flatMap(({ tiles }) => tiles),
   )
-  return plans.every((plan, n) => proofOf(plan, read)[0]!.equals(heads[n]!.root))
+  const prove = proverOf(read)
+  return plans.every((plan, n) => prove(plan)[0]!.equals(heads[n]!.root))
 }
 
 /** Signs for all owners of one database. */

@@ -9,7 +9,7 @@ import type { RateShares } from '../../limits/rate-shares.ts'
 import {
   planConsistency,
   planRoot,
-  proofOf,
+  proverOf,
   type ProofPlan,
   type TreeHead,
 } from '../../rules/ledger/merkle.ts'
@@ -94,9 +94,9 @@ export async function proveConsistency(
   const [older, newer] = [planRoot(from.size), planRoot(to.size)]
   const between = planConsistency(from.size, to.size)
   const plans = [older, newer, between]
-  const read = await readTiles(db, found.owner, placesOf(plans))
-  const isRoot = (plan: ProofPlan, { root }: TreeHead): boolean => proofOf(plan, read)[0]!.equals(root)
-  return isRoot(older, from) && isRoot(newer, to) ? proofOf(between, read) : undefined
+  const prove = proverOf(await readTiles(db, found.owner, placesOf(plans)))
+  const isRoot = (plan: ProofPlan, { root }: TreeHead): boolean => prove(plan)[0]!.equals(root)
+  return isRoot(older, from) && isRoot(newer, to) ? prove(between) : undefined
 }
 
 const placesOf = (plans: readonly ProofPlan[]) => plans.flatMap(({ tiles }) => tiles)

@@ -4,7 +4,7 @@
  *
  * Contract: "Events" (row 5); docs/choices.md, "The tree of the ledger".
  */
-import { encodeBase64url, s256Json } from '../../wire/encoding.ts'
+import { encodeBase64url, s256 } from '../../wire/encoding.ts'
 import { canonicalize } from '../../wire/json.ts'
 import { leafHash } from './merkle.ts'
 
@@ -25,11 +25,17 @@ export interface LedgerRow {
   prev: number
 }
 
-/** The leaf hash of an entry, 32 bytes. It has a value for every row that a database can hold. */
+/**
+ * The leaf hash of an entry, 32 bytes. It has a value for every row that a database can hold. There is one
+ * for each call, so the members are written in the order of JCS here, and nothing sorts them.
+ */
 export function ledgerLeaf({ owner, ts, kind, prev, salt, family, handle, count, data }: LedgerRow): Buffer {
-  const body_s256 = s256Json({ salt: encodeBase64url(salt), family, handle, count, data })
-  const chained = handle === null ? {} : { prev }
-  return leafHash(canonicalize({ v: 1, owner, ts, kind, ...chained, body_s256 }))
+  const what = `"count":${canonicalize(count)},"data":${canonicalize(data)}`
+  const whose = `"family":${canonicalize(family)},"handle":${canonicalize(handle)}`
+  const body_s256 = s256(`{${what},${whose},"salt":"${encodeBase64url(salt)}"}`)
+  const chained = handle === null ? '' : `,"prev":${canonicalize(prev)}`
+  const entry = `"kind":${canonicalize(kind)},"owner":${canonicalize(owner)}${chained}`
+  return leafHash(`{"body_s256":"${body_s256}",${entry},"ts":${canonicalize(ts)},"v":1}`)
 }
 
 /**

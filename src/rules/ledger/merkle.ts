@@ -196,8 +196,21 @@ export function planRoot(size: number): ProofPlan {
 }
 
 /** The hashes of a proof, read from its tiles. */
-export function proofOf({ spans }: ProofPlan, read: TileReader): Buffer[] {
-  return spans.map(span => Buffer.from(joinRight(subtreesOf(span).map(one => readSubtree(one, read)))!))
+export function proofOf(plan: ProofPlan, read: TileReader): Buffer[] {
+  return proverOf(read)(plan)
+}
+
+/** Makes the hashes of proofs, each as `proofOf`. What several are made from is hashed once. */
+export function proverOf(read: TileReader): (plan: ProofPlan) => Buffer[] {
+  const roots = new Map<string, Uint8Array>()
+  const rootAt = (subtree: Subtree): Uint8Array => {
+    const { tile, from, count } = subtree
+    const name = `${tile.level}/${tile.index}/${from}/${count}`
+    const root = roots.get(name) ?? readSubtree(subtree, read)
+    roots.set(name, root)
+    return root
+  }
+  return ({ spans }) => spans.map(span => Buffer.from(joinRight(subtreesOf(span).map(rootAt))!))
 }
 
 function planOf(spans: readonly EntryRange[]): ProofPlan {
@@ -236,10 +249,16 @@ function subtreesOf({ begin, end }: EntryRange): Subtree[] {
 
 function readSubtree({ tile, from, count }: Subtree, read: TileReader): Uint8Array {
   const bytes = read({ ...tile, hashes: from + count })
-  let row = hashesIn(bytes.subarray(from * HASH_BYTES, (from + count) * HASH_BYTES))
-  if (row.length !== count) throw new RangeError(`tile ${tile.level}/${tile.index} has too few hashes`)
-  while (row.length > 1) row = row.flatMap((left, n) => (n % 2 === 0 ? [nodeHash(left, row[n + 1]!)] : []))
-  return row[0]!
+  // A copy, in which each row of nodes is written over the one below it.
+  const row = Buffer.from(bytes.subarray(from * HASH_BYTES, (from + count) * HASH_BYTES))
+  if (row.length !== count * HASH_BYTES)
+    throw new RangeError(`tile ${tile.level}/${tile.index} has too few hashes`)
+  for (let nodes = count / 2; nodes >= 1; nodes /= 2)
+    for (let n = 0; n < nodes; n++) {
+      row.copy(NODE, 1, 2 * n * HASH_BYTES, 2 * (n + 1) * HASH_BYTES)
+      row.set(sha256(NODE), n * HASH_BYTES)
+    }
+  return row.subarray(0, HASH_BYTES)
 }
 
 /** The hashes that stand one after the other in these bytes. */
