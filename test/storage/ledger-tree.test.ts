@@ -19,6 +19,7 @@ import {
 } from '../../src/rules/ledger/merkle.ts'
 import type { Database } from '../../src/storage/authority/database.ts'
 import { appendLedger, readLedger } from '../../src/storage/authority/ledger/ledger.ts'
+import { readTiles } from '../../src/storage/authority/ledger/ledger-tiles.ts'
 import { completeTree } from '../../src/storage/authority/ledger/ledger-tree.ts'
 import { number } from '../../src/storage/authority/ledger/positions.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
@@ -199,6 +200,32 @@ describe('Each entry gets its leaf with its position', () => {
     await administer('DROP TRIGGER refuse_tile ON ledger_tiles')
     await number(database.db, owner)
     expect((await expectWholeTree(owner)).leaves).toHaveLength(260)
+  })
+})
+
+describe('A leaf that somebody took out of the database, or cut', () => {
+  it('is zero bytes in its tile, in which all others stay where they were', async () => {
+    const owner = await seed.seedOwner(database.db)
+    await append(owner, 200)
+    const { leaves } = await expectWholeTree(owner)
+    await sql`UPDATE ledger SET leaf = CASE WHEN seq = 120 THEN substring(leaf FROM 2) END
+      WHERE owner = ${owner} AND seq IN (110, 120)`.execute(database.db)
+    const expected = Buffer.concat(leaves)
+      .fill(0, 109 * 32, 110 * 32)
+      .fill(0, 119 * 32, 120 * 32)
+    const read = async () => {
+      const tile = await readTiles(database.db, owner, [{ level: 0, index: 0 }])
+      return Buffer.from(tile({ level: 0, index: 0, hashes: 200 }).subarray(0, 200 * 32))
+    }
+    expect(await read()).toEqual(expected)
+    await age(owner, 100)
+    expect(await sweep(owner, 100)).toBe(100)
+    expect(await read()).toEqual(expected)
+    await append(owner, 60)
+    expect(await read()).toEqual(expected)
+    const { tiles, entries } = await stored(owner)
+    const last = entries.filter(({ seq }) => seq > 200 && seq <= TILE_HASHES).map(({ leaf }) => leaf)
+    expect(tiles[0]!.hashes).toEqual(Buffer.concat([expected, ...last]))
   })
 })
 

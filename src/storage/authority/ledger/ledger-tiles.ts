@@ -35,11 +35,24 @@ export async function readTiles(db: Db, owner: Owner, places: readonly TilePlace
   return ({ level, index }) => tiles.get(`${level}/${index}`) ?? Buffer.alloc(TILE_BYTES)
 }
 
-// A full tile comes last, so that it stands where both are.
+/**
+ * The leaves that are with her entries at the positions above `from` up to `to`, $1 being the owner: a row
+ * for each run of them without a gap, and how many leaves are between `from` and its first. A leaf of another
+ * length is none.
+ */
+export const leafRuns = (from: string, to: string): string => `
+  SELECT min(e.seq) - 1 - ${from} AS at, string_agg(e.leaf, ''::bytea ORDER BY e.seq) AS hashes
+  FROM (SELECT seq, leaf, seq - row_number() OVER (ORDER BY seq) AS run FROM ledger
+    WHERE owner = $1 AND seq > ${from} AND seq <= ${to} AND octet_length(leaf) = ${HASH_BYTES}) e
+  GROUP BY e.run`
+
+const FIRST = `$4::bigint * ${TILE_HASHES}`
+// A full tile comes last, so that it stands where both are; where it is, no entry is read.
 const READ_TILES = prepared<{ level: number; index: number; at: number; hashes: Buffer }>(
   'read-tiles',
-  `SELECT 0 AS level, $4::bigint AS index, seq - 1 - $4::bigint * ${TILE_HASHES} AS at, leaf AS hashes FROM ledger
-      WHERE owner = $1 AND seq > $4::bigint * ${TILE_HASHES} AND seq <= ($4::bigint + 1) * ${TILE_HASHES} AND leaf IS NOT NULL
+  `SELECT 0 AS level, $4::bigint AS index, r.at, r.hashes FROM (${leafRuns(FIRST, `(${FIRST} + ${TILE_HASHES})`)}) r
+      WHERE NOT EXISTS (SELECT 1 FROM ledger_tiles f
+        WHERE f.owner = $1 AND f.level = 0 AND f.index = $4::bigint AND octet_length(f.hashes) = ${TILE_BYTES})
     UNION ALL SELECT t.level, t.index, 0::bigint, t.hashes
       FROM unnest($2::int[], $3::bigint[]) AS n(level, index)
       JOIN ledger_tiles t ON t.owner = $1 AND t.level = n.level AND t.index = n.index`,

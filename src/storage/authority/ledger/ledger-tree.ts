@@ -20,6 +20,7 @@ import {
 import type { Owner } from '../../../wire/identifiers.ts'
 import { inTransaction, prepared } from '../../core/database.ts'
 import type { Db, Tx } from '../database.ts'
+import { leafRuns } from './ledger-tiles.ts'
 
 /** How many entries get a position or a leaf in one transaction at most: they fill one tile at most. */
 export const ENTRIES_MAX = TILE_HASHES
@@ -51,9 +52,9 @@ interface ReadEntry {
   seq: number | null
   ts: string
   kind: string
-  salt: Buffer
-  /** Whether the row has no salt yet, so that this one is to be written. */
-  lacks_salt: boolean
+  /** Null if the row has none yet; then `new_salt` is to be written, which is null otherwise. */
+  salt: Buffer | null
+  new_salt: Buffer | null
   family: string | null
   handle: string | null
   count: number
@@ -68,8 +69,8 @@ const NEW_SALT = 'substring(sha256(uuid_send(gen_random_uuid()) || uuid_send(gen
 
 /** $1 is the owner, $2 the position at or below which all entries before these are. */
 const readEntries = (which: string, order: string): string => `
-  SELECT e.id::text AS id, e.seq, e.ts, e.kind, coalesce(e.salt, ${NEW_SALT}) AS salt,
-    e.salt IS NULL AS lacks_salt, e.family, e.handle, e.count, e.data::text AS data,
+  SELECT e.id::text AS id, e.seq, e.ts, e.kind, e.salt, CASE WHEN e.salt IS NULL THEN ${NEW_SALT} END AS new_salt,
+    e.family, e.handle, e.count, e.data::text AS data,
     CASE WHEN e.handle IS NOT NULL AND row_number() OVER (PARTITION BY e.handle ORDER BY e.${order}) = 1 THEN coalesce(
       (SELECT b.seq FROM ledger b WHERE b.owner = $1 AND b.handle = e.handle AND b.seq <= $2::bigint
         ORDER BY b.seq DESC LIMIT 1),
@@ -86,14 +87,18 @@ const READ_LEAFLESS = prepared<TreeEntry>(
   readEntries(`seq > $2::bigint AND seq <= $2::bigint + ${ENTRIES_MAX} ORDER BY seq FOR UPDATE`, 'seq'),
 )
 
-/** What is to be written of entries: each array in their order. */
+/**
+ * What is to be written of entries, each in their order. There is an entry for each call, so the driver gets
+ * nothing to convert: ids and positions are arrays as Postgres writes them, and leaves stand one after the
+ * other (`leafIn`).
+ */
 export interface EntryValues {
-  ids: string[]
-  seqs: number[]
-  /** Null where the row keeps what it has. */
-  salts: (Buffer | null)[]
-  prevs: (number | null)[]
-  leaves: (Buffer | null)[]
+  ids: string
+  /** Null if all keep what they have; so do those that are null in it. */
+  salts: (Buffer | null)[] | null
+  /** Null without leaves, as these are. */
+  prevs: string | null
+  leaves: Buffer | null
 }
 
 /** What is to be written of her head: the tree as it is from now on. */
@@ -114,7 +119,7 @@ export async function placeEntries(
   head: Head,
 ): Promise<{ entries: EntryValues; tree: TreeValues | undefined }> {
   const { rows } = await READ_UNNUMBERED(tx, [owner, head.ledger])
-  const placed = rows.map((row, n) => ({ ...row, seq: head.ledger + 1 + n }))
+  const placed = rows.map((row, n) => Object.assign(row, { seq: head.ledger + 1 + n }))
   if (head.tree_size < head.ledger) return { entries: valuesOf(placed), tree: undefined }
   return grow(tx, owner, { head, to: head.ledger + placed.length, entries: placed })
 }
@@ -150,11 +155,16 @@ async function completeStep(tx: Tx, owner: Owner): Promise<void> {
   await WRITE_LEAVES(tx, [owner, ids, salts, prevs, leaves, tree.size, tree.root, tree.frontier])
 }
 
+/** Of leaves that stand one after the other, the one of entry `nth`, from 1. */
+export function leafIn(leaves: string, nth: string): string {
+  return `substring(${leaves} FROM (${nth}::int - 1) * ${HASH_BYTES} + 1 FOR ${HASH_BYTES})`
+}
+
 const WRITE_LEAVES = prepared(
   'write-leaves',
   `WITH written AS (
-      UPDATE ledger SET salt = coalesce(n.salt, ledger.salt), prev = n.prev, leaf = n.leaf
-      FROM unnest($2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[]) AS n(id, salt, prev, leaf)
+      UPDATE ledger SET salt = coalesce(n.salt, ledger.salt), prev = n.prev, leaf = ${leafIn('$5::bytea', 'n.nth')}
+      FROM unnest($2::bigint[], $3::bytea[], $4::bigint[]) WITH ORDINALITY AS n(id, salt, prev, nth)
       WHERE ledger.owner = $1 AND ledger.id = n.id)
     UPDATE heads SET tree_size = $6, tree_root = $7, frontier = $8 WHERE owner = $1`,
 )
@@ -166,36 +176,44 @@ async function grow(
   { head, to, entries }: { head: Head; to: number; entries: readonly TreeEntry[] },
 ): Promise<{ entries: EntryValues; tree: TreeValues }> {
   const { tree_size: size } = head
-  const values = valuesOf(entries)
-  values.prevs = previousOf(entries)
-  const leaves = entries.map((entry, n) => ledgerLeaf({ ...entry, owner, prev: values.prevs[n] ?? 0 }))
-  values.leaves = leaves
-  const leafAt = new Map(entries.map(({ seq }, n) => [seq, leaves[n]]))
-  const added = Array.from({ length: to - size }, (_, n): LevelHash & { isDeleted: boolean } => {
-    const leaf = leafAt.get(size + 1 + n)
-    const hash = leaf ?? deletedLeaf(owner, size + 1 + n)
-    return { level: 0, index: size + n, hash, isDeleted: leaf === undefined }
-  })
-  const { frontier, above } = appendLeaves(
-    { size, hashes: hashesIn(head.frontier) },
-    added.map(({ hash }) => hash),
-  )
+  const prevs = previousOf(entries)
+  const own = entries.map((entry, n) => leafOf(owner, entry, prevs[n] ?? 0))
+  const added: Buffer[] = []
+  const deleted: LevelHash[] = []
+  for (let index = size, next = 0; index < to; index++) {
+    if (entries[next]?.seq === index + 1) added.push(own[next++]!)
+    else {
+      added.push(deletedLeaf(owner, index + 1))
+      deleted.push({ level: 0, index, hash: added.at(-1)! })
+    }
+  }
+  const { frontier, above } = appendLeaves({ size, hashes: hashesIn(head.frontier) }, added)
   // The first leaf that is in no full tile yet.
   const open = to - (to % TILE_HASHES)
-  const full = open > size ? await fullTile(tx, owner, { size, added }) : []
-  const deletions = added.filter(({ index, isDeleted }) => isDeleted && index >= open)
-  await writeTiles(tx, owner, [...full, ...deletions, ...above])
+  const full = open > size ? [await fullTile(tx, owner, { size, added })] : []
+  const deletions = deleted.filter(({ index }) => index >= open)
+  await writeTileRows(tx, owner, [...full, ...tilesOf([...deletions, ...above])])
   const tree = { size: to, root: rootOf(frontier), frontier: Buffer.concat(frontier.hashes) }
-  return { entries: values, tree }
+  return { entries: { ...valuesOf(entries), prevs: arrayOf(prevs), leaves: Buffer.concat(own) }, tree }
+}
+
+/** A new object of the members that a leaf needs: it costs less than a copy of all. */
+function leafOf(owner: Owner, entry: TreeEntry, prev: number): Buffer {
+  const { ts, kind, family, handle, count, data } = entry
+  const salt = (entry.salt ?? entry.new_salt)!
+  return ledgerLeaf({ owner, ts, kind, prev, salt, family, handle, count, data })
 }
 
 const valuesOf = (entries: readonly TreeEntry[]): EntryValues => ({
-  ids: entries.map(({ id }) => id),
-  seqs: entries.map(({ seq }) => seq),
-  salts: entries.map(({ salt, lacks_salt }) => (lacks_salt ? salt : null)),
-  prevs: entries.map(() => null),
-  leaves: entries.map(() => null),
+  ids: arrayOf(entries.map(({ id }) => id)),
+  salts: entries.some(({ new_salt }) => new_salt !== null) ? entries.map(({ new_salt }) => new_salt) : null,
+  prevs: null,
+  leaves: null,
 })
+
+/** Numbers as Postgres writes an array of them. */
+const arrayOf = (numbers: readonly (string | number | null)[]): string =>
+  `{${numbers.map(one => one ?? 'NULL').join(',')}}`
 
 /** With a handle: the position of the entry before it with the same one, or 0. */
 function previousOf(entries: readonly TreeEntry[]): (number | null)[] {
@@ -208,6 +226,13 @@ function previousOf(entries: readonly TreeEntry[]): (number | null)[] {
   })
 }
 
+/** A tile, or what is put behind what there is of it. */
+interface TileRow {
+  level: number
+  index: number
+  hashes: Buffer
+}
+
 /**
  * All leaves of the tile that these fill: those that were there before are with their entries, or are kept
  * where entries were deleted. One that is nowhere is 32 zero bytes: somebody took it out, and no proof that
@@ -216,17 +241,14 @@ function previousOf(entries: readonly TreeEntry[]): (number | null)[] {
 async function fullTile(
   tx: Tx,
   owner: Owner,
-  { size, added }: { size: number; added: readonly LevelHash[] },
-): Promise<LevelHash[]> {
+  { size, added }: { size: number; added: readonly Buffer[] },
+): Promise<TileRow> {
   const first = size - (size % TILE_HASHES)
-  const bytes = Buffer.alloc(TILE_HASHES * HASH_BYTES)
-  const { rows } = await LEAVES_OF_TILE(tx, [owner, first, size])
-  for (const { at, hashes } of rows) hashes.copy(bytes, at * HASH_BYTES)
-  const before = hashesIn(bytes).slice(0, size - first)
-  return [
-    ...before.map((hash, n) => ({ level: 0, index: first + n, hash: Buffer.from(hash) })),
-    ...added.slice(0, first + TILE_HASHES - size),
-  ]
+  const hashes = Buffer.alloc(TILE_HASHES * HASH_BYTES)
+  const { rows } = first === size ? { rows: [] } : await LEAVES_OF_TILE(tx, [owner, first, size])
+  for (const row of rows) row.hashes.copy(hashes, row.at * HASH_BYTES)
+  for (let n = size - first; n < TILE_HASHES; n++) added[n - (size - first)]!.copy(hashes, n * HASH_BYTES)
+  return { level: 0, index: first / TILE_HASHES, hashes }
 }
 
 /** $2 is the first leaf of the tile, $3 how many leaves the tree has. */
@@ -234,12 +256,15 @@ const LEAVES_OF_TILE = prepared<{ at: number; hashes: Buffer }>(
   'leaves-of-tile',
   `SELECT 0::bigint AS at, hashes FROM ledger_tiles
       WHERE owner = $1 AND level = 0 AND index = $2::bigint / ${TILE_HASHES}
-    UNION ALL SELECT seq - 1 - $2::bigint, leaf FROM ledger
-      WHERE owner = $1 AND seq > $2::bigint AND seq <= $3::bigint AND leaf IS NOT NULL`,
+    UNION ALL ${leafRuns('$2::bigint', '$3::bigint')}`,
 )
 
 /** Puts hashes into their tiles, behind what is there. Those of one tile stand in order and without gaps. */
-export async function writeTiles(tx: Tx, owner: Owner, hashes: readonly LevelHash[]): Promise<void> {
+export function writeTiles(tx: Tx, owner: Owner, hashes: readonly LevelHash[]): Promise<void> {
+  return writeTileRows(tx, owner, tilesOf(hashes))
+}
+
+function tilesOf(hashes: readonly LevelHash[]): TileRow[] {
   const tiles = new Map<string, { level: number; index: number; hashes: Buffer[] }>()
   for (const { level, index: at, hash } of hashes) {
     const index = Math.floor(at / TILE_HASHES)
@@ -248,13 +273,16 @@ export async function writeTiles(tx: Tx, owner: Owner, hashes: readonly LevelHas
     tile.hashes.push(hash)
     tiles.set(name, tile)
   }
-  if (tiles.size === 0) return
-  const all = [...tiles.values()]
+  return [...tiles.values()].map(tile => ({ ...tile, hashes: Buffer.concat(tile.hashes) }))
+}
+
+async function writeTileRows(tx: Tx, owner: Owner, rows: readonly TileRow[]): Promise<void> {
+  if (rows.length === 0) return
   await WRITE_TILES(tx, [
     owner,
-    all.map(({ level }) => level),
-    all.map(({ index }) => index),
-    all.map(tile => Buffer.concat(tile.hashes)),
+    rows.map(({ level }) => level),
+    rows.map(({ index }) => index),
+    rows.map(({ hashes }) => hashes),
   ])
 }
 

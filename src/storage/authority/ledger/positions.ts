@@ -14,7 +14,7 @@ import { gatheringOf } from '../../core/batch.ts'
 import { inTransaction, prepared } from '../../core/database.ts'
 import { wholeOf } from '../../core/shares.ts'
 import type { Db, Tx } from '../database.ts'
-import { ENTRIES_MAX, lockHead, placeEntries } from './ledger-tree.ts'
+import { ENTRIES_MAX, leafIn, lockHead, placeEntries } from './ledger-tree.ts'
 import type { Family, Handle, Owner } from '../../../wire/identifiers.ts'
 
 /** The facts of an entry for a security log, once it has its position; nothing that an agent wrote. */
@@ -51,12 +51,12 @@ const NUMBERED_MAX = ENTRIES_MAX
 /** How many owners one process numbers at once at most. */
 const AT_ONCE = 4
 
-const DUE = prepared<{ due: boolean }>(
+const DUE = prepared<{ waiting: boolean; closing: boolean }>(
   'positions-due',
   `SELECT EXISTS (SELECT 1 FROM ledger WHERE owner = $1 AND seq IS NULL)
     OR EXISTS (SELECT 1 FROM events WHERE owner = $1 AND seq IS NULL)
-    OR EXISTS (SELECT 1 FROM receipt_positions WHERE owner = $1 AND seq IS NULL)
-    OR EXISTS (SELECT 1 FROM refusal_counts WHERE owner = $1 AND minute < date_trunc('minute', now())) AS due`,
+    OR EXISTS (SELECT 1 FROM receipt_positions WHERE owner = $1 AND seq IS NULL) AS waiting,
+    EXISTS (SELECT 1 FROM refusal_counts WHERE owner = $1 AND minute < date_trunc('minute', now())) AS closing`,
 )
 
 /**
@@ -78,11 +78,10 @@ const NUMBER = gatheringOf(
 )
 
 async function numberAll(db: Db, owner: Owner): Promise<void> {
-  const { rows } = await DUE(db, [owner])
-  if (rows[0]?.due !== true) return
-  let more = true
+  const { waiting, closing } = (await DUE(db, [owner])).rows[0]!
+  let more = waiting || closing
   while (more) {
-    const some = await inTransaction(db, tx => numberSome(tx, owner))
+    const some = await inTransaction(db, tx => numberSome(tx, owner, closing))
     more = some.most === NUMBERED_MAX
     if (some.told.length > 0) listeners.get(wholeOf(db))?.(some.told.map(one => ({ owner, ...one })))
   }
@@ -92,18 +91,20 @@ async function numberAll(db: Db, owner: Owner): Promise<void> {
 async function numberSome(
   tx: Tx,
   owner: Owner,
+  closing: boolean,
 ): Promise<{ most: number; told: readonly Omit<Numbered, 'owner'>[] }> {
   const head = await lockHead(tx, owner)
-  await closeMinutes(tx, owner)
+  if (closing) await closeMinutes(tx, owner)
   const { entries, tree } = await placeEntries(tx, owner, head)
-  const { ids, seqs, salts, prevs, leaves } = entries
+  const { ids, salts, prevs, leaves } = entries
   // This is not a prepared statement: it is planned for the present data, which costs little compared with
   // hundreds of rows.
   const { rows } = await sql<{ most: number; told: Omit<Numbered, 'owner'>[] | null }>`
     WITH head AS MATERIALIZED (SELECT events, receipts FROM heads WHERE owner = ${owner}),
     new_entries AS MATERIALIZED (
-      SELECT * FROM unnest(${ids}::bigint[], ${seqs}::bigint[], ${salts}::bytea[], ${prevs}::bigint[], ${leaves}::bytea[])
-        AS n(id, seq, salt, prev, leaf)),
+      SELECT n.id, ${head.ledger}::bigint + n.nth AS seq, n.salt, n.prev, ${sql.raw(leafIn('l.leaves', 'n.nth'))} AS leaf
+      FROM (SELECT ${leaves}::bytea AS leaves) l,
+        unnest(${ids}::bigint[], ${salts}::bytea[], ${prevs}::bigint[]) WITH ORDINALITY AS n(id, salt, prev, nth)),
     new_events AS MATERIALIZED (
       SELECT id, row_number() OVER (ORDER BY id) AS nth FROM (
         SELECT id FROM events WHERE owner = ${owner} AND seq IS NULL ORDER BY id LIMIT ${NUMBERED_MAX}) found),
