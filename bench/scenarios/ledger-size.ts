@@ -25,6 +25,7 @@ import {
   type Frontier,
 } from '../../src/rules/ledger/merkle.ts'
 import { AUTHORITY_DATABASE, openDatabase, type Database } from '../../src/storage/authority/database.ts'
+import { appendEvents } from '../../src/storage/authority/ledger/events.ts'
 import { readCheckpoint } from '../../src/storage/authority/ledger/ledger-checkpoints.ts'
 import { readTiles } from '../../src/storage/authority/ledger/ledger-tiles.ts'
 import { writeTiles } from '../../src/storage/authority/ledger/ledger-tree.ts'
@@ -46,9 +47,9 @@ import { spreadOf, type Spread } from '../figures.ts'
 import { analyze, obtainDatabase } from '../system.ts'
 
 const FEW = 1_000
-const TURNS = 5
+const TURNS = 7
 /** How often in each turn, for each of the owners. */
-const CALLS = { numbering: 20, checkpoint: 20, inclusion: 200, tile: 100 }
+const CALLS = { numbering: 20, checkpoint: 60, inclusion: 300, tile: 100 }
 /** So few that the small ledger stays small. */
 const NUMBERED_ENTRIES = 10
 /** What an authority numbers at once at 1,000 reports a second: an owner is numbered four times a second. */
@@ -71,8 +72,8 @@ export interface LedgerSize {
   p50_ms: Record<Act, Record<Side, Spread>>
   /** Turn by turn: with many entries over with few. */
   ratios: Record<Act, number[]>
-  /** CPU time of whoever numbers, the driver's included, for an entry where many are numbered at once. */
-  numbering_us_per_entry: number
+  /** CPU time of whoever numbers, the driver's included, for one where many are numbered at once. */
+  numbering_us: { entry: number; event: number }
 }
 
 /** An owner, and what is known of her ledger. */
@@ -90,8 +91,10 @@ interface Log {
 /** Fills two ledgers at an authority that it starts, and times what is done with them. */
 export async function measureLedgerSize(
   directory: string,
-  { many, tell }: { many: number; tell: (line: string) => void },
+  { many: about, tell }: { many: number; tell: (line: string) => void },
 ): Promise<LedgerSize> {
+  // As many leaves are in no full tile yet: whoever makes a root reads and hashes those, in a small tree, too.
+  const many = about - (about % TILE_HASHES) + (FEW % TILE_HASHES)
   const stops: (() => Promise<void>)[] = []
   try {
     const { url } = await obtainDatabase(process.env['DATABASE_URL'], stops)
@@ -106,8 +109,8 @@ export async function measureLedgerSize(
     await analyze(url)
     const { log, owners } = await startAuthority(directory, { url, database, stops })
     const { p50_ms, ratios } = await takeTurns(log, owners, tell)
-    const numbering_us_per_entry = await numberingCpu(log, owners.many.owner)
-    return { few: FEW, many, fill_seconds, p50_ms, ratios, numbering_us_per_entry }
+    const numbering_us = await numberingCpu(log, owners.many.owner)
+    return { few: FEW, many, fill_seconds, p50_ms, ratios, numbering_us }
   } finally {
     for (const stop of stops.toReversed()) await stop()
   }
@@ -227,9 +230,10 @@ async function takeTurns(
   for (let turn = 0; turn <= TURNS; turn++) {
     for (const act of ['checkpoint', 'numbering', 'inclusion', 'tile'] as const) {
       const times = { few: [] as number[], many: [] as number[] }
-      // By turns, so that what disturbs one disturbs the other.
+      // By turns, so that what disturbs one disturbs the other; and each is the first as often.
       for (let n = 0; n < CALLS[act]; n++)
-        for (const side of SIDES) times[side].push(await acts[act](owners[side]))
+        for (const side of n % 2 === 0 ? SIDES : SIDES.toReversed())
+          times[side].push(await acts[act](owners[side]))
       // The first turn is the warm-up.
       if (turn > 0) for (const side of SIDES) medians.get(act)![side].push(spreadOf(times[side])!.median)
     }
@@ -309,15 +313,28 @@ async function tileMs({ database: { db }, issuer }: Log, { owner, access }: Meas
   return ms
 }
 
-/** Microseconds of CPU time of this process for an entry; nothing else happens in it meanwhile. */
-async function numberingCpu({ database: { db } }: Log, owner: Owner): Promise<number> {
-  let us = 0
-  for (let n = -CPU_NUMBERINGS.warmUp; n < CPU_NUMBERINGS.counted; n++) {
-    await append(db, owner, FULL_NUMBERING)
-    const before = process.cpuUsage()
-    await number(db, owner)
-    const { user, system } = process.cpuUsage(before)
-    if (n >= 0) us += user + system
+/**
+ * Microseconds of CPU time of this process for an entry, and for an event, which gets a position by the same
+ * statements and has no leaf; nothing else happens in it meanwhile.
+ */
+async function numberingCpu({ database: { db } }: Log, owner: Owner): Promise<LedgerSize['numbering_us']> {
+  const events = Array.from({ length: FULL_NUMBERING }, (_, at) => ({
+    event: 'decided' as const,
+    data: { at },
+  }))
+  const adds = {
+    entry: () => append(db, owner, FULL_NUMBERING),
+    event: () => inTransaction(db, tx => appendEvents(tx, owner, events)),
   }
-  return us / (CPU_NUMBERINGS.counted * FULL_NUMBERING)
+  const us = { entry: 0, event: 0 }
+  for (let n = -CPU_NUMBERINGS.warmUp; n < CPU_NUMBERINGS.counted; n++)
+    for (const kind of ['entry', 'event'] as const) {
+      await adds[kind]()
+      const before = process.cpuUsage()
+      await number(db, owner)
+      const { user, system } = process.cpuUsage(before)
+      if (n >= 0) us[kind] += user + system
+    }
+  const count = CPU_NUMBERINGS.counted * FULL_NUMBERING
+  return { entry: us.entry / count, event: us.event / count }
 }
