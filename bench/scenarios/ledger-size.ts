@@ -18,7 +18,6 @@ import {
   appendLeaves,
   HASH_BYTES,
   planInclusion,
-  proofOf,
   provesInclusion,
   rootOf,
   TILE_HASHES,
@@ -27,7 +26,7 @@ import {
 import { AUTHORITY_DATABASE, openDatabase, type Database } from '../../src/storage/authority/database.ts'
 import { appendEvents } from '../../src/storage/authority/ledger/events.ts'
 import { readCheckpoint } from '../../src/storage/authority/ledger/ledger-checkpoints.ts'
-import { readTiles } from '../../src/storage/authority/ledger/ledger-tiles.ts'
+import { readProver } from '../../src/storage/authority/ledger/ledger-tiles.ts'
 import { writeTiles } from '../../src/storage/authority/ledger/ledger-tree.ts'
 import { appendLedgerAll } from '../../src/storage/authority/ledger/ledger.ts'
 import { number } from '../../src/storage/authority/ledger/positions.ts'
@@ -185,7 +184,7 @@ async function fill({ db }: Database, owner: Owner, size: number): Promise<void>
           ${rows.map(({ handle }) => handle)}::text[], ${rows.map(({ data }) => data)}::json[],
           ${rows.map(({ salt }) => salt)}::bytea[], ${rows.map(({ prev }) => prev)}::bigint[], ${leaves}::bytea[])
           AS n(seq, ts, handle, data, salt, prev, leaf)`.execute(tx)
-      await writeTiles(tx, owner, [...full, ...grown.above])
+      await writeTiles(tx, owner, [...full, ...grown.above], grown.groups)
     })
     frontier = grown.frontier
   }
@@ -292,7 +291,7 @@ async function inclusionMs({ database: { db }, issuer }: Log, owner: Owner): Pro
   let proof: Buffer[] = []
   const ms = await timed(async () => {
     const plan = planInclusion(index, head.size)
-    proof = proofOf(plan, await readTiles(db, owner, plan.tiles))
+    proof = (await readProver(db, owner, [plan]))(plan)
   })
   const { rows } = await sql<{ leaf: Buffer }>`
     SELECT leaf FROM ledger WHERE owner = ${owner} AND seq = ${index + 1}`.execute(db)

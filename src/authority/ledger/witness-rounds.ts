@@ -8,11 +8,11 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Outbound } from '../../http/outbound/outbound.ts'
 import { BoundedMap } from '../../limits/bounded-map.ts'
 import { startRepeating, type Repetition } from '../../limits/repetition.ts'
-import { planConsistency, proofOf } from '../../rules/ledger/merkle.ts'
+import { planConsistency } from '../../rules/ledger/merkle.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import { dueNoMore, takeDue, type DueClaim } from '../../storage/authority/due.ts'
 import { readCheckpoint, type SignedCheckpoint } from '../../storage/authority/ledger/ledger-checkpoints.ts'
-import { readTiles } from '../../storage/authority/ledger/ledger-tiles.ts'
+import { readProver } from '../../storage/authority/ledger/ledger-tiles.ts'
 import {
   dueForWitnesses,
   keepWitnessed,
@@ -205,7 +205,7 @@ async function send(
   await turn()
   // Of the tree without entries nothing is proved.
   const plan = from === 0 ? undefined : planConsistency(from, size)
-  const proof = plan === undefined ? [] : proofOf(plan, await readTiles(db, owner, plan.tiles))
+  const proof = plan === undefined ? [] : (await readProver(db, owner, [plan]))(plan)
   return askWitness(outbound, witness, { oldSize: from, proof, note })
 }
 

@@ -14,6 +14,12 @@ export const HASH_BYTES = 32
 export const TILE_HASHES = 256
 /** A full tile of one level is one hash of the level above: log2 of TILE_HASHES heights lie between them. */
 const TILE_HEIGHT = 8
+/**
+ * Above level 0 a store may keep the root of each so many hashes of a tile, too. Then a large tree's proof is
+ * made from few hashes more than a small one's.
+ */
+export const GROUP_HASHES = 16
+const GROUP_HEIGHT = 4
 
 const LEAF_PREFIX = Buffer.from([0])
 /** What is hashed for a node: 0x01 and two hashes. Used again, because there are as many nodes as leaves. */
@@ -53,12 +59,13 @@ export interface LevelHash {
 
 /**
  * The tree after these leaves (their hashes) were added, and the hashes that levels above 0 got by it, each
- * level's in order. @throws RangeError if the frontier has not as many hashes as a tree of its size.
+ * level's in order; `groups` are the roots of groups of such hashes, each at its place among those of its
+ * level. @throws RangeError if the frontier has not as many hashes as a tree of its size.
  */
 export function appendLeaves(
   before: Frontier,
   leaves: readonly Uint8Array[],
-): { frontier: Frontier; above: LevelHash[] } {
+): { frontier: Frontier; above: LevelHash[]; groups: LevelHash[] } {
   const subtrees = before.size.toString(2).replaceAll('0', '').length
   if (before.hashes.length !== subtrees)
     throw new RangeError(
@@ -66,18 +73,21 @@ export function appendLeaves(
     )
   const hashes = [...before.hashes]
   const above: LevelHash[] = []
+  const groups: LevelHash[] = []
   for (const [n, leaf] of leaves.entries()) {
     let hash = leaf
     let index = before.size + n
     for (let height = 1; index % 2 === 1; height++) {
       const joined = nodeHash(hashes.pop()!, hash)
       index = (index - 1) / 2
-      if (height % TILE_HEIGHT === 0) above.push({ level: height / TILE_HEIGHT, index, hash: joined })
+      const level = Math.floor(height / TILE_HEIGHT)
+      if (height % TILE_HEIGHT === 0) above.push({ level, index, hash: joined })
+      else if (level > 0 && height % TILE_HEIGHT === GROUP_HEIGHT) groups.push({ level, index, hash: joined })
       hash = joined
     }
     hashes.push(hash)
   }
-  return { frontier: { size: before.size + leaves.length, hashes }, above }
+  return { frontier: { size: before.size + leaves.length, hashes }, above, groups }
 }
 
 /** The leaf at a place, from 0; undefined if it is not known. */
@@ -127,6 +137,9 @@ export interface Tile {
 
 /** The hashes of a tile, one after the other; more than were asked for do no harm. */
 export type TileReader = (tile: Tile) => Uint8Array
+
+/** The roots of the groups of a tile from its first one on, as far as they are known. */
+export type GroupReader = (tile: Pick<Tile, 'level' | 'index'>) => Uint8Array
 
 /** The leaves from `begin` up to, and without, `end`. */
 interface EntryRange {
@@ -200,13 +213,16 @@ export function proofOf(plan: ProofPlan, read: TileReader): Buffer[] {
   return proverOf(read)(plan)
 }
 
-/** Makes the hashes of proofs, each as `proofOf`. What several are made from is hashed once. */
-export function proverOf(read: TileReader): (plan: ProofPlan) => Buffer[] {
+/**
+ * Makes the hashes of proofs, each as `proofOf`. What several are made from is hashed once. Whether the roots
+ * of groups are those of the tiles is not verified: if one is not, the proof does not hold.
+ */
+export function proverOf(read: TileReader, groupsOf?: GroupReader): (plan: ProofPlan) => Buffer[] {
   const roots = new Map<string, Uint8Array>()
   const rootAt = (subtree: Subtree): Uint8Array => {
     const { tile, from, count } = subtree
     const name = `${tile.level}/${tile.index}/${from}/${count}`
-    const root = roots.get(name) ?? readSubtree(subtree, read)
+    const root = roots.get(name) ?? rootOfRow(readGroups(subtree, groupsOf) ?? readSubtree(subtree, read))
     roots.set(name, root)
     return root
   }
@@ -247,13 +263,28 @@ function subtreesOf({ begin, end }: EntryRange): Subtree[] {
   return subtrees
 }
 
+/** The hashes that a subtree is over. */
 function readSubtree({ tile, from, count }: Subtree, read: TileReader): Uint8Array {
   const bytes = read({ ...tile, hashes: from + count })
-  // A copy, in which each row of nodes is written over the one below it.
-  const row = Buffer.from(bytes.subarray(from * HASH_BYTES, (from + count) * HASH_BYTES))
-  if (row.length !== count * HASH_BYTES)
+  const hashes = bytes.subarray(from * HASH_BYTES, (from + count) * HASH_BYTES)
+  if (hashes.length !== count * HASH_BYTES)
     throw new RangeError(`tile ${tile.level}/${tile.index} has too few hashes`)
-  for (let nodes = count / 2; nodes >= 1; nodes /= 2)
+  return hashes
+}
+
+/** The roots of the groups that a subtree consists of; undefined if one is not known or it is no group. */
+function readGroups({ tile, from, count }: Subtree, read: GroupReader | undefined): Uint8Array | undefined {
+  if (read === undefined || tile.level === 0 || count < GROUP_HASHES) return undefined
+  const [first, groups] = [from / GROUP_HASHES, count / GROUP_HASHES]
+  const roots = read(tile).subarray(first * HASH_BYTES, (first + groups) * HASH_BYTES)
+  return roots.length === groups * HASH_BYTES ? roots : undefined
+}
+
+/** The root over hashes that stand one after the other, whose number is a power of two. */
+function rootOfRow(hashes: Uint8Array): Uint8Array {
+  // A copy, in which each row of nodes is written over the one below it.
+  const row = Buffer.from(hashes)
+  for (let nodes = row.length / HASH_BYTES / 2; nodes >= 1; nodes /= 2)
     for (let n = 0; n < nodes; n++) {
       row.copy(NODE, 1, 2 * n * HASH_BYTES, 2 * (n + 1) * HASH_BYTES)
       row.set(sha256(NODE), n * HASH_BYTES)

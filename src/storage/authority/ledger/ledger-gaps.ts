@@ -65,16 +65,18 @@ const WAS_SIGNED = prepared<{ signed: boolean }>(
 async function makeAnew(tx: Tx, owner: Owner, size: number): Promise<void> {
   let frontier: Frontier = { size: 0, hashes: [] }
   const upper: LevelHash[] = []
+  const groups: LevelHash[] = []
   for (let first = 0; first < size; first += TILES_AT_ONCE * TILE_HASHES) {
     const tiles = await wholeTiles(tx, owner, { first, size })
     for (const leaves of tiles) {
       const grown = appendLeaves(frontier, leaves)
       frontier = grown.frontier
       upper.push(...grown.above)
+      groups.push(...grown.groups)
     }
   }
   await DELETE_UPPER(tx, [owner])
-  await writeTiles(tx, owner, upper)
+  await writeTiles(tx, owner, upper, groups)
   await WRITE_HEAD(tx, [owner, rootOf(frontier), Buffer.concat(frontier.hashes)])
 }
 

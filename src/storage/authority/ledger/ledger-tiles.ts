@@ -2,7 +2,15 @@
  * Reads the tiles of an owner's Merkle tree, and makes roots and proofs from them. docs/choices.md, "The tree
  * of the ledger". Contract: "Events" (row 5).
  */
-import { HASH_BYTES, TILE_HASHES, type Tile, type TileReader } from '../../../rules/ledger/merkle.ts'
+import {
+  HASH_BYTES,
+  proverOf,
+  TILE_HASHES,
+  type GroupReader,
+  type ProofPlan,
+  type Tile,
+  type TileReader,
+} from '../../../rules/ledger/merkle.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
 import { prepared } from '../../core/database.ts'
 import type { Db } from '../database.ts'
@@ -18,6 +26,31 @@ export type TilePlace = Pick<Tile, 'level' | 'index'>
  * of deleted entries before them.
  */
 export async function readTiles(db: Db, owner: Owner, places: readonly TilePlace[]): Promise<TileReader> {
+  return (await readStored(db, owner, places)).read
+}
+
+/**
+ * What makes the proofs of these plans, from one snapshot. It takes the stored roots of groups for those of
+ * the tiles, so what decides whether a tree is the one that was signed reads the tiles instead.
+ */
+export async function readProver(
+  db: Db,
+  owner: Owner,
+  plans: readonly ProofPlan[],
+): Promise<(plan: ProofPlan) => Buffer[]> {
+  const { read, groupsOf } = await readStored(
+    db,
+    owner,
+    plans.flatMap(({ tiles }) => tiles),
+  )
+  return proverOf(read, groupsOf)
+}
+
+async function readStored(
+  db: Db,
+  owner: Owner,
+  places: readonly TilePlace[],
+): Promise<{ read: TileReader; groupsOf: GroupReader }> {
   const last = Math.max(-1, ...places.flatMap(({ level, index }) => (level === 0 ? [index] : [])))
   const { rows } = await READ_TILES(db, [
     owner,
@@ -26,13 +59,18 @@ export async function readTiles(db: Db, owner: Owner, places: readonly TilePlace
     last,
   ])
   const tiles = new Map<string, Buffer>()
-  for (const { level, index, at, hashes } of rows) {
+  const groups = new Map<string, Buffer>()
+  for (const { level, index, at, hashes, group_roots } of rows) {
     const name = `${level}/${index}`
     const tile = tiles.get(name) ?? Buffer.alloc(TILE_BYTES)
     hashes.copy(tile, at * HASH_BYTES)
     tiles.set(name, tile)
+    if (group_roots !== null) groups.set(name, group_roots)
   }
-  return ({ level, index }) => tiles.get(`${level}/${index}`) ?? Buffer.alloc(TILE_BYTES)
+  return {
+    read: ({ level, index }) => tiles.get(`${level}/${index}`) ?? Buffer.alloc(TILE_BYTES),
+    groupsOf: ({ level, index }) => groups.get(`${level}/${index}`) ?? Buffer.alloc(0),
+  }
 }
 
 /**
@@ -48,12 +86,18 @@ export const leafRuns = (from: string, to: string): string => `
 
 const FIRST = `$4::bigint * ${TILE_HASHES}`
 // A full tile comes last, so that it stands where both are; where it is, no entry is read.
-const READ_TILES = prepared<{ level: number; index: number; at: number; hashes: Buffer }>(
+const READ_TILES = prepared<{
+  level: number
+  index: number
+  at: number
+  hashes: Buffer
+  group_roots: Buffer | null
+}>(
   'read-tiles',
-  `SELECT 0 AS level, $4::bigint AS index, r.at, r.hashes FROM (${leafRuns(FIRST, `(${FIRST} + ${TILE_HASHES})`)}) r
+  `SELECT 0 AS level, $4::bigint AS index, r.at, r.hashes, NULL::bytea AS group_roots FROM (${leafRuns(FIRST, `(${FIRST} + ${TILE_HASHES})`)}) r
       WHERE NOT EXISTS (SELECT 1 FROM ledger_tiles f
         WHERE f.owner = $1 AND f.level = 0 AND f.index = $4::bigint AND octet_length(f.hashes) = ${TILE_BYTES})
-    UNION ALL SELECT t.level, t.index, 0::bigint, t.hashes
+    UNION ALL SELECT t.level, t.index, 0::bigint, t.hashes, t.group_roots
       FROM unnest($2::int[], $3::bigint[]) AS n(level, index)
       JOIN ledger_tiles t ON t.owner = $1 AND t.level = n.level AND t.index = n.index`,
 )

@@ -11,6 +11,7 @@
 import { deletedLeaf, ledgerLeaf } from '../../../rules/ledger/ledger-leaf.ts'
 import {
   appendLeaves,
+  GROUP_HASHES,
   HASH_BYTES,
   hashesIn,
   rootOf,
@@ -187,12 +188,12 @@ async function grow(
       deleted.push({ level: 0, index, hash: added.at(-1)! })
     }
   }
-  const { frontier, above } = appendLeaves({ size, hashes: hashesIn(head.frontier) }, added)
+  const { frontier, above, groups } = appendLeaves({ size, hashes: hashesIn(head.frontier) }, added)
   // The first leaf that is in no full tile yet.
   const open = to - (to % TILE_HASHES)
   const full = open > size ? [await fullTile(tx, owner, { size, added })] : []
   const deletions = deleted.filter(({ index }) => index >= open)
-  await writeTileRows(tx, owner, [...full, ...tilesOf([...deletions, ...above])])
+  await writeTileRows(tx, owner, [...full, ...tilesOf([...deletions, ...above], groups)])
   const tree = { size: to, root: rootOf(frontier), frontier: Buffer.concat(frontier.hashes) }
   return { entries: { ...valuesOf(entries), prevs: arrayOf(prevs), leaves: Buffer.concat(own) }, tree }
 }
@@ -231,7 +232,10 @@ interface TileRow {
   level: number
   index: number
   hashes: Buffer
+  group_roots: Buffer
 }
+
+const NO_GROUPS = Buffer.alloc(0)
 
 /**
  * All leaves of the tile that these fill: those that were there before are with their entries, or are kept
@@ -248,7 +252,7 @@ async function fullTile(
   const { rows } = first === size ? { rows: [] } : await LEAVES_OF_TILE(tx, [owner, first, size])
   for (const row of rows) row.hashes.copy(hashes, row.at * HASH_BYTES)
   for (let n = size - first; n < TILE_HASHES; n++) added[n - (size - first)]!.copy(hashes, n * HASH_BYTES)
-  return { level: 0, index: first / TILE_HASHES, hashes }
+  return { level: 0, index: first / TILE_HASHES, hashes, group_roots: NO_GROUPS }
 }
 
 /** $2 is the first leaf of the tile, $3 how many leaves the tree has. */
@@ -259,21 +263,43 @@ const LEAVES_OF_TILE = prepared<{ at: number; hashes: Buffer }>(
     UNION ALL ${leafRuns('$2::bigint', '$3::bigint')}`,
 )
 
-/** Puts hashes into their tiles, behind what is there. Those of one tile stand in order and without gaps. */
-export function writeTiles(tx: Tx, owner: Owner, hashes: readonly LevelHash[]): Promise<void> {
-  return writeTileRows(tx, owner, tilesOf(hashes))
+/**
+ * Puts hashes into their tiles, behind what is there, and the roots of groups that they complete. Those of
+ * one tile stand in order and without gaps.
+ */
+export function writeTiles(
+  tx: Tx,
+  owner: Owner,
+  hashes: readonly LevelHash[],
+  groups: readonly LevelHash[],
+): Promise<void> {
+  return writeTileRows(tx, owner, tilesOf(hashes, groups))
 }
 
-function tilesOf(hashes: readonly LevelHash[]): TileRow[] {
-  const tiles = new Map<string, { level: number; index: number; hashes: Buffer[] }>()
+function tilesOf(hashes: readonly LevelHash[], groups: readonly LevelHash[]): TileRow[] {
+  const roots = byTile(groups, TILE_HASHES / GROUP_HASHES)
+  return [...byTile(hashes, TILE_HASHES)].map(([name, tile]) => {
+    const group_roots = roots.get(name)?.hashes ?? NO_GROUPS
+    return { ...tile, group_roots }
+  })
+}
+
+/** The hashes of each tile, one after the other, if each has so many places. */
+function byTile(hashes: readonly LevelHash[], places: number): Map<string, Omit<TileRow, 'group_roots'>> {
+  const tiles = new Map<string, { level: number; index: number; parts: Buffer[] }>()
   for (const { level, index: at, hash } of hashes) {
-    const index = Math.floor(at / TILE_HASHES)
+    const index = Math.floor(at / places)
     const name = `${level}/${index}`
-    const tile = tiles.get(name) ?? { level, index, hashes: [] }
-    tile.hashes.push(hash)
+    const tile = tiles.get(name) ?? { level, index, parts: [] }
+    tile.parts.push(hash)
     tiles.set(name, tile)
   }
-  return [...tiles.values()].map(tile => ({ ...tile, hashes: Buffer.concat(tile.hashes) }))
+  return new Map(
+    [...tiles].map(([name, { level, index, parts }]) => [
+      name,
+      { level, index, hashes: Buffer.concat(parts) },
+    ]),
+  )
 }
 
 async function writeTileRows(tx: Tx, owner: Owner, rows: readonly TileRow[]): Promise<void> {
@@ -283,15 +309,25 @@ async function writeTileRows(tx: Tx, owner: Owner, rows: readonly TileRow[]): Pr
     rows.map(({ level }) => level),
     rows.map(({ index }) => index),
     rows.map(({ hashes }) => hashes),
+    rows.map(({ group_roots }) => group_roots),
   ])
 }
 
-// A full tile replaces what was kept of it.
+const isFull = `octet_length(excluded.hashes) = ${TILE_HASHES * HASH_BYTES}`
+/** How many bytes the roots of all complete groups of a tile have. */
+const rootBytes = (hashes: string): string =>
+  `octet_length(${hashes}) / ${GROUP_HASHES * HASH_BYTES} * ${HASH_BYTES}`
+
+// A full tile replaces what was kept of it. Roots of groups that an older program left out stay out, and so do
+// those behind them: each would be at another's place.
 const WRITE_TILES = prepared(
   'write-tiles',
-  `INSERT INTO ledger_tiles AS t (owner, level, index, hashes)
-    SELECT $1, n.level, n.index, n.hashes FROM unnest($2::int[], $3::bigint[], $4::bytea[]) AS n(level, index, hashes)
-    ON CONFLICT (owner, level, index) DO UPDATE SET hashes = CASE
-      WHEN octet_length(excluded.hashes) = ${TILE_HASHES * HASH_BYTES} THEN excluded.hashes
-      ELSE t.hashes || excluded.hashes END`,
+  `INSERT INTO ledger_tiles AS t (owner, level, index, hashes, group_roots)
+    SELECT $1, n.level, n.index, n.hashes, n.roots
+    FROM unnest($2::int[], $3::bigint[], $4::bytea[], $5::bytea[]) AS n(level, index, hashes, roots)
+    ON CONFLICT (owner, level, index) DO UPDATE SET
+      hashes = CASE WHEN ${isFull} THEN excluded.hashes ELSE t.hashes || excluded.hashes END,
+      group_roots = CASE WHEN ${isFull} THEN excluded.group_roots
+        WHEN coalesce(octet_length(t.group_roots), 0) = ${rootBytes('t.hashes')} THEN coalesce(t.group_roots, '') || excluded.group_roots
+        ELSE t.group_roots END`,
 )

@@ -25,6 +25,7 @@ export interface LedgerTilesTable {
   level: number
   index: number
   hashes: Buffer
+  group_roots: Buffer | null
 }
 
 export interface LedgerTailsTable {
