@@ -15,6 +15,7 @@ import { until } from '../support/until.ts'
 const AUTHORITY = {
   party: 'authority',
   appendOnly: ['receipts'],
+  permanent: [],
   sequences: [],
 }
 const BY = { setting: 'UMA_AS_MIGRATE', command: 'usher migrate' }

@@ -1,12 +1,12 @@
 /**
- * What a witness cosigns on a real Postgres, when several ask at once: docs/details/witness.md. Contract:
- * "Events" (row 5).
+ * What a witness cosigns on a real Postgres, when several ask at once, and that it forgets none of it:
+ * docs/details/witness.md. Contract: "Events" (row 5).
  */
 import { describe, expect, test } from 'vitest'
 import { cosignFirst, cosignNext, readCosigned } from '../../src/storage/witness/checkpoints.ts'
 import { WITNESS_DATABASE } from '../../src/storage/witness/database.ts'
 import { raceRounds } from '../support/layer.ts'
-import { openedDatabase, PATIENT } from '../support/postgres.ts'
+import { connected, openedDatabase, PATIENT, runtimeRole } from '../support/postgres.ts'
 import { startedOnce } from '../support/started.ts'
 
 const ROUNDS = raceRounds(40)
@@ -106,5 +106,30 @@ test('The time of a cosignature never falls, though the clock of the database is
   expect(await cosignNext(database.ofNobody, { origin, ...headOf(2, 1) }, headOf(1, 1))).toEqual({
     kind: 'cosigned',
     time: Date.parse('2100-01-01T00:00:00Z') / 1_000,
+  })
+})
+
+describe('A witness that serves requests may remove nothing of what it cosigned', () => {
+  const refused = { code: '42501' }
+
+  test.each(['issuers', 'checkpoints'])('from %s, by the privileges of its role', async table => {
+    for (const statement of [`DELETE FROM ${table}`, `TRUNCATE ${table}`])
+      await expect(database.pool.query(statement)).rejects.toMatchObject(refused)
+  })
+
+  test('from the next migrate on, where an earlier version had given it the right', async () => {
+    const head = { origin: 'as.example/ledger/kept', ...headOf(3, 1) }
+    await cosignFirst(database.ofNobody, head, ISSUER)
+    const role = runtimeRole(database.url)
+    await connected(database.url, admin =>
+      admin.query(`GRANT SELECT, INSERT, UPDATE, DELETE ON issuers, checkpoints TO ${role}`),
+    )
+    expect(await WITNESS_DATABASE.migrate(database.url)).toEqual([])
+    for (const table of ['issuers', 'checkpoints'])
+      await expect(database.pool.query(`DELETE FROM ${table}`)).rejects.toMatchObject(refused)
+    expect(await readCosigned(database.ofNobody, head.origin)).toEqual(headOf(3, 1))
+    expect(await cosignNext(database.ofNobody, { ...head, ...headOf(4, 2) }, headOf(3, 1))).toMatchObject({
+      kind: 'cosigned',
+    })
   })
 })

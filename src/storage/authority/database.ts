@@ -29,7 +29,12 @@ export function openDatabase(options: DatabaseOptions): Database {
 }
 
 /** Published terms and receipts were signed, so no process that serves requests may change or remove one. */
-const SCHEMA = { party: 'authority', appendOnly: ['receipts', 'terms_versions'], sequences: ['insertions'] }
+const SCHEMA = {
+  party: 'authority',
+  appendOnly: ['receipts', 'terms_versions'],
+  permanent: [],
+  sequences: ['insertions'],
+}
 
 const BY = { setting: 'UMA_AS_MIGRATE', command: 'usher migrate' }
 

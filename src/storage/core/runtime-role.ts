@@ -17,6 +17,8 @@ export const SHARED_ROLE = 'usher_runtime'
 export interface Privileges {
   /** Tables that it may add to and read, and nothing else. */
   readonly appendOnly: readonly string[]
+  /** Tables whose rows it may add, read and change, and not remove. */
+  readonly permanent: readonly string[]
   /** Sequences that it takes numbers from. */
   readonly sequences: readonly string[]
 }
@@ -92,7 +94,7 @@ export async function grantPrivileges(
   { migrated, ...privileges }: Privileges & { migrated: boolean },
 ): Promise<void> {
   for (const role of roles) {
-    if (migrated || !(await hasItsPrivileges(client, role, privileges.appendOnly)))
+    if (migrated || !(await hasItsPrivileges(client, role, privileges)))
       await grantTo(client, role, privileges)
   }
 }
@@ -100,7 +102,7 @@ export async function grantPrivileges(
 async function grantTo(
   client: ClientBase,
   role: string,
-  { appendOnly, sequences }: Privileges,
+  { appendOnly, permanent, sequences }: Privileges,
 ): Promise<void> {
   const { rows } = await client.query<{ schema: string; tables: string[] }>(
     `SELECT quote_ident(current_schema()) AS schema, ARRAY(SELECT quote_ident(tablename) FROM pg_tables
@@ -112,6 +114,7 @@ async function grantTo(
     ${sequences.length === 0 ? '' : `GRANT USAGE ON SEQUENCE ${sequences.join(', ')} TO ${role};`}
     GRANT SELECT, INSERT, UPDATE, DELETE ON ${tables.join(', ')} TO ${role};
     ${appendOnly.length === 0 ? '' : `REVOKE UPDATE, DELETE, TRUNCATE ON ${appendOnly.join(', ')} FROM ${role};`}
+    ${permanent.length === 0 ? '' : `REVOKE DELETE, TRUNCATE ON ${permanent.join(', ')} FROM ${role};`}
     REVOKE INSERT, UPDATE, DELETE ON ${READ_ONLY.join(', ')} FROM ${role}`)
 }
 
@@ -199,16 +202,17 @@ async function admitMembers(client: ClientBase, own: string, { alone }: { alone:
 async function hasItsPrivileges(
   client: ClientBase,
   role: string,
-  appendOnly: readonly string[],
+  { appendOnly, permanent }: Pick<Privileges, 'appendOnly' | 'permanent'>,
 ): Promise<boolean> {
   const { rows } = await client.query<{ has: boolean }>(
     `SELECT bool_and(CASE
         WHEN tablename = ANY($2) THEN has_table_privilege($1::regrole, oid, 'INSERT')
           AND NOT has_table_privilege($1::regrole, oid, 'UPDATE, DELETE, TRUNCATE')
-        ELSE has_table_privilege($1::regrole, oid, 'UPDATE') END) AS has
+        ELSE has_table_privilege($1::regrole, oid, 'UPDATE')
+          AND NOT (tablename = ANY($4) AND has_table_privilege($1::regrole, oid, 'DELETE, TRUNCATE')) END) AS has
       FROM (SELECT tablename, format('%I.%I', schemaname, tablename)::regclass::oid AS oid FROM pg_tables
         WHERE schemaname = current_schema() AND tableowner = current_user AND tablename <> ALL($3)) ours`,
-    [role, appendOnly, READ_ONLY],
+    [role, appendOnly, READ_ONLY, permanent],
   )
   return rows[0]!.has
 }

@@ -13,7 +13,7 @@ export type Tx = AnyTx<OrganizationTables>
 export type Pools = AnyPools<OrganizationTables>
 
 /** No process that serves requests can change or remove what members agreed to, or the record of acts. */
-const SCHEMA = { party: 'organization', appendOnly: ['charters', 'activity'], sequences: [] }
+const SCHEMA = { party: 'organization', appendOnly: ['charters', 'activity'], permanent: [], sequences: [] }
 
 const BY = { setting: 'UMA_ORG_MIGRATE', command: 'usher organization migrate' }
 

@@ -15,7 +15,12 @@ export type Database = AnyDatabase<TallyTables>
 export type Pools = AnyPools<TallyTables>
 
 /** No process that serves requests may change or remove what was served, offered and countersigned. */
-const SCHEMA = { party: 'tally', appendOnly: ['mandates', 'terms_versions', 'receipts'], sequences: [] }
+const SCHEMA = {
+  party: 'tally',
+  appendOnly: ['mandates', 'terms_versions', 'receipts'],
+  permanent: [],
+  sequences: [],
+}
 
 const BY = { setting: 'UMA_TALLY_MIGRATE', command: 'usher tally migrate' }
 

@@ -22,7 +22,10 @@ interface WitnessTables {
 export type Db = AnyDb<WitnessTables>
 export type Pools = AnyPools<WitnessTables>
 
-const SCHEMA = { party: 'witness', appendOnly: [], sequences: [] }
+/**
+ * No process that serves requests can make a witness forget a log: it would believe another first checkpoint.
+ */
+const SCHEMA = { party: 'witness', appendOnly: [], permanent: ['issuers', 'checkpoints'], sequences: [] }
 
 const BY = { setting: 'UMA_WITNESS_MIGRATE', command: 'usher witness migrate' }
 
