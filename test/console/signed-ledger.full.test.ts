@@ -21,7 +21,10 @@ const ADDRESS = `127.0.0.1:${(await freePorts(1))[0]}`
 
 describeWith(installedBrowser(), 'Her ledger that a log signs', path => {
   const own = { UMA_AS_ISSUER: `http://${ADDRESS}`, UMA_AS_LISTEN: ADDRESS, UMA_DEV_LOOPBACK: 'true' }
-  const stand = consoleStand(path, { environment: { ...withLogKeys().environment, ...own } })
+  const stand = consoleStand(path, {
+    owners: ['alice', 'bob'],
+    environment: { ...withLogKeys().environment, ...own },
+  })
   const { authority } = stand
   let agent: TestAgent
   let phone: Device
@@ -126,6 +129,30 @@ describeWith(installedBrowser(), 'Her ledger that a log signs', path => {
     await expectAllChecked(page)
     expect(await page.getByText(/a_lie|a\/lie/).count()).toBe(0)
     await page.unrouteAll()
+  })
+
+  it('never says "checked" of another owner’s entry, though the same log signed it', async () => {
+    const { page } = phone
+    const { bob } = authority.owners
+    await testAgent(authority).ask('portfolio_read', {}, 'bob')
+    const entriesOfBob = async () => (await authority.call(bob!, { target: '/owner/ledger' })).body.entries
+    await expect.poll(entriesOfBob).not.toHaveLength(0)
+    await openLedger(page)
+    await expectAllChecked(page)
+    await page.route(/\/owner\/ledger[/?]/, async route => {
+      const { pathname, search } = new URL(route.request().url())
+      const { headers } = authority.prepare(bob!, { target: pathname + search })
+      await route.fulfill({ response: await route.fetch({ headers }) })
+    })
+    await openLedger(page)
+    await marked(page, 'foreign').first().waitFor()
+    await expect.poll(() => unmarked(page).count()).toBe(0)
+    expect(await marked(page, 'checked').count()).toBe(0)
+    expect(await page.getByText('checked', { exact: true }).count()).toBe(0)
+    await expectSound(page, 'ledger-foreign')
+    await page.unrouteAll()
+    await openLedger(page)
+    await expectAllChecked(page)
   })
 
   it('says what cannot be checked now, and calls it no fault of an entry', async () => {

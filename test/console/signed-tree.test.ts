@@ -4,8 +4,9 @@
  */
 import { createHash } from 'node:crypto'
 import * as fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { logKeysOf, rememberKeys, usableKeys } from '../../src/console/ledger/log-keys.ts'
+import { isOwnLedger } from '../../src/console/ledger/own-ledger.ts'
 import {
   entryOfText,
   leafOf,
@@ -276,5 +277,47 @@ describe('The keys of the log', () => {
     expect(usableKeys([publicJwk(LOG_KEY), { kty: 'EC', crv: 'P-256', x: 'x' }, null, 'x'])).toEqual([
       LOG_KEY.x,
     ])
+  })
+})
+
+describe('Whose ledger is hers', () => {
+  const stored = new Map<string, string>()
+  const store = {
+    getItem: (name: string): string | null => stored.get(name) ?? null,
+    setItem: (name: string, value: string): void => void stored.set(name, value),
+  }
+  beforeEach(() => stored.clear())
+  const byKey = (kid: string, issuer = ISSUER) => ({
+    issuer,
+    proof: { by: 'key' as const, key: { kid } },
+  })
+  const byLogin = (claims: object, signature = 'AA') => {
+    const token = `e30.${encodeBase64url(Buffer.from(JSON.stringify(claims)))}.${signature}`
+    return { issuer: ISSUER, proof: { by: 'login' as const, login: { token } } }
+  }
+  const byServer = (token: string) => ({ issuer: ISSUER, proof: { by: 'server' as const, token } })
+
+  it.each([
+    ['a key', byKey('one'), byKey('two')],
+    ['the same key at another authority', byKey('one'), byKey('one', 'https://other.example')],
+    ['a login', byLogin({ sub: 'at-work' }), byLogin({ sub: 'another' })],
+    ['a login that names nobody', byLogin({}), byLogin({}, 'BB')],
+    ['her own machine', byServer('one'), byServer('two')],
+  ])('is the first that was seen with her credential, and no other, by %s', async (_what, hers, others) => {
+    expect(await isOwnLedger(store, hers, 'alice')).toBe(true)
+    expect(await isOwnLedger(store, hers, 'bob')).toBe(false)
+    expect(await isOwnLedger(store, others, 'bob')).toBe(true)
+    expect(await isOwnLedger(store, hers, 'alice')).toBe(true)
+    expect(await isOwnLedger(store, others, 'alice')).toBe(false)
+  })
+
+  it('is known by a login that was renewed since', async () => {
+    expect(await isOwnLedger(store, byLogin({ sub: 'at-work', exp: 1 }), 'alice')).toBe(true)
+    expect(await isOwnLedger(store, byLogin({ sub: 'at-work', exp: 2 }), 'bob')).toBe(false)
+  })
+
+  it('stays in the browser without a name', async () => {
+    await isOwnLedger(store, byLogin({ sub: 'at-work' }), 'alice')
+    expect([...stored.entries()].join()).not.toMatch(/alice|at-work/)
   })
 })

@@ -58,7 +58,7 @@ export function LedgerLine(props: {
         </time>
         {reported === '' ? null : <span class="quiet small">{reported}</span>}
       </div>
-      {mark === 'differs' ? <p class="notice bad">{WORDS.ledgerMarks.differs}</p> : null}
+      {mark === 'differs' || mark === 'foreign' ? <p class="notice bad">{WORDS.ledgerMarks[mark]}</p> : null}
       {handle === undefined || isOfAgent ? null : (
         <p class="mono small quiet handle">
           <Shown text={handle} isName mono />

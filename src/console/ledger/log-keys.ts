@@ -7,7 +7,7 @@ import { isJsonObject, parseJsonObject, type JsonObject } from '../../wire/json.
 import { keyIn } from '../jws.ts'
 
 /** What a browser stores for a page, as far as it is used here. */
-interface KeyStore {
+export interface KeyStore {
   getItem: (name: string) => string | null
   setItem: (name: string, value: string) => void
 }
@@ -21,7 +21,7 @@ export function usableKeys(published: readonly unknown[]): string[] {
 
 /** The `x` of the keys of this issuer's log: those that are remembered, or else `published`, from now on. */
 export function logKeysOf(store: KeyStore, issuer: string, published: readonly string[]): readonly string[] {
-  const known = readAll(store)[issuer]
+  const known = storedObject(store, NAME)[issuer]
   const keys = Array.isArray(known) ? known.filter(key => typeof key === 'string') : []
   if (keys.length > 0) return keys
   rememberKeys(store, issuer, published)
@@ -30,12 +30,13 @@ export function logKeysOf(store: KeyStore, issuer: string, published: readonly s
 
 /** Remembers these keys in place of those of before. */
 export function rememberKeys(store: KeyStore, issuer: string, keys: readonly string[]): void {
-  store.setItem(NAME, JSON.stringify({ ...readAll(store), [issuer]: keys }))
+  store.setItem(NAME, JSON.stringify({ ...storedObject(store, NAME), [issuer]: keys }))
 }
 
-function readAll(store: KeyStore): JsonObject {
+/** What is stored under this name; nothing if that is no object. */
+export function storedObject(store: KeyStore, name: string): JsonObject {
   try {
-    return parseJsonObject(store.getItem(NAME) ?? '{}')
+    return parseJsonObject(store.getItem(name) ?? '{}')
   } catch {
     return {}
   }

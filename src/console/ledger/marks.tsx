@@ -10,6 +10,7 @@ import { useSession, wordsOf } from '../access/session.ts'
 import { Shown } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
 import { logKeysOf, rememberKeys } from './log-keys.ts'
+import { isOwnLedger } from './own-ledger.ts'
 import {
   entryOfText,
   FULL_TILE,
@@ -23,8 +24,11 @@ import {
 
 const W = WORDS.ledgerMarks
 
-/** `checked`: the signed head covers the entry as it is shown; `differs`: it covers another in its place. */
-export type EntryMark = 'checked' | 'differs'
+/**
+ * `checked`: the signed head covers the entry as it is shown; `differs`: it covers another in its place;
+ * `foreign`: it covers the entry, in the ledger of another owner.
+ */
+export type EntryMark = 'checked' | 'differs' | 'foreign'
 
 interface LedgerMarks {
   /** By the whole entry, so that what is read anew has no mark of what was read before. */
@@ -91,15 +95,25 @@ async function marksOf(access: Access, entries: readonly LedgerEntry[]): Promise
     const marks = new Map<string, EntryMark>()
     for (const entry of entries) {
       if (entry.seq > head.size) continue
-      const [made, signed] = [await leafOf(entry), await leafAt(entry.seq - 1)]
-      const holds = made !== undefined && signed !== undefined && isSame(made, signed)
-      const isShown = entryOfText(entry) !== undefined
-      marks.set(JSON.stringify(entry), holds && isShown ? 'checked' : 'differs')
+      marks.set(JSON.stringify(entry), await markOf(access, entry, await leafAt(entry.seq - 1)))
     }
     return { marks, isBehind: entries.some(({ seq }) => seq > head.size) }
   } catch (error) {
     return { ...NONE, fault: { outage: wordsOf(error) } }
   }
+}
+
+/** `signed` is the leaf that the log signed at the entry's place. */
+async function markOf(
+  access: Access,
+  entry: LedgerEntry,
+  signed: Uint8Array | undefined,
+): Promise<EntryMark> {
+  const made = await leafOf(entry)
+  const holds = made !== undefined && signed !== undefined && isSame(made, signed)
+  if (!holds || entryOfText(entry) === undefined) return 'differs'
+  // The owner is in the leaf, so an entry that holds names whose it is.
+  return (await isOwnLedger(localStorage, access, entry.owner!)) ? 'checked' : 'foreign'
 }
 
 async function readTile(access: Access, { level, index, width }: TileExtent): Promise<Uint8Array> {

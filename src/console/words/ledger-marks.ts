@@ -7,6 +7,8 @@ export const LEDGER_MARKS = {
   note: 'Checked in this browser: your authority’s log signed each entry beside which “checked” stands, as it is shown. “usher owner ledger export” and “usher verify ledger” find the same on another machine, and entries that are absent.',
   differs:
     'This entry is not what the log of your authority signed. Somebody changed it, or put it in the place of another. Keep what you see, and verify your ledger: usher owner ledger export, usher verify ledger.',
+  foreign:
+    'This entry is of another owner’s ledger, and not of the one that this browser has seen as yours. Keep what you see, and ask whoever runs your authority.',
   unchecked: 'The entries cannot be checked now, which says nothing about them.',
   faults: {
     unreadable: 'The head of your ledger is none that can be read, so no entry is checked.',
