@@ -5,8 +5,8 @@
 
 /**
  * A refusal of the API, or an API that could not be asked. `code` is its `error`, or one of `unreachable`,
- * `answer_malformed`, `answer_too_large`, `address_refused`, `redirect_refused`, `aborted`. `status` is
- * undefined if nothing was answered.
+ * `answer_malformed`, `answer_too_large`, `list_endless`, `address_refused`, `redirect_refused`, `aborted`.
+ * `status` is undefined if nothing was answered.
  */
 export class ApiError extends Error {
   override readonly name = 'ApiError'

@@ -9,19 +9,23 @@ import { requestUrl, signedFetch, unreachable, type ApiAccess, type ApiRequest }
 
 const ANSWER_BYTES_MAX = 4 * 1024 * 1024
 export const ANSWER_SECONDS_MAX = 30
-/** A list that never ends is a fault of the server, and must not make the client ask for ever. */
+/**
+ * A list that never ends is a fault of the server, and must not make the client ask for ever. Whoever gets a
+ * part of a list hears so (`list_endless`).
+ */
 const PAGES_MAX = 10_000
 const PAGE_MAX = 1000
 
 /**
- * The wanted part of a numbered list, and its order; `after` is a `seq`, `limit` bounds the items in all, the
- * rest is a filter.
+ * The wanted part of a numbered list, and its order; `after` is a `seq`, `limit` bounds the items in all,
+ * `pagesMax` says after how many pages a list is taken for one without an end, the rest is a filter.
  */
 export interface NumberedQuery {
   after?: number | undefined
   limit?: number | undefined
   /** `oldest` when left out. */
   first?: 'oldest' | 'newest' | undefined
+  pagesMax?: number | undefined
   [filter: string]: string | number | undefined
 }
 
@@ -40,11 +44,12 @@ export async function readAll<T>(list: AsyncIterable<T>): Promise<T[]> {
 
 /** A list that is an array, or one that is the named member of an object. */
 export function list<T>(access: ApiAccess, path: string, member?: string): AsyncGenerator<T> {
-  return pages(async query => {
+  const fetchPage = async (query: Record<string, string>): Promise<ListPage<T>> => {
     const { json, response } = await exchange(access, { method: 'GET', path, query })
     const found = member === undefined ? json : expectObject(json, path)[member]
     return { items: expectArray(found, path) as T[], next: nextQuery(response, requestUrl(access, { path })) }
-  })
+  }
+  return pages(fetchPage, { path })
 }
 
 /**
@@ -55,11 +60,11 @@ export async function* readNumbered<T>(
   access: ApiAccess,
   path: string,
   member: string,
-  { after, limit, first, ...filter }: NumberedQuery,
+  { after, limit, first, pagesMax, ...filter }: NumberedQuery,
 ): AsyncGenerator<T> {
   const size = limit === undefined ? undefined : String(Math.min(Math.max(limit, 1), PAGE_MAX))
   const following = first === 'newest' ? 'before' : 'after'
-  const items = pages<T>(async page => {
+  const fetchPage = async (page: Record<string, string>): Promise<ListPage<T>> => {
     const { json } = await exchange(access, {
       method: 'GET',
       path,
@@ -77,10 +82,10 @@ export async function* readNumbered<T>(
       items: expectArray(found, path) as unknown as T[],
       next: more ? { [following]: String(next) } : undefined,
     }
-  })
+  }
   let left = limit ?? Number.POSITIVE_INFINITY
   if (left <= 0) return
-  for await (const item of items) {
+  for await (const item of pages(fetchPage, { path, pagesMax })) {
     yield item
     // It does not stop at the next item, which might be on a page that nobody requested.
     if (--left <= 0) return
@@ -89,15 +94,23 @@ export async function* readNumbered<T>(
 
 async function* pages<T>(
   fetchPage: (query: Record<string, string>) => Promise<ListPage<T>>,
+  { path, pagesMax = PAGES_MAX }: { path: string; pagesMax?: number | undefined },
 ): AsyncGenerator<T> {
   let query: Record<string, string> = {}
-  for (let page = 0; page < PAGES_MAX; page++) {
+  for (let page = 0; page < pagesMax; page++) {
     const { items, next } = await fetchPage(query)
     yield* items
+    if (!next) return
     // A page of a search may be empty, and still not the last.
-    if (!next || JSON.stringify(next) === JSON.stringify(query)) return
+    const isSame = JSON.stringify(next) === JSON.stringify(query)
+    if (isSame && items.length === 0) return
+    if (isSame) break
     query = next
   }
+  throw new ApiError(
+    'list_endless',
+    `The list of ${path} does not end, so what came of it may not be all. Ask for less of it, or see to the server.`,
+  )
 }
 
 /**

@@ -33,17 +33,18 @@ export interface LedgerExtent {
 /**
  * The lines of the file, each with its end. It has what the checkpoint covers that the authority gives out
  * now; with a handle, the entries of that agent alone, each with its proof. `witnessed`: as far as the newest
- * head that a witness has cosigned. @returns what was read. Fails with `ApiError`.
+ * head that a witness has cosigned. @returns what was read. Fails with `ApiError`, also (`list_endless`) if
+ * `pagesMax` pages were not all; each has an entry, so if left out they suffice for every ledger.
  */
 export async function* ledgerFileLines(
   access: ApiAccess,
   handle?: string,
-  { witnessed = false }: { witnessed?: boolean | undefined } = {},
+  { witnessed = false, pagesMax }: { witnessed?: boolean | undefined; pagesMax?: number | undefined } = {},
 ): AsyncGenerator<string, LedgerExtent> {
   const query = witnessed ? { witnessed: 'true' } : {}
   const checkpoint = (await exchangeBytes(access, { method: 'GET', path: CHECKPOINT, query })).toString()
   const { origin, size } = headOf(checkpoint)
-  const ofEntries = { bodies: 'true', handle }
+  const ofEntries = { bodies: 'true', handle, pagesMax: pagesMax ?? size + 1 }
   const proofAt = createProver(access, size)
   let entries = 0
   for await (const entry of readNumbered<LedgerEntry>(access, '/owner/ledger', 'entries', ofEntries)) {

@@ -92,6 +92,18 @@ describe('The ledger that an owner exports', () => {
     expect(verifyLedger(file, { keys: log.keys, issuer: ISSUER }).faults).toEqual([])
   })
 
+  it('is whole, or not there with a code: never the part of it that as many pages have as may be read', async () => {
+    const { access } = authority.alice.client
+    const linesIn = async (pagesMax: number): Promise<string[]> => {
+      const lines: string[] = []
+      for await (const line of ledgerFileLines(access, undefined, { pagesMax })) lines.push(line)
+      return lines
+    }
+    const { entries } = await read((await linesIn(100)).join(''))
+    expect(entries.length).toBeGreaterThanOrEqual(600)
+    await expect(linesIn(2)).rejects.toMatchObject({ code: 'list_endless' })
+  })
+
   it('shows which entry somebody with the database has changed, and which he has deleted', async () => {
     const bob = authority.owners['bob']!
     await append(bob, 300)

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createOwnerClient, readAll, type OwnerClient } from '../../src/owner/index.ts'
 import { ApiError } from '../../src/client/api-error.ts'
+import { readNumbered } from '../../src/client/exchange.ts'
 import type { Received, Reply } from '../support/scripted-http.ts'
 import { startScriptedOwnerApi, type ScriptedOwnerApi } from '../support/scripted-owner-api.ts'
 import { newKey } from '../support/wire-samples.ts'
@@ -104,6 +105,28 @@ describe('a list is read to its end', () => {
   it('but no further than was asked for', async () => {
     answer('/owner/ledger', { body: { entries: [{ seq: 1 }, { seq: 2 }], next: 2 } })
     expect(await readAll(client.ledger({ limit: 3 }))).toHaveLength(3)
+    expect(api.received).toHaveLength(2)
+  })
+
+  it('and is said to be cut if it does not end after as many pages as may be', async () => {
+    answer('/owner/ledger', ({ query }) => {
+      const after = Number(new URLSearchParams(query).get('after') ?? 0)
+      return { body: { entries: [{ seq: after + 1 }], next: after + 1 } }
+    })
+    const read: number[] = []
+    const reading = async (): Promise<void> => {
+      const entries = readNumbered<{ seq: number }>(client.access, '/owner/ledger', 'entries', {
+        pagesMax: 3,
+      })
+      for await (const { seq } of entries) read.push(seq)
+    }
+    await expect(reading()).rejects.toMatchObject({ code: 'list_endless', temporary: false })
+    expect([read, api.received.at(-1)!.query]).toEqual([[1, 2, 3], 'after=2'])
+  })
+
+  it('and is said to be cut at a page that names itself as the one after it', async () => {
+    answer('/owner/resources', { headers: { link: '<?after=x>; rel="next"' }, body: [{ id: 'x' }] })
+    await expect(readAll(client.resources())).rejects.toMatchObject({ code: 'list_endless' })
     expect(api.received).toHaveLength(2)
   })
 

@@ -124,6 +124,17 @@ describe('The export of a ledger', () => {
     expect(readFileSync(path(), 'utf8')).toBe('an older one')
   })
 
+  it('is not written where the entries do not end', async () => {
+    api.script('/owner/ledger', ({ query }): Reply => {
+      const next = Number(new URLSearchParams(query).get('after') ?? 0) + 1
+      return { body: { entries: [], next } }
+    })
+    const { code, said } = await owner('ledger', 'export', path())
+    expect([code, said]).toEqual([1, expect.stringMatching(/^list_endless: /m)])
+    expect(existsSync(path())).toBe(false)
+    expect(api.to('/owner/ledger')).toHaveLength(ledger.entries.length + 1)
+  })
+
   it.each([
     [['ledger', '--kind', 'promised', 'export']],
     [['ledger', '--handle', 'jkt:1', '--last', '5', 'export']],
