@@ -18,7 +18,7 @@ import { startCalls } from './organization/organization-messages.ts'
 import { startCompliance } from './organization/compliance-reports.ts'
 import { startDocuments } from './organization/documents.ts'
 import { startViews } from './organization/view-polling.ts'
-import { startWitnessRounds, type WitnessOutcome } from './ledger/witness-rounds.ts'
+import { createWitnessAsking, startWitnessRounds, type WitnessOutcome } from './ledger/witness-rounds.ts'
 import { reportLeases, type ReportOptions } from './protection/lease-reports.ts'
 import { createLeaseStreams, type LeaseStreams } from './protection/lease-streams.ts'
 import { startLeaseSweep } from './protection/lease-sweep.ts'
@@ -58,26 +58,30 @@ export function startNotifying(
 }
 
 /**
- * Sends the heads of ledgers to witnesses, if there are any. They are the operator's choice, and may be in a
- * private network.
+ * What sends the heads of ledgers to witnesses, in each cell; nothing if there are none. They are the
+ * operator's choice, and may be in a private network. The cells share their turns.
  */
-export function startWitnessing(
-  { issuer, witnesses, devLoopback }: AuthorityConfig,
-  { database, log }: Authority,
+export function witnessingsOf(
+  { issuer, witnesses, devLoopback }: Pick<AuthorityConfig, 'issuer' | 'witnesses' | 'devLoopback'>,
+  authorities: readonly Pick<Authority, 'database' | 'log'>[],
   count: (outcome: WitnessOutcome) => void,
-): Repetition | undefined {
-  if (witnesses === undefined) return undefined
-  const outbound = createOutbound({ devLoopback })
+): (() => Repetition)[] {
+  if (witnesses === undefined) return []
   const base = originBase(issuer)
-  const rounds = startWitnessRounds(database.ofNobody, { witnesses, outbound, base, log, count })
-  return {
-    stop: async () => {
-      const stopped = rounds.stop()
-      // Running requests are aborted, so that stopping does not wait for another server.
-      await outbound.close()
-      await stopped
-    },
-  }
+  const asking = createWitnessAsking({ witnesses })
+  return authorities.map(({ database, log }) => () => {
+    const outbound = createOutbound({ devLoopback })
+    const sent = { witnesses, asking, outbound, base, log, count }
+    const rounds = startWitnessRounds(database.ofNobody, sent)
+    return {
+      stop: async () => {
+        const stopped = rounds.stop()
+        // Running requests are aborted, so that stopping does not wait for another server.
+        await outbound.close()
+        await stopped
+      },
+    }
+  })
 }
 
 /** Lets sidecars listen for the end of leases, also if this replica gives none, because others may. */

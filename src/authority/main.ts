@@ -22,7 +22,7 @@ import {
   startNotifying,
   startRegistries,
   startSecurityLogs,
-  startWitnessing,
+  witnessingsOf,
 } from './duties.ts'
 import { ownerRoutes, publicRoutes } from './listeners.ts'
 import { createAuthorityMetrics, type AuthorityMetrics } from './metrics.ts'
@@ -60,16 +60,12 @@ export function startAuthority(
       const { log, localClock, metrics, closers } = means
       if (cells.all.length > 1) onMoving = metrics.countMoving()
       const countWitness = config.witnesses === undefined ? () => undefined : metrics.countWitnesses()
-      const witnessings = cells.all.map(
-        ({ authority }) =>
-          () =>
-            startWitnessing(config, authority, countWitness),
-      )
+      const authorities = cells.all.map(({ authority }) => authority)
       return {
         answered: startSecurityLogs(cells, { log, metrics, clock: localClock }),
         workers: [
-          ...cells.all.flatMap(({ authority }) => dutiesOf(authority, { config, localClock })),
-          ...witnessings,
+          ...authorities.flatMap(authority => dutiesOf(authority, { config, localClock })),
+          ...witnessingsOf(config, authorities, countWitness),
         ],
         listeners: listenersOf(cells, config, means),
         onServing: () => startRegistries(cells, closers),

@@ -18,7 +18,7 @@ import { signatureLine } from '../wire/ledger/signed-note.ts'
 import { refuse, Refusal } from '../wire/refusal.ts'
 import type { BoundedIssuer, Witness } from './context.ts'
 
-/** More than a replica of an authority sends to all its witnesses together. */
+/** More than a replica of an authority sends to all its witnesses together (20 a second). */
 export const REQUESTS_PER_MINUTE = 1_800
 
 const TEXT = 'text/plain; charset=utf-8'

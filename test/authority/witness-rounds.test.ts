@@ -6,9 +6,11 @@ import { sql } from 'kysely'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, test } from 'vitest'
 import type { WitnessAddress } from '../../src/authority/ledger/witness-client.ts'
+import { witnessingsOf } from '../../src/authority/duties.ts'
 import {
+  createWitnessAsking,
   noteMovedHeads,
   startWitnessRounds,
   type WitnessOutcome,
@@ -35,9 +37,9 @@ import {
 } from '../../src/wire/signatures/keys.ts'
 import { BASE, ledgerStand } from '../support/ledger-stand.ts'
 import { seedOwner } from '../support/seed.ts'
-import { issuerOf, startTestWitness, type TestWitness } from '../support/witness.ts'
+import { issuerOf, startTestWitness, WITNESSED, type TestWitness } from '../support/witness.ts'
 
-const { database, key, append, sign, present, rested } = ledgerStand()
+const { database, replica, key, append, sign, present, rested } = ledgerStand()
 const closers: (() => Promise<void>)[] = []
 afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close()
@@ -86,7 +88,14 @@ function rounds(...witnesses: WitnessAddress[]) {
   const outbound = createOutbound({ devLoopback: true })
   const log = createLogger({ name: 'authority', level: 'info', write: line => lines.push(line) })
   const count = (outcome: WitnessOutcome) => void outcomes.push(outcome)
-  const repetition = startWitnessRounds(database.db, { witnesses, outbound, base: BASE, log, count })
+  const repetition = startWitnessRounds(database.db, {
+    witnesses,
+    asking: createWitnessAsking({ witnesses }),
+    outbound,
+    base: BASE,
+    log,
+    count,
+  })
   const stop = async (): Promise<void> => {
     const stopped = repetition.stop()
     await outbound.close()
@@ -200,6 +209,14 @@ describe('The head of a ledger', () => {
   })
 })
 
+test('A replica asks witnesses at most twenty times a second, whoever of it asks', async () => {
+  const { turn } = createWitnessAsking({ witnesses: [] })
+  const begun = performance.now()
+  await Promise.all(Array.from({ length: 21 }, () => turn()))
+  // A timer may be early by a part of a millisecond.
+  expect(performance.now() - begun).toBeGreaterThanOrEqual(990)
+})
+
 describe('A witness that cosigns', () => {
   it('a hundred times in one answer leaves the head one that is verified', async () => {
     const owner = await seedOwner(database.db)
@@ -236,6 +253,27 @@ describe('A witness that does not cosign', () => {
     expect([await sizeOf(first), await sizeOf(second)]).toEqual([3, 3])
     expect(silent.requests()).toBe(1)
     expect(lines.filter(line => line.includes('gives no answer'))).toHaveLength(1)
+  })
+
+  it('and gives no answer about a ledger of one cell is left out for a while in the others, too', async () => {
+    const [first, second] = [await seedOwner(database.db), await seedOwner(database.db)]
+    const silent = await startScriptedWitness({ status: 503, body: '' })
+    const outcomes: WitnessOutcome[] = []
+    const log = createLogger({ name: 'authority', level: 'silent' })
+    const config = { issuer: WITNESSED, witnesses: [silent], devLoopback: true }
+    const cells = [database, replica].map(of => ({ database: of, log }))
+    const [one, other] = witnessingsOf(config, cells, outcome => void outcomes.push(outcome))
+    await signed(first, 3)
+    await dueNow(first)
+    const asking = one!()
+    await expect.poll(() => outcomes).toEqual(['silent'])
+    await asking.stop()
+    await signed(second, 3)
+    await dueNow(second)
+    const notAsking = other!()
+    closers.push(() => notAsking.stop())
+    await expect.poll(async () => (await dueIn(second))! > 500).toBe(true)
+    expect([outcomes, silent.requests()]).toEqual([['silent'], 1])
   })
 
   it.each([403, 404, 400, 422])('and answers %d gets nothing more in that round', async status => {

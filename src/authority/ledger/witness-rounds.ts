@@ -38,6 +38,8 @@ export type WitnessOutcome =
 
 export interface WitnessRounds {
   witnesses: readonly WitnessAddress[]
+  /** The same for the rounds of all cells. */
+  asking: WitnessAsking
   outbound: Outbound
   /** What every origin begins with. */
   base: string
@@ -79,7 +81,6 @@ export function noteMovedHeads(db: Db, log: FastifyBaseLogger): (owner: Owner) =
 export function startWitnessRounds(db: Db, rounds: WitnessRounds): Repetition {
   const tell = (error: unknown, about: object, words: string): void =>
     rounds.log[isOutage(error) ? 'warn' : 'error']({ err: error, ...about }, words)
-  const asking = createAsking(rounds)
   return startRepeating(
     async stopped => {
       while (!stopped()) {
@@ -87,7 +88,7 @@ export function startWitnessRounds(db: Db, rounds: WitnessRounds): Repetition {
         if (due.length === 0) return
         await Promise.all(
           due.map(claim =>
-            round(db, claim, { ...rounds, ...asking, stopped }).catch((error: unknown) =>
+            round(db, claim, { ...rounds, stopped }).catch((error: unknown) =>
               tell(error, { owner: claim.owner }, 'the head of a ledger was not sent to witnesses'),
             ),
           ),
@@ -101,9 +102,9 @@ export function startWitnessRounds(db: Db, rounds: WitnessRounds): Repetition {
   )
 }
 
-/** The turns in which witnesses are asked, and what is remembered of them. */
-interface Asking {
-  /** Waits for a turn: so many a second, for all witnesses and owners together. */
+/** The turns in which a replica asks witnesses, and what it remembers of them. */
+export interface WitnessAsking {
+  /** Waits for a turn: so many a second, for all witnesses, owners and cells together. */
   turn: () => Promise<void>
   isResting: (witness: WitnessAddress) => boolean
   rest: (witness: WitnessAddress) => void
@@ -111,7 +112,8 @@ interface Asking {
   isNews: (what: string) => boolean
 }
 
-function createAsking({ witnesses }: Pick<WitnessRounds, 'witnesses'>): Asking {
+/** One for each replica. */
+export function createWitnessAsking({ witnesses }: Pick<WitnessRounds, 'witnesses'>): WitnessAsking {
   const restsUntil = new BoundedMap<string, number>(witnesses.length)
   const newsUntil = new BoundedMap<string, number>(REMEMBERED_MAX)
   let next = 0
@@ -133,7 +135,7 @@ function createAsking({ witnesses }: Pick<WitnessRounds, 'witnesses'>): Asking {
   }
 }
 
-interface HeadRound extends WitnessRounds, Asking {
+interface HeadRound extends WitnessRounds {
   /** Whether this replica ends: then nobody is asked any more, and running requests are broken off. */
   stopped: () => boolean
 }
@@ -146,7 +148,7 @@ async function round(db: Db, claim: DueClaim, of: HeadRound): Promise<void> {
   const sizes = await readWitnessSizes(db, owner, checkpoint.origin)
   const behind = of.witnesses.filter(witness => (sizes.get(idOf(witness)) ?? 0) < checkpoint.size)
   if (behind.length === 0) return dueNoMore(db, claim)
-  const awake = behind.filter(witness => !of.isResting(witness))
+  const awake = behind.filter(witness => !of.asking.isResting(witness))
   await Promise.all(
     awake.map(async witness => {
       const outcome = await ask(db, { owner, checkpoint, from: sizes.get(idOf(witness)) ?? 0 }, witness, of)
@@ -200,9 +202,9 @@ async function send(
   db: Db,
   { owner, checkpoint: { size, note }, from }: SentHead,
   witness: WitnessAddress,
-  { outbound, turn }: HeadRound,
+  { outbound, asking }: HeadRound,
 ): Promise<WitnessAnswer> {
-  await turn()
+  await asking.turn()
   // Of the tree without entries nothing is proved.
   const plan = from === 0 ? undefined : planConsistency(from, size)
   const proof = plan === undefined ? [] : (await readProver(db, owner, [plan]))(plan)
@@ -220,7 +222,7 @@ function tellLost(
 }
 
 function tellAnswer(
-  { log, rest, isNews }: HeadRound,
+  { log, asking: { rest, isNews } }: HeadRound,
   { owner, witness, answer }: { owner: Owner; witness: WitnessAddress; answer: WitnessAnswer },
 ): void {
   if (answer.kind === 'silent') {
