@@ -275,8 +275,8 @@ module.exports = {
     may(
       'doctor-asks-as-anybody-may',
       '^src/doctor/',
-      { ours: ['^src/(wire|http|terminal|doctor)/', '^src/storage/(core/|migrate[.]ts$)', '^src/config'] },
-      'the doctor looks from outside: what only a party knows is asked of it on the wire.',
+      { ours: ['^src/(wire|http|terminal|doctor|config|storage/(core/|migrate[.]|.*/witnessed-heads[.]))'] },
+      'the doctor looks from outside: what only a party knows is asked of it on the wire, but for what a witness has cosigned.',
     ),
     {
       name: 'nobody-imports-dev',

@@ -11,6 +11,7 @@ import { checkDatabase, checkDatabaseClock, checkMetadata, checkPublishedKeys } 
 import { checkDoor } from './doors.ts'
 import { COMPLETE, examinePeer, withOutbound, type Look, type Peer } from './look.ts'
 import { checkRealm } from './peers.ts'
+import { examineWitnesses } from './witnesses.ts'
 
 /** What a server with a database and an issuer has. */
 interface ServerConfig {
@@ -34,6 +35,12 @@ interface ServerKind<Config extends ServerConfig> {
   peers: (config: Config) => Peer[]
   /** The realms whose tokens of people it accepts, by the setting that names each. */
   realms: (config: Config) => { setting: string; issuer: string | undefined }[]
+  /** Whoever else it works with; `databases` are the URLs of those that were found well. */
+  examineFurther?: (
+    look: Look,
+    outbound: Outbound,
+    of: { config: Config; databases: readonly string[] },
+  ) => Promise<void>
 }
 
 export const AUTHORITY: ServerKind<AuthorityConfig> = {
@@ -61,6 +68,8 @@ export const AUTHORITY: ServerKind<AuthorityConfig> = {
     { setting: 'UMA_AS_ADMIN_OIDC_ISSUER', issuer: adminRealm?.issuer },
     ...identityIssuers.map(issuer => ({ setting: 'UMA_AS_IDENTITY_ISSUERS', issuer })),
   ],
+  examineFurther: (look, outbound, { config: { witnesses = [] }, databases }) =>
+    examineWitnesses(look, outbound, { witnesses, databases }),
 }
 export const ORGANIZATION: ServerKind<OrganizationConfig> = {
   party: 'organization',
@@ -93,12 +102,12 @@ export const TALLY: ServerKind<TallyConfig> = {
 export async function examineServer<Config extends ServerConfig>(
   look: Look,
   read: () => Config,
-  { party, prefix, command, document, peers, realms }: ServerKind<Config>,
+  { party, prefix, command, document, peers, realms, examineFurther }: ServerKind<Config>,
 ): Promise<void> {
   const config = await look('settings', read, COMPLETE)
   if (config === undefined) return
   const { issuer, keys, devLoopback, listen: address, tls } = config
-  await examineDatabases(look, config, { party, command })
+  const databases = await examineDatabases(look, config, { party, command })
   if (tls !== undefined)
     await look('certificate', () =>
       checkDoor({ address, setting: `${prefix}_TLS_CERT_FILE`, tls: tls.initial }),
@@ -114,15 +123,17 @@ export async function examineServer<Config extends ServerConfig>(
       await look('keys', () => checkPublishedKeys(outbound, { url, keys, setting: `${prefix}_KEYS_FILE` }))
     for (const peer of peers(config)) await examinePeer(look, outbound, peer)
     for (const realm of realms(config)) await examineRealm(look, outbound, realm)
+    await examineFurther?.(look, outbound, { config, databases })
   })
 }
 
-/** The database of DATABASE_URL, and those of further cells, by their names. */
+/** The database of DATABASE_URL, and those of further cells, by their names. @returns the URLs of the well ones. */
 async function examineDatabases(
   look: Look,
   { databaseUrl, cells = [], migrate: migrates }: ServerConfig,
   of: Pick<ServerKind<ServerConfig>, 'party' | 'command'>,
-): Promise<void> {
+): Promise<string[]> {
+  const well: string[] = []
   const further = cells.map(({ name, url }) => ({ name: ` ${name}`, url }))
   for (const { name, url } of [{ name: '', url: databaseUrl }, ...further]) {
     const database = await look(
@@ -130,8 +141,11 @@ async function examineDatabases(
       () => checkDatabase(url, { ...of, migrates }),
       ({ finding }) => finding,
     )
-    if (database !== undefined) await look(`clock${name}`, () => checkDatabaseClock(database.clockAhead))
+    if (database === undefined) continue
+    well.push(url)
+    await look(`clock${name}`, () => checkDatabaseClock(database.clockAhead))
   }
+  return well
 }
 
 async function examineRealm(

@@ -103,7 +103,7 @@ export function startWitnessRounds(db: Db, rounds: WitnessRounds): Repetition {
 }
 
 /** The turns in which a replica asks witnesses, and what it remembers of them. */
-export interface WitnessAsking {
+interface WitnessAsking {
   /** Waits for a turn: so many a second, for all witnesses, owners and cells together. */
   turn: () => Promise<void>
   isResting: (witness: WitnessAddress) => boolean
