@@ -5,8 +5,9 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
 INSTALLED := node_modules/.package-lock.json
 CONSOLE := .cache/console/console.js
+GO_PROGRAM := .cache/go/cosignatures
 
-.PHONY: help demo test test-full python chart-tools faults check format docs bench bench-gate bench-docs fuzz soak refused-once history history-faults upgrade-package envoy-matrix cluster-test gateway-test release clean
+.PHONY: help demo test test-full python go-program chart-tools faults check format docs bench bench-gate bench-docs fuzz soak refused-once history history-faults upgrade-package envoy-matrix cluster-test gateway-test release clean
 # The parts of `make check`, which run side by side; those that take longest begin first.
 CHECKS := check-lint check-types check-format check-imports check-exports
 # Those that are tests, which a run of the tests runs itself.
@@ -40,7 +41,7 @@ test: $(INSTALLED) $(CONSOLE) ## Format, lint, types, import rules, then what ea
 	@node test/support/contract-rows-check.ts
 
 # Five Envoys, as below.
-test-full: $(INSTALLED) $(CONSOLE) ## All tests at full strength, known faults, cluster, gateways and the bench gate (an hour and a quarter)
+test-full: $(INSTALLED) $(CONSOLE) go-program ## All tests at full strength, known faults, cluster, gateways and the bench gate (an hour and a quarter)
 	$(SIDE_BY_SIDE) $(CHECKS)
 	@# One part that is red hides nothing of the next: the run takes too long to learn of one fault at a time.
 	@red=''; export REQUIRE_ALL=1; \
@@ -53,6 +54,13 @@ test-full: $(INSTALLED) $(CONSOLE) ## All tests at full strength, known faults, 
 
 python: $(INSTALLED) ## Install the Python packages that tests run beside ours (test/support/python), where they are not yet
 	@node test/support/python.ts
+
+go-program: $(GO_PROGRAM) ## Build the program of other people's Go modules that tests run beside ours (test/support/go)
+
+# Without Go, or without the modules, its tests say what is missing.
+$(GO_PROGRAM): $(wildcard test/support/go/*)
+	@mkdir -p $(@D)
+	@cd test/support/go && CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -o $(CURDIR)/$@ . || echo 'The Go program of test/support/go could not be built.'
 
 cluster-test: $(INSTALLED) ## The image and the chart in a real Kubernetes, built for it, with a real Postgres and Envoy (USHER_LAB_CACHE=folder for what is compiled)
 	@test/cluster/main.sh $(ARGS)

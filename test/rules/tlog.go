@@ -1,6 +1,6 @@
 // Prints tlog.json: what golang.org/x/mod/sumdb/tlog makes of trees whose leaf n is the text "leaf n". For each
 // size that is the root, and the SHA-256 of all proofs one after the other: of inclusion of each leaf, and of
-// consistency with the trees of 1 leaf to all. No test runs it, because nothing else here needs Go. To run it:
+// consistency with the trees of 1 leaf to all. No test runs it: what it printed is kept. To run it:
 //
 //	go mod init tlog && go get golang.org/x/mod@v0.32.0 && go run tlog.go > tlog.json
 package main

@@ -1,6 +1,5 @@
 // Prints signed-notes.json: notes that golang.org/x/mod/sumdb/note signs with the keys whose seeds are 32 equal
-// bytes, and for changed notes whether it opens them. No test runs it, because nothing else here needs Go. To run
-// it:
+// bytes, and for changed notes whether it opens them. No test runs it: what it printed is kept. To run it:
 //
 //	go mod init notes && go get golang.org/x/mod@v0.32.0 && go run signed-notes.go > signed-notes.json
 package main
