@@ -325,6 +325,31 @@ describe('A receipt', () => {
     ])
   })
 
+  describe('where the retention has deleted what is older', () => {
+    const rest = (all = entries) => ({ ...ledgerFileOf(all), entries: all.slice(256) })
+    const none = (position: number) => [receipt(position, { agreement: 's256:none' })]
+
+    it('is an omission if it is over a minute younger than the first entry that is left', () => {
+      expect(found(rest(), { first: 257, receipts: [receipt(400)] })).toEqual([])
+      expect(found(rest(), { first: 257, receipts: none(320) })).toEqual([['omission']])
+      expect(found(rest(), { first: 257, receipts: none(316) })).toEqual([['unproved']])
+      expect(found(rest(), { first: 257, receipts: none(100) })).toEqual([['unproved']])
+    })
+
+    it('is none where more is absent than that', () => {
+      const file = { ...rest(), entries: rest().entries.filter(({ seq }) => seq !== 500) }
+      expect(found(file, { first: 257, receipts: none(400) })).toEqual([['gap', 500, 500], ['unproved']])
+    })
+
+    it('is judged by no entry that counts what was refused, because it may have been entered much later', () => {
+      const counting = entries.map(entry =>
+        entry.seq > 256 && entry.seq <= 300 ? { ...entry, kind: 'refused' } : entry,
+      )
+      expect(found(rest(counting), { first: 257, receipts: none(350) })).toEqual([['unproved']])
+      expect(found(rest(counting), { first: 257, receipts: none(365) })).toEqual([['omission']])
+    })
+  })
+
   it.each([{ owner: 'bob' }, { iss: 'https://as.example.org' }])(
     'of another owner or authority, %o, says nothing about this ledger',
     claims => {

@@ -276,4 +276,9 @@ describe('Beside the record of an agent, a receipt', () => {
     const rest = withEntries(honest.entries.filter(({ seq }) => seq > 256))
     expect(found(rest, { first: 257, receipts: [absent(302)] })).toEqual([['unproved']])
   })
+
+  it('that is over a minute younger than the first entry that a retention has left was omitted', () => {
+    const rest = withEntries(honest.entries.filter(({ seq }) => seq > 256))
+    expect(found(rest, { first: 257, receipts: [absent(400)] })).toEqual([['omission']])
+  })
 })

@@ -30,8 +30,11 @@ export interface SearchedLedger {
   latestMs: number
   /** The one agent whose entries these are; undefined: they are those of all. */
   handle?: string | undefined
-  /** Whether no entry is absent: at any position, or in the chain of that agent. */
-  isComplete: boolean
+  /**
+   * From what time on no entry is absent, at any position or in the chain of that agent, in milliseconds since
+   * the epoch; -Infinity: none is; Infinity: nobody can say.
+   */
+  completeFromMs: number
 }
 
 /** The clocks of an authority's processes may differ by so much. */
@@ -95,7 +98,7 @@ function reachOf(mine: readonly ReceiptAt[], { checkpoint, keys, latestMs }: Sea
 const hourOf = (iat: number): number => Math.floor((iat * 1_000 - SLACK_MS) / HOUR_MS) * HOUR_MS
 
 function absenceOf({ claims, from }: ReceiptAt, ledger: SearchedLedger, reach: LedgerReach): LedgerFault {
-  const { handle, isComplete } = ledger
+  const { handle, completeFromMs } = ledger
   const { ledger_head: head, iat } = claims
   const place = handle === undefined ? 'this ledger' : `this record of ${handle}`
   const begins = `The receipt of ${from} has no entry \`promised\` in ${place}`
@@ -111,7 +114,7 @@ function absenceOf({ claims, from }: ReceiptAt, ledger: SearchedLedger, reach: L
       'unproved',
       'which ends before the receipt is a minute old: export it again when later entries are in it, or give a receipt of a later hour with it.',
     )
-  if (!isComplete)
+  if (iat * 1_000 - SLACK_MS <= completeFromMs)
     return fault(
       'unproved',
       'in which entries are absent: its entry may be one of them. Ask for a ledger that has them.',
@@ -129,6 +132,15 @@ function absenceOf({ claims, from }: ReceiptAt, ledger: SearchedLedger, reach: L
 
 /** The time of an entry, in milliseconds since the epoch; 0 if it has none. */
 export const timeOf = ({ ts }: Pick<LedgerFileEntry, 'ts'>): number => Date.parse(ts) || 0
+
+/**
+ * Kinds whose entries have the time of what they count, which may be long before they were entered: of all
+ * others that is about the same.
+ */
+const COUNTING = new Set(['refused', 'identity_refused', 'joint_refused'])
+
+/** Whether what was promised over a minute after the time of this entry stands behind it. */
+export const isTimely = ({ kind }: Pick<LedgerFileEntry, 'kind'>): boolean => !COUNTING.has(kind)
 
 /** The agreement that an entry promises, if it is one that does. */
 export function promiseIn({ kind, data_text }: LedgerFileEntry): string | undefined {

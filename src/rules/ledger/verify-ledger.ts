@@ -23,7 +23,7 @@ import {
   type HeadAt,
   type RestoreEntry,
 } from './known-heads.ts'
-import { findOmissions, promiseIn, timeOf, type ReceiptAt } from './known-receipts.ts'
+import { findOmissions, isTimely, promiseIn, timeOf, type ReceiptAt } from './known-receipts.ts'
 import { addPosition, faultAt, runsOf, type LedgerFault, type PositionRun } from './ledger-faults.ts'
 import { deletedLeaf, ledgerLeaf } from './ledger-leaf.ts'
 import type { LeafAt } from './merkle.ts'
@@ -76,7 +76,8 @@ export function ledgerJudge({ owner, checkpoint }: LedgerFileHead, knowledge: Le
   const tiles = storedTiles(signed)
   const receipts = knowledge.receipts ?? []
   const agreements = new Set(receipts.map(({ claims }) => claims.agreement))
-  const entries = readEntries({ owner, size, leafAt: tiles.leafAt, agreements })
+  const first = knowledge.first ?? 1
+  const entries = readEntries({ owner, size, first, leafAt: tiles.leafAt, agreements })
   return {
     tile: tiles.add,
     entry: entries.add,
@@ -133,9 +134,20 @@ function faultsOf({ owner, signed, tiles, entries }: LedgerRead, knowledge: Ledg
       owner,
       agreements: new Set(entries.promises.flatMap(([position, one]) => (isWhole(position) ? [one] : []))),
       latestMs: madeMs.reduce((most, ms) => Math.max(most, ms), entries.latestMs),
-      isComplete: rows.count() - tree.changed.size === signed.size,
+      completeFromMs: completeFrom(entries, tree.changed, { first, size: signed.size }),
     }),
   ]
+}
+
+/** From what time on no entry is absent. Below `first` the retention has deleted what it has. */
+function completeFrom(
+  { rows, tail }: EntriesRead,
+  changed: ReadonlySet<number>,
+  { first, size }: { first: number; size: number },
+): number {
+  if (rows.count() - changed.size === size) return -Infinity
+  const others = [...changed].filter(position => position >= first).length
+  return tail.count - others === size - first + 1 ? tail.ms : Infinity
 }
 
 /** The checkpoint in a signed note, whatever its origin; or the fault that none of these keys signed it. */
@@ -180,6 +192,8 @@ interface EntriesRead {
   restores: RestoreEntry[]
   /** The time of the latest of those that are not in `made`. */
   latestMs: number
+  /** How many stand at `first` or behind it, and the first of them whose time is that of its entry. */
+  tail: { count: number; position: number; ms: number }
   order: LedgerFault[]
   beyond: PositionRun[]
 }
@@ -188,17 +202,21 @@ interface EntriesKnown {
   owner: string
   /** How many the checkpoint covers. */
   size: number
+  /** The first that the retention has left. */
+  first: number
   leafAt: LeafAt
   /** Those that receipts name. */
   agreements: ReadonlySet<string>
 }
 
-function readEntries({ owner, size, leafAt, agreements }: EntriesKnown): {
+function readEntries({ owner, size, first, leafAt, agreements }: EntriesKnown): {
   read: EntriesRead
   add: (entry: LedgerFileEntry) => void
 } {
   const [rows, made] = [entryRows(), new Map<number, { leaf: Uint8Array; ms: number }>()]
-  const read: EntriesRead = { rows, made, promises: [], restores: [], latestMs: 0, order: [], beyond: [] }
+  const tail = { count: 0, position: Infinity, ms: Infinity }
+  const lists = { promises: [], restores: [], order: [], beyond: [] }
+  const read: EntriesRead = { rows, made, latestMs: 0, tail, ...lists }
   let last = 0
   const add = (entry: LedgerFileEntry): void => {
     const { seq } = entry
@@ -212,6 +230,8 @@ function readEntries({ owner, size, leafAt, agreements }: EntriesKnown): {
     const [leaf, ms] = [leafOf(owner, entry), timeOf(entry)]
     if (isSameHash(leaf, leafAt(seq - 1))) read.latestMs = Math.max(read.latestMs, ms)
     else made.set(seq, { leaf, ms })
+    if (seq >= first) tail.count += 1
+    if (seq >= first && seq < tail.position && isTimely(entry)) Object.assign(tail, { position: seq, ms })
     const agreement = agreements.size === 0 ? undefined : promiseIn(entry)
     if (agreement !== undefined && agreements.has(agreement)) read.promises.push([seq, agreement])
     const restore = restoreIn(entry)

@@ -7,7 +7,7 @@
 import type { Checkpoint } from '../../wire/ledger/checkpoint.ts'
 import type { LedgerRecord, ProvedEntry } from '../../wire/ledger/ledger-file.ts'
 import { compareKnownHeads, restoreIn } from './known-heads.ts'
-import { findOmissions, promiseIn, timeOf } from './known-receipts.ts'
+import { findOmissions, isTimely, promiseIn, timeOf } from './known-receipts.ts'
 import { faultAt, runsOf, type LedgerFault } from './ledger-faults.ts'
 import { provesInclusion } from './merkle.ts'
 import {
@@ -50,10 +50,17 @@ export function verifyRecord(record: LedgerRecord, knowledge: LedgerKnowledge): 
       agreements: new Set(proved.flatMap(entry => promiseIn(entry) ?? [])),
       latestMs: proved.reduce((most, entry) => Math.max(most, timeOf(entry)), 0),
       handle,
-      isComplete: read.faults.length + chain.length === 0 && proved[0]?.prev === 0,
+      completeFromMs: read.faults.length + chain.length === 0 ? completeFrom(proved) : Infinity,
     }),
   ]
   return { checkpoint: signed, faults }
+}
+
+/** From what time on no entry is absent in a chain that has no gap. */
+function completeFrom(proved: readonly ProvedEntry[]): number {
+  if (proved[0]?.prev === 0) return -Infinity
+  const timely = proved.find(isTimely)
+  return timely === undefined ? Infinity : timeOf(timely)
 }
 
 interface ProvedRead {
