@@ -127,7 +127,10 @@ export async function examineServer<Config extends ServerConfig>(
   })
 }
 
-/** The database of DATABASE_URL, and those of further cells, by their names. @returns the URLs of the well ones. */
+/**
+ * The database of DATABASE_URL, and those of further cells, by their names. @returns the URLs of those that
+ * are well.
+ */
 async function examineDatabases(
   look: Look,
   { databaseUrl, cells = [], migrate: migrates }: ServerConfig,

@@ -220,9 +220,16 @@ function headSentence(claims: RevocationClaims, { ended }: EndedGrants, isHeadSi
   const { jti, iss, owner, seq } = claims
   const agents = ended.size === 1 ? 'one agent' : `${ended.size} agents`
   const what = `The revocation ${jti} of ${owner} at ${iss} ended the access of ${agents}`
-  return isHeadSigned
-    ? `${what}, by entry ${seq} of a ledger whose head the log signed.`
-    : `${what}. You gave no key of the log that its head names, so nothing shows that a ledger has its entry ${seq}.`
+  const where = isHeadSigned
+    ? `by entry ${seq} of a ledger whose head the log signed.`
+    : `You gave no key of the log that its head names, so nothing shows that a ledger has its entry ${seq}.`
+  return `${what}${isHeadSigned ? ', ' : '. '}${where} ${completeSentence(claims)}`
+}
+
+/** Whoever signs late excuses the calls until then, so people must see how late that was. */
+function completeSentence({ iat, at }: RevocationClaims): string {
+  const seconds = Math.max(0, Math.ceil(at / 1_000 - iat))
+  return `It was complete ${seconds} s after the act, at ${new Date(at).toISOString()}: a call that the authority judged before that is in order.`
 }
 
 function summaryOf({ verdicts, outside, other }: JudgedLogs): string {

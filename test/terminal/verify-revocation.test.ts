@@ -100,6 +100,16 @@ describe('Calls on record', () => {
     ])
   })
 
+  it('are told together with how long after the act the revocation was complete, because until then they are in order', async () => {
+    const late = { at: AT + 400_000 }
+    const judged = { ends: 6, at: AT + 390_000 }
+    const time = new Date(AT + 391_000).toISOString()
+    const { code, printed } = await verify([call({ judged, time })], { document: signed(late) })
+    expect(code).toBe(0)
+    expect(printed).toMatch(/^The revocation .* It was complete 402 s after the act, at \d{4}-.*Z: /)
+    expect(printed).toMatch(/^in order: /m)
+  })
+
   it.each([
     ['authority at fault', AUTHORITY],
     ['enforcement point at fault', POINT],

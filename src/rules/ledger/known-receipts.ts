@@ -31,8 +31,8 @@ export interface SearchedLedger {
   /** The one agent whose entries these are; undefined: they are those of all. */
   handle?: string | undefined
   /**
-   * From what time on no entry is absent, at any position or in the chain of that agent, in milliseconds since
-   * the epoch; -Infinity: none is; Infinity: nobody can say.
+   * From what time on no entry is absent, at any position or in the chain of that agent, in milliseconds
+   * since the epoch; -Infinity: none is; Infinity: nobody can say.
    */
   completeFromMs: number
 }
