@@ -154,21 +154,34 @@ describe('The answer to a block of an operator', () => {
 })
 
 describe('A revocation that a replica left unsigned', () => {
+  const storedOf = async (jti: string) => {
+    const { rows } = await sql<{
+      jwt: string | null
+    }>`SELECT jwt FROM revocations WHERE jti = ${jti}`.execute(authority.database.db)
+    return rows[0]!.jwt
+  }
+  const sweepNow = () =>
+    sql`UPDATE due SET at = now() WHERE owner = 'alice' AND kind = 'sweep'`.execute(authority.database.db)
+
   it('is signed by whoever sweeps', async () => {
     const { agent } = await agentOf()
     const { revocation_jti: jti } = await revoke(agent.handle)
     await leftUnsigned(jti)
-    await sql`UPDATE due SET at = now() WHERE owner = 'alice' AND kind = 'sweep'`.execute(
-      authority.database.db,
-    )
-    const swept = async () => {
-      const { rows } = await sql<{
-        jwt: string | null
-      }>`SELECT jwt FROM revocations WHERE jti = ${jti}`.execute(authority.database.db)
-      return rows[0]!.jwt
-    }
-    expect(await swept()).toBeNull()
-    await expect.poll(swept).not.toBeNull()
-    expect(verified(await swept())).toMatchObject({ jti })
+    expect(await storedOf(jti)).toBeNull()
+    await sweepNow()
+    await expect.poll(() => storedOf(jti)).not.toBeNull()
+    expect(verified(await storedOf(jti))).toMatchObject({ jti })
+  })
+
+  it('and whose entry the retention has deleted keeps no later one from being signed', async () => {
+    const [first, second] = [await agentOf(), await agentOf()]
+    const { revocation_jti: gone } = await revoke(first.agent.handle)
+    const { revocation_jti: jti } = await revoke(second.agent.handle)
+    await sql`UPDATE revocations SET entry_id = 0 WHERE jti = ${gone}`.execute(authority.database.db)
+    await leftUnsigned(gone)
+    await leftUnsigned(jti)
+    await sweepNow()
+    await expect.poll(() => storedOf(jti)).not.toBeNull()
+    expect(await storedOf(gone)).toBeNull()
   })
 })

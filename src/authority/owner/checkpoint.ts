@@ -75,7 +75,8 @@ export const CHECKPOINT: readonly Endpoint<OwnerApi>[] = [
         type: 'application/octet-stream',
         headers: {
           'content-type': 'application/octet-stream',
-          'cache-control': 'private, max-age=31536000, immutable',
+          // After a restore the same tile has other hashes, because its path has no origin.
+          'cache-control': 'no-store',
         },
       },
     },

@@ -96,11 +96,15 @@ export async function lastRevocationOf(tx: Tx, owner: Owner, handle: Handle): Pr
   return rows[0]?.jti
 }
 
-/** Some of hers that nobody waits for any more and that are not signed, oldest first. */
+/**
+ * Some of hers that nobody waits for any more and that are not signed, oldest first; none whose entry the
+ * retention has deleted, because nothing can be signed of that.
+ */
 export async function listUnsigned(db: Db, owner: Owner, limit: number): Promise<string[]> {
   const { rows } = await sql<{ jti: string }>`
-    SELECT jti FROM revocations WHERE owner = ${owner} AND jwt IS NULL
+    SELECT jti FROM revocations r WHERE owner = ${owner} AND jwt IS NULL
       AND done_at < clock_timestamp() - ${SETTLED_AFTER}::interval
+      AND EXISTS (SELECT 1 FROM ledger l WHERE l.owner = r.owner AND l.id = r.entry_id)
     ORDER BY done_at LIMIT ${limit}`.execute(db)
   return rows.map(({ jti }) => jti)
 }
