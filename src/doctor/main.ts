@@ -11,6 +11,7 @@ import {
   readOrganizationConfig,
   readSidecarConfig,
   readTallyConfig,
+  readWitnessConfig,
 } from '../config.ts'
 import { EXIT, UsageError, type ExitCode, type Terminal } from '../terminal/command.ts'
 import { printable } from '../terminal/printable.ts'
@@ -18,6 +19,7 @@ import type { Look } from './look.ts'
 import { examineOwner } from './owner.ts'
 import { AUTHORITY, examineServer, ORGANIZATION, TALLY } from './servers.ts'
 import { examineSidecar } from './sidecar.ts'
+import { examineWitness } from './witness.ts'
 
 /** A part, the variables that show that it is configured, and its checks. */
 interface DoctorPart {
@@ -46,6 +48,12 @@ const partsOf = (sidecarFile: string | undefined): readonly DoctorPart[] => [
     prefix: 'UMA_TALLY_',
     isLookedAt: isConfigured('UMA_TALLY_'),
     examine: look => examineServer(look, () => readTallyConfig(), TALLY),
+  },
+  {
+    name: 'witness',
+    prefix: 'UMA_WITNESS_',
+    isLookedAt: isConfigured('UMA_WITNESS_'),
+    examine: look => examineWitness(look, () => readWitnessConfig()),
   },
   {
     name: 'sidecar',

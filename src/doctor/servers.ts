@@ -131,9 +131,9 @@ export async function examineServer<Config extends ServerConfig>(
  * The database of DATABASE_URL, and those of further cells, by their names. @returns the URLs of those that
  * are well.
  */
-async function examineDatabases(
+export async function examineDatabases(
   look: Look,
-  { databaseUrl, cells = [], migrate: migrates }: ServerConfig,
+  { databaseUrl, cells = [], migrate: migrates }: Pick<ServerConfig, 'databaseUrl' | 'cells' | 'migrate'>,
   of: Pick<ServerKind<ServerConfig>, 'party' | 'command'>,
 ): Promise<string[]> {
   const well: string[] = []

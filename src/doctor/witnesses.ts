@@ -46,7 +46,7 @@ async function checkWitness(
   const heads = records.flatMap(({ head }) => (head === undefined ? [] : [timed(head, witness)]))
   const [newest] = heads.toSorted((one, other) => (other.time ?? 0) - (one.time ?? 0))
   const found =
-    newest === undefined ? await checkAddress(outbound, witness) : await checkKey(outbound, witness, newest)
+    newest === undefined ? await checkUnknown(outbound, witness) : await checkKey(outbound, witness, newest)
   const behind = records.reduce((sum, record) => sum + record.behind, 0)
   if (behind > 0)
     throw new Unwell(
@@ -61,13 +61,22 @@ function timed(head: HeadOfWitness, { key }: NamedWitness): HeadOfWitness & { ti
   return { ...head, time: cosignature?.time }
 }
 
-/** A witness that has no head of ours so far answers to what is no request. */
-async function checkAddress(outbound: Outbound, { url }: NamedWitness): Promise<string> {
-  const { status } = await post(outbound, url, '')
-  if (status === 400) return 'it is reached, and has cosigned no head of a ledger yet'
-  throw new Unwell(
-    `it answers with status ${status} to what is no request of a log, where a witness answers 400. Correct ${SETTING}: the address is the one before ${ADD_CHECKPOINT_PATH}.`,
-  )
+/** A witness answers to what is no request, too. `setting` names where the address is configured. */
+export async function checkTakesHeads(
+  outbound: Outbound,
+  { url, setting }: { url: string; setting: string },
+): Promise<void> {
+  const { status } = await post(outbound, { url, setting, body: '' })
+  if (status !== 400)
+    throw new Unwell(
+      `it answers with status ${status} to what is no request of a log, where a witness answers 400. Correct ${setting}: the address is the one before ${ADD_CHECKPOINT_PATH}.`,
+    )
+}
+
+/** One that has no head of ours so far can only be reached. */
+async function checkUnknown(outbound: Outbound, { url }: NamedWitness): Promise<string> {
+  await checkTakesHeads(outbound, { url, setting: SETTING })
+  return 'it is reached, and has cosigned no head of a ledger yet'
 }
 
 /** The head that it knows is cosigned once more, by the configured key. */
@@ -76,7 +85,8 @@ async function checkKey(
   { url, key }: NamedWitness,
   { size, note, time }: ReturnType<typeof timed>,
 ): Promise<string> {
-  const { status, body } = await post(outbound, url, encodeAddCheckpoint({ oldSize: size, proof: [], note }))
+  const request = encodeAddCheckpoint({ oldSize: size, proof: [], note })
+  const { status, body } = await post(outbound, { url, setting: SETTING, body: request })
   const last =
     time === undefined
       ? ''
@@ -106,8 +116,11 @@ const REFUSED: Readonly<Record<number, string>> = {
   429: 'it is asked too often from this address. Try again in a minute.',
 }
 
-function post(outbound: Outbound, url: string, body: string): ReturnType<typeof ask> {
-  return ask(outbound, SETTING, {
+function post(
+  outbound: Outbound,
+  { url, setting, body }: { url: string; setting: string; body: string },
+): ReturnType<typeof ask> {
+  return ask(outbound, setting, {
     method: 'POST',
     url: url + ADD_CHECKPOINT_PATH,
     headers: { 'content-type': 'text/plain; charset=utf-8' },

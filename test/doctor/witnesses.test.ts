@@ -1,10 +1,11 @@
 /**
- * `usher doctor` of an authority looks at the witnesses that it names: docs/details/ledger.md, "Witnesses".
- * Contract: "Events" (row 5). Each is a real one.
+ * `usher doctor` of an authority looks at the witnesses that it names, and of a witness at that:
+ * docs/details/ledger.md, "Witnesses". Contract: "Events" (row 5). Each is a real one.
  */
 import { sql } from 'kysely'
 import { afterAll, describe, expect, it } from 'vitest'
 import { askWitness } from '../../src/authority/ledger/witness-client.ts'
+import { freePorts } from '../../src/dev/stack/ports.ts'
 import { createOutbound } from '../../src/http/outbound/outbound.ts'
 import { planConsistency, proofOf } from '../../src/rules/ledger/merkle.ts'
 import { readTiles } from '../../src/storage/authority/ledger/ledger-tiles.ts'
@@ -176,5 +177,35 @@ describe('usher doctor of an authority looks at a witness', () => {
     expect(await looked(other.origin, keys[0]!)).toEqual([
       expect.stringMatching(/^FAIL .*answers with status 404 .*Correct UMA_AS_WITNESSES/),
     ])
+  })
+})
+
+describe('usher doctor of a witness', () => {
+  it('looks at its database, at the address that logs send to, and says how others name it', async () => {
+    const [port] = await freePorts(1)
+    const issuer = `http://127.0.0.1:${port}`
+    const witness = await startTestWitness({
+      environment: {
+        UMA_DEV_LOOPBACK: 'true',
+        UMA_WITNESS_ISSUER: issuer,
+        UMA_WITNESS_LISTEN: `127.0.0.1:${port}`,
+      },
+    })
+    closers.push(() => witness.close())
+    const { code, lines } = await doctor(witness.environment)
+    expect([code, lines]).toEqual([
+      0,
+      [
+        expect.stringMatching(/^ok {4}witness settings: /),
+        expect.stringMatching(/^ok {4}witness database: it takes writes and is up to date/),
+        expect.stringMatching(/^ok {4}witness clock: /),
+        `ok    witness address: ${issuer} is reached, and takes the heads of logs`,
+        `ok    witness keys: others name it ${encodeVerifierKey(witness.keys[0]!)}`,
+      ],
+    ])
+    const elsewhere = { ...witness.environment, UMA_WITNESS_ISSUER: 'http://127.0.0.1:1' }
+    expect((await doctor(elsewhere)).lines).toContainEqual(
+      expect.stringMatching(/^FAIL {2}witness address: .*correct UMA_WITNESS_ISSUER/),
+    )
   })
 })
