@@ -26,7 +26,7 @@ const HARMLESS: Record<string, string> = {
   'ledger/last-access.ts RECORD': 'a time',
   'membership/membership.ts addClampedFields': 'what was cut; the cut itself is a tier that was saved',
   'membership/membership.ts confirmView': 'a time',
-  'policies/operator-values.ts endFormerSecret': 'a proof of who asks, and no grant',
+  'policies/operator-values.ts endFormerProof': 'a proof of who asks, and no grant',
   'connections/operators.ts nameOperator': 'a name',
   'connections/operators.ts claimOperator': 'how what is asked later is weighed',
   'connections/operators.ts disclaimOperator': 'how what is asked later is weighed',

@@ -1,7 +1,7 @@
 /**
  * Applies the provisioning file, in one transaction per owner. Each item is made once, ever: what the owner
  * has since changed or deleted is never made again. What is the operator's to say of an item is taken over at
- * every start: secret, resource_uri and names, and which server serves a resource. Contract: "Policy
+ * every start: secret or keys, resource_uri and names, and which server serves a resource. Contract: "Policy
  * vocabulary and tiers", "Authentication".
  */
 import type { ProvisionedOwner } from '../config.ts'
@@ -24,6 +24,7 @@ import { wasRemoved } from '../storage/authority/owners/owner-lives.ts'
 import { isElsewhere } from '../storage/authority/owners/moves.ts'
 import { insertResource, insertResourceServer } from '../storage/authority/registry/resources.ts'
 import {
+  keysColumn,
   listOutdated,
   takeResourceValues,
   takeServerValues,
@@ -151,7 +152,7 @@ function resourcesOf({ owner, resources }: ProvisionedOwner): ResourceValues[] {
 
 /**
  * The digest of an owner's entry. If it is marked, the whole entry was applied. It reveals no secret, because
- * of secrets the entry holds only hashes.
+ * of secrets the entry holds only hashes, and of keys the public halves.
  */
 function markOf(declaration: ProvisionedOwner): { owner: Owner; kind: string; item: string } {
   // An entry without namespaces keeps the mark that it had before namespaces existed.
@@ -221,10 +222,11 @@ export async function provisionOwner(tx: Tx, declaration: ProvisionedOwner): Pro
     await once('device_key', enrolled.key.thumbprint, () => enrolKey(tx, owner, enrolled))
   for (const login of declaration.logins)
     await once('login', loginId(login), () => bindLogin(tx, owner, login))
-  for (const { client_id, ...server } of declaration.resource_servers)
+  for (const { client_id, client_keys, ...server } of declaration.resource_servers)
     await once('resource_server', client_id, async () => {
-      const named = { owner, client_id: asClientId(client_id) }
-      const row = { ...named, ...server, status: 'active', auth: 'secret' } as const
+      const named = { owner, client_id: asClientId(client_id), status: 'active' as const }
+      const auth = client_keys === undefined ? ('secret' as const) : ('signature' as const)
+      const row = { ...named, ...server, auth, client_keys: keysColumn(client_keys) }
       return (await insertResourceServer(tx, row))
         ? undefined
         : 'a resource server of this client_id is known'

@@ -47,7 +47,8 @@ export interface RegistrationFacts {
   readonly known:
     | {
         readonly status: RegistrationState
-        readonly auth: 'secret' | 'signature'
+        /** A provisioning file says how it proves itself. */
+        readonly provisioned: boolean
         /** The time since the decision; read if the record is withdrawn. */
         readonly decidedSecondsAgo: number
       }
@@ -65,9 +66,9 @@ export interface RegistrationFacts {
 
 /**
  * The result of a registration. `registered`: it waits for the owner from now on. `waiting`: it waited
- * already. `active`: she has approved it. `provisioned`: it has a secret, and no registration changes it.
- * `banned`: she has banned the origin. `paused`: she withdrew it a short time ago. `origin_full`, `full`: too
- * many wait already, of the origin or in all.
+ * already. `active`: she has approved it. `provisioned`: a provisioning file says how it proves itself, and
+ * no registration changes it. `banned`: she has banned the origin. `paused`: she withdrew it a short time
+ * ago. `origin_full`, `full`: too many wait already, of the origin or in all.
  */
 export type RegistrationAnswer =
   | { outcome: 'registered' | 'waiting' | 'active' | 'provisioned' | 'banned' | 'origin_full' | 'full' }
@@ -78,7 +79,7 @@ export type RegistrationAnswer =
  * takes no place.
  */
 export function registrationAnswer({ known, pending, origin }: RegistrationFacts): RegistrationAnswer {
-  if (known?.auth === 'secret') return { outcome: 'provisioned' }
+  if (known?.provisioned === true) return { outcome: 'provisioned' }
   if (known?.status === 'active') return { outcome: 'active' }
   if (origin.banned) return { outcome: 'banned' }
   if (known?.status === 'pending') return { outcome: 'waiting' }

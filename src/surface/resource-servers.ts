@@ -3,6 +3,7 @@
  * they act for. Contract: "Resource server registration", "Protection access token (PAT)".
  */
 import type { RegistrationState } from '../rules/registration.ts'
+import type { PublicJwk } from '../wire/signatures/keys.ts'
 import type { ClientId, Owner } from '../wire/identifiers.ts'
 
 /** An owner's record of a resource server, as it is now. */
@@ -15,8 +16,12 @@ export interface ResourceServer {
   generation: number
   auth: 'secret' | 'signature'
   secret_sha256: Buffer | null
-  /** A secret that is in force beside it, until it is used itself; none if left out. */
+  /** A secret that is in force beside it or beside the keys, until these are used; none if left out. */
   former_secret_sha256?: Buffer | null
+  /** The only keys that count, if it is by signature; if left out, those that it publishes count. */
+  client_keys?: readonly PublicJwk[] | null
+  /** Keys that are in force beside these or beside the secret, until these are used; none if left out. */
+  former_keys?: readonly PublicJwk[] | null
 }
 
 export interface ResourceServers {

@@ -48,7 +48,7 @@ export function surfaceOf(
   const proofs = {
     prove: async () => 'unproven' as const,
     issued: async () => undefined,
-    wrongSecret: () => undefined,
+    wrongProof: () => undefined,
   }
   const pats = { signer: tally, servers, proofs, patSeconds }
   return {

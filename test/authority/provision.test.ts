@@ -89,7 +89,7 @@ describe('The provisioning file', () => {
     [
       'no secret',
       owner => delete owner.resource_servers[0].client_secret,
-      /exactly one of client_secret and client_secret_file/,
+      /exactly one of client_secret, client_secret_file, jwks and jwks_file/,
     ],
     ['two secrets', owner => (owner.resource_servers[0].client_secret_file = '/x'), /exactly one of/],
     [

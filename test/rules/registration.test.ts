@@ -64,7 +64,7 @@ describe('resource server registration', () => {
 })
 
 describe('what a registration comes to', () => {
-  const known = { status: 'revoked', auth: 'signature', decidedSecondsAgo: 86_400 } as const
+  const known = { status: 'revoked', provisioned: false, decidedSecondsAgo: 86_400 } as const
   const plain: RegistrationFacts = {
     known: undefined,
     pending: 0,
@@ -103,7 +103,7 @@ describe('what a registration comes to', () => {
       { known: { ...known, status: 'active' }, origin: { banned: true, approved: true, pending: 0 } },
       'active',
     ],
-    ['one with a secret is none', { known: { ...known, auth: 'secret' } }, 'provisioned'],
+    ['one that is provisioned is none', { known: { ...known, provisioned: true } }, 'provisioned'],
     ['one that was withdrawn a day ago waits again', { known }, 'registered'],
     [
       'one that was withdrawn and is banned is told of the ban',

@@ -95,11 +95,11 @@ function itemsOf(declaration: ProvisionedOwner): Declared[] {
       values: {},
     })),
     ...declaration.logins.map(login => ({ owner, kind: 'login', item: loginId(login), values: {} })),
-    ...declaration.resource_servers.map(({ client_id, secret_sha256, ...values }) => ({
+    ...declaration.resource_servers.map(({ client_id, secret_sha256, client_keys, ...values }) => ({
       owner,
       kind: 'resource_server',
       item: client_id,
-      values: { ...values, secret: secret_sha256.toString('hex') },
+      values: { ...values, secret: secret_sha256?.toString('hex') ?? null, jwks: client_keys ?? null },
     })),
     ...declaration.resources.map(({ id, client_id, name, type, resource_scopes, consequence }) => ({
       owner,
@@ -118,7 +118,7 @@ function itemsOf(declaration: ProvisionedOwner): Declared[] {
 
 /** Members that a start takes over from the file, by the kind of the item. */
 const OPERATOR_MEMBERS: ReadonlyMap<string, ReadonlySet<string>> = new Map([
-  ['resource_server', new Set(['name', 'resource_uri', 'secret'])],
+  ['resource_server', new Set(['name', 'resource_uri', 'secret', 'jwks'])],
   ['resource', new Set(['client_id', 'name'])],
 ])
 

@@ -164,7 +164,10 @@ function statusAfter(answer: RegistrationAnswer): 'active' | 'pending' {
     case 'waiting':
       return 'pending'
     case 'provisioned':
-      return refuse('conflict', 'Use the secret that this resource server was provisioned with.')
+      return refuse(
+        'conflict',
+        'Use the secret or the keys that this resource server was provisioned with: it need not register.',
+      )
     case 'banned':
       return refuse(
         'access_denied',

@@ -14,16 +14,8 @@ import { readYamlFile } from '../files.ts'
 import { duplicates, issueSentences } from '../issues.ts'
 import { namespaceFaults } from './namespaces.ts'
 import { isRealmIssuer } from '../oidc.ts'
-import {
-  label,
-  refused,
-  resourceUri,
-  scope,
-  secretDigest,
-  serverId,
-  serverSecret,
-  visible,
-} from './provisioned.ts'
+import { label, refused, resourceUri, scope, serverId, visible } from './provisioned.ts'
+import { readServerProof, serverProof, type ProvisionedProof } from './server-proof.ts'
 import { ConfigFault, insecureUrlFault } from '../settings.ts'
 
 const NAMESPACES_MAX = 100
@@ -55,7 +47,7 @@ const login = z.strictObject({
 const resourceServer = z.strictObject({
   client_id: serverId,
   name: label(200).describe('The name that the owner sees.'),
-  ...serverSecret,
+  ...serverProof,
   resource_uri: resourceUri.describe(
     'The RFC 9728 `resource` it serves for her: the `aud` of every grant it may introspect.',
   ),
@@ -151,13 +143,12 @@ export interface ProvisionedOwner {
   namespaces: string[]
   device_keys: { name: string; key: PublicKey }[]
   logins: OwnerEntry['logins']
-  resource_servers: {
+  resource_servers: (ProvisionedProof & {
     client_id: string
     name: string
     resource_uri: string
     publishes: boolean
-    secret_sha256: Buffer
-  }[]
+  })[]
   resources: OwnerEntry['resources']
   tiers: ProvisionedTier[]
 }
@@ -278,10 +269,10 @@ function readResourceServer(
   { faults, devLoopback }: OwnersFileContext,
 ): ProvisionedOwner['resource_servers'] {
   faults.push(...insecureUrlFault(`${at}.resource_uri`, entry.resource_uri, devLoopback))
-  const secret_sha256 = secretDigest(entry, at, faults)
-  if (secret_sha256 === undefined) return []
+  const proof = readServerProof(entry, at, faults)
+  if (proof === undefined) return []
   const { client_id, name, resource_uri, publishes } = entry
-  return [{ client_id, name, resource_uri, publishes, secret_sha256 }]
+  return [{ client_id, name, resource_uri, publishes, ...proof }]
 }
 
 function readTiers(ownerEntry: OwnerEntry, at: string, { faults }: OwnersFileContext): ProvisionedTier[] {

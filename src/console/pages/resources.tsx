@@ -110,7 +110,7 @@ function Server(props: {
       </dl>
       <Fault text={fault} />
       <div class="row">
-        {status === 'pending' || (status === 'revoked' && auth === 'secret') ? (
+        {status === 'pending' || (status === 'revoked' && auth !== 'signature') ? (
           <Asking
             kind="primary"
             label={W.approve}

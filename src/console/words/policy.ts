@@ -120,7 +120,7 @@ export const RESOURCES_WORDS = {
   status: { pending: 'Waits for you', active: 'Serves you', revoked: 'Withdrawn' },
   address: 'Address',
   proof: 'Proves itself by',
-  auth: { secret: 'a shared secret', signature: 'a signature' },
+  auth: { secret: 'a shared secret', keys: 'a key that the operator listed', signature: 'a signature' },
   since: 'Registered',
   decided: 'You decided',
   lastSeen: 'Last signed in',

@@ -29,15 +29,18 @@ export interface PatIssuance {
  */
 export interface SignatureProofs {
   /**
-   * Whether a message was signed, just now, by a key that the registered resource publishes at its own
-   * origin; 'unread' if the keys could not be read for a temporary reason. Why a signature fails is only for
-   * the party's log.
+   * By what a message was signed, just now: by a key of the record, or, if it lists none, by one that the
+   * registered resource publishes at its own origin ('current'), or by one of its former keys; 'unread' if
+   * the keys could not be read for a temporary reason. Why a signature fails is only for the party's log.
    */
-  prove(server: ResourceServer, message: SignedMessage): Promise<'proven' | 'unproven' | 'unread'>
-  /** Notes that a PAT is issued, and whether for the server's secret (and not for its former one). */
-  issued(server: ResourceServer, bySecret: boolean): Promise<void>
-  /** Tells the party's operator, and no caller, that a server which is on record sent another secret. */
-  wrongSecret(server: ResourceServer): void
+  prove(server: ResourceServer, message: SignedMessage): Promise<'current' | 'former' | 'unproven' | 'unread'>
+  /** Notes that a PAT is issued, and whether for what is on record now (and not for what was before). */
+  issued(server: ResourceServer, byCurrent: boolean): Promise<void>
+  /**
+   * Tells the party's operator, and no caller, that a server which is on record sent another secret, or a
+   * proof of the other kind.
+   */
+  wrongProof(server: ResourceServer, kind: ResourceServer['auth']): void
 }
 
 /** The parts of the request that can prove who sent it. */
@@ -88,7 +91,7 @@ export async function issuePat(
 
   // 2. The record whose own kind of credential was presented and is right; the other kind is never looked at.
   const known = await servers.read(owner, presented.client_id)
-  const server =
+  const { server, byCurrent } =
     presented.secret === undefined
       ? await authenticateBySignature(proofs, known ?? (await onlyAt(servers, owner, presented)), presented)
       : authenticateBySecret(proofs, known, presented)
@@ -115,7 +118,7 @@ export async function issuePat(
     },
     signer.keys[0],
   )
-  await proofs.issued(server, isSecretOf(server, presented.secret))
+  await proofs.issued(server, byCurrent)
   return {
     status: 200,
     body: {
@@ -128,31 +131,34 @@ export async function issuePat(
   }
 }
 
+/** Who proved to be who; `byCurrent`: by what is on record now. */
+interface ProvenServer {
+  server: ResourceServer
+  byCurrent: boolean
+}
+
 function authenticateBySecret(
   proofs: SignatureProofs,
   server: ResourceServer | undefined,
   { secret, byHeader }: PresentedSecret,
-): ResourceServer {
+): ProvenServer {
   // There are two comparisons in every case, so that the time does not reveal whether the owner or the client
   // exists.
   const digest = sha256(secret)
   const isOf = (known: Buffer | null | undefined): boolean =>
-    timingSafeEqual(digest, known ?? Buffer.alloc(32))
+    timingSafeEqual(digest, known ?? Buffer.alloc(32)) && known != null
   const [right, former] = [isOf(server?.secret_sha256), isOf(server?.former_secret_sha256)]
-  if (server === undefined || server.auth !== 'secret' || !(right || former)) {
-    if (server?.auth === 'secret') proofs.wrongSecret(server)
+  // Only a server of the provisioning file has either: one that registered by signature has none to fall back
+  // to.
+  if (server === undefined || !(right || former)) {
+    if (server !== undefined) proofs.wrongProof(server, 'secret')
     throw new Refusal(
       'invalid_client',
       'Send the client_id and client_secret recorded for this owner.',
       byHeader ? CHALLENGE : {},
     )
   }
-  return server
-}
-
-/** Whether it is the server's secret, and not the former one, which is in force until this is used. */
-function isSecretOf({ secret_sha256 }: ResourceServer, secret: string | undefined): boolean {
-  return secret !== undefined && secret_sha256 !== null && timingSafeEqual(sha256(secret), secret_sha256)
+  return { server, byCurrent: right }
 }
 
 /**
@@ -177,11 +183,17 @@ async function authenticateBySignature(
   proofs: SignatureProofs,
   server: ResourceServer | undefined,
   { client_id, message }: PresentedSignature,
-): Promise<ResourceServer> {
-  if (server === undefined || server.auth !== 'signature') throw unproven(client_id)
-  switch (await proofs.prove(server, message)) {
-    case 'proven':
-      return server
+): Promise<ProvenServer> {
+  if (server === undefined) throw unproven(client_id)
+  if (server.auth !== 'signature' && server.former_keys == null) {
+    proofs.wrongProof(server, 'signature')
+    throw unproven(client_id)
+  }
+  const by = await proofs.prove(server, message)
+  switch (by) {
+    case 'current':
+    case 'former':
+      return { server, byCurrent: by === 'current' }
     case 'unproven':
       throw unproven(client_id)
     case 'unread':
@@ -197,7 +209,7 @@ function unproven(client_id: string): Refusal {
   return new Refusal(
     'invalid_client',
     'Sign the request now, over @method, @authority, @path and content-digest, with a key that is published at the origin ' +
-      'of the resource which is registered, under client_id, for this owner.' +
+      'of the resource which is registered, under client_id, for this owner, or that the provisioning file lists for it.' +
       (isOrigin(client_id)
         ? ' Name the resource as client_id: an origin names a resource server only if this owner has exactly one there.'
         : ''),

@@ -174,15 +174,16 @@ export interface Resource {
 }
 
 /**
- * A resource server with protection access, or one that asks for it. `registry` is null if nothing is
- * pulled from it.
+ * A resource server with protection access, or one that asks for it. `keys`: it signs with keys that the
+ * operator of her authority lists; `signature`: with keys that it publishes itself. `registry` is null if
+ * nothing is pulled from it.
  */
 export interface ResourceServerEntry {
   client_id: ClientId
   name: string
   resource_uri: string
   status: 'pending' | 'active' | 'revoked'
-  auth: 'secret' | 'signature'
+  auth: 'secret' | 'keys' | 'signature'
   registered_at: string
   decided_at: string | null
   last_pat_issued: string | null

@@ -42,7 +42,7 @@ const MEMBERS = {
   name: text,
   resource_uri: text,
   status: z.enum(['pending', 'active', 'revoked']),
-  auth: z.enum(['secret', 'signature']),
+  auth: z.enum(['secret', 'keys', 'signature']),
   registered_at: text,
   decided_at: maybe,
   last_pat_issued: maybe,
@@ -127,14 +127,14 @@ export const RESOURCE_SERVERS: readonly Endpoint<OwnerApi>[] = [
 
 /** A record as the owner API writes it; `registry` is null if nothing is pulled from this server. */
 function serverAnswer(row: ListedResourceServer): ResourceServerEntry {
-  const { client_id, name, resource_uri, status, auth, registered_at, decided_at, last_pat_issued } = row
+  const { client_id, name, resource_uri, status, registered_at, decided_at, last_pat_issued } = row
   const { landed_at, failed_at, fault, conflicts } = row
   return {
     client_id,
     name,
     resource_uri,
     status,
-    auth,
+    auth: row.client_keys === null ? row.auth : 'keys',
     registered_at,
     decided_at,
     last_pat_issued,
@@ -226,10 +226,10 @@ export async function writeDecision(
   await appendEvent(tx, owner, 'resource_server_decided', { client_id, status: to, actor })
 }
 
-/** One with a secret cannot register again by itself, so the owner alone lets it back in. */
+/** One of the provisioning file cannot register again by itself, so the owner alone lets it back in. */
 function stateAfter(before: ResourceServerRow, decided: ServerDecision): 'active' | 'revoked' | undefined {
-  const readmits = before.auth === 'secret' && before.status === 'revoked' && decided === 'approved'
-  if (readmits) return 'active'
+  const isProvisioned = before.auth === 'secret' || before.client_keys !== null
+  if (isProvisioned && before.status === 'revoked' && decided === 'approved') return 'active'
   const trigger = decided === 'approved' ? 'owner_approves' : 'owner_withdraws'
   const next = nextRegistrationState(before.status, trigger)
   return next === 'pending' ? undefined : next

@@ -30,8 +30,9 @@ export async function readDeclared(db: Db, owners: readonly Owner[]): Promise<Ma
     UNION ALL
     SELECT l.owner, 'login', l.id, true, false, '{}'::json FROM asked JOIN logins l USING (owner)
     UNION ALL
-    SELECT s.owner, 'resource_server', s.client_id, s.status = 'active', s.auth = 'secret', json_build_object('name', s.name,
-      'resource_uri', s.resource_uri, 'publishes', s.publishes, 'secret', encode(s.secret_sha256, 'hex'))
+    SELECT s.owner, 'resource_server', s.client_id, s.status = 'active', s.auth = 'secret' OR s.client_keys IS NOT NULL,
+      json_build_object('name', s.name, 'resource_uri', s.resource_uri, 'publishes', s.publishes,
+        'secret', encode(s.secret_sha256, 'hex'), 'jwks', s.client_keys)
     FROM asked JOIN resource_servers s USING (owner)
     UNION ALL
     SELECT r.owner, 'resource', r.resource_id, true, r.source = 'provisioned', json_build_object('client_id', r.client_id, 'name', r.name,

@@ -84,7 +84,11 @@ async function readFacts(tx: Tx, owner: Owner, resource_uri: string): Promise<Re
     FROM resource_servers WHERE owner = ${owner}`.execute(tx)
   const { decided_ago, pending, at_origin, approved, banned } = rows[0]!
   return {
-    known: known && { status: known.status, auth: known.auth, decidedSecondsAgo: decided_ago ?? Infinity },
+    known: known && {
+      status: known.status,
+      provisioned: known.auth === 'secret' || known.client_keys !== null,
+      decidedSecondsAgo: decided_ago ?? Infinity,
+    },
     pending,
     origin: { banned, approved, pending: at_origin },
   }

@@ -4,6 +4,7 @@
  */
 import type { ColumnType, Generated } from 'kysely'
 import type { NullableTimestamp, Timestamp } from '../../core/columns.ts'
+import type { PublicJwk } from '../../../wire/signatures/keys.ts'
 import type { Reach } from '../../../rules/organization/membership.ts'
 import type { ClientId, Owner } from '../../../wire/identifiers.ts'
 
@@ -19,6 +20,10 @@ export interface ResourceServersTable {
   secret_sha256: Buffer | null
   /** The secret before, in force until that one is used. */
   former_secret_sha256: Buffer | null
+  /** The keys that the provisioning file lists for it; null if it registered itself, or has a secret. */
+  client_keys: ColumnType<PublicJwk[] | null, string | null | undefined, string | null>
+  /** The keys before, in force until what took their place is used. */
+  former_keys: ColumnType<PublicJwk[] | null, string | null | undefined, string | null>
   registered_at: Timestamp
   decided_at: NullableTimestamp
   last_pat_issued: NullableTimestamp

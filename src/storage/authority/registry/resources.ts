@@ -17,7 +17,7 @@ export type ResourceRow = Selectable<ResourcesTable>
 type NewResourceServer = Pick<
   ResourceServerRow,
   'owner' | 'client_id' | 'name' | 'resource_uri' | 'status' | 'auth' | 'secret_sha256'
-> & { publishes?: boolean }
+> & { publishes?: boolean; client_keys?: string | null }
 
 /** When an undecided registration lapses. */
 export const LAPSES_AT = sql<string>`registered_at + ${PENDING_SECONDS} * interval '1 second'`
@@ -34,12 +34,15 @@ export const LAPSED = sql<boolean>`(status = 'pending' AND ${LAPSES_AT} <= clock
  */
 export const WITHDRAWN_BEFORE = sql<boolean>`generation > 1`
 
+/** The provisioning file says how it proves itself; it never registered. */
+export const PROVISIONED = sql<boolean>`(auth = 'secret' OR client_keys IS NOT NULL)`
+
 /** The record exists: this holds for all but those that never were more than a registration, and lapsed. */
 export const ON_RECORD = sql<boolean>`(NOT ${LAPSED} OR ${WITHDRAWN_BEFORE})`
 
 /** The columns of a record of `resource_servers rs`, with its present state. */
-export const RECORD = sql`rs.owner, rs.client_id, name, resource_uri, auth, secret_sha256, former_secret_sha256, registered_at, last_pat_issued, generation,
-  publishes, CASE WHEN ${LAPSED} THEN 'revoked' ELSE status END AS status,
+export const RECORD = sql`rs.owner, rs.client_id, name, resource_uri, auth, secret_sha256, former_secret_sha256, client_keys, former_keys,
+  registered_at, last_pat_issued, generation, publishes, CASE WHEN ${LAPSED} THEN 'revoked' ELSE status END AS status,
   CASE WHEN ${LAPSED} THEN ${LAPSES_AT} ELSE decided_at END AS decided_at`
 
 /** Its resource is at the origin. */
@@ -83,7 +86,7 @@ export function readResourceServersAt(
     .selectFrom('resource_servers')
     .selectAll()
     .where('owner', '=', owner)
-    .where('auth', '=', 'signature')
+    .where(sql<boolean>`NOT ${PROVISIONED}`)
     .where('status', '<>', 'revoked')
     .where(sql<boolean>`NOT ${LAPSED}`)
     .where(standsAt(origin))
