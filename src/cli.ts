@@ -304,6 +304,13 @@ keys
     (await import('./terminal/key-command.ts')).newKeySet(file, processTerminal),
   )
 keys
+  .command('public')
+  .argument('<file>', 'a file that `keys new` made')
+  .description('print the public halves of its keys, as `jwks` of a provisioning file takes them')
+  .action(async (file: string) =>
+    (await import('./terminal/key-command.ts')).publicKeySet(file, processTerminal),
+  )
+keys
   .command('new-notification')
   .argument('<file>', 'the file to write; an existing file is left alone')
   .description('make the key by which an authority notifies owners; prints the public half')

@@ -57,7 +57,11 @@ export type { WitnessConfig } from './config/witness/witness.ts'
 export type { ProvisionedAccount } from './config/provisioning/tally-file.ts'
 export type { ProvisionedOwner } from './config/provisioning/provision.ts'
 export type { EmbeddedConfig, SidecarConfig, SidecarOwner } from './config/sidecar/sidecar.ts'
-export { proposedProvision, provisionedFrom } from './config/provisioning/proposed-provision.ts'
+export {
+  proposedProvision,
+  provisionedFile,
+  provisionedFrom,
+} from './config/provisioning/proposed-provision.ts'
 export { readConfiguredSurface } from './config/sidecar/sidecar-surfaces.ts'
 export { readOwnedResources } from './config/sidecar/sidecar.ts'
 export type { ToolPart } from './config/sidecar/sidecar-file.ts'

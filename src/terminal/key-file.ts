@@ -5,14 +5,14 @@
 import { mkdir, open, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { ExposedFile, readPrivateFile } from '../files/private-file.ts'
-import { parseJson } from '../wire/json.ts'
+import { parseJson, parseJsonObject } from '../wire/json.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../wire/signatures/keys.ts'
 import {
   generateNotificationJwk,
   importNotificationKey,
   type NotificationKey,
 } from '../wire/owner/notification-key.ts'
-import { Refusal } from '../wire/refusal.ts'
+import { Refusal, refuse } from '../wire/refusal.ts'
 import { UsageError } from './command.ts'
 
 /**
@@ -20,9 +20,24 @@ import { UsageError } from './command.ts'
  * says what to do.
  */
 export async function readKeyFile(path: string, makeWith: string): Promise<PrivateKey> {
-  let text: Buffer
+  const bytes = await readKeyBytes(path, makeWith)
+  return usable(path, () => importPrivateJwk(parseJson(bytes)))
+}
+
+/** The private keys in a file such as `writeNewKeySet` makes, in its order; throws like `readKeyFile`. */
+export async function readKeySet(path: string): Promise<PrivateKey[]> {
+  const bytes = await readKeyBytes(path, `usher keys new ${path}`)
+  return usable(path, () => {
+    const { keys } = parseJsonObject(bytes)
+    if (!Array.isArray(keys) || keys.length === 0)
+      refuse('invalid_request', 'it is no {"keys": [private JWK, …]}.')
+    return keys.map(jwk => importPrivateJwk(jwk))
+  })
+}
+
+async function readKeyBytes(path: string, makeWith: string): Promise<Buffer> {
   try {
-    text = await readPrivateFile(path)
+    return await readPrivateFile(path)
   } catch (cause) {
     if (cause instanceof ExposedFile) throw new UsageError(`The key is not used: ${cause.message}`, { cause })
     const { code } = cause as NodeJS.ErrnoException
@@ -32,8 +47,11 @@ export async function readKeyFile(path: string, makeWith: string): Promise<Priva
         : `The key at ${path} cannot be read (${code}). Let this user read that file.`
     throw new UsageError(why, { cause })
   }
+}
+
+function usable<T>(path: string, read: () => T): T {
   try {
-    return importPrivateJwk(parseJson(text))
+    return read()
   } catch (cause) {
     if (!(cause instanceof Refusal)) throw cause
     throw new UsageError(`${path} holds no usable private key: ${cause.detail ?? cause.code}`, { cause })

@@ -15,7 +15,9 @@ interface ProvisionedFrom {
   name: string
   /** The RFC 9728 `resource` that agents call. */
   resource_uri: string
-  client_secret_file: string
+  /** By which it proves itself: the file with its secret, or the one with its public keys. */
+  client_secret_file?: string
+  jwks_file?: string
   tools: readonly {
     resource_id: string
     scopes: readonly string[]
@@ -33,7 +35,7 @@ export function provisionedFrom(
     const { owner, path, client_id, client_secret_file, tools, name, joint } = one
     const resource_uri = publicUrl + path
     if (joint !== undefined) notes.push(`${resource_uri} is an account's: a tally provisions it.`)
-    else if (one.register || one.signature !== undefined || client_id === undefined)
+    else if (one.register || client_id === undefined || (one.signature && client_id === resource_uri))
       notes.push(
         `${resource_uri} proves itself by a signature: it registers and publishes what it holds, so that she approves it (usher owner approve-server) and writes its tiers (usher owner tier apply).`,
       )
@@ -44,7 +46,9 @@ export function provisionedFrom(
           client_id,
           name: name ?? client_id,
           resource_uri,
-          client_secret_file: client_secret_file ?? `/run/secrets/${client_id.replaceAll(/[^\w.-]/g, '-')}`,
+          ...(one.signature === undefined
+            ? { client_secret_file: client_secret_file ?? provisionedFile(client_id) }
+            : { jwks_file: `${provisionedFile(client_id)}-jwks.json` }),
           tools,
         },
       ]
@@ -53,13 +57,19 @@ export function provisionedFrom(
   return { servers, notes }
 }
 
+/** A place for what the authority is to read of it. */
+export function provisionedFile(client_id: string): string {
+  return `/run/secrets/${client_id.replaceAll(/[^\w.-]/g, '-')}`
+}
+
 /** Lifetimes that are proposed: of a grant that reads, and of one that she was asked for. */
 const READ_GRANT_SECONDS = Math.min(3_600, TERMS_SECONDS_MAX)
 const SINGLE_USE_GRANT_SECONDS = 300
 
 const HEAD = [
   'A proposal for the provisioning file (UMA_AS_PROVISION), for you to edit:',
-  '- client_secret_file: the file with the secret that the sidecar has, too.',
+  '- client_secret_file: the file with the secret that the sidecar has, too; jwks_file: the one with the public',
+  '  half of its keys (`usher keys public`).',
   '- tiers: what only reads is let through on terms; she is asked about each call of everything else,',
   '  also of what nobody has described. Names, purposes and prohibitions are hers: write them with her.',
   'Each item is made once, ever; what she has changed since is left alone. A tier that she has already gets no',
@@ -75,10 +85,10 @@ export function proposedProvision(
     const parts = own.map(server => ({ server, resources: resourcesOf(server) }))
     return {
       owner,
-      resource_servers: own.map(({ client_id, name, client_secret_file, resource_uri }) => ({
+      resource_servers: own.map(({ client_id, name, client_secret_file, jwks_file, resource_uri }) => ({
         client_id,
         name,
-        client_secret_file,
+        ...(jwks_file === undefined ? { client_secret_file } : { jwks_file }),
         resource_uri,
       })),
       resources: parts.flatMap(({ resources }) => resources),

@@ -8,6 +8,7 @@ import { waitAtMost } from '../../../limits/patience.ts'
 import { connectionWords } from '../../../terminal/connection-words.ts'
 import {
   proposedProvision,
+  provisionedFile,
   provisionedFrom,
   readConfiguredSurface,
   readOwnedResources,
@@ -111,8 +112,8 @@ export async function runProvisionProposal(options: ProvisionOptions, terminal: 
     ...tool,
     scopes: [scope],
   }))
-  const client_secret_file = `/run/secrets/${clientId.replaceAll(/[^\w.-]/g, '-')}`
-  const server = { owner, client_id: clientId, name: clientId, resource_uri: resource, client_secret_file }
+  const named = { owner, client_id: clientId, name: clientId, resource_uri: resource }
+  const server = { ...named, client_secret_file: provisionedFile(clientId) }
   terminal.out(proposedProvision([{ ...server, tools: proposed }]))
 }
 
