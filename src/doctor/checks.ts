@@ -3,13 +3,19 @@
  * members", "Resource metadata (RFC 9728)", "Protection access token (PAT)". Each sends only requests that
  * anybody may send, and changes nothing.
  */
-import { OutboundFault, type Outbound, type OutboundAnswer } from '../http/outbound/outbound.ts'
+import {
+  OutboundFault,
+  type Outbound,
+  type OutboundAnswer,
+  type OutboundRequest,
+} from '../http/outbound/outbound.ts'
 import { awaitDatabase } from '../storage/core/database-wait.ts'
 import { SHARED_ROLE } from '../storage/core/runtime-role.ts'
 import { lookAt } from '../storage/migrate.ts'
 import { isJsonObject, jsonIn, type Json, type JsonObject } from '../wire/json.ts'
 import { parseJwks, type PrivateKey } from '../wire/signatures/keys.ts'
 import { resourceMetadataUrl } from '../wire/resources/resource-metadata.ts'
+import { signedFields } from '../wire/signatures/sent-request.ts'
 import { GRANT_TYPE_CLIENT_CREDENTIALS, PROTECTION_SCOPE } from '../wire/names.ts'
 
 /** What was found wrong: the fault, and the remedy. */
@@ -135,27 +141,27 @@ export async function checkBodies(
   )
 }
 
+/** How a resource server proves itself: `key` signs. */
+export type ServerProof = { kind: 'secret'; secret: string } | { kind: 'signature'; key: PrivateKey }
+
+interface ServedResource {
+  authority: string
+  owner: string
+  client_id: string
+  resource: string
+}
+
 /**
- * The authority accepts the secret, and has the resource on record that is served here. @returns what is
- * printed, and the protection access token that it gave.
+ * The authority accepts the secret or the key, and has the resource on record that is served here. @returns
+ * what is printed, and the protection access token that it gave.
  */
-export async function checkSecret(
+export async function checkProof(
   outbound: Outbound,
-  {
-    authority,
-    owner,
-    client_id,
-    secret,
-    resource,
-  }: { authority: string; owner: string; client_id: string; secret: string; resource: string },
+  { authority, owner, client_id, resource }: ServedResource,
+  proof: ServerProof,
 ): Promise<{ finding: string; pat: string | undefined }> {
   const form = { grant_type: GRANT_TYPE_CLIENT_CREDENTIALS, scope: PROTECTION_SCOPE, owner, client_id }
-  const answer = await ask(outbound, 'authority', {
-    method: 'POST',
-    url: `${authority}/token`,
-    headers: { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' },
-    body: String(new URLSearchParams({ ...form, client_secret: secret })),
-  })
+  const answer = await ask(outbound, 'authority', tokenRequest(`${authority}/token`, form, proof))
   const json = jsonOf(answer)
   if (answer.status === 200) {
     const recorded = isJsonObject(json) ? json['resource_uri'] : undefined
@@ -171,12 +177,29 @@ export async function checkSecret(
   }
   const word =
     isJsonObject(json) && typeof json['error'] === 'string' ? json['error'] : `status ${answer.status}`
-  throw new Unwell(REFUSED[word] ?? `the authority answered ${word}. See its log.`)
+  const refused = word === 'invalid_client' ? refusalOf(proof) : REFUSED[word]
+  throw new Unwell(refused ?? `the authority answered ${word}. See its log.`)
+}
+
+function tokenRequest(url: string, form: Record<string, string>, proof: ServerProof): OutboundRequest {
+  const headers = { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' }
+  if (proof.kind === 'secret') {
+    const body = String(new URLSearchParams({ ...form, client_secret: proof.secret }))
+    return { method: 'POST', url, headers, body }
+  }
+  const request = { method: 'POST', url: new URL(url), headers: { ...headers, authorization: '' } }
+  const body = String(new URLSearchParams(form))
+  const created = Math.floor(Date.now() / 1_000)
+  return { method: 'POST', url, headers: signedFields({ ...request, body }, proof.key, { created }), body }
+}
+
+function refusalOf(proof: ServerProof): string {
+  return proof.kind === 'secret'
+    ? 'the authority does not take client_secret for this client_id and owner. Give the secret that it has, or correct client_id.'
+    : `the authority does not take the first key of keys_file (kid ${proof.key.kid}) for this client_id and owner. List its public half in jwks of its provisioning file (the sidecar serves it at /jwks) and send it SIGHUP, or correct client_id; if the sidecar registers, start it first.`
 }
 
 const REFUSED: Readonly<Record<string, string>> = {
-  invalid_client:
-    'the authority does not take client_secret for this client_id and owner. Give the secret that it has, or correct client_id.',
   authorization_pending: 'the owner has not approved it yet. She runs `usher owner approve-server`.',
   access_denied: 'the owner has withdrawn it. She may let it ask again: `usher owner servers`.',
 }

@@ -5,7 +5,8 @@
 import type { SidecarConfig } from '../config.ts'
 import type { Outbound } from '../http/outbound/outbound.ts'
 import { WELL_KNOWN } from '../wire/names.ts'
-import { checkBodies, checkResource, checkSecret } from './checks.ts'
+import { signingKeys } from '../wire/signatures/keys.ts'
+import { checkBodies, checkProof, checkResource } from './checks.ts'
 import { checkDoor } from './doors.ts'
 import { COMPLETE, examinePeer, withOutbound, type Look } from './look.ts'
 import { checkLeases, checkMandate, checkMembership } from './peers.ts'
@@ -61,7 +62,7 @@ async function examineServed(
     await look(`bodies of ${whose}`, () =>
       checkBodies(outbound, { resource, bytesMax: config.body_bytes_max }),
     )
-  await examineCredential(look, outbound, { served, resource, whose })
+  await examineCredential(look, outbound, { config, served, resource, whose })
   if (joint !== undefined)
     await look(`mandate of ${owner}`, () =>
       checkMandate(outbound, { ...joint, account: owner, aliases: config.aliases }),
@@ -81,20 +82,27 @@ async function examineServed(
     )
 }
 
-/** Its secret, and by the token that this gives, what its tools need. */
+/** Its secret or key, and by the token that this gives, what its tools need. */
 async function examineCredential(
   look: Look,
   outbound: Outbound,
-  { served, resource, whose }: { served: SidecarConfig['owners'][number]; resource: string; whose: string },
+  { config, served, resource, whose }: ServerLook,
 ): Promise<void> {
   const { owner, authority, client_id, credential } = served
-  if (credential.kind !== 'secret') return examineTools(look, outbound, { served, whose, pat: undefined })
-  const { secret } = credential
+  const proof =
+    credential.kind === 'secret' ? credential : { kind: credential.kind, key: signingKeys(config.keys)[0] }
   const found = await look(
-    `secret of ${whose}`,
-    () => checkSecret(outbound, { authority, owner, client_id, secret, resource }),
+    `${proof.kind === 'secret' ? 'secret' : 'key'} of ${whose}`,
+    () => checkProof(outbound, { authority, owner, client_id, resource }, proof),
     ({ finding }) => finding,
   )
-  // A secret that was refused is one fault, and would be the same one for every tool.
+  // One that was refused is one fault, and would be the same one for every tool.
   if (found?.pat !== undefined) await examineTools(look, outbound, { served, whose, pat: found.pat })
+}
+
+interface ServerLook {
+  config: SidecarConfig
+  served: SidecarConfig['owners'][number]
+  resource: string
+  whose: string
 }

@@ -17,20 +17,18 @@ const ASKED_MAX = 200
 
 /**
  * Prints a line for the tools that need the same of one resource. `pat` is the protection access token of the
- * resource server; without one nobody can be asked, and the line says only what the tools need.
+ * resource server.
  */
 export async function examineTools(
   look: Look,
   outbound: Outbound,
-  { served, whose, pat }: { served: Served; whose: string; pat: string | undefined },
+  { served, whose, pat }: { served: Served; whose: string; pat: string },
 ): Promise<void> {
   const groups = [...groupsOf(served.tools).values()]
   for (const tools of groups.slice(0, ASKED_MAX)) {
     const names = tools.map(({ tool }) => tool).join(', ')
-    await look(`${tools.length === 1 ? 'tool' : 'tools'} ${names} of ${whose}`, async () =>
-      pat === undefined
-        ? `${needText(tools[0]!)}; the authority was not asked, because no client secret is configured (the sidecar asks at its start)`
-        : checkTools(outbound, { served, tool: tools[0]!, pat }),
+    await look(`${tools.length === 1 ? 'tool' : 'tools'} ${names} of ${whose}`, () =>
+      checkTools(outbound, { served, tool: tools[0]!, pat }),
     )
   }
   if (groups.length > ASKED_MAX)

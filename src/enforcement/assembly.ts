@@ -33,7 +33,7 @@ import { readerOf } from './request/readers.ts'
 import { countingOpen } from './open-calls.ts'
 import { createMetrics, type Metrics } from './telemetry/metrics.ts'
 import { faultOfAll, watchRecords } from './authorities/recorded-resource.ts'
-import { checkSecrets } from './authorities/secrets.ts'
+import { checkSecrets, isDeclared } from './authorities/secrets.ts'
 import {
   startRegistration,
   type RegistrationLoop,
@@ -82,7 +82,7 @@ export interface Core {
   keys: readonly [PrivateKey, ...PrivateKey[]]
   /** Who may ask for an owner's resources. */
   guard: AuthorityGuard
-  /** Rejects if no authority takes the secrets that it is to be asked with (see `checkSecrets`). */
+  /** Rejects if no authority takes what it is to be asked with (see `checkSecrets`). */
   checkSecrets(): Promise<void>
   /** Why no call can be let through, whoever makes it; undefined if no reason is known. */
   notReady: () => string | undefined
@@ -173,10 +173,11 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
 
 /** At the start the routes are those of the configuration, in its order. */
 function checkSecretsOf({ owners }: CoreConfig, { routes }: RouteTable, logger: Logger): Promise<void> {
-  const bySecret = owners.flatMap(({ credential }, i) =>
-    credential.kind === 'secret' ? [routes[i]!.client] : [],
-  )
-  return checkSecrets(bySecret, { inAll: owners.length, logger })
+  const declared = owners.flatMap((owner, i) => {
+    const { client, resource } = routes[i]!
+    return isDeclared(owner, resource) ? [{ client, kind: owner.credential.kind }] : []
+  })
+  return checkSecrets(declared, { inAll: owners.length, logger })
 }
 
 function openPools(

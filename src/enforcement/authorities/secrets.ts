@@ -1,11 +1,13 @@
 /**
- * Owns the look at client secrets before anything is served. Contract: "Protection access token (PAT)": a
- * wrong secret is a fault of the configuration, and is found when the process starts and not by its callers.
+ * Owns the look at client secrets, and at the keys in their place, before anything is served. Contract:
+ * "Protection access token (PAT)": a wrong one is a fault of the configuration, and is found when the process
+ * starts and not by its callers.
  */
+import type { SidecarOwner } from '../../config.ts'
 import type { Logger } from '../../http/telemetry/log.ts'
 import { deadlineAt } from '../deadline.ts'
 import type { AuthorityClient } from './authority-client.ts'
-import { refusedCredential } from './pat.ts'
+import { refusedCredential, type PatCredential } from './pat.ts'
 
 /** For all of them together: an authority that is away holds no start up for longer. */
 const ALL_MS_MAX = 1_000
@@ -13,22 +15,42 @@ const ALL_MS_MAX = 1_000
 const AT_ONCE = 8
 
 /**
- * Presents each client's secret to its authority. A refused secret is logged with its owner; a check that is
- * not finished in time is passed over, because an outage must not prevent a start.
- * @param clients those that prove themselves by a secret. @param inAll how many owners are served.
- * @throws Error if every owner's secret is refused, so that nothing could be served. One owner's alone
- * does not end the process: the others are served.
+ * Whether its authority's file declares it, so that what proves it can be judged at once. One that registers
+ * itself has its resource, or the origin of that, as client_id, and proves itself by keys that it does not
+ * serve yet.
+ */
+export function isDeclared(
+  { credential, register, client_id }: Pick<SidecarOwner, 'credential' | 'register' | 'client_id'>,
+  resource: string,
+): boolean {
+  if (credential.kind === 'secret') return true
+  const published: readonly string[] = [resource, new URL(resource).origin]
+  return register === undefined && !published.includes(client_id)
+}
+
+/** A client of an authority, and how it proves itself there. */
+interface ProvingClient {
+  client: Pick<AuthorityClient, 'of' | 'prove'>
+  kind: PatCredential['kind']
+}
+
+/**
+ * Presents what each client proves itself by to its authority. What is refused is logged with its owner; a
+ * check that is not finished in time is passed over, because an outage must not prevent a start.
+ * @param clients those that the authority's file declares. @param inAll how many owners are served.
+ * @throws Error if every owner's is refused, so that nothing could be served. One owner's alone does not end
+ * the process: the others are served.
  */
 export async function checkSecrets(
-  clients: readonly AuthorityClient[],
+  clients: readonly ProvingClient[],
   { inAll, logger }: { inAll: number; logger: Pick<Logger, 'error'> },
 ): Promise<void> {
   const clock = (): number => performance.now()
   const until = clock() + ALL_MS_MAX
   const refused: string[] = []
   for (let i = 0; i < clients.length && clock() < until; i += AT_ONCE) {
-    const checks = clients.slice(i, i + AT_ONCE).map(async client => {
-      const fault = await faultOf(client, () => client.prove(deadlineAt(until, clock)))
+    const checks = clients.slice(i, i + AT_ONCE).map(async one => {
+      const fault = await faultOf(one, () => one.client.prove(deadlineAt(until, clock)))
       if (fault !== undefined) refused.push(fault)
     })
     await Promise.all(checks)
@@ -38,15 +60,18 @@ export async function checkSecrets(
 }
 
 async function faultOf(
-  { of: { owner, client_id, authority } }: AuthorityClient,
+  { client, kind }: ProvingClient,
   prove: () => Promise<void>,
 ): Promise<string | undefined> {
+  const { owner, client_id, authority } = client.of
   try {
     await prove()
     return undefined
   } catch (error) {
     const reason = refusedCredential(error)
     if (reason === undefined) return undefined
-    return `client_secret (or client_secret_file) of ${owner}: ${authority} does not take it for the client_id ${client_id} (${reason}). Give the secret that this authority has for ${client_id} of ${owner}, or correct client_id or owner.`
+    return kind === 'secret'
+      ? `client_secret (or client_secret_file) of ${owner}: ${authority} does not take it for the client_id ${client_id} (${reason}). Give the secret that this authority has for ${client_id} of ${owner}, or correct client_id or owner.`
+      : `keys_file, whose first key signs for ${owner} (signature: true): ${authority} does not take it for the client_id ${client_id} (${reason}). List its public half (\`usher keys public\` prints it) in jwks of the file of UMA_AS_PROVISION, or correct client_id or owner.`
   }
 }
