@@ -157,7 +157,7 @@ export UMA_OWNER_KEY=laptop-key.json
             'postgres://usher@127.0.0.1:9300/usher',
           'usher authority  ': 'usher authority >> page.log 2>&1 & answers http://127.0.0.1:9100/health ',
           'usher authority owner enrol alice  ': 'code=$(usher authority owner enrol alice) ',
-          'enrol_…': '"$code"',
+          'enrol_…@http://127.0.0.1:9100': '"$code"',
         },
         after: 'usher owner keys; usher owner policies',
         timeoutMs: TIMEOUT_MS,
@@ -261,19 +261,25 @@ ${file!.replaceAll('/etc/usher/', 'etc/')}EOF
   })
 
   test(
-    'docs/rotate-keys.md replaces the keys of an authority, a client secret and a device key',
+    'docs/rotate-keys.md replaces the keys of an authority, a client secret, that by keys, and a device key',
     {
       timeout: TIMEOUT_MS,
     },
     async () => {
       const ran = await runPage('docs/rotate-keys.md', {
         before: `${running(bin)}cp alice-secret old-secret; start sidecar; echo "before: $(token old-secret)"`,
-        after:
-          'echo "old: $(token old-secret), new: $(token alice-secret)"; usher owner keys || echo "old key: $?"',
+        readers: {
+          'usher keys public resource-keys.json >':
+            'echo "old: $(token old-secret), new: $(token alice-secret)"; usher keys public resource-keys.json >',
+        },
+        after: `echo "secret: $(token alice-secret)"; usher doctor --config sidecar.yaml | grep 'key of alice' || true
+usher owner keys || echo "old key: $?"`,
         timeoutMs: TIMEOUT_MS,
       })
       expect(untold(ran)).toEqual([])
-      expect(ran.at(-1)!.printed).toContain('old: 401, new: 200')
+      expect(ran.map(({ printed }) => printed).join('')).toContain('old: 401, new: 200')
+      expect(ran.at(-1)!.printed).toContain('secret: 401')
+      expect(ran.at(-1)!.printed).toMatch(/^ok +sidecar key of alice: the authority takes it/m)
       expect(ran.at(-1)!.printed).toContain('old key: 1')
     },
   )
