@@ -79,6 +79,21 @@ describe('usher', () => {
     }
   })
 
+  it('prints the public halves of the keys in a file, as a set, and no private one', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'usher-keys-'))
+    try {
+      const file = join(folder, 'keys.json')
+      const made = JSON.parse((await usher('keys', 'new', file)).out) as object
+      const { code, out } = await usher('keys', 'public', file)
+      expect(code).toBe(0)
+      expect(JSON.parse(out)).toEqual({ keys: [made] })
+      const missing = await usher('keys', 'public', join(folder, 'none.json'))
+      expect([missing.code, missing.err]).toEqual([2, expect.stringContaining('usher keys new')])
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+
   it('makes the key by which an authority notifies owners, likewise, and refuses one of another kind', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'usher-keys-'))
     try {

@@ -318,6 +318,20 @@ describe('usher authority provision --from', () => {
     expect(parse(text)).toEqual({ owners: [] })
   })
 
+  test('a server that signs and does not register is proposed with the file of its public keys', async () => {
+    const tools = [{ tool: 'say', resource_id: 'alice/say', scopes: ['say'] }]
+    const text = await provision({ from: sidecarFile({ tools, client_secret: undefined, signature: true }) })
+    const owners = (parse(text) as { owners: { resource_servers: object[] }[] }).owners
+    expect(owners[0]!.resource_servers).toEqual([
+      {
+        client_id: 'files',
+        name: 'files',
+        jwks_file: '/run/secrets/files-jwks.json',
+        resource_uri: 'https://tools.example.com/mcp/alice',
+      },
+    ])
+  })
+
   test('a server writes what its tools and objects need', async () => {
     const resource = 'https://tools.example.com/mcp/alice'
     const text = await provision({ from: url, owner: 'alice', resource, clientId: 'files' })

@@ -7,7 +7,7 @@ import { startAuthority, type RunningAuthority } from '../../src/authority/main.
 import { readAuthorityConfig } from '../../src/config.ts'
 import { freePorts } from '../../src/dev/stack/ports.ts'
 import type { Database } from '../../src/storage/authority/database.ts'
-import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import { ALIAS, WELL_KNOWN } from '../../src/wire/names.ts'
 import { doctor } from '../support/doctor.ts'
 import { discoveryOf, startHostile } from '../support/hostile-organization.ts'
@@ -32,6 +32,9 @@ beforeAll(async () => {
     resource_uri: 'http://127.0.0.1:1/mcp/alice',
     client_secret: SECRET,
   }
+  const jwk = generatePrivateJwk()
+  const { client_secret: _secret, ...plain } = server
+  const signing = { ...plain, client_id: 'signing', jwks: { keys: [publicJwk(importPrivateJwk(jwk))] } }
   const resource = (id: string, scope: string) => ({
     id,
     client_id: 'tools',
@@ -56,10 +59,10 @@ beforeAll(async () => {
     UMA_DEV_LOOPBACK: 'true',
     DATABASE_URL: database.url,
     UMA_AS_ISSUER: issuer,
-    UMA_AS_KEYS_FILE: file('keys.json', JSON.stringify({ keys: [generatePrivateJwk()] })),
+    UMA_AS_KEYS_FILE: file('keys.json', JSON.stringify({ keys: [jwk] })),
     UMA_AS_PROVISION: file(
       'owners.yaml',
-      stringify({ owners: [{ owner: 'alice', resource_servers: [server], resources, tiers }] }),
+      stringify({ owners: [{ owner: 'alice', resource_servers: [server, signing], resources, tiers }] }),
     ),
     UMA_AS_LOG_LEVEL: 'silent',
     UMA_AS_LISTEN: `127.0.0.1:${port}`,
@@ -248,6 +251,22 @@ describe('usher doctor', () => {
     )
     expect(lines.join()).not.toMatch(/another secret|sixteen/)
     expect(code).toBe(1)
+  })
+
+  it('of a sidecar that signs looks at its key, and says where an authority lists it', async () => {
+    const signing = (client_id: string): Record<string, string> =>
+      sidecarServing({
+        client_id,
+        signature: true,
+        tools: [{ tool: 'read', resource_id: 'alice/book', scopes: ['read'] }],
+      })
+    const { lines } = await doctor(signing('signing'))
+    expect(lines).toContain('ok    sidecar key of alice: the authority takes it for signing')
+    const refused = await doctor(signing('tools'))
+    expect(refused.lines.at(-1)).toMatch(
+      /^FAIL {2}sidecar key of alice: .*first key of keys_file.*List its public half in jwks/,
+    )
+    expect(refused.code).toBe(1)
   })
 
   it('finds that the authority has another resource on record, and names both and their settings', async () => {

@@ -124,6 +124,17 @@ export const WRONG_FILES: Case[] = [
     remedy: /Give the secret that this authority has/,
   },
   {
+    name: "the authority does not take the sidecar's key",
+    args: ['sidecar'],
+    environment: () => {
+      const { client_secret: _secret, ...entry } = alice()
+      return ofSidecar({ owners: [{ ...entry, signature: true }] })
+    },
+    setting:
+      /keys_file, whose first key signs for alice .*: http.* does not take it for the client_id demo-tools/,
+    remedy: /List its public half \(`usher keys public` prints it\) in jwks of the file of UMA_AS_PROVISION/,
+  },
+  {
     name: 'the administrators’ file of an organization is misspelt',
     args: ['organization'],
     environment: () => ({ ...ofOrganization(), UMA_ORG_PROVISION: file('typo.yaml', { administratos: [] }) }),
