@@ -43,6 +43,12 @@ const tls = certificate('the certificate of the check port')
     clientCaKey: dataKey('ca.crt').describe(
       'Key of the CA whose client certificates may ask, in the same Secret.',
     ),
+    clientNames: z
+      .array(z.string().min(1))
+      .default([])
+      .describe(
+        'Names of the gateways that may ask, as DNS names or URIs of their certificates (`client_names` of `check_tls`). Empty: every certificate of that CA.',
+      ),
   })
 
 export const SIDECAR = z.strictObject({

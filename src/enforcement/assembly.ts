@@ -48,6 +48,7 @@ export type CoreConfig = Omit<
   SidecarConfig,
   | 'listen'
   | 'checkTls'
+  | 'checkClientNames'
   | 'httpTls'
   | 'network_trusted'
   | 'drain_ms'

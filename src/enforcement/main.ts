@@ -5,12 +5,14 @@
 import { boundsWithIdle } from '../http/servers/connection-bounds.ts'
 import { readSidecarConfig, type NamedCertificates, type SidecarConfig } from '../config.ts'
 import { watchCertificates } from '../http/servers/certificates.ts'
+import type { ClientNames } from '../http/servers/client-names.ts'
 import { formatListenAddress } from '../http/servers/listen-address.ts'
 import { listenAs } from '../http/servers/listen-fault.ts'
 import { createLogger, type Logger } from '../http/telemetry/log.ts'
 import { openTracing } from '../http/telemetry/otlp.ts'
 import { serveUntilSignalled, startServed, type ServedParty } from '../http/process.ts'
 import { listen } from '../http/servers/server.ts'
+import { createRateShares } from '../limits/rate-shares.ts'
 import { useLibsodium } from '../native/libsodium.ts'
 import { assembleCore } from './assembly.ts'
 import { lookAtUpstreams } from './preflight/upstream-look.ts'
@@ -69,7 +71,6 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
       closers.push(async () => watched?.stop())
       return watched
     }
-    const checkTls = watch(config.checkTls, 'check')
     const documents = createDocumentServer({
       logger,
       table: core.routes,
@@ -88,7 +89,8 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
     const doors: Pick<HttpCheckServer, 'stop'>[] = []
     closers.push(async () => void (await Promise.all(doors.map(door => door.stop()))))
     const door = {
-      tls: checkTls,
+      tls: watch(config.checkTls, 'check'),
+      clients: clientsOf(config, logger, clock),
       health,
       bodyBytesMax: config.body_bytes_max,
       deadlineMarginMs: config.deadline_margin_ms,
@@ -97,7 +99,7 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
       onAnswered: ownMs => metrics.answered(ownMs),
       report: fault => logger.error({ err: fault }, 'a check could not be read or written'),
       onUnjudged: core.unjudged,
-    } satisfies CheckDoor & { tls: unknown; health: unknown }
+    } satisfies CheckDoor & { tls: unknown; clients: unknown; health: unknown }
     const { check, http } = config.listen
     const checkServer = await listenAs('listen.check', check, () =>
       startCheckServer({ ...door, address: formatListenAddress(check) }),
@@ -121,6 +123,24 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
     )
     return { checkAddress, httpCheckAddress, httpAddress }
   })
+}
+
+/** Who may ask, by the names in a certificate; a stranger is told of at most once a minute. */
+function clientsOf(
+  { checkClientNames: allowed }: SidecarConfig,
+  logger: Logger,
+  clock: () => number,
+): ClientNames | undefined {
+  if (allowed === undefined) return undefined
+  const lines = createRateShares({ perMinute: 1, sourcesMax: 1, clock })
+  const onStranger = (names: readonly string[]): void => {
+    if (lines.take('check') > 0) return
+    logger.warn(
+      { names: names.slice(0, 10) },
+      'a certificate of client_ca_file has none of the client_names of check_tls, and may not ask: add the name if it is a gateway',
+    )
+  }
+  return { allowed, onStranger }
 }
 
 /** Looks at the servers behind the gateway, beside everything else. @returns what gives up looking. */

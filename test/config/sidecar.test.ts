@@ -363,6 +363,16 @@ describe('The file of the sidecar', () => {
     ).toEqual([])
   })
 
+  test.each([
+    ['none', []],
+    ['a wildcard', ['*.example.com']],
+    ['two in one', ['gateway.example.com, other.example.com']],
+  ])('names of gateways that are %s are refused', (_what, client_names) => {
+    const check_tls = { cert_file: 'cert', key_file: 'key', client_ca_file: 'ca', client_names }
+    const faults = faultsOf(() => read({ ...good(), check_tls }))
+    expect(faults.join('\n')).toContain('check_tls.client_names')
+  })
+
   test('a Unix socket is local', () => {
     expect(
       faultsOf(() => read({ ...good(), listen: { check: 'unix:/run/usher.sock', http: '127.0.0.1:0' } })),

@@ -19,8 +19,8 @@ export function makeCa(): Promise<Pair> {
 }
 
 /**
- * A new certificate of it, for `localhost` or other `names`, which serves and may be shown by a client;
- * `commonName` tells it from others.
+ * A new certificate of it, for `localhost` or other `names` (`spiffe://…` is a URI), which serves and may be
+ * shown by a client; `commonName` tells it from others.
  */
 export function issueCertificate(
   ca: Pair,
@@ -34,10 +34,15 @@ export function issueCertificate(
       { name: 'basicConstraints', cA: false, critical: true },
       { name: 'keyUsage', digitalSignature: true, critical: true },
       { name: 'extKeyUsage', ...purpose },
-      { name: 'subjectAltName', altNames: names.map(value => ({ type: 2, value })) },
+      { name: 'subjectAltName', altNames: names.map(altName) },
     ],
     ca,
   )
+}
+
+/** By its form: a URI, or else a DNS name. */
+function altName(value: string) {
+  return value.startsWith('spiffe://') ? { type: 6 as const, value } : { type: 2 as const, value }
 }
 
 /**

@@ -3,6 +3,7 @@
  * call": owners, their authorities, tools and the public URL are configured, never taken from a request.
  */
 import { IDLE_SECONDS } from '../../http/servers/connection-bounds.ts'
+import { clientName } from '../../http/servers/client-names.ts'
 import { z } from 'zod'
 import { parseListenAddress, type ListenAddress } from '../../http/servers/listen-address.ts'
 import { ENFORCEMENT_ALIAS, isOtherKindThanRpt } from '../../wire/names.ts'
@@ -93,12 +94,26 @@ const checkHttp = checkHttpMembers.transform(({ outage_status, ...asks }) => ({
   outage_status: outage_status ?? (asks.method_header === undefined ? 424 : 503),
 }))
 
+const clientCertificateName = z
+  .string()
+  .max(2_048)
+  .regex(/^[^\s,"\\*]+$/, 'give a DNS name or a URI in full, without spaces and wildcards')
+  .transform(clientName)
+
 const checkTls = z.strictObject({
   cert_file: file.describe('Certificate chain, PEM.'),
   key_file: file.describe('Its private key, PEM.'),
   client_ca_file: file.describe(
-    'The CA of the client certificates that may connect, PEM. Whoever has a certificate of it may ask, whatever its name: give a CA that signs for the gateway alone.',
+    'The CA of the client certificates that may connect, PEM. Without `client_names` whoever has a certificate of it may ask: give a CA that signs for the gateway alone.',
   ),
+  client_names: z
+    .array(clientCertificateName)
+    .min(1)
+    .max(100)
+    .optional()
+    .describe(
+      'Names of the gateways, such as `gateway.example.com` or `spiffe://cluster.local/ns/gateways/sa/gateway`, for a CA that signs for others, too. A certificate must have one of them as a DNS name or a URI (subjectAltName), in full. Its common name does not count, and `*` is no wildcard.',
+    ),
 })
 
 const httpTls = z.strictObject({

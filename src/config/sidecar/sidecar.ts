@@ -125,6 +125,8 @@ export interface SidecarConfig
   keys: PrivateKey[]
   /** Each file as it was read at the start, with its path for reading it again. */
   checkTls: NamedCertificates<'cert' | 'key' | 'ca'> | undefined
+  /** One of them must be in a certificate that asks; any certificate of the CA may ask if undefined. */
+  checkClientNames: readonly string[] | undefined
   httpTls: NamedCertificates<'cert' | 'key'> | undefined
   authorityCa: NamedCertificates<'ca'> | undefined
   /** Further addresses of authorities besides their issuer. */
@@ -154,7 +156,14 @@ export function loadSidecarFile(
 /** The configuration of an embedded enforcement point: everything but a sidecar's listeners. */
 export type EmbeddedConfig = Omit<
   SidecarConfig,
-  'listen' | 'checkTls' | 'httpTls' | 'network_trusted' | 'drain_ms' | 'idle_seconds' | 'configFile'
+  | 'listen'
+  | 'checkTls'
+  | 'checkClientNames'
+  | 'httpTls'
+  | 'network_trusted'
+  | 'drain_ms'
+  | 'idle_seconds'
+  | 'configFile'
 >
 
 /**
@@ -278,6 +287,7 @@ function loadNamedFiles(
     owners: [],
     keys: [],
     checkTls: undefined,
+    checkClientNames: check_tls?.client_names,
     httpTls: undefined,
     authorityCa: undefined,
     authorityAddresses: new Map(

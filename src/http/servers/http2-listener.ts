@@ -7,6 +7,7 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 import { bind } from './bind.ts'
 import { requireUsable, type Certificates } from './certificates.ts'
+import { admits, type ClientNames } from './client-names.ts'
 import { CONNECTION_BOUNDS } from './connection-bounds.ts'
 import type { ListenAddress } from './listen-address.ts'
 
@@ -21,6 +22,8 @@ export interface Http2ListenerOptions {
   address: ListenAddress
   /** If given, a client must show a certificate that `ca` signed. Renewed files apply to new connections. */
   tls?: Certificates<MutualTls> | undefined
+  /** With `tls`: the names of which the certificate must have one; any certificate of `ca` when left out. */
+  clients?: ClientNames | undefined
   /** Called with each connection that began with the preface, which the next reader still gets. */
   onConnection: (socket: Socket) => void
   /** How long the preface may take, including the handshake, in milliseconds; 10,000 if left out. */
@@ -42,7 +45,7 @@ const PREFACE_MS = 10_000
 
 /** Starts listening. Rejects when the address cannot be bound or the certificates cannot be used. */
 export async function startHttp2Listener(options: Http2ListenerOptions): Promise<Http2Listener> {
-  const { tls, onConnection, prefaceMs = PREFACE_MS } = options
+  const { tls, clients, onConnection, prefaceMs = PREFACE_MS } = options
   // The handshake has half of the time, because afterwards nothing says when the connection was made.
   const eachMs = tls === undefined ? prefaceMs : prefaceMs / 2
   const beginning = new Set<Socket>()
@@ -53,7 +56,10 @@ export async function startHttp2Listener(options: Http2ListenerOptions): Promise
       if (begun) onConnection(socket)
     })
   }
-  const server = tls === undefined ? createServer(greet) : mutualServer(tls, eachMs, greet)
+  const greetKnown = (socket: Socket): void => {
+    if (clients === undefined || admits(socket, clients)) greet(socket)
+  }
+  const server = tls === undefined ? createServer(greet) : mutualServer(tls, eachMs, greetKnown)
   server.maxConnections = options.connectionsMax ?? CONNECTION_BOUNDS.connectionsMax
   const address = await bind(server, options.address)
   return {

@@ -9,6 +9,7 @@ import { createServer as createTlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import { bind } from './bind.ts'
 import type { Certificates } from './certificates.ts'
+import { admits, type ClientNames } from './client-names.ts'
 import { boundAnswer, CONNECTION_BOUNDS, nodeLimits, type ConnectionBounds } from './connection-bounds.ts'
 import type { ListenAddress } from './listen-address.ts'
 import { readWholeBody } from './node-request.ts'
@@ -41,6 +42,8 @@ export interface RawServerOptions {
   address: ListenAddress
   /** If given, a client must show a certificate that `ca` signed. Renewed files apply to new connections. */
   tls?: Certificates<{ cert: Buffer; key: Buffer; ca: Buffer }> | undefined
+  /** With `tls`: the names of which the certificate must have one; any certificate of `ca` when left out. */
+  clients?: ClientNames | undefined
   bodyBytesMax: number
   /** It must not reject: if it does, the connection is cut, which every gateway treats as an outage. */
   handle: (request: RawRequest) => Promise<RawAnswer>
@@ -84,6 +87,10 @@ export async function startRawServer(options: RawServerOptions): Promise<RawServ
   server.on(options.tls ? 'secureConnection' : 'connection', (socket: Socket) =>
     openedAt.set(socket, Date.now()),
   )
+  const { clients } = options
+  // Before Node's own reader hears of the connection.
+  if (options.tls !== undefined && clients !== undefined)
+    server.prependListener('secureConnection', (socket: Socket) => void admits(socket, clients))
   server.on('clientError', answerUnparsable)
   // Requests that Node would answer without a body, or not at all, which a gateway may treat as an outage and
   // let pass.

@@ -16,6 +16,9 @@
 {{- $_ := set $file "keys_file" "/etc/usher/keys/keys.json" -}}
 {{- if include "usher.certificateSecret" (list . "check" $s.tls) -}}
 {{- $_ := set $file "check_tls" (dict "cert_file" "/etc/usher/tls/tls.crt" "key_file" "/etc/usher/tls/tls.key" "client_ca_file" "/etc/usher/tls/ca.crt") -}}
+{{- with $s.tls.clientNames -}}
+{{- $_ := set $file.check_tls "client_names" . -}}
+{{- end -}}
 {{- end -}}
 {{- if $s.trustedNetwork -}}
 {{- $_ := set $file "network_trusted" true -}}

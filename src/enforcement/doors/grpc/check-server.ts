@@ -17,6 +17,7 @@ import {
 } from '@grpc/grpc-js'
 import type { Socket } from 'node:net'
 import type { Certificates } from '../../../http/servers/certificates.ts'
+import type { ClientNames } from '../../../http/servers/client-names.ts'
 import { startHttp2Listener, type MutualTls } from '../../../http/servers/http2-listener.ts'
 import { parseListenAddress, type ListenAddress } from '../../../http/servers/listen-address.ts'
 import { Refusal } from '../../../wire/refusal.ts'
@@ -31,6 +32,8 @@ export interface CheckServerOptions extends CheckDoor {
   address: string
   /** If given, a client must show a certificate that `ca` signed. Renewed files apply to new connections. */
   tls?: Certificates<MutualTls> | undefined
+  /** With `tls`: which of these clients may ask; all when left out. */
+  clients?: ClientNames | undefined
   health: Health
   /** How long a proxy may keep one connection, so that replicas share the load; 300 s by default. */
   connectionAgeSeconds?: number | undefined
@@ -96,6 +99,7 @@ export async function startCheckServer(options: CheckServerOptions): Promise<Che
   const listener = await startHttp2Listener({
     address: listenAddress(options.address),
     tls: options.tls,
+    clients: options.clients,
     prefaceMs: options.prefaceMs,
     connectionsMax: options.connectionsMax,
     onConnection: socket => {

@@ -19,6 +19,8 @@ export interface HttpCheckServerOptions extends CheckDoor, HttpAnswerOptions {
   address: ListenAddress
   /** If given, a client must show a certificate that `ca` signed. */
   tls?: RawServerOptions['tls']
+  /** With `tls`: which of these clients may ask; all when left out. */
+  clients?: RawServerOptions['clients']
   health: Health
   /** How the gateway describes the call that it asks about. */
   gateway: GatewayHeaders
@@ -56,11 +58,12 @@ export async function startHttpCheckServer(options: HttpCheckServerOptions): Pro
     if (request.target === '/health') return healthAnswer(health)
     return answerCall(() => readHttpCheck(request, reading), options, writer)
   }
-  const { address, tls, bounds, connectionAgeSeconds } = options
+  const { address, tls, clients, bounds, connectionAgeSeconds } = options
   const keepConnections = (): boolean => health.serving()
   const server = await startRawServer({
     address,
     tls,
+    clients,
     bounds,
     connectionAgeSeconds,
     bodyBytesMax,
