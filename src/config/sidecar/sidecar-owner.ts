@@ -143,7 +143,9 @@ const resourceMembers = {
   signature: z
     .literal(true)
     .optional()
-    .describe('Ask for the PAT with an RFC 9421 signature by the first key of `keys_file`.'),
+    .describe(
+      'Ask for the PAT with an RFC 9421 signature by the first key of `keys_file`, which her authority lists in `jwks` of its provisioning file, or finds where the resource is if that registered itself.',
+    ),
   register: z
     .boolean()
     .optional()
