@@ -4,7 +4,7 @@
  * (row 5).
  */
 import { endpoint, type Endpoint } from '../http/servers/endpoint.ts'
-import { takeShare } from '../http/servers/source-share.ts'
+import { takeShare } from '../http/source-share.ts'
 import { judgeSubmission, readSubmission, type SignedSubmission } from '../rules/ledger/witness.ts'
 import { cosignFirst, cosignNext, readCosigned } from '../storage/witness/checkpoints.ts'
 import {

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
-import { sourceShares, takeShare } from '../../http/servers/source-share.ts'
+import { sourceShares, takeShare } from '../../http/source-share.ts'
 import type { RateShares } from '../../limits/rate-shares.ts'
 import {
   planConsistency,

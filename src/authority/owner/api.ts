@@ -2,7 +2,7 @@
  * What every endpoint of the owner API is handed. Contract: "Owner API".
  */
 import { signatureBase, type SignatureBase } from '../../http/servers/signed-request.ts'
-import { sourceShares } from '../../http/servers/source-share.ts'
+import { sourceShares } from '../../http/source-share.ts'
 import { BoundedMap } from '../../limits/bounded-map.ts'
 import { createRateShares, type RateShares } from '../../limits/rate-shares.ts'
 import type { Authority } from '../context.ts'

@@ -2,9 +2,9 @@
  * Owns how often one source may ask what anybody may ask. Contract: "Limits" (rate limits are ours to
  * choose).
  */
-import { createRateShares, type RateShares } from '../../limits/rate-shares.ts'
-import { askLater } from '../../wire/refusal.ts'
-import { peerNetwork } from '../peer-network.ts'
+import { createRateShares, type RateShares } from '../limits/rate-shares.ts'
+import { askLater } from '../wire/refusal.ts'
+import { peerNetwork } from './peer-network.ts'
 
 const SOURCES_MAX = 10_000
 
