@@ -92,7 +92,8 @@ export async function measureLedgerSize(
   directory: string,
   { many: about, tell }: { many: number; tell: (line: string) => void },
 ): Promise<LedgerSize> {
-  // As many leaves are in no full tile yet: whoever makes a root reads and hashes those, in a small tree, too.
+  // As many leaves are in no full tile yet: whoever makes a root reads and hashes those, in a small tree,
+  // too.
   const many = about - (about % TILE_HASHES) + (FEW % TILE_HASHES)
   const stops: (() => Promise<void>)[] = []
   try {

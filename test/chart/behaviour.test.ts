@@ -33,7 +33,8 @@ const RELEASES = [
 const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }
 
 describeWith(tools('helm'), 'the chart', ({ helm }) => {
-  // manifests.test.ts, which runs beside this file, begins with the first: neither renders what the other did.
+  // manifests.test.ts, which runs beside this file, begins with the first: neither renders what the other
+  // did.
   const sets = new Map(VALUE_SETS.toReversed().map(name => [name, rendered(helm, valueSet(name))]))
   const of = (name: string) => sets.get(name)!
   const changed = (name: string, changes: Values) => rendered(helm, over(valueSet(name), changes))

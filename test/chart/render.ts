@@ -145,8 +145,8 @@ function outputs(): string {
 }
 
 /**
- * As the tests install it: release `usher` in the namespace `usher`. Two thirds of Helm's time went into reading
- * the schema, which is read once here.
+ * As the tests install it: release `usher` in the namespace `usher`. Two thirds of Helm's time went into
+ * reading the schema, which is read once here.
  */
 export function render(binary: string, values: Values, ...more: string[]): string {
   const refusals = refusalsOf(overDefaults(values))

@@ -73,7 +73,8 @@ describe('Above the leaves, the root of a group of hashes', () => {
       level === 1 && index === 0
         ? Buffer.concat(groups.slice(0, GROUPS_OF_TILE).map(({ hash }) => hash))
         : Buffer.alloc(0)
-    // The first leaf of the second tile of leaves: beside it in level 1 stand 1, 2, 4 and 8 hashes, then groups.
+    // The first leaf of the second tile of leaves: beside it in level 1 stand 1, 2, 4 and 8 hashes, then
+    // groups.
     const plan = planInclusion(TILE_HASHES, TILE_HASHES ** 2)
     expect(proverOf(narrow, groupsOf)(plan)).toHaveLength(16)
     expect(widths).toEqual([1, 4, 8, 16])

@@ -1,7 +1,7 @@
 /**
  * Owns the order in which a run begins its files: those that take longest come first, so that no worker is
- * left with a long one when the others have nothing more to do. vitest knows what each took in the run before;
- * in a clean clone there was none, and it takes the longest text for the longest test.
+ * left with a long one when the others have nothing more to do. vitest knows what each took in the run
+ * before; in a clean clone there was none, and it takes the longest text for the longest test.
  */
 import { readFileSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'

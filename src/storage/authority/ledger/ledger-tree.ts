@@ -318,8 +318,8 @@ const isFull = `octet_length(excluded.hashes) = ${TILE_HASHES * HASH_BYTES}`
 const rootBytes = (hashes: string): string =>
   `octet_length(${hashes}) / ${GROUP_HASHES * HASH_BYTES} * ${HASH_BYTES}`
 
-// A full tile replaces what was kept of it. Roots of groups that an older program left out stay out, and so do
-// those behind them: each would be at another's place.
+// A full tile replaces what was kept of it. Roots of groups that an older program left out stay out, and so
+// do those behind them: each would be at another's place.
 const WRITE_TILES = prepared(
   'write-tiles',
   `INSERT INTO ledger_tiles AS t (owner, level, index, hashes, group_roots)

@@ -15,8 +15,8 @@ export interface OwnedTable {
 }
 
 /**
- * All tables but those named, unless they are another's, who lets us write nothing there. Asked of the catalog
- * itself: by its views in information_schema the same takes a hundred times the work.
+ * All tables but those named, unless they are another's, who lets us write nothing there. Asked of the
+ * catalog itself: by its views in information_schema the same takes a hundred times the work.
  */
 export async function ownedTables(client: Client, but: readonly string[]): Promise<OwnedTable[]> {
   const { rows } = await client.query<OwnedTable>(
