@@ -38,6 +38,7 @@ const HARMLESS: Record<string, string> = {
   'registry/resources.ts insertResourceServer': 'a new one',
   'registry/resources.ts touchPatIssued': 'a time',
   'sweep.ts': 'grants that expired long ago',
+  'policies/allowance-returns.ts RETURN': 'what expired, and is for a single use, which is never leased',
   'policies/tiers.ts insertTier': 'a new tier',
   'policies/tiers.ts governResources': 'resources that no tier governed',
 }

@@ -3,7 +3,8 @@ import { expect, it } from 'vitest'
 import { repositoryFiles } from './support/repository.ts'
 
 it('each prepared statement has a name of its own', () => {
-  const declared = /\b(?:prepared(?:<[^(]*>)?|spending|standingStatement)\(\s*'([a-z-]+)'/g
+  const declared =
+    /\b(?:prepared(?:<[^(]*>)?|recordStatement(?:<[^(]*>)?|spending|standingStatement)\(\s*'([a-z-]+)'/g
   const names = repositoryFiles()
     .filter(({ path }) => path.startsWith('src/storage/'))
     .flatMap(({ text }) => [...text.matchAll(declared)].map(([, name]) => name!))

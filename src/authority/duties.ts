@@ -8,6 +8,7 @@ import { createOutbound } from '../http/outbound/outbound.ts'
 import type { Repetition } from '../limits/repetition.ts'
 import { originBase } from '../wire/ledger/checkpoint.ts'
 import { warnOfDifferences } from './administration/differences.ts'
+import { startReturns } from './allowance-returns.ts'
 import type { Cells } from './cells/cells.ts'
 import type { Authority } from './context.ts'
 import { startWithdrawals } from './joint/withdrawals.ts'
@@ -25,7 +26,10 @@ import { startLeaseSweep } from './protection/lease-sweep.ts'
 import { startSecurityLog, type AuthoritySecurityLogOptions } from './security-log.ts'
 import { startSweeper } from './sweeper.ts'
 
-/** What is swept, and what is sent to organizations and tallies, for the owners of one authority. */
+/**
+ * What is swept, what goes back to allowances, and what is sent to organizations and tallies, for the owners
+ * of one authority.
+ */
 export function dutiesOf(
   authority: Authority,
   { config, localClock }: { config: AuthorityConfig; localClock: () => number },
@@ -34,6 +38,7 @@ export function dutiesOf(
   const messages = [startDocuments, startCalls, startViews, startCompliance, startWithdrawals]
   return [
     () => startSweeper(authority, { pauseSeconds, localClock, retention }),
+    () => startReturns(authority),
     ...messages.map(start => () => start(authority)),
   ]
 }

@@ -10,6 +10,7 @@ import {
   readGovernedResource,
 } from '../../src/storage/authority/negotiations/governance.ts'
 import { recordGrant } from '../../src/storage/authority/grants/issue.ts'
+import { recordWithin } from '../../src/storage/authority/grants/issue-allowance.ts'
 import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
 import { readGrant } from '../../src/storage/authority/grants/read.ts'
 import { recordTouches } from '../../src/storage/authority/ledger/last-access.ts'
@@ -18,6 +19,7 @@ import { presentTicket } from '../../src/storage/authority/negotiations/tickets.
 import type { Tx } from '../../src/storage/authority/database.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Family, Handle, Owner } from '../../src/wire/identifiers.ts'
+import { saveAllowance, take, useOf, withinOf } from '../support/allowance-grants.ts'
 import * as seed from '../support/seed.ts'
 import { coreStand } from '../support/stands.ts'
 
@@ -38,6 +40,8 @@ interface Known {
   /** Two that live. */
   grants: { rpt_sha256: Buffer; jti: string; family: Family }[]
   tickets: Buffer[]
+  /** One that she may have within an allowance. */
+  within: Awaited<ReturnType<typeof withinOf>>
 }
 
 type Act = (tx: Tx, known: Known, nth: 0 | 1) => Promise<unknown>
@@ -64,6 +68,8 @@ const ACTS: Record<string, Act> = {
     }),
   [COUNTS]: (tx, { owner, handle, generation, rests }) =>
     recordGrant(tx, { ...seed.grantRow(owner, handle, generation, seed.bytes()), ...rests }, [], 10_000),
+  'an allowance that is read': (tx, { owner, handle }) => useOf(tx, owner, handle),
+  'a grant within an allowance': (tx, { within }) => recordWithin(tx, within),
   'a grant that is read': (tx, { owner, grants }) =>
     readGrant(tx, owner, seed.CLIENT_ID, grants[0]!.rpt_sha256),
   'a grant that is spent': (tx, { owner, grants }, nth) =>
@@ -84,7 +90,11 @@ async function seedKnown(): Promise<Known> {
     SELECT rpt_sha256, jti, family FROM grants WHERE owner = ${owner}`.execute(db)
   const tickets = [seed.bytes(), seed.bytes()]
   for (const ticket of tickets) await seed.seedFamily(db, owner, ticket)
-  return { owner, handle, generation, rests: await seed.governedOf(db, owner), grants, tickets }
+  await saveAllowance(db, owner, { hold_s: 3_600, windows: [{ of: 'calls', per: 'all', max: '9' }] })
+  const agent = { handle, generation }
+  await take(db, owner, agent)
+  const within = await withinOf(db, owner, agent)
+  return { owner, handle, generation, rests: await seed.governedOf(db, owner), grants, tickets, within }
 }
 
 /** Columns of keys of the tables that an owner may have many rows of, and what makes them differ, by `n`. */
@@ -100,6 +110,9 @@ const KEYS = {
   connection_tiers: { handle: TEXT },
   grants: { rpt_sha256: DIGEST, jti: TEXT, family: TEXT },
   families: { family: TEXT, ticket_hash: DIGEST },
+  allowances: { id: TEXT },
+  allowance_windows: { allowance: TEXT },
+  allowance_held: { handle: TEXT, rpt_sha256: DIGEST },
 }
 
 /** Copies one of her rows of each table. `whose`: SQL for the owner of the n-th copy. */

@@ -19,6 +19,7 @@ import type { Owner } from '../../wire/identifiers.ts'
 const RETENTION_SECONDS = {
   families: 86_400,
   grants: 86_400,
+  windows: 86_400,
   events: 7 * 86_400,
   // A notice is told again for so long.
   emergencies: 8 * 86_400,
@@ -82,15 +83,27 @@ const SWEPT: Record<
     next: owner => sql`
       SELECT expires_at FROM spent_assertions WHERE owner = ${owner} ORDER BY expires_at LIMIT 1`,
   },
+  // None that still holds a share of an allowance: its row says whether that may go back.
   grants: {
     batch: (owner, limit) => sql`
       DELETE FROM grants WHERE owner = ${owner} AND rpt_sha256 = ANY(ARRAY(
-        SELECT rpt_sha256 FROM grants WHERE owner = ${owner}
+        SELECT rpt_sha256 FROM grants g WHERE owner = ${owner}
           AND expires_at < now() - ${seconds(RETENTION_SECONDS.grants)}
+          AND NOT EXISTS (SELECT FROM allowance_held h WHERE h.owner = g.owner AND h.rpt_sha256 = g.rpt_sha256)
         ORDER BY expires_at LIMIT ${limit} FOR UPDATE SKIP LOCKED))`,
     next: owner => sql`
       SELECT expires_at + ${seconds(RETENTION_SECONDS.grants)} FROM grants WHERE owner = ${owner}
       ORDER BY expires_at LIMIT 1`,
+  },
+  allowance_windows: {
+    batch: (owner, limit) => sql`
+      DELETE FROM allowance_windows WHERE (owner, allowance, whose, of, per, start) IN (
+        SELECT owner, allowance, whose, of, per, start FROM allowance_windows WHERE owner = ${owner}
+          AND ends < now() - ${seconds(RETENTION_SECONDS.windows)}
+        ORDER BY ends LIMIT ${limit} FOR UPDATE SKIP LOCKED)`,
+    next: owner => sql`
+      SELECT ends + ${seconds(RETENTION_SECONDS.windows)} FROM allowance_windows
+      WHERE owner = ${owner} AND ends IS NOT NULL ORDER BY ends LIMIT 1`,
   },
   // A later report of the same call is still found to be one of an accepted emergency.
   accepted_emergencies: {

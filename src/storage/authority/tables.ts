@@ -185,6 +185,8 @@ export interface ConnectionsTable {
   org_ended_in: string | null
   /** When she blocked the agent; null if she did not. */
   blocked_at: NullableTimestamp
+  /** Whose windows of an allowance it uses, where each lineage has its own. */
+  lineage: string | null
 }
 
 export interface ConnectionOperatorsTable {
@@ -233,6 +235,8 @@ export interface GrantsTable {
   issued_at: Timestamp
   expires_at: Timestamp
   consumed_at: NullableTimestamp
+  /** When its share of an allowance went back; it expired unspent before that. */
+  returned_at: NullableTimestamp
   org_epoch: number | null
   org_handle_epoch: number | null
   org_operator: string | null
@@ -267,8 +271,11 @@ export interface OrganizationCallsTable {
 /** What must be done for an owner, and when (due.ts). */
 export interface DueTable {
   owner: Owner
-  kind: 'sweep' | 'pull' | 'view' | 'tell' | 'compliance' | 'withdraw' | 'notify' | 'witness'
-  /** The resource server to pull from, the tally to tell, or the subscription; otherwise empty. */
+  kind: 'sweep' | 'pull' | 'view' | 'tell' | 'compliance' | 'withdraw' | 'notify' | 'witness' | 'allowance'
+  /**
+   * The resource server to pull from, the tally to tell, the subscription, or the place of a grant of an
+   * allowance; otherwise empty.
+   */
   client_id: Generated<ClientId>
   at: Generated<string>
 }

@@ -24,7 +24,7 @@ export interface GrantRecords<Status extends string> {
   grant?: GrantRecord
 }
 
-/** What `GRANT_COLUMNS` select. */
+/** What `grantColumns` selects. */
 export interface GrantRow<Status extends string> extends Omit<GrantRecord, 'claims'> {
   /** The place of its question among those asked together, from 1. */
   place: number
@@ -38,9 +38,14 @@ export interface GrantRow<Status extends string> extends Omit<GrantRecord, 'clai
   claims: GrantClaims | null
 }
 
-/** Columns of the question `asked`, the resource server `rs` and the grant `g`. */
-export const GRANT_COLUMNS = `asked.place::int, ${TAKES_NO_WRITES} AS standby, rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri,
-      g.claims, g.client_id, g.aud, g.single_use, g.consumed_at IS NOT NULL AS consumed, g.expires_at <= clock_timestamp() AS expired`
+/** SQL: the lifetime of the grant `g` is over. */
+export const LAPSED = 'g.expires_at <= clock_timestamp()'
+
+/** Columns of the question `asked`, the resource server `rs` and the grant `g`; `expired` is SQL, too. */
+export const grantColumns = (
+  expired: string,
+): string => `asked.place::int, ${TAKES_NO_WRITES} AS standby, rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri,
+      g.claims, g.client_id, g.aud, g.single_use, g.consumed_at IS NOT NULL AS consumed, ${expired} AS expired`
 
 /** Undefined if the owner has no such resource server. */
 export function recordsOf<Status extends string>(row: GrantRow<Status>): GrantRecords<Status> | undefined {

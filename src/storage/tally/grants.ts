@@ -7,8 +7,9 @@ import type { GrantContent, GrantRecord, SignedGrant } from '../../rules/grant-c
 import type { ClientId, Family, Owner } from '../../wire/identifiers.ts'
 import { ASKED_FEW, ownedBy } from '../core/batch.ts'
 import {
-  GRANT_COLUMNS,
+  grantColumns,
   grantReads,
+  LAPSED,
   recordsOf,
   type GrantRecords,
   type GrantRow,
@@ -90,7 +91,7 @@ interface TallyGrantReadRow extends GrantRow<Status> {
 const READ = prepared<TallyGrantReadRow>(
   'read-joint-grants',
   `
-    SELECT ${GRANT_COLUMNS},
+    SELECT ${grantColumns(LAPSED)},
       n.withdrawn, a.version = g.version AND r.resource_id IS NOT NULL AS current
     FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS asked(client_id, rpt_sha256, place)
     LEFT JOIN LATERAL (SELECT * FROM resource_servers

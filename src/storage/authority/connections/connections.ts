@@ -124,10 +124,12 @@ export async function admitConnection(tx: Tx, admission: NewConnection): Promise
   const jkt = admission.jkt ?? thumbprintIn(handle) ?? null
   const { rows } = await sql<{ generation: number }>`
     INSERT INTO connections AS c (owner, handle, status, identity, label, introduced_by, jkt, first_party, reach,
-      admits)
+      admits, lineage)
     VALUES (${owner}, ${handle}, 'active', ${identity}, ${label}, ${introduced_by}, ${jkt}, ${first_party}, ${reach},
-      coalesce(${admits}, 'all'))
+      coalesce(${admits}, 'all'), coalesce((SELECT coalesce(i.lineage, i.introduced_by, i.handle) FROM connections i
+        WHERE i.owner = ${owner} AND i.handle = ${introduced_by}), ${introduced_by}, ${handle}))
     ON CONFLICT (owner, handle) DO UPDATE SET status = 'active',
+      lineage = coalesce(c.lineage, c.introduced_by, c.handle),
       admitted_at = CASE WHEN c.status = 'active' THEN c.admitted_at ELSE now() END,
       jkt = CASE WHEN ${stands} THEN c.jkt ELSE coalesce(excluded.jkt, c.jkt) END,
       first_party = excluded.first_party OR (c.first_party AND c.status = 'active'

@@ -73,7 +73,7 @@ function spending(name: string, { waits }: { waits: boolean }): Prepared<Consume
         AND ${membershipStands(`FOR SHARE ${others}`)})
     UPDATE grants g SET consumed_at = clock_timestamp() FROM standing s
     WHERE ${ownedBy('g.owner', 's.owner')} AND g.rpt_sha256 = s.rpt_sha256 AND g.single_use AND g.consumed_at IS NULL
-      AND CASE WHEN g.aud = s.resource_uri THEN g.expires_at > clock_timestamp() END
+      AND g.returned_at IS NULL AND CASE WHEN g.aud = s.resource_uri THEN g.expires_at > clock_timestamp() END
     RETURNING s.place::int, g.family, ${OWNER_ENDS_COLUMNS}`,
   )
 }

@@ -5,6 +5,7 @@
  * that tier on its resource. Contract: "Grant (RPT) liveness".
  */
 import { sameFactsOf, type FactRecord } from '../../../rules/grant.ts'
+import { LAPSED } from '../../core/grant-reads.ts'
 
 /**
  * The facts of one record, which has the name `as` in the statement, are those of the agreement: for the tier
@@ -45,6 +46,12 @@ export const LIVE_VALUES = Object.values(LIVE).join(', ')
 export const CONNECTED = `c.status = 'active'`
 
 export const CURRENT = `c.generation = g.generation${andSame('connection', 'c', true)}`
+
+/**
+ * Its lifetime is over, or its share of an allowance went back after that. No clock that is set back makes it
+ * live again.
+ */
+export const EXPIRED = `(${LAPSED} OR g.returned_at IS NOT NULL)`
 
 /** The tier under which it was issued still exists. */
 export const TIER_STANDS = `t.deleted_at IS NULL${andSame('tier', 't', true)}`

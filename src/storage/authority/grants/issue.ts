@@ -8,7 +8,7 @@ import type { SignedGrant } from '../../../rules/grant-content.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
 import { announceOwner } from '../../core/after-commit.ts'
 import { ASKED_FEW, gatheringOf, ownedBy, TOGETHER_MAX, WRITES_AT_ONCE } from '../../core/batch.ts'
-import { inTransaction, prepared } from '../../core/database.ts'
+import { inTransaction, prepared, type Prepared } from '../../core/database.ts'
 import { wholeOf } from '../../core/shares.ts'
 import type { Db, Tx } from '../database.ts'
 import type { LedgerKind } from '../ledger/ledger.ts'
@@ -48,7 +48,7 @@ export interface NewGrant
 }
 
 /** The rows that `recordGrant` writes, for grants of one owner. */
-interface GrantRecording {
+export interface GrantRecording {
   grant: NewGrant
   /** The limit; undefined means no limit. */
   most: number | undefined
@@ -101,15 +101,20 @@ function columnsOf(grant: NewGrant): Record<string, unknown> {
   return Object.fromEntries(Object.entries(ASKED).map(([name, [, of]]) => [name, of(grant)]))
 }
 
+/** What such a statement answers: each grant that it made, and how many of hers live. */
+interface RecordRow {
+  jti: string | null
+  enough: boolean | null
+  live: number | null
+}
+
 /**
  * The statement that writes a grant reads each fact behind it again, separately for each grant of a batch,
  * and takes no lock: it sees every change that had returned before the statement began. If an agent had its
  * tier before, the statement does not touch that row, so it waits for no other negotiation of that agent.
  * Her live grants are counted, unless that was done a moment ago and left much room.
  */
-const RECORD = prepared<{ jti: string } | { jti: null; enough: boolean; live: number }>(
-  'record-grants',
-  `WITH asked AS (
+const RECORD_PARTS = `WITH asked AS (
       SELECT * FROM ROWS FROM (json_to_recordset($2::json) AS (${ASKED_TYPES}), json_array_elements($3::json))
         WITH ORDINALITY AS asked(${ASKED_NAMES}, claims, place)
       WHERE ${ASKED_FEW}),
@@ -164,9 +169,25 @@ const RECORD = prepared<{ jti: string } | { jti: null; enough: boolean; live: nu
       SELECT $1, entry.kind, made.family, made.handle, entry.data, made.governed
       FROM made JOIN ROWS FROM (json_to_recordset($4::json) AS (jti text, kind text), json_array_elements($5::json))
         WITH ORDINALITY AS entry(jti, kind, data, place) ON entry.jti = made.jti
-      ORDER BY entry.place)
-  SELECT jti, NULL AS enough, NULL AS live FROM made UNION ALL SELECT NULL, enough, live FROM room`,
-)
+      ORDER BY entry.place)`
+
+/**
+ * That statement. `more` are further parts of it, whose parameters begin with `$9`, and the SQL of what they
+ * answer, which is the column `outcome` of a row of its own. `asked` has the columns of `ASKED` for them.
+ */
+export function recordStatement<More>(
+  name: string,
+  more?: { parts: string; outcome: string },
+): Prepared<RecordRow & More> {
+  const answers =
+    more === undefined
+      ? 'SELECT jti, NULL AS enough, NULL AS live FROM made UNION ALL SELECT NULL, enough, live FROM room'
+      : `SELECT jti, NULL AS enough, NULL AS live, NULL AS outcome FROM made
+  UNION ALL SELECT NULL, enough, live, NULL FROM room UNION ALL SELECT NULL, NULL, NULL, ${more.outcome}`
+  return prepared<RecordRow & More>(name, `${RECORD_PARTS}${more?.parts ?? ''}\n  ${answers}`)
+}
+
+const RECORD = recordStatement('record-grants')
 
 /**
  * Records a grant from the connection row that is active at the generation of the decision, if all other
@@ -208,10 +229,15 @@ export const NEAR = 4_000
 
 /** Writes one grant, while nobody else writes a counted grant of hers. */
 async function recordCounted(tx: Tx, record: GrantRecording): Promise<boolean | 'near'> {
-  // Rows that refer to her can still be written, because only her key is locked.
-  await sql`SELECT FROM owners WHERE owner = ${record.grant.owner} FOR NO KEY UPDATE`.execute(tx)
+  await lockCount(tx, record.grant.owner)
   const [recorded] = await recordGrants(tx, [record], 0)
   return recorded!
+}
+
+/** While it is held, nobody else writes a counted grant of hers. */
+export async function lockCount(tx: Tx, owner: Owner): Promise<void> {
+  // Rows that refer to her can still be written, because only her key is locked.
+  await sql`SELECT FROM owners WHERE owner = ${owner} FOR NO KEY UPDATE`.execute(tx)
 }
 
 /** How many grants of an owner may live: those that were counted, and what this process issued since. */
@@ -258,28 +284,46 @@ function remember(db: Db, owner: Owner, counted: LiveCount): void {
 async function recordGrants(db: Db, records: GrantRecording[], margin = NEAR): Promise<(boolean | 'near')[]> {
   // Rows are written in one order, so that no two callers deadlock.
   const sorted = records.toSorted((a, b) => compare(a.grant.handle, b.grant.handle))
-  const { grant, most } = sorted[0]!
+  const recorded = await runRecord(RECORD, db, sorted, { margin })
+  if (recorded === 'near') return records.map(() => 'near')
+  return records.map(({ grant }) => recorded.made.has(grant.jti))
+}
+
+/**
+ * Runs a statement that `recordStatement` made, for grants of one owner. `counts`: the database whose count
+ * of her live grants serves; left out, the one that it runs in. `more` are its values from `$9` on.
+ * @returns the ids of what it made, and its rows; `near` if it made nothing because it would come within
+ * `margin` of her limit.
+ */
+export async function runRecord<More>(
+  statement: Prepared<RecordRow & More>,
+  db: Db,
+  records: readonly GrantRecording[],
+  { margin, counts = db, more = [] }: { margin: number; counts?: Db; more?: readonly unknown[] },
+): Promise<{ made: ReadonlySet<string>; rows: (RecordRow & More)[] } | 'near'> {
+  const { grant, most } = records[0]!
   const { owner } = grant
-  const counted = most === undefined ? undefined : countedFor(db, owner, most - margin - sorted.length)
+  const counted = most === undefined ? undefined : countedFor(counts, owner, most - margin - records.length)
   const at = performance.now()
-  const lines = sorted.flatMap(({ grant: { jti }, entries }) => entries.map(entry => ({ jti, ...entry })))
-  const { rows } = await RECORD(db, [
+  const lines = records.flatMap(({ grant: { jti }, entries }) => entries.map(entry => ({ jti, ...entry })))
+  const { rows } = await statement(db, [
     owner,
-    JSON.stringify(sorted.map(({ grant: one }) => columnsOf(one))),
-    JSON.stringify(sorted.map(({ grant: { claims } }) => claims)),
+    JSON.stringify(records.map(({ grant: one }) => columnsOf(one))),
+    JSON.stringify(records.map(({ grant: { claims } }) => claims)),
     JSON.stringify(lines.map(({ jti, kind }) => ({ jti, kind }))),
     JSON.stringify(lines.map(({ data }) => data)),
     most ?? null,
     margin,
     counted?.live ?? null,
+    ...more,
   ])
-  const room = rows.find(row => row.jti === null)
-  if (room?.enough === false) return records.map(() => 'near')
+  const room = rows.find(({ enough }) => enough !== null)
+  if (room?.enough === false) return 'near'
   const made = new Set(rows.flatMap(({ jti }) => jti ?? []))
   if (counted !== undefined) counted.live += made.size
-  else if (room !== undefined) remember(db, owner, { live: room.live + made.size, at })
+  else if (room !== undefined) remember(counts, owner, { live: room.live! + made.size, at })
   if (made.size > 0) announceOwner(db, owner)
-  return records.map(({ grant }) => made.has(grant.jti))
+  return { made, rows }
 }
 
 const RECORD_GRANT = gatheringOf((db: Db, records: GrantRecording[]) => recordGrants(db, records), {

@@ -9,7 +9,7 @@ import type { OwnerEnds } from '../../../wire/documents/owner-ends.ts'
 import { ownedBy } from '../../core/batch.ts'
 import { prepared, type Runner } from '../../core/database.ts'
 import {
-  GRANT_COLUMNS,
+  grantColumns,
   grantReads,
   recordsOf,
   type GrantLookup,
@@ -21,6 +21,7 @@ import type { ResourceServerRow } from '../registry/resources.ts'
 import {
   CONNECTED,
   CURRENT,
+  EXPIRED,
   HELD,
   OWNER_ENDS_COLUMNS,
   membershipStands,
@@ -60,7 +61,7 @@ interface GrantReadRow extends GrantRow<ResourceServerRow['status']> {
   leased?: boolean
 }
 
-const COLUMNS = `${GRANT_COLUMNS}, g.family,
+const COLUMNS = `${grantColumns(EXPIRED)}, g.family,
       ${CONNECTED} AS connected, ${CURRENT} AS current, coalesce(${HELD}, false) AS governed,
       ${OWNER_ENDS_COLUMNS},
       NOT (${REACH_STANDS} AND ${membershipStands()}) AS organization_ended`

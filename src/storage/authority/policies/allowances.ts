@@ -12,7 +12,8 @@ import type { AllowancesTable } from '../tables.ts'
 
 const COLUMNS = ['id', 'version', 'zone', 'among', 'until', 'hold_s', 'content'] as const
 
-function allowanceOf({
+/** The allowance of a row, unchecked. */
+export function allowanceOf({
   content,
   ...row
 }: Pick<Selectable<AllowancesTable>, (typeof COLUMNS)[number]>): OwnerAllowance {

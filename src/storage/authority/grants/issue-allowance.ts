@@ -1,0 +1,160 @@
+/**
+ * The issue of a grant within an allowance of its owner: one transaction of two statements, of which the
+ * first locks the windows concerned, and the second reads everything again, adds to the windows and writes
+ * the grant. Contract: "Grant answer (beat 4)", "Policy vocabulary and tiers"; an addition
+ * (docs/details/owner-api.md).
+ */
+import { ownedBy } from '../../core/batch.ts'
+import { inTransaction, prepared } from '../../core/database.ts'
+import type { Db, Tx } from '../database.ts'
+import { placeName, unspentPlaces, UNSPENT_MAX, type AllowanceWindow } from '../policies/allowance-windows.ts'
+import { GrantsFull, lockCount, NEAR, recordStatement, runRecord, type GrantRecording } from './issue.ts'
+
+/** What one grant takes of an allowance. */
+export interface AllowanceShare {
+  allowance: string
+  /** The one by which it was judged. */
+  version: number
+  /** Whose windows they are. */
+  whose: string
+  /** Every window of the allowance that was the present one, and how much of it the grant takes. */
+  windows: readonly (Pick<AllowanceWindow, 'of' | 'per' | 'max' | 'start' | 'ends'> & { amount: string })[]
+}
+
+/** A grant to be recorded, and what it takes. */
+interface WithinRecording extends GrantRecording {
+  share: AllowanceShare
+}
+
+/**
+ * `beyond`: a window has no room any more, or the agent has as many unspent grants as it may. `facts-moved`:
+ * anything else that the grant rests on has changed, the allowance and the calendar too.
+ */
+export type WithinFault = 'beyond' | 'facts-moved'
+export type WithinOutcome = 'recorded' | WithinFault
+
+/** The windows are made and locked in the order of their key, here and when a share goes back. */
+const LOCK = prepared(
+  'lock-allowance-windows',
+  `INSERT INTO allowance_windows AS w (owner, allowance, whose, of, per, start, ends)
+    SELECT $1, $2, $3, s.of, s.per, s.start, s.ends
+    FROM json_to_recordset($4::json) AS s(of text, per text, start timestamptz, ends timestamptz)
+    ORDER BY s.of, s.per, s.start
+    -- Locks the row that is there, and writes nothing.
+    ON CONFLICT (owner, allowance, whose, of, per, start) DO UPDATE SET used = w.used WHERE false`,
+)
+
+/** `$9` the allowance, `$10` its version, `$11` whose windows, `$12` what is taken of which, as JSON. */
+const RECORD_WITHIN = recordStatement<{ outcome: 'made' | WithinFault | null }>('record-grant-within', {
+  parts: `,
+    share AS MATERIALIZED (
+      SELECT * FROM json_to_recordset($12::json)
+        AS s(of text, per text, start timestamptz, ends timestamptz, max numeric, amount numeric)),
+    -- By the clock as it is now that the windows are locked.
+    allowed AS MATERIALIZED (
+      SELECT g.handle, g.rpt_sha256, g.exp
+      FROM (SELECT *, to_timestamp(expires_at) AS exp FROM asked) g
+      CROSS JOIN (SELECT clock_timestamp() AS at OFFSET 0) clock
+      JOIN LATERAL (SELECT * FROM allowances WHERE owner = $1 AND id = $9 OFFSET 0) a ON a.version = $10
+      JOIN LATERAL (SELECT approval FROM resources
+        WHERE ${ownedBy('owner', '$1')} AND resource_id = g.resource_id OFFSET 0) r ON true
+      WHERE g.exp > clock.at AND g.exp <= clock.at + a.hold_s * interval '1 second'
+        AND (a.until IS NULL OR g.exp <= a.until)
+        AND NOT EXISTS (SELECT FROM share s WHERE g.exp > s.ends)
+        AND NOT EXISTS (SELECT FROM share s
+          WHERE s.start <> CASE s.per WHEN 'all' THEN a.made_at ELSE date_trunc(s.per, clock.at, a.zone) END)
+        AND r.approval IS DISTINCT FROM 'signed'),
+    added AS (
+      UPDATE allowance_windows w SET used = w.used + s.amount FROM share s
+      WHERE w.owner = $1 AND w.allowance = $9 AND w.whose = $11 AND w.of = s.of AND w.per = s.per
+        AND w.start = s.start AND w.used + s.amount <= s.max
+      RETURNING w.start),
+    free AS MATERIALIZED (
+      SELECT $9::text AS allowance, a.handle, p.place, a.rpt_sha256, a.exp
+      FROM allowed a CROSS JOIN LATERAL (SELECT n AS place FROM generate_series(1, ${UNSPENT_MAX}) AS n
+        WHERE n NOT IN (${unspentPlaces('a.handle', '$9')}) ORDER BY n LIMIT 1) p),
+    holding AS (
+      INSERT INTO allowance_held AS h (owner, allowance, handle, place, rpt_sha256, whose, expires_at, shares)
+      SELECT $1, f.allowance, f.handle, f.place, f.rpt_sha256, $11, f.exp, $12::json FROM free f
+      ON CONFLICT (owner, allowance, handle, place) DO UPDATE SET rpt_sha256 = excluded.rpt_sha256,
+        whose = excluded.whose, expires_at = excluded.expires_at, shares = excluded.shares
+      -- Another grant may have taken the place since this statement began: that one is not spent in its snapshot.
+      WHERE EXISTS (SELECT FROM grants g WHERE ${ownedBy('g.owner', '$1')} AND g.rpt_sha256 = h.rpt_sha256
+        AND (g.consumed_at IS NOT NULL OR g.returned_at IS NOT NULL))
+      RETURNING h.allowance, h.place, h.handle, h.expires_at),
+    -- After the place, so that no two of these statements wait for each other.
+    reminder AS (
+      INSERT INTO due (owner, kind, client_id, at)
+      SELECT $1, 'allowance', ${placeName('h')}, h.expires_at FROM holding h
+      ON CONFLICT (owner, kind, client_id) DO UPDATE SET at = excluded.at)`,
+  outcome: `CASE WHEN NOT EXISTS (SELECT FROM allowed) THEN 'facts-moved'
+      WHEN (SELECT count(*) FROM added) < (SELECT count(*) FROM share) OR NOT EXISTS (SELECT FROM free) THEN 'beyond'
+      WHEN NOT EXISTS (SELECT FROM holding) THEN 'facts-moved' ELSE 'made' END`,
+})
+
+/**
+ * Records a grant as `recordGrant` does, if it is within the allowance and the rest stands. In a transaction
+ * of the caller's, he must take everything back unless it was recorded; he holds no window, and may hold the
+ * owner's queue.
+ * @throws GrantsFull if she has reached her limit of live grants; then nothing was written.
+ */
+export async function recordWithin(db: Db, record: WithinRecording): Promise<WithinOutcome> {
+  if (db.isTransaction) {
+    const counted = await recordCounted(db as Tx, record)
+    if (counted === 'near') throw new GrantsFull()
+    return counted
+  }
+  const recorded = await attempt(db, tx => recordLocked(tx, record, { margin: NEAR, counts: db }))
+  if (recorded !== 'near') return recorded
+  const counted = await attempt(db, tx => recordCounted(tx, record))
+  if (counted === 'near') throw new GrantsFull()
+  return counted
+}
+
+/** Takes everything back unless it was recorded. */
+async function attempt(
+  db: Db,
+  work: (tx: Tx) => Promise<WithinOutcome | 'near'>,
+): Promise<WithinOutcome | 'near'> {
+  try {
+    return await inTransaction(db, async tx => {
+      const outcome = await work(tx)
+      if (outcome !== 'recorded') throw new NotRecorded(outcome)
+      return outcome
+    })
+  } catch (error) {
+    if (error instanceof NotRecorded) return error.outcome
+    throw error
+  }
+}
+
+class NotRecorded extends Error {
+  readonly outcome: WithinFault | 'near'
+
+  constructor(outcome: WithinFault | 'near') {
+    super(outcome)
+    this.outcome = outcome
+  }
+}
+
+/** Counts her grants first, because who holds a window waits for no other lock of hers. */
+async function recordCounted(tx: Tx, record: WithinRecording): Promise<WithinOutcome | 'near'> {
+  if (record.most !== undefined) await lockCount(tx, record.grant.owner)
+  return recordLocked(tx, record, { margin: 0, counts: tx })
+}
+
+async function recordLocked(
+  tx: Tx,
+  { share, ...record }: WithinRecording,
+  counting: { margin: number; counts: Db },
+): Promise<WithinOutcome | 'near'> {
+  const { allowance, version, whose, windows } = share
+  const { owner } = record.grant
+  if (windows.length > 0) await LOCK(tx, [owner, allowance, whose, JSON.stringify(windows)])
+  const more = [allowance, version, whose, JSON.stringify(windows)]
+  const recorded = await runRecord(RECORD_WITHIN, tx, [record], { ...counting, more })
+  if (recorded === 'near') return 'near'
+  const outcome = recorded.rows.find(row => row.outcome !== null)?.outcome
+  if (outcome !== 'made') return outcome ?? 'facts-moved'
+  return recorded.made.size === 1 ? 'recorded' : 'facts-moved'
+}

@@ -1,0 +1,247 @@
+/**
+ * Grants within an allowance as they are issued, by many at once on a real Postgres: contract, "Grant answer
+ * (beat 4)", "Policy vocabulary and tiers"; an addition (docs/details/owner-api.md).
+ */
+import { sql } from 'kysely'
+import { describe, expect, it } from 'vitest'
+import { revokeConnection } from '../../src/storage/authority/connections/connections.ts'
+import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
+import { GrantsFull } from '../../src/storage/authority/grants/issue.ts'
+import { recordWithin } from '../../src/storage/authority/grants/issue-allowance.ts'
+import { UNSPENT_MAX } from '../../src/storage/authority/policies/allowance-windows.ts'
+import { updateTier } from '../../src/storage/authority/policies/tiers.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import type { Owner } from '../../src/wire/identifiers.ts'
+import {
+  knownAgent,
+  ownerWith,
+  rowsOf,
+  saveAllowance,
+  take,
+  usedOf,
+  useOf,
+  withinOf,
+  type SpendingAgent,
+  type Taking,
+} from '../support/allowance-grants.ts'
+import { raceRounds } from '../support/layer.ts'
+import { lockWaiters } from '../support/lock-waiters.ts'
+import * as seed from '../support/seed.ts'
+import { replicatedStand } from '../support/stands.ts'
+import { until } from '../support/until.ts'
+
+const CALLERS = 16
+const { database, replica } = replicatedStand()
+const nth = (n: number) => (n % 2 === 0 ? database : replica).db
+const count = (outcomes: string[], outcome: string) => outcomes.filter(one => one === outcome).length
+
+const CALLS = { of: 'calls', per: 'all', max: '5' }
+const PRICE = { of: 'price', per: 'all', max: '1' }
+const NOTHING = { grants: 0, places: 0, due: 0, ledger: 0 }
+
+async function agents(owner: Owner, howMany: number): Promise<SpendingAgent[]> {
+  const known: SpendingAgent[] = []
+  for (let n = 0; n < howMany; n++) known.push(await knownAgent(database.db, owner))
+  return known
+}
+
+describe('A grant within an allowance', () => {
+  it('adds to every window, takes a place, is due at its end and is told in the ledger, all or nothing', async () => {
+    const owner = await ownerWith(database.db, { windows: [CALLS, PRICE] })
+    const [agent] = await agents(owner, 1)
+    expect((await take(database.db, owner, agent!, { amount: '0.75' })).outcome).toBe('recorded')
+    const written = [
+      ['calls', 'all', '1'],
+      ['price', 'all', '0.75'],
+    ]
+    expect(await usedOf(database.db, owner)).toEqual(written)
+    const one = { grants: 1, places: 1, due: 1, ledger: 1 }
+    expect(await rowsOf(database.db, owner)).toEqual(one)
+    expect((await take(database.db, owner, agent!, { amount: '0.25000001' })).outcome).toBe('beyond')
+    expect(await usedOf(database.db, owner)).toEqual(written)
+    expect(await rowsOf(database.db, owner)).toEqual(one)
+    const { rows } = await sql<{ same: boolean; named: string }>`
+      SELECT d.at = g.expires_at AS same, d.client_id AS named FROM due d JOIN grants g ON g.owner = d.owner
+      WHERE d.owner = ${owner} AND d.kind = 'allowance'`.execute(database.db)
+    expect(rows).toEqual([{ same: true, named: `weekend 1 ${agent!.handle}` }])
+    expect((await take(database.db, owner, agent!, { amount: '0.25' })).outcome).toBe('recorded')
+  })
+
+  it('is never one that takes a window above its max, of however many asked for at once, at however many replicas', async () => {
+    await seed.inRounds(raceRounds(20), 2, async () => {
+      const owner = await ownerWith(database.db, { windows: [CALLS, { ...PRICE, max: '1.3' }] })
+      const callers = await agents(owner, CALLERS)
+      const taken = await seed.callers(CALLERS, n => take(nth(n), owner, callers[n]!, { amount: '0.3' }))
+      const outcomes = taken.map(({ outcome }) => outcome)
+      expect([count(outcomes, 'recorded'), count(outcomes, 'beyond')]).toEqual([4, CALLERS - 4])
+      expect(await usedOf(database.db, owner)).toEqual([
+        ['calls', 'all', '4'],
+        ['price', 'all', '1.2'],
+      ])
+      expect(await rowsOf(database.db, owner)).toEqual({ grants: 4, places: 4, due: 4, ledger: 4 })
+    })
+  })
+
+  it('waits for whoever holds a window, and then counts what that one took', async () => {
+    const owner = await ownerWith(database.db, { windows: [{ ...CALLS, max: '1' }] })
+    const [one, other] = await agents(owner, 2)
+    const held = await withinOf(database.db, owner, one!)
+    let waiting: Promise<string> | undefined
+    await inTransaction(database.db, async tx => {
+      expect(await recordWithin(tx, held)).toBe('recorded')
+      waiting = take(replica.db, owner, other!).then(({ outcome }) => outcome)
+      await until(async () => (await lockWaiters(database)) > 0)
+    })
+    expect(await waiting).toBe('beyond')
+    expect(await usedOf(database.db, owner)).toEqual([['calls', 'all', '1']])
+  })
+
+  it('is one of at most five unspent ones of an agent, however many it asks for at once', async () => {
+    await seed.inRounds(raceRounds(20), 2, async round => {
+      const windows = round % 2 === 0 ? [] : [{ ...CALLS, max: '100' }]
+      const owner = await ownerWith(database.db, { windows })
+      const [agent, other] = await agents(owner, 2)
+      await seed.callers(CALLERS, n => take(nth(n), owner, agent!))
+      // Without a window they do not wait for each other: some find the place taken, and are weighed again.
+      const later = async (): Promise<string> => (await take(database.db, owner, agent!)).outcome
+      while ((await later()) === 'recorded') expect((await rowsOf(database.db, owner)).grants).toBeLessThan(6)
+      expect(await rowsOf(database.db, owner)).toMatchObject({ grants: UNSPENT_MAX, places: UNSPENT_MAX })
+      expect((await useOf(database.db, owner, agent!.handle)).unspent).toBe(UNSPENT_MAX)
+      expect(await later()).toBe('beyond')
+      expect((await take(database.db, owner, other!)).outcome).toBe('recorded')
+    })
+  })
+
+  it('takes the place of one that was spent, and of no other', async () => {
+    const owner = await ownerWith(database.db)
+    const [agent] = await agents(owner, 1)
+    const rpts: Buffer[] = []
+    for (let n = 0; n < UNSPENT_MAX; n++) rpts.push((await take(database.db, owner, agent!)).rpt)
+    const by = { client_id: seed.CLIENT_ID }
+    expect(await consumeGrant(database.calls, owner, by, rpts[2]!)).toBeDefined()
+    const next = await take(database.db, owner, agent!)
+    expect([next.outcome, (await take(database.db, owner, agent!)).outcome]).toEqual(['recorded', 'beyond'])
+    const { rows } = await sql<{ place: number; rpt_sha256: Buffer }>`
+      SELECT place, rpt_sha256 FROM allowance_held WHERE owner = ${owner} ORDER BY place`.execute(database.db)
+    const held = [rpts[0], rpts[1], next.rpt, rpts[3], rpts[4]]
+    expect(rows.map(({ rpt_sha256 }) => rpt_sha256.toString('hex'))).toEqual(
+      held.map(one => one!.toString('hex')),
+    )
+  })
+})
+
+describe('A grant that is not within the allowance as it is now', () => {
+  const WINDOWS = { windows: [{ of: 'calls', per: 'month', max: '9' }] }
+  type Change = (owner: Owner, agent: SpendingAgent) => Promise<Taking>
+  const read = async (owner: Owner, agent: SpendingAgent): Promise<Required<Pick<Taking, 'use'>>> => ({
+    use: await useOf(database.db, owner, agent.handle),
+  })
+  const changed = (change: (owner: Owner, agent: SpendingAgent) => Promise<unknown>): Change => {
+    return async (owner, agent) => {
+      const before = await read(owner, agent)
+      await change(owner, agent)
+      return before
+    }
+  }
+  const inSeconds = (seconds: number): Change => {
+    return async (owner, agent) => {
+      const { use } = await read(owner, agent)
+      return { use, expiresAt: Math.floor(use.now) + seconds }
+    }
+  }
+  it.each<[string, Change]>([
+    [
+      'because it was edited',
+      changed(owner => saveAllowance(database.db, owner, { ...WINDOWS, version: 2 })),
+    ],
+    [
+      'because it has ended',
+      changed(owner => saveAllowance(database.db, owner, { version: 2, until: '2020-01-01T00:00:00Z' })),
+    ],
+    [
+      'because it is gone',
+      changed(owner => sql`DELETE FROM allowances WHERE owner = ${owner}`.execute(database.db)),
+    ],
+    ['because it would live longer than hold_s', inSeconds(320)],
+    ['because it would have ended already', inSeconds(-1)],
+    [
+      'because it would outlive its window',
+      async (owner, agent) => {
+        const { use } = await read(owner, agent)
+        const windows = use.windows.map(one => ({
+          ...one,
+          ends: new Date((use.now + 5) * 1000).toISOString(),
+        }))
+        return { use: { ...use, windows }, expiresAt: Math.floor(use.now) + 30 }
+      },
+    ],
+    [
+      'because its window is not the present one any more',
+      async (owner, agent) => {
+        const { use } = await read(owner, agent)
+        const windows = use.windows.map(one => ({ ...one, start: '2026-01-01 00:00:00+00' }))
+        return { use: { ...use, windows }, expiresAt: Math.floor(use.now) + 30 }
+      },
+    ],
+    [
+      'because the resource takes only what she signs',
+      changed(owner =>
+        sql`UPDATE resources SET approval = 'signed' WHERE owner = ${owner}`.execute(database.db),
+      ),
+    ],
+    [
+      'because its tier was edited',
+      changed(owner => inTransaction(database.db, tx => updateTier(tx, seed.tierOf(owner, true), undefined))),
+    ],
+    [
+      'because the connection was revoked',
+      changed((owner, { handle }) =>
+        inTransaction(database.db, tx => revokeConnection(tx, owner, handle, seed.ACTOR)),
+      ),
+    ],
+  ])('is weighed again, and nothing is written, %s', async (_why, change) => {
+    const owner = await ownerWith(database.db, WINDOWS)
+    const [agent] = await agents(owner, 1)
+    const { use, ...taking } = await change(owner, agent!)
+    const { ledger } = await rowsOf(database.db, owner)
+    // What its tier says now, so that nothing but the named reason is there.
+    const record = await withinOf(database.db, owner, agent!, { use: use!, ...taking })
+    const tier = { tier_version: 1, tier_epoch: 1 }
+    expect(await recordWithin(database.db, { ...record, grant: { ...record.grant, ...tier } })).toBe(
+      'facts-moved',
+    )
+    expect(await usedOf(database.db, owner)).toEqual([])
+    expect(await rowsOf(database.db, owner)).toEqual({ ...NOTHING, ledger })
+  })
+
+  it('is weighed again at until, too', async () => {
+    const soon = new Date(Date.now() + 60_000).toISOString()
+    const owner = await ownerWith(database.db, { until: soon })
+    const [agent] = await agents(owner, 1)
+    const { use } = await read(owner, agent!)
+    const late = { use, expiresAt: Math.floor(use.now) + 120 }
+    expect((await take(database.db, owner, agent!, late)).outcome).toBe('facts-moved')
+    expect((await take(database.db, owner, agent!)).outcome).toBe('recorded')
+  })
+
+  it('is beyond it by what others took since it was weighed', async () => {
+    const owner = await ownerWith(database.db, { windows: [{ ...CALLS, max: '1' }] })
+    const [agent, other] = await agents(owner, 2)
+    const before = await read(owner, agent!)
+    expect((await take(database.db, owner, other!)).outcome).toBe('recorded')
+    expect((await take(database.db, owner, agent!, before)).outcome).toBe('beyond')
+    expect(await usedOf(database.db, owner)).toEqual([['calls', 'all', '1']])
+  })
+})
+
+describe('A grant within an allowance of an owner who has her most', () => {
+  it('is refused as any other, and takes nothing', async () => {
+    const owner = await ownerWith(database.db, { windows: [CALLS] })
+    const [agent] = await agents(owner, 1)
+    for (let n = 0; n < 2; n++)
+      expect((await take(database.db, owner, agent!, { most: 2 })).outcome).toBe('recorded')
+    await expect(take(database.db, owner, agent!, { most: 2 })).rejects.toThrow(GrantsFull)
+    expect(await usedOf(database.db, owner)).toEqual([['calls', 'all', '2']])
+    expect((await rowsOf(database.db, owner)).grants).toBe(2)
+  })
+})
