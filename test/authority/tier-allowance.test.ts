@@ -64,16 +64,17 @@ describe('A tier that names an allowance', () => {
     }
   })
 
-  it('asks about each operation, as no count is kept of what was used', async () => {
+  it('asks about what is beyond it, and says which rule', async () => {
     const agent = testAgent(authority)
     await agent.granted('place_trade', trade(1))
-    const next = await agent.ask('place_trade', trade(1))
+    const beyondIt = { operation: { tool: 'place_trade', params: { qty: 1, tip: 2 } } }
+    const next = await agent.ask('place_trade', beyondIt)
     expect([next.body.error, next.body.kind]).toEqual(['request_submitted', 'operation'])
     const waits = (await pendingAt(authority)).find(({ handle }) => handle === agent.handle)!
     expect(waits['because']).toEqual([
       'baseline:ask_me',
       'auto:standing.approved_at_tier',
-      'ask:operation.beyond:trades?',
+      'ask:operation.beyond:trades',
     ])
     await decide(authority, agent.handle, 'approved')
     expect((await agent.present(next.body.ticket)).status).toBe(200)
@@ -82,11 +83,13 @@ describe('A tier that names an allowance', () => {
   it('that refuses what is beyond it leaves a first contact to her, and gives what she approved', async () => {
     expect((await edit([AUTO, beyond('trades', 'refuse')])).status).toBe(200)
     const agent = testAgent(authority)
-    const first = await agent.ask('place_trade', trade(1))
+    const other = { operation: { tool: 'place_trade', params: { tip: 1 } } }
+    const first = await agent.ask('place_trade', other)
     expect([first.body.error, first.body.kind]).toEqual(['request_submitted', 'connection'])
     await decide(authority, agent.handle, 'approved')
     expect((await agent.present(first.body.ticket)).status).toBe(200)
-    expect(answers(await agent.ask('place_trade', trade(1)))).toEqual([403, 'request_denied'])
+    expect(answers(await agent.ask('place_trade', other))).toEqual([403, 'request_denied'])
+    expect((await agent.ask('place_trade', trade(1))).status).toBe(200)
   })
 
   it('keeps asking when the allowance no longer names it, and when it has ended', async () => {

@@ -58,7 +58,8 @@ async function learn(
 
 /**
  * Weighs, and weighs again if a fact changed between being read and committing the answer that rests on it.
- * An organization is asked only the first time.
+ * An organization is asked only the first time. What was beyond an allowance when it was to be issued stays
+ * beyond it, so that nobody waits for others to give back.
  */
 async function weighAndAnswer(
   authority: DecisionContext,
@@ -67,11 +68,12 @@ async function weighAndAnswer(
 ): Promise<Decision> {
   let presented = first
   let before: OrganizationAnswer | undefined
-  for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+  let wasBeyond = false
+  for (let attempt = 1; attempt <= (wasBeyond ? ATTEMPTS_MAX + 1 : ATTEMPTS_MAX); attempt++) {
     const unvouched = vouchedFault(presented)
     if (unvouched !== undefined)
       return refuseAgreement(authority, presented.family, presented.agent, unvouched)
-    const recorded = await readRecord(authority, presented)
+    const recorded = await readRecord(authority, presented, wasBeyond)
     before = await askOrganization(authority, presented.governed, askingOf(recorded), { before, deadline })
     const assessment = weigh(recorded, before)
     if ('refused' in assessment)
@@ -80,7 +82,8 @@ async function weighAndAnswer(
       assessment.answer.kind === 'grant'
         ? await grantNow(authority, assessment)
         : await holdForOwner(authority, assessment)
-    if (answer !== 'facts-moved') return answer
+    if (answer !== 'facts-moved' && answer !== 'beyond') return answer
+    wasBeyond ||= answer === 'beyond'
     // Other facts may have changed while the terms stayed the same.
     const { family } = presented
     const governed = await readGoverned(authority.database.of(family.owner), family)

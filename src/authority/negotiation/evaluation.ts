@@ -4,6 +4,7 @@
  * (claim_token, beat 3)", "Policy vocabulary and tiers".
  */
 import { absencesOf, operationOf, type Operation } from '../../rules/agreement.ts'
+import { allowancesIn } from '../../rules/allowance/tier-allowance.ts'
 import { consequenceFact, parseCondition, type RequestFacts } from '../../rules/conditions.ts'
 import { answerFor, OPERATORS_PER_CONNECTION_MAX } from '../../rules/connection.ts'
 import { needsApproval } from '../../rules/organization/tier-ceiling.ts'
@@ -21,6 +22,7 @@ import type { Identified } from '../../surface/agents/identity.ts'
 import type { Refused } from '../../surface/token/negotiation.ts'
 import { weighIntroduction } from '../agents/introductions.ts'
 import type { Limits, Store } from '../context.ts'
+import { findAllowance } from './allowance.ts'
 import { CLEARANCE_UNMET, SCOPE_ABOVE_CEILING, type Governed } from './governance.ts'
 import type { OrganizationAnswer } from './organization.ts'
 import {
@@ -34,10 +36,14 @@ import {
 /** The agent also gets the code for it. */
 export const ORGANIZATION_REFUSES = 'The organization that governs this resource refuses this request.'
 
-/** What her records say about an agreement now. */
+/**
+ * What her records say about an agreement now. `wasBeyond`: an allowance had no room any more when a grant
+ * within it was to be issued.
+ */
 export async function readRecord(
   { database, limits }: Store & Limits,
   presented: TicketPresentation,
+  wasBeyond = false,
 ): Promise<RecordedPresentation> {
   const { family, governed, agreement, agent } = presented
   const { tier, organization } = governed
@@ -45,17 +51,20 @@ export async function readRecord(
   const { introducer, notes } = await acceptIntroducer(db, presented)
   // Read before the organization's revocations, so that a later revocation changes an epoch that was read.
   const organizationEpochs = await epochsOf(db, presented)
-  const standing = await readStanding(db, family.owner, {
-    handle: agent.handle,
-    jkt: agent.jkt,
-    tier_id: tier.tier_id,
-    windowSeconds: limits.trajectoryWindowSeconds,
-    countTo: trajectoryCountTo(tier.rules),
-    introducedBy: introducer?.handle,
-    operator: agent.operator,
-    membership: organization?.join_id,
-    joint: jointAccountOf(family.client_id),
-  })
+  const [standing, { operation, within }] = await Promise.all([
+    readStanding(db, family.owner, {
+      handle: agent.handle,
+      jkt: agent.jkt,
+      tier_id: tier.tier_id,
+      windowSeconds: limits.trajectoryWindowSeconds,
+      countTo: trajectoryCountTo(tier.rules),
+      introducedBy: introducer?.handle,
+      operator: agent.operator,
+      membership: organization?.join_id,
+      joint: jointAccountOf(family.client_id),
+    }),
+    findAllowance(db, presented, { introducer: introducer?.handle, wasBeyond }),
+  ])
   const expiresIn = Math.min(tier.terms.expires_in, agreement.claims['expires_in'] as number)
   return {
     ...presented,
@@ -63,7 +72,8 @@ export async function readRecord(
     notes,
     introducer,
     standing,
-    facts: factsOf(presented, standing, expiresIn),
+    facts: { ...factsOf(presented, standing, expiresIn), ...(operation && { operation }) },
+    within,
     scopes: grantScope(family.resource_scopes, tier.terms.scope, agreement.claims['scope'] as string[]),
     expiresIn,
     operation: operationOf(agreement.claims),
@@ -95,6 +105,8 @@ export function weigh(
         },
       },
     }
+  if (answer.kind === 'grant' && recorded.within === undefined && allowancesIn(tier.rules).length > 0)
+    throw new Error('A tier that names an allowance lets through only what is within it.')
   if (scopes.length === 0)
     return {
       refused: {

@@ -5,6 +5,11 @@
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import { keepFacts, type GrantBasis } from '../../rules/grant.ts'
 import { GrantsFull, recordGrant, type NewGrant } from '../../storage/authority/grants/issue.ts'
+import {
+  recordWithin,
+  type WithinFault,
+  type WithinOutcome,
+} from '../../storage/authority/grants/issue-allowance.ts'
 import { appendLedgerAll } from '../../storage/authority/ledger/ledger.ts'
 import { endFamily } from '../../storage/authority/negotiations/tickets.ts'
 import { addOperator } from '../../storage/authority/connections/operators.ts'
@@ -46,13 +51,10 @@ export function clearanceOf({ attested }: OrganizationAnswer): Pick<GrantBasis, 
 /**
  * Grants at once: the connection is known, or an introduction makes it, and the tier asks nothing.
  * 'facts-moved' if the connection (or the introducer's) was revoked or admitted again since its standing was
- * read, the operator blocked, or the tier, its resource or the resource server changed; then no grant was
- * made.
+ * read, the operator blocked, or the tier, its resource, its allowance or the resource server changed;
+ * 'beyond' if the allowance has no room any more. Then no grant was made.
  */
-export async function grantNow(
-  authority: Granting,
-  assessment: Assessment,
-): Promise<Decision | 'facts-moved'> {
+export async function grantNow(authority: Granting, assessment: Assessment): Promise<Decision | WithinFault> {
   try {
     return await grantOf(authority, assessment)
   } catch (error) {
@@ -74,19 +76,40 @@ export type Granting = Signer & Store & Limits & Pick<LedgerLog, 'checkpoints'>
 
 const GRANTS_FULL = 'too_many_grants'
 
-async function grantOf(authority: Granting, assessment: Assessment): Promise<Decision | 'facts-moved'> {
+async function grantOf(authority: Granting, assessment: Assessment): Promise<Decision | WithinFault> {
   const most = authority.limits.grantsPerOwner
   const db = authority.database.of(assessment.family.owner)
   if (!(await operatorStands(db, assessment))) return 'facts-moved'
-  const basis = basisOf(assessment)
-  const { signed, body } = signGrant(authority, basis)
+  const now = authority.now()
+  const basis = { ...basisOf(assessment), expires_in: expiresInOf(assessment, now) }
+  if (basis.expires_in < 1) return 'facts-moved'
+  const { signed, body } = signGrant(authority, basis, now)
   const grant = { ...basis, ...signed }
   const generation = assessment.standing.generation ?? -1
-  const committed =
+  const outcome =
     assessment.introducer === undefined
-      ? await recordGrant(db, { ...grant, generation }, promiseOf(assessment), most)
-      : await inTransaction(db, tx => grantIntroduced(tx, assessment, grant, most)).catch(notForMovedFacts)
-  return committed ? { kind: 'granted', body } : 'facts-moved'
+      ? await recordOf(db, assessment, { ...grant, generation }, most)
+      : await inTransaction(db, tx => grantIntroduced(tx, assessment, grant, most)).catch(notRecorded)
+  return outcome === 'recorded' ? { kind: 'granted', body } : outcome
+}
+
+/** Seconds that the grant lives: an allowance may end it sooner than the agreement does. */
+function expiresInOf({ expiresIn, within }: Assessment, now: number): number {
+  return within === undefined ? expiresIn : Math.min(expiresIn, within.latest - now)
+}
+
+/** Records the grant, and what it takes of the allowance that its tier names. */
+// oxlint-disable-next-line eslint/max-params -- in which database, on what, what, and how many there may be
+async function recordOf(
+  db: Db | Tx,
+  assessment: Assessment,
+  grant: NewGrant,
+  most: number,
+): Promise<WithinOutcome> {
+  const { within } = assessment
+  const entries = promiseOf(assessment)
+  if (within !== undefined) return recordWithin(db, { grant, entries, most, share: within.share })
+  return (await recordGrant(db, grant, entries, most)) ? 'recorded' : 'facts-moved'
 }
 
 /**
@@ -109,18 +132,23 @@ async function grantIntroduced(
   assessment: Assessment,
   grant: Omit<NewGrant, 'generation'>,
   most: number,
-): Promise<boolean> {
-  if (!(await introductionStands(tx, assessment))) return false
+): Promise<WithinOutcome> {
+  if (!(await introductionStands(tx, assessment))) return 'facts-moved'
   const generation = await admitIntroduced(tx, assessment)
-  if (!(await recordGrant(tx, { ...grant, generation }, promiseOf(assessment), most))) throw new FactsMoved()
-  return true
+  const outcome = await recordOf(tx, assessment, { ...grant, generation }, most)
+  if (outcome === 'beyond') throw new BeyondAllowance()
+  if (outcome !== 'recorded') throw new FactsMoved()
+  return outcome
 }
 
 /** Rolls back a transaction that found a changed fact. */
 export class FactsMoved extends Error {}
+/** Rolls back a transaction that found no room in an allowance. */
+class BeyondAllowance extends Error {}
 
-function notForMovedFacts(error: unknown): false {
-  if (error instanceof FactsMoved) return false
+function notRecorded(error: unknown): WithinFault {
+  if (error instanceof BeyondAllowance) return 'beyond'
+  if (error instanceof FactsMoved) return 'facts-moved'
   throw error
 }
 
@@ -158,7 +186,9 @@ function promiseOf(
     ...(ruling === undefined ? {} : { organization: ruling }),
     ...(attested === undefined ? {} : { clearance: attested.compact }),
   }
-  const relaxed = { tier: tier_id, because: tierAnswer.because }
+  const { share, amounts } = assessment.within ?? {}
+  const allowance = share && { id: share.allowance, version: share.version, amounts }
+  const relaxed = { tier: tier_id, because: tierAnswer.because, ...(allowance && { allowance }) }
   return [
     { kind: 'promised', data: promised },
     ...(answer.kind === 'grant' && ask_me ? [{ kind: 'relaxed' as const, data: relaxed }] : []),

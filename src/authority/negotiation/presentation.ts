@@ -7,6 +7,7 @@ import type { RequestFacts } from '../../rules/conditions.ts'
 import type { RequestAnswer } from '../../rules/connection.ts'
 import type { OrganizationEpochs } from '../../rules/organization/membership.ts'
 import type { TierAnswer } from '../../rules/tier.ts'
+import type { AllowanceShare } from '../../storage/authority/grants/issue-allowance.ts'
 import { readConnection } from '../../storage/authority/connections/connections.ts'
 import { appendLedger } from '../../storage/authority/ledger/ledger.ts'
 import type { StandingReading } from '../../storage/authority/negotiations/standing.ts'
@@ -45,6 +46,15 @@ export interface TicketPresentation {
   named: NamedIntroducer | undefined
 }
 
+/** What a grant takes of the allowance that it is within. */
+export interface WithinAllowance {
+  share: AllowanceShare
+  /** Of each amount, as decimal text. */
+  amounts: Readonly<Record<string, string>>
+  /** When the grant ends at the latest, in seconds since the epoch. */
+  latest: number
+}
+
 /** A presented agreement with the owner's own records about it. */
 export interface RecordedPresentation extends TicketPresentation {
   /** What the owner is shown of the checks that ran, and of an introduction. */
@@ -60,8 +70,10 @@ export interface RecordedPresentation extends TicketPresentation {
    */
   facts: RequestFacts
   scopes: string[]
-  /** Seconds the grant will live. */
+  /** Seconds the grant will live, unless an allowance ends it sooner. */
   expiresIn: number
+  /** What a grant takes of the allowance that the tier names, if it is within that. */
+  within: WithinAllowance | undefined
   operation: Operation | undefined
   /**
    * If an organization governs the resource, or attested something that was asked for: its state when this

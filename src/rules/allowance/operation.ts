@@ -38,7 +38,6 @@ export type AllowanceResult =
 /**
  * Judges an operation by an allowance. `uses` has one entry for each of its windows: a window of which nobody
  * knows how much was used has no room. The parameters must come from `parseJson`, so no member stands twice.
- * @internal Until windows are kept, it has no caller: every operation counts as beyond.
  */
 export function judgeOperation(
   allowance: OwnerAllowance,

@@ -16,6 +16,7 @@ import type { Db } from '../../../storage/authority/database.ts'
 import { readLedger, type LedgerEntryRow } from '../../../storage/authority/ledger/ledger.ts'
 import type { NewTier } from '../../../storage/authority/policies/tiers.ts'
 import { attestedFacts } from '../../../wire/organization/clearance.ts'
+import type { OwnerAllowance } from '../../../wire/documents/allowance.ts'
 import type { AnswerEffect, TierPreview, TriedRequest } from '../../../wire/owner/owner-api.ts'
 import type { OwnerApi } from '../api.ts'
 import { OWNER } from '../credentials/guard.ts'
@@ -73,20 +74,50 @@ async function preview(
   { tier: draft, after, limit }: z.output<typeof PREVIEW>,
 ): Promise<TierPreview> {
   const { id, ...content } = draft
-  const { tier, warnings } = await judge(db, owner, { id, content })
+  const { tier, warnings, allowance } = await judge(db, owner, { id, content })
   const entries = await readLedger(db, owner, { kind: ['promised', 'refused'], after, limit })
-  const requests = entries.flatMap(entry => tryOn(tier, entry))
+  const requests = entries.flatMap(entry => tryOn(tier, entry, allowance))
   const next = entries.length === limit ? (entries.at(-1)?.seq ?? null) : null
   return { requests, changed: requests.filter(one => one.was !== one.would).length, warnings, next }
 }
 
+/** The allowance that a tier names, as it is now. */
+type Named = Pick<OwnerAllowance, 'id' | 'version'> | undefined
+
 /** The entry judged by the tier; undefined if it is no request for a resource that the tier would govern. */
-function tryOn(tier: NewTier, { seq, ts, family, handle, kind, data }: LedgerEntryRow): TriedRequest[] {
+function tryOn(
+  tier: NewTier,
+  { seq, ts, family, handle, kind, data }: LedgerEntryRow,
+  allowance: Named,
+): TriedRequest[] {
   const { resource_id, effect, ...recorded } = data as Partial<RecordedRequest> & { effect?: 'grant' | 'ask' }
   const { facts } = recorded
   if (resource_id === undefined || facts === undefined || !tier.resources.includes(resource_id)) return []
   const was: AnswerEffect = kind === 'refused' ? 'refuse' : (effect ?? 'ask')
-  return [{ seq, ts, family, handle, resource_id, was, ...wouldAnswer(tier, { ...recorded, facts }) }]
+  return [
+    {
+      seq,
+      ts,
+      family,
+      handle,
+      resource_id,
+      was,
+      ...wouldAnswer(tier, { ...recorded, facts: factsBy(allowance, facts) }),
+    },
+  ]
+}
+
+/**
+ * What was found of another version of the allowance says nothing of this one, by which the operation then
+ * counts as beyond it.
+ */
+function factsBy(allowance: Named, facts: RequestFacts): RequestFacts {
+  const { operation, ...others } = facts
+  const isOfIt =
+    typeof operation === 'object' &&
+    operation.allowance === allowance?.id &&
+    operation.version === allowance.version
+  return isOfIt ? facts : others
 }
 
 /** What the ledger has about a request: the facts by which it was judged. */

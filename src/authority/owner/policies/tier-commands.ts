@@ -31,6 +31,7 @@ import {
 } from '../../../storage/authority/policies/tiers.ts'
 import { appendEvent } from '../../../storage/authority/ledger/events.ts'
 import { appendLedger } from '../../../storage/authority/ledger/ledger.ts'
+import type { OwnerAllowance } from '../../../wire/documents/allowance.ts'
 import { NAME_PATTERN } from '../../../wire/names.ts'
 import type { Tier } from '../../../wire/owner/owner-api.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
@@ -284,7 +285,7 @@ export async function judge(
   db: Db | Tx,
   owner: Owner,
   { id, content, before }: TierEdit,
-): Promise<{ tier: NewTier; warnings: string[] }> {
+): Promise<{ tier: NewTier; warnings: string[]; allowance: OwnerAllowance | undefined }> {
   const { terms, ...rest } = content
   const registered = await listGovernable(db, owner, content.resources)
   const tier = {
@@ -302,7 +303,7 @@ export async function judge(
   if (fault !== undefined) refuse('invalid_request', fault)
   if (mixesJointAndOwn(registered.map(({ client_id }) => client_id))) refuse('conflict', JOINT_APART)
   const warnings = [...tierWarnings({ id, ...tier }, registered), ...tierAllowanceWarnings(tier, registered)]
-  return { tier: { owner, tier_id: id, ...tier }, warnings }
+  return { tier: { owner, tier_id: id, ...tier }, warnings, allowance }
 }
 
 /** The version that `If-Match` names, if the owner said which one she edited (RFC 9110 §13.1.1). */

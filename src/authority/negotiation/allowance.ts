@@ -1,0 +1,80 @@
+/**
+ * Weighs an operation by the allowance that its tier names: whether it is within it, by windows that are read
+ * without a lock, and what a grant of it takes. Contract: "Policy vocabulary and tiers"; an addition
+ * (docs/details/owner-api.md).
+ */
+import { operationOf } from '../../rules/agreement.ts'
+import { latestExpiry } from '../../rules/allowance/expiry.ts'
+import { CALLS, judgeOperation } from '../../rules/allowance/operation.ts'
+import { allowancesIn } from '../../rules/allowance/tier-allowance.ts'
+import type { RequestFacts } from '../../rules/conditions.ts'
+import { jointAccountOf } from '../../rules/joint/joint.ts'
+import type { Db } from '../../storage/authority/database.ts'
+import type { AllowanceShare } from '../../storage/authority/grants/issue-allowance.ts'
+import {
+  readAllowanceUse,
+  UNSPENT_MAX,
+  type AllowanceUse,
+} from '../../storage/authority/policies/allowance-windows.ts'
+import { OWNER_ALLOWANCE, type OwnerAllowance } from '../../wire/documents/allowance.ts'
+import type { TicketPresentation, WithinAllowance } from './presentation.ts'
+import type { Handle } from '../../wire/identifiers.ts'
+
+/** How the operation stands to the allowance that its tier names; nothing if that cannot be found out. */
+export interface AllowanceFinding {
+  operation?: RequestFacts['operation']
+  within?: WithinAllowance
+}
+
+/**
+ * Finds that out, for an agent without a connection as if `introducer` had just brought it in. `wasBeyond`:
+ * there was no room any more when the grant was to be issued, so the operation is beyond it whatever is read.
+ */
+export async function findAllowance(
+  db: Db,
+  { family, governed, agreement, agent }: TicketPresentation,
+  { introducer, wasBeyond }: { introducer: Handle | undefined; wasBeyond: boolean },
+): Promise<AllowanceFinding> {
+  const { tier, resource } = governed
+  const [id] = allowancesIn(tier.rules)
+  const operation = operationOf(agreement.claims)
+  // No other tier binds a grant to one operation.
+  if (id === undefined || !tier.ask_me || operation === undefined) return {}
+  const of = { id, handle: agent.handle, introducedBy: introducer, resource_id: resource.resource_id }
+  const use = await readAllowanceUse(db, family.owner, of)
+  const read = OWNER_ALLOWANCE.safeParse(use?.allowance)
+  if (use === undefined || !read.success) return {}
+  const allowance = read.data
+  const beyond = (limit: string): AllowanceFinding => ({
+    operation: { allowance: id, version: allowance.version, beyond: true, limit },
+  })
+  if (wasBeyond) return beyond('issue')
+  if (use.signedOnly || jointAccountOf(family.client_id) !== undefined) return beyond('approval')
+  const { windows, now } = use
+  const judged = judgeOperation(allowance, { tier_id: tier.tier_id, operation, now }, windows)
+  if (!judged.within) return beyond(judged.limit)
+  if (use.unspent >= UNSPENT_MAX) return beyond('unspent')
+  const latest = latestExpiry(allowance, windows, now)
+  if (latest === undefined) return beyond('ends')
+  const { amounts } = judged
+  return {
+    operation: { allowance: id, version: allowance.version, beyond: false },
+    within: { share: shareOf(allowance, use, amounts), amounts, latest },
+  }
+}
+
+function shareOf(
+  { id, version, windows }: OwnerAllowance,
+  { whose, windows: present }: AllowanceUse,
+  amounts: WithinAllowance['amounts'],
+): AllowanceShare {
+  return {
+    allowance: id,
+    version,
+    whose,
+    windows: windows.map(({ of, per, max }) => {
+      const { start, ends } = present.find(one => one.of === of && one.per === per)!
+      return { of, per, max, start, ends, amount: of === CALLS ? '1' : amounts[of]! }
+    }),
+  }
+}
