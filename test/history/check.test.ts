@@ -4,81 +4,21 @@
  */
 import { describe, expect, it } from 'vitest'
 import { violationsOf } from './check.ts'
-import type { Op, Outcome } from './record.ts'
-
-const CAST = {
-  agents: [
-    { owner: 'alice', handle: 'a', operator: 'https://one' },
-    { owner: 'alice', handle: 'b', operator: 'https://two' },
-  ],
-}
-
-type Made = { op: Op['op'] } & Record<string, unknown>
-
-/** Operations one after the other, ten milliseconds each, where they do not say when they were. */
-function history(...made: Made[]): Op[] {
-  return made.map((one, n) => {
-    const outcome =
-      (one['outcome'] as Outcome | undefined) ?? (one['code'] === undefined ? 'done' : 'refused')
-    const at = n * 20
-    const until = outcome === 'unknown' ? Infinity : at + 10
-    return { n, at, until, outcome, via: 'authority-1', owner: 'alice', ...one } as Op
-  })
-}
-
-const grant = (more: object = {}) => ({
-  jti: 'g',
-  family: 'f',
-  handle: 'a',
-  tier: 'reading',
-  version: 1,
-  single: false,
-  iat: 0,
-  exp: 600,
-  agreed: 600,
-  ...more,
-})
-const granted = (more: object = {}): Made => {
-  const given = grant(more)
-  const { family, handle } = given
-  return { op: 'present', handle, ticket: `of ${given.jti}`, answer: 'granted', family, grant: given }
-}
-const single = granted({ single: true })
-const call = (more: object = {}): Made => ({ op: 'call', jti: 'g', exact: true, ...more })
-const present = (ticket: string, more: object = {}): Made => ({ op: 'present', handle: 'a', ticket, ...more })
-const submitted = (more: object = {}) =>
-  present('t', { answer: 'submitted', family: 'f', kind: 'connection', ...more })
-let requests = 0
-const decide = (decision: string, more: object = {}): Made => ({
-  op: 'decide',
-  family: 'f',
-  handle: 'a',
-  kind: 'connection',
-  decision,
-  request: `decide ${requests++}`,
-  ...more,
-})
-const ends = (op: 'revoke' | 'block' | 'unblock', whom: string, more: object = {}): Made => ({
-  op,
-  whom,
-  ended: 1,
-  request: `${op} ${requests++}`,
-  ...more,
-})
-const edit = (version: number, more: object = {}): Made => ({
-  op: 'edit',
-  tier: 'reading',
-  version,
-  request: `edit ${requests++}`,
-  ...more,
-})
-const read = (after: number, entries: object[], more: object = {}): Made => ({
-  op: 'read',
-  after,
-  entries: entries.map((entry, at) => ({ seq: after + at + 1, ...entry })),
-  ...more,
-})
-const waiting = (...items: string[]): Made => ({ op: 'waiting', items })
+import {
+  call,
+  CAST,
+  decide,
+  edit,
+  ends,
+  granted,
+  history,
+  present,
+  read,
+  single,
+  submitted,
+  waiting,
+  type Made,
+} from './made.ts'
 
 const GOOD: Record<string, Made[]> = {
   'a single-use grant that passes once, and is refused afterwards': [

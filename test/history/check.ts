@@ -4,6 +4,7 @@
  * in the middle of a history; `final` says that every ledger was read to its end, and every report of a call
  * has come.
  */
+import { allowanceRules } from './check-allowances.ts'
 import { ledgerRules } from './check-ledger.ts'
 import { justifiedRules } from './check-words.ts'
 import { indexOf, type Indexed } from './indexed.ts'
@@ -13,7 +14,12 @@ import { done, end, may, type Cast, type End, type Op, type Violation } from './
 export function violationsOf(history: readonly Op[], cast: Cast, { final = false } = {}): Violation[] {
   const indexed = indexOf(history, cast)
   const rules = [spentOnce, ticketOnce, endedStaysEnded, decidedOnce, termsInForce, requestOnce, joined]
-  return [...rules.flatMap(rule => rule(indexed)), ...justifiedRules(indexed), ...ledgerRules(indexed, final)]
+  return [
+    ...rules.flatMap(rule => rule(indexed)),
+    ...allowanceRules(indexed),
+    ...justifiedRules(indexed),
+    ...ledgerRules(indexed, final),
+  ]
 }
 
 /** contract, "Single-use grant": spendable exactly once; no call passes on what it was not granted. */

@@ -2,6 +2,7 @@
 import {
   end,
   may,
+  type Allow,
   type Call,
   type Cast,
   type Decide,
@@ -12,6 +13,7 @@ import {
   type Op,
   type Present,
   type Read,
+  type Uses,
 } from './record.ts'
 
 export interface Indexed {
@@ -33,10 +35,19 @@ export interface Indexed {
   alike: Map<string, Present[]>
   /** By owner and tier. */
   editsOf: Map<string, Edit[]>
+  /** By owner and allowance. */
+  allowances: Map<string, AllowanceRecord>
   requests: Map<string, Op[]>
   faults: Fault[]
   /** By owner. */
   reads: Map<string, Read[]>
+}
+
+/** What happened about one allowance: its edits, how it was read, and what may have taken a share of it. */
+export interface AllowanceRecord {
+  edits: Allow[]
+  uses: Uses[]
+  presents: Present[]
 }
 
 /** Reads a history once. */
@@ -54,6 +65,7 @@ export function indexOf(history: readonly Op[], cast: Cast): Indexed {
     denials: new Map(),
     alike: new Map(),
     editsOf: new Map(),
+    allowances: new Map(),
     requests: new Map(),
     faults: [],
     reads: new Map(),
@@ -101,6 +113,12 @@ function place(indexed: Indexed, op: Op): void {
     case 'edit':
       if (may(op)) push(indexed.editsOf, `${op.owner} ${op.tier}`, op)
       return
+    case 'allow':
+      if (may(op)) allowanceOf(indexed, op, op.allowance).edits.push(op)
+      return
+    case 'uses':
+      if (op.outcome === 'done') allowanceOf(indexed, op, op.allowance).uses.push(op)
+      return
     case 'read':
       if (op.outcome === 'done') push(indexed.reads, op.owner, op)
       return
@@ -116,7 +134,15 @@ function placePresent(indexed: Indexed, op: Present): void {
   push(indexed.presentsOf, op.ticket, op)
   if (op.same !== undefined) push(indexed.alike, op.same, op)
   if (op.family !== undefined) familyOf(indexed, op.family).presents.push(op)
+  if (op.share !== undefined && may(op)) allowanceOf(indexed, op, op.share.allowance).presents.push(op)
   if (op.grant !== undefined) indexed.grants.set(op.grant.jti, { grant: op.grant, by: op })
+}
+
+function allowanceOf({ allowances }: Indexed, { owner }: Op, id: string): AllowanceRecord {
+  const key = `${owner} ${id}`
+  const known = allowances.get(key) ?? { edits: [], uses: [], presents: [] }
+  allowances.set(key, known)
+  return known
 }
 
 function familyOf({ families }: Indexed, family: string): { decides: Decide[]; presents: Present[] } {

@@ -41,6 +41,17 @@ export interface Grant {
   agreed: number
 }
 
+/** What an agreement would take of its owner's allowance, if it were let through unasked. */
+export interface Share {
+  allowance: string
+  /** Of the amount `price`, in whole units. */
+  price: number
+  /** Seconds that the agent agrees to. */
+  agreed: number
+  /** Whether the allowance lets none such through, however little was used. */
+  beyond: boolean
+}
+
 /** A ticket is presented: to learn terms, with an agreement, or to ask for the decision. */
 export interface Present extends Common {
   op: 'present'
@@ -52,6 +63,8 @@ export interface Present extends Common {
   same?: string | undefined
   kind?: string | undefined
   grant?: Grant | undefined
+  /** Of an agreement at a tier that names an allowance. */
+  share?: Share | undefined
 }
 
 /** A call is shown to a sidecar; `exact` says that it is what its grant is for, signed by its key. */
@@ -89,6 +102,38 @@ export interface Edit extends Common {
   request: string
 }
 
+/** The owner makes an allowance, or edits it. */
+export interface Allow extends Common {
+  op: 'allow'
+  allowance: string
+  /** Its version from then on. */
+  makes: number
+  among: 'all' | 'lineage'
+  /** Whether it lets anything through: one that has ended does not. */
+  open: boolean
+  windows: { of: string; per: Period; max: number }[]
+  request: string
+}
+
+export type Period = 'hour' | 'all'
+
+/** The owner reads how much of an allowance is used, in the windows that have begun and not ended. */
+export interface Uses extends Common {
+  op: 'uses'
+  allowance: string
+  windows: WindowUse[]
+}
+
+/** One of its windows; `whose` is empty, or the agent that it is of. */
+export interface WindowUse {
+  of: string
+  per: Period
+  whose: string
+  /** Milliseconds since the epoch. */
+  starts: number
+  used: number
+}
+
 export interface Entry {
   seq: number
   kind: string
@@ -97,6 +142,9 @@ export interface Entry {
   by?: string | undefined
   operator?: string | undefined
   template_id?: string | undefined
+  /** That was edited, by its id; or that a grant took a share of. */
+  allowance?: string | { id: string; version: number; amounts: Record<string, string> } | undefined
+  version?: number | undefined
 }
 
 /** The ledger is read to its end, from behind the entry `after`. */
@@ -118,7 +166,7 @@ export interface Fault extends Common {
   what: string
 }
 
-export type Op = Present | Call | Decide | End | Edit | Read | Waiting | Fault
+export type Op = Present | Call | Decide | End | Edit | Allow | Uses | Read | Waiting | Fault
 
 /** The agents, and the operator that each names. */
 export interface Cast {
