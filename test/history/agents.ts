@@ -18,6 +18,7 @@ import type { Processes } from './processes.ts'
 import type { Call, Grant, Present } from './record.ts'
 import type { Recorder } from './recorder.ts'
 import { ask, away, cameOfCheck, type Came } from './requests.ts'
+import type { Wish, Wishes } from './wishes.ts'
 
 export interface Agent {
   owner: string
@@ -28,25 +29,21 @@ export interface Agent {
   held: Held[]
 }
 
-/** A grant that an agent was given, and the arguments that it is for. */
+/** A grant that an agent was given, and what it is for. */
 interface Held {
   token: string
   grant: Grant
-  tool: Tool
-  args: object | undefined
+  wish: Wish
   /** Calls made with it. */
   calls: number
   /** Whether it was said to be spent or ended. */
   over: boolean
 }
 
-type Tool = 'portfolio_read' | 'place_trade'
-
 /** A negotiation on its way. */
 interface Flow {
   agent: Agent
-  tool: Tool
-  args: object | undefined
+  wish: Wish
   ticket: string
   template?: TermsTemplate | undefined
   waits: boolean
@@ -78,7 +75,6 @@ export interface Setting {
   callsAtOnce: number
 }
 
-const AGREED_SECONDS = [200, 300] as const
 /** Grants that an agent goes on calling with, the latest. */
 const HELD_MAX = 12
 const FLOWS_MAX = 40
@@ -90,8 +86,14 @@ const OVER = new Set(['access_revoked', 'already_consumed', 'expired', 'revoked'
 const STRANGER = importPrivateJwk(generatePrivateJwk())
 const QUIET_MS_MAX = 30_000
 
-/** `origins`: the operators that agents name, in turn; nobody answers there, so that none is attested. */
-export function createAgents(setting: Setting, perOwner: number, origins: readonly string[]): Agents {
+/**
+ * `origins`: the operators that agents name, in turn; nobody answers there, so that none is attested.
+ * `wishes`: what they ask for.
+ */
+export function createAgents(
+  setting: Setting,
+  { perOwner, origins, wishes }: { perOwner: number; origins: readonly string[]; wishes: Wishes },
+): Agents {
   const { processes, recorder, chance, callsAtOnce } = setting
   const all: Agent[] = processes.people.flatMap(({ owner }) =>
     Array.from({ length: perOwner }, (_, at) => {
@@ -108,14 +110,13 @@ export function createAgents(setting: Setting, perOwner: number, origins: readon
     }),
   )
   const flows: Flow[] = []
-  let trades = 0
 
-  async function check(agent: Agent, call: Parameters<typeof callOf>[0], via: number): Promise<Came> {
-    const { headers, body } = callOf({ ...call, path: `/mcp/${agent.owner}` })
+  async function check({ path, tool }: Wish, call: Parameters<typeof callOf>[0], via: number): Promise<Came> {
+    const { headers, body } = callOf({ ...call, path, tool })
     const lines = Object.fromEntries([...headers].map(([name, values]) => [name, values.join(', ')]))
     const bytes = body.state === 'complete' ? Buffer.from(body.bytes) : Buffer.alloc(0)
     const request = checkBytes({
-      path: `/mcp/${agent.owner}`,
+      path,
       headers: lines,
       raw_body: bytes,
       size: bytes.length,
@@ -132,10 +133,7 @@ export function createAgents(setting: Setting, perOwner: number, origins: readon
   }
 
   async function begin(agent: Agent): Promise<Flow | undefined> {
-    const tool: Tool = chance.next() < 0.5 ? 'portfolio_read' : 'place_trade'
-    // Sometimes what was asked for before: a repeat joins what waits.
-    const qty = chance.next() < 0.2 ? Math.max(1, trades) : ++trades
-    const args = tool === 'place_trade' ? { symbol: 'VTI', qty } : undefined
+    const wish = wishes.next(agent.owner)
     const via = chance.below(2)
     const op = recorder.begin({
       op: 'call',
@@ -144,18 +142,17 @@ export function createAgents(setting: Setting, perOwner: number, origins: readon
       exact: false,
       via: `sidecar-${via + 1}`,
     })
-    const came = await check(agent, { tool, args }, via)
+    const came = await check(wish, { args: wish.args }, via)
     recorder.end(op, { outcome: came.outcome, code: came.code })
     const headers = came.body?.headers as { header: { key: string; value: string } }[] | undefined
     const challenge = headers?.find(({ header }) => header.key.toLowerCase() === 'www-authenticate')?.header
       .value
     if (came.outcome !== 'refused' || challenge === undefined) return undefined
     const { ticket } = parseChallenge([challenge])
-    const agreed = chance.of(AGREED_SECONDS)
-    return { agent, tool, args, ticket, waits: false, agreed }
+    return { agent, wish, ticket, waits: false, agreed: wishes.seconds() }
   }
 
-  function claimToken({ agent, template, tool, args, agreed }: Flow): string {
+  function claimToken({ agent, template, wish: { tool, args }, agreed }: Flow): string {
     const payload = {
       ...template,
       expires_in: Math.min(agreed, template!.expires_in),
@@ -171,9 +168,9 @@ export function createAgents(setting: Setting, perOwner: number, origins: readon
   }
 
   async function present(flow: Flow, via: number): Promise<Present> {
-    const { agent, ticket, template, waits } = flow
+    const { agent, ticket, template, waits, agreed, wish } = flow
     const agrees = template !== undefined && !waits
-    const same = `${agent.handle} ${flow.tool} ${JSON.stringify(flow.args)}`
+    const same = `${agent.handle} ${wish.path} ${wish.tool} ${JSON.stringify(wish.args)}`
     const op = recorder.begin({
       op: 'present',
       owner: agent.owner,
@@ -181,6 +178,7 @@ export function createAgents(setting: Setting, perOwner: number, origins: readon
       ticket,
       family: flow.family,
       same: agrees || waits ? same : undefined,
+      ...(agrees && wish.share !== undefined && { share: { ...wish.share, agreed } }),
       via: `authority-${via + 1}`,
     }) as Present
     const form = new URLSearchParams({
@@ -202,14 +200,7 @@ export function createAgents(setting: Setting, perOwner: number, origins: readon
   function told(flow: Flow, { outcome, code, body }: Came): { outcome: Came['outcome'] } & Partial<Present> {
     if (outcome === 'done') {
       const grant = grantOf(flow, body)
-      flow.agent.held.push({
-        token: body.access_token,
-        grant,
-        tool: flow.tool,
-        args: flow.args,
-        calls: 0,
-        over: false,
-      })
+      flow.agent.held.push({ token: body.access_token, grant, wish: flow.wish, calls: 0, over: false })
       if (flow.agent.held.length > HELD_MAX) flow.agent.held.shift()
       return { outcome, answer: 'granted', family: grant.family, grant }
     }
@@ -248,7 +239,7 @@ export function createAgents(setting: Setting, perOwner: number, origins: readon
     how: { exact?: boolean; via?: number; quiet?: boolean } = {},
   ) {
     const { exact = true, via = chance.below(2), quiet } = how
-    const { token, tool, grant } = held
+    const { token, grant, wish } = held
     held.calls++
     const op = recorder.begin({
       op: 'call',
@@ -259,9 +250,9 @@ export function createAgents(setting: Setting, perOwner: number, origins: readon
       quiet,
     }) as Call
     const forges = !exact && (!grant.single || chance.next() < 0.3)
-    const args = exact || forges ? held.args : { symbol: 'VTI', qty: 0 }
+    const args = exact || forges ? wish.args : { symbol: 'VTI', qty: 0 }
     const signer = forges ? STRANGER : agent.key
-    const came = await check(agent, { tool, args, token, signer }, via)
+    const came = await check(wish, { args, token, signer }, via)
     recorder.end(op, { outcome: came.outcome, code: came.code })
     held.over ||= OVER.has(came.code ?? '') || (exact && grant.single && came.outcome === 'done')
     return op
@@ -343,7 +334,7 @@ export function createAgents(setting: Setting, perOwner: number, origins: readon
   }
 }
 
-function grantOf({ agent, agreed, tool }: Flow, body: { access_token: string; receipt: string }): Grant {
+function grantOf({ agent, agreed, wish }: Flow, body: { access_token: string; receipt: string }): Grant {
   const token = decodeJwt(body.access_token)
   const [, tier, version] = String(decodeJwt(body.receipt)['template_id']).split('/')
   return {
@@ -352,7 +343,7 @@ function grantOf({ agent, agreed, tool }: Flow, body: { access_token: string; re
     handle: agent.handle,
     tier: tier!,
     version: Number(version!.slice(1)),
-    single: tool === 'place_trade',
+    single: wish.tool === 'place_trade',
     iat: token.iat!,
     exp: token.exp!,
     agreed,

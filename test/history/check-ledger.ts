@@ -3,7 +3,7 @@
  * acknowledged in it exactly once, from its answer on. contract, "Events" (row 5).
  */
 import type { Indexed } from './indexed.ts'
-import { done, may, type Entry, type Op, type Read, type Violation } from './record.ts'
+import { done, may, type Entry, type Op, type Present, type Read, type Violation } from './record.ts'
 
 interface Book {
   owner: string
@@ -49,7 +49,10 @@ function keep(book: Book, entry: Entry): void {
 }
 
 /** What an entry is about, as far as it can be told from others of its kind. */
-function keyOf({ kind, family, handle, by, operator, template_id }: Entry): string {
+function keyOf({ kind, family, handle, by, operator, template_id, allowance, version }: Entry): string {
+  if (kind === 'allowance_changed') return `${String(allowance)}/v${version}`
+  if (kind === 'relaxed' && typeof allowance === 'object')
+    return `${family} of ${allowance.id} for ${allowance.amounts['price']}`
   if (kind === 'policy_changed') return String(template_id)
   if (kind === 'approved' || kind === 'denied') return `${family} by ${by}`
   if (kind === 'revoked') return `${handle} for ${operator ?? 'herself'}`
@@ -70,6 +73,8 @@ function writesOf(indexed: Indexed, book: Book, final: boolean): Violation[] {
     if (op.op === 'decide') want(`${op.decision} ${op.family} by owner`, op, done(op))
     if (op.op === 'edit' && op.version !== undefined)
       want(`policy_changed ${op.owner}/${op.tier}/v${op.version}`, op, true)
+    if (op.op === 'allow') want(`allowance_changed ${op.allowance}/v${op.makes}`, op, done(op))
+    if (op.op === 'present') wantRelaxed(indexed, op, want)
     if (op.op === 'revoke') {
       const times = done(op) ? op.ended! : 1
       if (times > 0) want(`revoked ${op.whom} for herself`, op, done(op))
@@ -83,6 +88,24 @@ function writesOf(indexed: Indexed, book: Book, final: boolean): Violation[] {
     }
   }
   return [...wanted].flatMap(([key, want]) => judge(book, key, want, final))
+}
+
+/** What was let through unasked under an allowance is told with what it took; what she approved is not. */
+function wantRelaxed(
+  indexed: Indexed,
+  op: Present,
+  want: (key: string, op: Op, sure: boolean) => void,
+): void {
+  const family = op.grant?.family ?? (done(op) ? undefined : op.family)
+  if (op.share === undefined || family === undefined) return
+  const isApproved = indexed.families
+    .get(family)
+    ?.decides.some(one => may(one) && one.decision === 'approved')
+  want(
+    `relaxed ${family} of ${op.share.allowance} for ${op.share.price}`,
+    op,
+    done(op) && isApproved !== true,
+  )
 }
 
 // oxlint-disable-next-line eslint/max-params -- where, what, how often, and whether no more can come

@@ -1,5 +1,5 @@
 /**
- * Random operations of ten clients over two authorities and two sidecars on a Postgres that writes to its
+ * Random operations of twelve clients over two authorities and two sidecars on a Postgres that writes to its
  * disk, while each of them is killed, held still and started again: every promise holds, during and after.
  * docs/availability.md; `make history` runs as many operations as it is told. The first sidecar uses answers
  * again under a lease, the second asks about each call; with LEASES=1 both use them.

@@ -62,8 +62,9 @@ export function ledgerWatch(): LedgerWatch {
 }
 
 /** What is kept of an entry as it is told. */
-export function entryOf({ seq, kind, family, handle, by, operator, template_id }: Entry): Entry {
-  return { seq, kind, family, handle, by, operator, template_id }
+export function entryOf(entry: Entry): Entry {
+  const { seq, kind, family, handle, by, operator, template_id, allowance, version } = entry
+  return { seq, kind, family, handle, by, operator, template_id, allowance, version }
 }
 
 const lineOf = (entry: Entry): string => `${JSON.stringify(entry)}\n`

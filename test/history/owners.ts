@@ -2,12 +2,12 @@
  * Owns what owners do in a history: they decide what waits, end connections, block operators, edit tiers and
  * read their ledgers, each request at an authority of chance, and some sent twice byte for byte.
  */
-import { prepare, type OwnerCall } from '../support/authority.ts'
+import type { OwnerCall } from '../support/authority.ts'
 import type { Agent, Setting } from './agents.ts'
 import { entryOf, type LedgerWatch } from './ledger-watch.ts'
 import type { Person } from './processes.ts'
+import { ownerRequests, plainly } from './owner-requests.ts'
 import type { Entry, Read } from './record.ts'
-import type { Begun, Told } from './recorder.ts'
 import { ask, type Came } from './requests.ts'
 
 export interface Owners {
@@ -50,44 +50,8 @@ export function createOwners(
   const blocked: { person: Person; origin: string }[] = []
   const cursors = new Map(processes.people.map(({ owner }) => [owner as string, ledgers.base(owner)]))
   const handles = new Set(agents.map(({ handle }) => handle))
-  let requests = 0
   const anyone = (): Person => chance.of(processes.people)
-  const own = (person: Person, call: OwnerCall, via: number) =>
-    prepare(processes.authorities[via]!.ownerUrl, processes.issuer, person, call)
-
-  /** Asks, without a place in the history: what is only looked up. */
-  const look = (person: Person, target: string): Promise<Came> => {
-    recorder.count++
-    return ask(own(person, { target }, chance.below(2)))
-  }
-
-  /** A change, signed once; some are sent twice, at the same time or one after the other. */
-  async function change(
-    person: Person,
-    call: OwnerCall,
-    about: (request: string, via: string) => Begun,
-    told: (came: Came) => Told,
-  ): Promise<Came> {
-    const request = `request ${requests++}`
-    const first = chance.below(2)
-    const prepared = own(person, call, first)
-    const send = async (via: number): Promise<Came> => {
-      const op = recorder.begin(about(request, `authority-${via + 1}`))
-      const url = prepared.url.replace(
-        processes.authorities[first]!.ownerUrl,
-        processes.authorities[via]!.ownerUrl,
-      )
-      const came = await ask({ ...prepared, url })
-      recorder.end(op, told(came))
-      return came
-    }
-    const twice = chance.next()
-    const [came] = await Promise.all([send(first), ...(twice < 1 / 8 ? [send(1 - first)] : [])])
-    if (twice > 3 / 4) await send(1 - first)
-    return came
-  }
-
-  const plainly = ({ outcome, code }: Came): Told => ({ outcome, code })
+  const { own, look, change } = ownerRequests({ processes, recorder, chance })
 
   async function waiting(person: Person): Promise<PendingItem[]> {
     const via = chance.below(2)
@@ -225,7 +189,7 @@ export function createOwners(
       const last = entries.at(-1)?.seq ?? 0
       if (last > cursors.get(person.owner)!) cursors.set(person.owner, last)
       // Sometimes what a reader of the past finds, too.
-      else if (chance.next() < 0.1) await look(person, `/owner/ledger?limit=10&order=desc`)
+      else if (chance.next() < 0.1) await look(person, { target: `/owner/ledger?limit=10&order=desc` })
     },
     readAllOn: async () => {
       for (const person of processes.people) await readUntilTold(person, cursors.get(person.owner)!)

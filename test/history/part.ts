@@ -3,28 +3,18 @@
  * Then nothing is disturbed any more, everything is asked once more, and the whole part is judged.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { freePorts } from '../../src/dev/stack/ports.ts'
-import { createAgents, type Setting } from './agents.ts'
-import type { Chance } from './chance.ts'
+import { allowanceRules } from './check-allowances.ts'
 import { violationsOf } from './check.ts'
 import { createFaults } from './faults.ts'
-import type { LedgerWatch } from './ledger-watch.ts'
-import { createOwners } from './owners.ts'
-import type { Processes } from './processes.ts'
+import { groupsOf, type Group, type GroupOptions } from './groups.ts'
+import { indexOf } from './indexed.ts'
 import type { Cast, Op, Violation } from './record.ts'
-import { createRecorder } from './recorder.ts'
+import { createRecorder, type Recorder } from './recorder.ts'
 
-export interface PartOptions {
-  processes: Processes
-  ledgers: LedgerWatch
-  chance: Chance
+export interface PartOptions extends GroupOptions {
   ops: number
-  clients: number
-  callsAtOnce: number
   faultEvery: number
   spareSidecarsFrom: number
-  /** Whether agents call right before their owner ends something of theirs, and right after. */
-  probes: boolean
   /** Whether it is to end before its operations are done. */
   isLate: () => boolean
   onProgress: (count: number) => void
@@ -37,17 +27,6 @@ export interface Part {
   count: number
 }
 
-const AGENTS_EACH = 5
-const WEIGHTS = {
-  negotiate: 32,
-  standing: 28,
-  single: 16,
-  decide: 14,
-  revoke: 1.2,
-  block: 0.8,
-  edit: 1,
-  read: 7,
-} as const
 /** Of the operations of a part. */
 const judgedEvery = (ops: number): number => Math.max(500, Math.ceil(ops / 8))
 const TOLD_EVERY_OPS = 2_000
@@ -59,32 +38,20 @@ const BETWEEN_READS_MS = 1_000
 
 /** Makes a part and judges it. */
 export async function runPart(options: PartOptions): Promise<Part> {
-  const { processes, ledgers, ops, faultEvery, spareSidecarsFrom, chance, callsAtOnce } = options
+  const { processes, ops, faultEvery, spareSidecarsFrom, chance, callsAtOnce } = options
   const recorder = createRecorder()
-  const setting: Setting = { processes, recorder, chance, callsAtOnce }
-  // New ones each time, so that nothing that was granted or blocked before matters to this part.
-  const agents = createAgents(setting, AGENTS_EACH, await newOrigins(2))
-  const probe = options.probes ? agents.callStandingOf : () => Promise.resolve()
-  const owners = createOwners(setting, agents.all, { ledgers, probe })
-  const cast: Cast = {
-    agents: agents.all.map(({ owner, handle, operator }) => ({ owner, handle, operator })),
-  }
+  const groups = await groupsOf(options, recorder)
+  const all = groups.flatMap(({ agents }) => agents.all)
+  const cast: Cast = { agents: all.map(({ owner, handle, operator }) => ({ owner, handle, operator })) }
   const spares = (name: string) => name.startsWith('sidecar') && recorder.count > ops * spareSidecarsFrom
-  const faults = createFaults(setting, ({ name }) => spares(name))
-  await Promise.all(agents.all.map(agents.negotiateFor))
-  await owners.approveAll()
-  const acts = {
-    negotiate: agents.negotiate,
-    standing: agents.callStanding,
-    single: agents.callSingle,
-    decide: owners.decide,
-    revoke: owners.revoke,
-    block: owners.blockOrUnblock,
-    edit: owners.edit,
-    read: owners.read,
+  const faults = createFaults({ processes, recorder, chance, callsAtOnce }, ({ name }) => spares(name))
+  for (const { agents, owners, allowances } of groups) {
+    await allowances?.make()
+    await Promise.all(agents.all.map(agents.negotiateFor))
+    await owners.approveAll()
   }
   /** Begins a fault; most of them meet calls that are just being let through, and told of. */
-  const disturb = async (): Promise<void> => {
+  const disturb = async ({ agents }: Group): Promise<void> => {
     const met = chance.next() < 0.7 ? MET_CALLS : 0
     const meet = (at: number): Promise<void> => (at % 2 === 0 ? agents.spend() : agents.callStanding())
     const calls = Array.from({ length: met }, (_, at) => meet(at))
@@ -94,12 +61,12 @@ export async function runPart(options: PartOptions): Promise<Part> {
   }
   let [faultAt, judgeAt, tellAt] = [faultEvery, judgedEvery(ops), 0]
   let violations: Violation[] = []
-  const client = async (): Promise<void> => {
+  const client = async (group: Group): Promise<void> => {
     while (recorder.count < ops && violations.length === 0 && !options.isLate()) {
-      await acts[chance.weighed(WEIGHTS)]()
+      await group.act()
       if (recorder.count >= faultAt) {
         faultAt = recorder.count + faultEvery
-        await disturb()
+        await disturb(group)
       }
       if (recorder.count >= judgeAt) {
         judgeAt = recorder.count + judgedEvery(ops)
@@ -111,33 +78,32 @@ export async function runPart(options: PartOptions): Promise<Part> {
       }
     }
   }
-  await Promise.all(Array.from({ length: options.clients }, client))
+  await Promise.all(groups.flatMap(group => Array.from({ length: group.clients }, () => client(group))))
   await faults.over()
-  if (violations.length === 0) {
-    await agents.callAll()
-    await owners.denyAll()
-    const until = performance.now() + TOLD_MS_MAX
-    do {
-      await owners.readAllOn()
-      violations = violationsOf(recorder.history, cast, { final: true })
-    } while (isUntold(violations) && performance.now() < until && (await delay(BETWEEN_READS_MS, true)))
-    await owners.readAll()
-    violations = violationsOf(recorder.history, cast, { final: true })
-  }
+  if (violations.length === 0) violations = await lastWords(groups, recorder, cast)
   const { history, count } = recorder
   return { violations, history, tally: tallyOf(history, faults.tally), count }
 }
 
-const origins = new Set<string>()
-
-async function newOrigins(count: number): Promise<string[]> {
-  const made: string[] = []
-  while (made.length < count) {
-    const origin = `https://127.0.0.1:${(await freePorts(1))[0]}`
-    if (!origins.has(origin)) made.push(origin)
-    origins.add(origin)
-  }
-  return made
+/** Asks everything once more, until nothing is under way, and judges the whole part. */
+async function lastWords(groups: readonly Group[], { history }: Recorder, cast: Cast): Promise<Violation[]> {
+  const each = (work: (group: Group) => Promise<void> | undefined) => Promise.all(groups.map(work))
+  await each(({ agents }) => agents.callAll())
+  await each(({ owners }) => owners.denyAll())
+  const until = performance.now() + TOLD_MS_MAX
+  let violations: Violation[]
+  do {
+    await each(({ owners }) => owners.readAllOn())
+    const before = history.length
+    await each(({ allowances }) => allowances?.readAll())
+    violations = violationsOf(history, cast, { final: true })
+    const latest = history.filter(({ op, n }) => op !== 'uses' || n >= before)
+    const isWhole = !isUntold(violations) && allowanceRules(indexOf(latest, cast), 0).length === 0
+    if (isWhole || performance.now() >= until) break
+    await delay(BETWEEN_READS_MS)
+  } while (violations.length === 0 || isUntold(violations))
+  await each(({ owners }) => owners.readAll())
+  return violationsOf(history, cast, { final: true })
 }
 
 /** Whether a call is missing from a ledger that a sidecar may still tell of. */

@@ -17,10 +17,11 @@ import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { PUBLIC_URL } from '../enforcement/calls.ts'
-import { CLIENT_ID, provisionDocument, WORLD, type TestOwner } from '../support/authority.ts'
+import type { TestOwner } from '../support/authority.ts'
 import { connect, type CheckClient } from '../support/check-client.ts'
 import { killFamily, signalFamily } from '../support/process-family.ts'
 import { usherProgram } from '../support/usher-program.ts'
+import { sidecarEntry, worldsOf } from './desk.ts'
 import { openLinks } from './links.ts'
 
 /** One that a fault may happen to. */
@@ -37,11 +38,16 @@ export interface Victim {
   release(): void
 }
 
-export type Person = Omit<TestOwner, 'client'>
+export type Person = Omit<TestOwner, 'client'> & {
+  /** Of her second resource server, if she has an allowance. */
+  deskSecret?: string
+}
 
 export interface Processes {
   issuer: string
   people: Person[]
+  /** The URL of the database, for what no client sees. */
+  database: string
   authorities: (Victim & { publicUrl: string; ownerUrl: string })[]
   sidecars: (Victim & { check(): CheckClient })[]
   postgres: Victim
@@ -66,11 +72,15 @@ export interface Versions {
 
 /**
  * Starts them all: this version everywhere, or two beside each other. The first of the sidecars, as many as
- * are `leased`, have `liveness: leased`.
+ * are `leased`, have `liveness: leased`. The owners who are `bounded` have a second resource server.
  */
 export async function startProcesses(
   names: readonly string[],
-  { versions, leased = versions === undefined ? 1 : 0 }: { versions?: Versions; leased?: number },
+  {
+    versions,
+    leased = versions === undefined ? 1 : 0,
+    bounded = [],
+  }: { versions?: Versions; leased?: number; bounded?: readonly string[] },
 ): Promise<Processes> {
   const folder = mkdtempSync(join(tmpdir(), 'usher-history-'))
   const server = await startRestartablePostgres({ maxConnections: 200 })
@@ -91,6 +101,7 @@ export async function startProcesses(
       key: importPrivateJwk(generatePrivateJwk()),
       clientSecret: randomBytes(24).toString('base64url'),
       resourceUri: `${PUBLIC_URL}/mcp/${name}`,
+      ...(bounded.includes(name) && { deskSecret: randomBytes(24).toString('base64url') }),
     }))
     const addresses = await Promise.all(
       [0, 1].map(async () => (await freePorts(3)).map(port => `127.0.0.1:${port}`)),
@@ -138,7 +149,9 @@ export async function startProcesses(
     // The older first: it is there before it is upgraded.
     for (const one of authorities) await one.start()
     await Promise.all(sidecars.map(one => one.start()))
-    return { issuer, people, authorities, sidecars, postgres: postgresVictim(server), surroundings, close }
+    const { url: database } = server
+    const postgres = postgresVictim(server)
+    return { issuer, people, database, authorities, sidecars, postgres, surroundings, close }
   } catch (error) {
     await close()
     throw error
@@ -158,7 +171,7 @@ function authorityEnvironment(
 ): Record<string, string> {
   const [keys, provision] = [join(folder, 'keys.json'), join(folder, 'provision.yaml')]
   writeFileSync(keys, JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
-  writeFileSync(provision, stringify(provisionDocument(of.people)))
+  writeFileSync(provision, stringify(worldsOf(of.people)))
   return {
     PATH: process.env['PATH'] ?? '',
     DATABASE_URL: of.database,
@@ -241,13 +254,6 @@ async function sidecar(
   const socket = `unix:${join(here, 'check')}`
   const [keys_file, file] = [join(here, 'keys.json'), join(here, 'sidecar.yaml')]
   writeFileSync(keys_file, JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
-  const tools = (owner: string) =>
-    WORLD.slice(0, 3).map(({ tool, resource, scope, consequence }) => ({
-      tool,
-      resource_id: `${owner}/${resource}`,
-      scopes: [scope],
-      consequence,
-    }))
   const settings = {
     public_url: PUBLIC_URL,
     listen: { check: socket, http },
@@ -258,13 +264,7 @@ async function sidecar(
     liveness: of.liveness,
     reports: { state_dir: join(here, 'reports') },
     authorities: [{ issuer: of.issuer, addresses: of.addresses }],
-    owners: of.people.map(({ owner, clientSecret: client_secret }) => ({
-      owner,
-      authority: of.issuer,
-      client_id: CLIENT_ID,
-      client_secret,
-      tools: tools(owner),
-    })),
+    owners: of.people.map(person => sidecarEntry(person, of.issuer)),
   }
   writeFileSync(file, stringify(settings), { mode: 0o600 })
   const victim = program(name, folder, {

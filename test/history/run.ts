@@ -47,13 +47,20 @@ export interface Ran {
 }
 
 const OWNERS = ['alice', 'bea']
+/** Owners with an allowance. No older version knows any. */
+const BOUNDED = ['cleo', 'dora']
+/** Each part makes an allowance of its own, and an owner may have a hundred: parts beyond have none. */
+const ALLOWANCES_MAX = 100
+/** Makes of a seed that of the chance of those who have to do with allowances. */
+const OTHER_SEED = 0x5bd1e995
 const PART_OPS = 10_000
 const MIB = 1_048_576
 
 /** Makes a history and judges it. */
 export async function runHistory(options: RunOptions): Promise<Ran> {
   const began = performance.now()
-  const processes = await startProcesses(OWNERS, options)
+  const bounded = options.versions === undefined ? BOUNDED : []
+  const processes = await startProcesses([...OWNERS, ...bounded], { ...options, bounded })
   try {
     return await runParts(options, { processes, ledgers: ledgerWatch(), began })
   } finally {
@@ -69,13 +76,16 @@ async function runParts(
   const { processes, ledgers, began } = setting
   const seconds = (): number => Math.round((performance.now() - began) / 1_000)
   const ran: Ran = { violations: [], history: [], tally: {}, count: 0, parts: 0, seconds: 0 }
-  const random = chance(seed)
+  const [random, boundedChance] = [chance(seed), chance(seed ^ OTHER_SEED)]
   while (ran.count < ops && seconds() < secondsMax && ran.violations.length === 0) {
     const before = ran.count
     const part = await runPart({
       processes,
       ledgers,
       chance: random,
+      boundedChance,
+      allowance:
+        options.versions === undefined && ran.parts < ALLOWANCES_MAX ? `part-${ran.parts + 1}` : undefined,
       ops: Math.min(partOps, ops - before),
       clients: options.clients ?? 10,
       callsAtOnce: options.callsAtOnce ?? 1,

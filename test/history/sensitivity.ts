@@ -20,6 +20,9 @@ const FAULTS = [
   'reports-forgotten-at-a-restart',
   'grant-outlives-agreement',
   'report-number-given-twice',
+  'window-above-its-max',
+  'spent-share-goes-back',
+  'share-goes-back-an-hour-late',
 ]
 /** With these, both sidecars use answers again. */
 const OF_LEASES = ['lease-dropped-by-word-alone', 'lease-nobody-waited-for']

@@ -5,7 +5,7 @@ import type { Ran } from './run.ts'
 const TOLD_MAX = 5
 const LINES_MAX = 30
 /** What touches more than what it names. */
-const REACHES_FAR = new Set<Op['op']>(['fault', 'edit', 'block', 'unblock'])
+const REACHES_FAR = new Set<Op['op']>(['fault', 'edit', 'allow', 'block', 'unblock'])
 
 /** Empty if nothing is wrong. */
 export function tellViolations(
@@ -50,7 +50,8 @@ function line(op: Op, start: number): string {
   const rest = Object.fromEntries(
     Object.entries(more).filter(([, value]) => typeof value !== 'object' || value === null),
   )
+  const windows = op.op === 'allow' || op.op === 'uses' ? ` ${JSON.stringify(op.windows)}` : ''
   const grant = op.op === 'present' && op.grant !== undefined ? ` ${JSON.stringify(op.grant)}` : ''
   const times = `${(at - start).toFixed(1)}–${(until - start).toFixed(1)} ms`
-  return `${n} ${times} ${via} ${outcome}${code === undefined ? '' : ` ${code}`} ${JSON.stringify(rest)}${grant}`
+  return `${n} ${times} ${via} ${outcome}${code === undefined ? '' : ` ${code}`} ${JSON.stringify(rest)}${grant}${windows}`
 }
