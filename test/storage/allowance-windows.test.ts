@@ -256,6 +256,20 @@ describe('Whose windows an agent uses', () => {
     expect((await take(database.db, owner, other)).outcome).toBe('recorded')
   })
 
+  it('is proved again when a grant is made: what was weighed before the agent was brought in takes nothing', async () => {
+    const owner = await lineages()
+    const parent = await knownAgent(database.db, owner)
+    const handle = seed.name('jkt:')
+    const use = await useOf(database.db, owner, handle)
+    expect(use.whose).toBe(handle)
+    const generation = await seed.seedConnection(database.db, owner, handle, { introduced_by: parent.handle })
+    const child = { handle, generation }
+    expect((await take(database.db, owner, child, { use })).outcome).toBe('facts-moved')
+    expect(await usedOf(database.db, owner)).toEqual([])
+    expect((await take(database.db, owner, child)).outcome).toBe('recorded')
+    expect((await useOf(database.db, owner, parent.handle)).windows).toMatchObject([{ used: '1.000000000' }])
+  })
+
   it('is fixed when it comes back, if it was admitted before lineages were kept', async () => {
     const owner = await lineages()
     const [parent, other] = [await knownAgent(database.db, owner), await knownAgent(database.db, owner)]

@@ -7,7 +7,13 @@
 import { ownedBy } from '../../core/batch.ts'
 import { inTransaction, prepared } from '../../core/database.ts'
 import type { Db, Tx } from '../database.ts'
-import { placeName, unspentPlaces, UNSPENT_MAX, type AllowanceWindow } from '../policies/allowance-windows.ts'
+import {
+  lineageOf,
+  placeName,
+  unspentPlaces,
+  UNSPENT_MAX,
+  type AllowanceWindow,
+} from '../policies/allowance-windows.ts'
 import { GrantsFull, lockCount, NEAR, recordStatement, runRecord, type GrantRecording } from './issue.ts'
 
 /** What one grant takes of an allowance. */
@@ -58,8 +64,11 @@ const RECORD_WITHIN = recordStatement<{ outcome: 'made' | WithinFault | null }>(
       JOIN LATERAL (SELECT * FROM allowances WHERE owner = $1 AND id = $9 OFFSET 0) a ON a.version = $10
       JOIN LATERAL (SELECT approval FROM resources
         WHERE ${ownedBy('owner', '$1')} AND resource_id = g.resource_id OFFSET 0) r ON true
+      LEFT JOIN LATERAL ${lineageOf('g.handle')} own ON true
       WHERE g.exp > clock.at AND g.exp <= clock.at + a.hold_s * interval '1 second'
         AND (a.until IS NULL OR g.exp <= a.until)
+        -- Another introducer, or she, may have admitted the agent since that was read.
+        AND $11::text = CASE a.among WHEN 'all' THEN '' ELSE own.whose END
         AND NOT EXISTS (SELECT FROM share s WHERE g.exp > s.ends)
         AND NOT EXISTS (SELECT FROM share s
           WHERE s.start <> CASE s.per WHEN 'all' THEN a.made_at ELSE date_trunc(s.per, clock.at, a.zone) END)

@@ -85,6 +85,11 @@ export const unspentPlaces = (handle: string, allowance: string): string => `
       WHERE ${ownedBy('h.owner', '$1')} AND h.allowance = ${allowance} AND h.handle = ${handle}
         AND g.consumed_at IS NULL AND g.returned_at IS NULL`
 
+/** SQL: the lineage of an agent that has a connection, as a row with `whose`; `$1` is the owner. */
+export const lineageOf = (handle: string): string =>
+  `(SELECT coalesce(lineage, introduced_by, handle) AS whose FROM connections
+      WHERE owner = $1 AND handle = ${handle} OFFSET 0)`
+
 const READ = prepared<UseRow>(
   'read-allowance-use',
   `SELECT a.id, a.version, a.zone, a.among, a.until, a.hold_s, a.content, lineage.whose,
@@ -103,10 +108,8 @@ const READ = prepared<UseRow>(
         WHERE v.per IN ('hour', 'day', 'week', 'month', 'all')), '[]') AS windows
     FROM (SELECT coalesce($6::timestamptz, clock_timestamp()) AS at OFFSET 0) clock
     JOIN LATERAL (SELECT * FROM allowances WHERE owner = $1 AND id = $2 OFFSET 0) a ON true
-    LEFT JOIN LATERAL (SELECT coalesce(lineage, introduced_by, handle) AS whose FROM connections
-      WHERE owner = $1 AND handle = $3 OFFSET 0) own ON true
-    LEFT JOIN LATERAL (SELECT coalesce(lineage, introduced_by, handle) AS whose FROM connections
-      WHERE owner = $1 AND handle = $4 OFFSET 0) introducer ON true
+    LEFT JOIN LATERAL ${lineageOf('$3')} own ON true
+    LEFT JOIN LATERAL ${lineageOf('$4')} introducer ON true
     CROSS JOIN LATERAL (SELECT CASE a.among WHEN 'all' THEN ''
       ELSE coalesce(own.whose, introducer.whose, $4, $3) END AS whose) lineage`,
 )
