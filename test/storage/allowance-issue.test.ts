@@ -102,7 +102,6 @@ describe('A grant within an allowance', () => {
       const owner = await ownerWith(database.db, { windows })
       const [agent, other] = await agents(owner, 2)
       await seed.callers(CALLERS, n => take(nth(n), owner, agent!))
-      // Without a window they do not wait for each other: some find the place taken, and are weighed again.
       const later = async (): Promise<string> => (await take(database.db, owner, agent!)).outcome
       while ((await later()) === 'recorded') expect((await rowsOf(database.db, owner)).grants).toBeLessThan(6)
       expect(await rowsOf(database.db, owner)).toMatchObject({ grants: UNSPENT_MAX, places: UNSPENT_MAX })
@@ -110,6 +109,20 @@ describe('A grant within an allowance', () => {
       expect(await later()).toBe('beyond')
       expect((await take(database.db, owner, other!)).outcome).toBe('recorded')
     })
+  })
+
+  it('takes the next place, where another of the agent takes this one just now', async () => {
+    const owner = await ownerWith(database.db)
+    const [agent] = await agents(owner, 1)
+    const other = await withinOf(database.db, owner, agent!)
+    let waiting: Promise<string> | undefined
+    await inTransaction(database.db, async tx => {
+      expect(await recordWithin(tx, other)).toBe('recorded')
+      waiting = take(replica.db, owner, agent!).then(({ outcome }) => outcome)
+      await until(async () => (await lockWaiters(database)) > 0)
+    })
+    expect(await waiting).toBe('recorded')
+    expect(await rowsOf(database.db, owner)).toMatchObject({ grants: 2, places: 2 })
   })
 
   it('takes the place of one that was spent, and of no other', async () => {

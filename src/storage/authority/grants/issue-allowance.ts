@@ -38,6 +38,11 @@ interface WithinRecording extends GrantRecording {
  */
 export type WithinFault = 'beyond' | 'facts-moved'
 export type WithinOutcome = 'recorded' | WithinFault
+/**
+ * What one attempt found. `near`: she has few places left for live grants, which must be counted. `taken`:
+ * another grant of the agent took its place among the unspent ones, since the statement began.
+ */
+type Attempt = WithinOutcome | 'near' | 'taken'
 
 /** The windows are made and locked in the order of their key, here and when a share goes back. */
 const LOCK = prepared(
@@ -51,8 +56,10 @@ const LOCK = prepared(
 )
 
 /** `$9` the allowance, `$10` its version, `$11` whose windows, `$12` what is taken of which, as JSON. */
-const RECORD_WITHIN = recordStatement<{ outcome: 'made' | WithinFault | null }>('record-grant-within', {
-  parts: `,
+const RECORD_WITHIN = recordStatement<{ outcome: 'made' | 'taken' | WithinFault | null }>(
+  'record-grant-within',
+  {
+    parts: `,
     share AS MATERIALIZED (
       SELECT * FROM json_to_recordset($12::json)
         AS s(of text, per text, start timestamptz, ends timestamptz, max numeric, amount numeric)),
@@ -96,10 +103,11 @@ const RECORD_WITHIN = recordStatement<{ outcome: 'made' | WithinFault | null }>(
       INSERT INTO due (owner, kind, client_id, at)
       SELECT $1, 'allowance', ${placeName('h')}, h.expires_at FROM holding h
       ON CONFLICT (owner, kind, client_id) DO UPDATE SET at = excluded.at)`,
-  outcome: `CASE WHEN NOT EXISTS (SELECT FROM allowed) THEN 'facts-moved'
+    outcome: `CASE WHEN NOT EXISTS (SELECT FROM allowed) THEN 'facts-moved'
       WHEN (SELECT count(*) FROM added) < (SELECT count(*) FROM share) OR NOT EXISTS (SELECT FROM free) THEN 'beyond'
-      WHEN NOT EXISTS (SELECT FROM holding) THEN 'facts-moved' ELSE 'made' END`,
-})
+      WHEN NOT EXISTS (SELECT FROM holding) THEN 'taken' ELSE 'made' END`,
+  },
+)
 
 /**
  * Records a grant as `recordGrant` does, if it is within the allowance and the rest stands. In a transaction
@@ -108,23 +116,29 @@ const RECORD_WITHIN = recordStatement<{ outcome: 'made' | WithinFault | null }>(
  * @throws GrantsFull if she has reached her limit of live grants; then nothing was written.
  */
 export async function recordWithin(db: Db, record: WithinRecording): Promise<WithinOutcome> {
-  if (db.isTransaction) {
-    const counted = await recordCounted(db as Tx, record)
-    if (counted === 'near') throw new GrantsFull()
-    return counted
-  }
-  const recorded = await attempt(db, tx => recordLocked(tx, record, { margin: NEAR, counts: db }))
-  if (recorded !== 'near') return recorded
-  const counted = await attempt(db, tx => recordCounted(tx, record))
-  if (counted === 'near') throw new GrantsFull()
-  return counted
+  if (db.isTransaction) return outcomeOf(await recordCounted(db as Tx, record))
+  const recorded = await attempts(db, tx => recordLocked(tx, record, { margin: NEAR, counts: db }))
+  if (recorded !== 'near') return outcomeOf(recorded)
+  return outcomeOf(await attempts(db, tx => recordCounted(tx, record)))
+}
+
+function outcomeOf(found: Attempt): WithinOutcome {
+  if (found === 'near') throw new GrantsFull()
+  return found === 'taken' ? 'facts-moved' : found
+}
+
+/**
+ * Without a window, an agent's grants wait for each other only at a place. Whoever finds one taken looks for
+ * the next, and for no more than there are: an agent that asks for several at once is not refused for it.
+ */
+async function attempts(db: Db, work: (tx: Tx) => Promise<Attempt>): Promise<Attempt> {
+  let found = await attempt(db, work)
+  for (let place = 1; place <= UNSPENT_MAX && found === 'taken'; place++) found = await attempt(db, work)
+  return found
 }
 
 /** Takes everything back unless it was recorded. */
-async function attempt(
-  db: Db,
-  work: (tx: Tx) => Promise<WithinOutcome | 'near'>,
-): Promise<WithinOutcome | 'near'> {
+async function attempt(db: Db, work: (tx: Tx) => Promise<Attempt>): Promise<Attempt> {
   try {
     return await inTransaction(db, async tx => {
       const outcome = await work(tx)
@@ -138,16 +152,16 @@ async function attempt(
 }
 
 class NotRecorded extends Error {
-  readonly outcome: WithinFault | 'near'
+  readonly outcome: Attempt
 
-  constructor(outcome: WithinFault | 'near') {
+  constructor(outcome: Attempt) {
     super(outcome)
     this.outcome = outcome
   }
 }
 
 /** Counts her grants first, because who holds a window waits for no other lock of hers. */
-async function recordCounted(tx: Tx, record: WithinRecording): Promise<WithinOutcome | 'near'> {
+async function recordCounted(tx: Tx, record: WithinRecording): Promise<Attempt> {
   if (record.most !== undefined) await lockCount(tx, record.grant.owner)
   return recordLocked(tx, record, { margin: 0, counts: tx })
 }
@@ -156,7 +170,7 @@ async function recordLocked(
   tx: Tx,
   { share, ...record }: WithinRecording,
   counting: { margin: number; counts: Db },
-): Promise<WithinOutcome | 'near'> {
+): Promise<Attempt> {
   const { allowance, version, whose, windows } = share
   const { owner } = record.grant
   if (windows.length > 0) await LOCK(tx, [owner, allowance, whose, JSON.stringify(windows)])
