@@ -5,6 +5,7 @@
 import { sql } from 'kysely'
 import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
+import { endAfterRestore } from '../../src/authority/administration/after-restore.ts'
 import { returnDue } from '../../src/authority/allowance-returns.ts'
 import { revokeConnection } from '../../src/storage/authority/connections/connections.ts'
 import { takeDue } from '../../src/storage/authority/due.ts'
@@ -138,6 +139,15 @@ describe('The share of a grant that expired unspent', () => {
       expect(await used(owner)).toEqual(['6', '1.5'])
       expect(await rowsOf(database.db, owner)).toMatchObject({ grants: 11, places: 6, due: 6 })
     })
+  })
+
+  it('stays after a restore to when it was unspent, because nobody knows whether it was spent since', async () => {
+    const { owner } = await spenders(2)
+    await endAfterRestore(database.db, new Date())
+    await lapse(database.db, owner)
+    await returnAll()
+    expect(await used(owner)).toEqual(['2', '0.5'])
+    expect(await rowsOf(database.db, owner)).toMatchObject({ places: 0, due: 0 })
   })
 
   it('is not given back while somebody else has the work, and is once he is gone', async () => {

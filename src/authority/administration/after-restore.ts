@@ -11,6 +11,7 @@ import { takeAllBack } from '../../storage/authority/joint/joint-withdrawals.ts'
 import { replaceOrigin, type ReplacedHead } from '../../storage/authority/ledger/ledger-checkpoints.ts'
 import { appendLedger } from '../../storage/authority/ledger/ledger.ts'
 import { endEveryConnection } from '../../storage/authority/connections/connections.ts'
+import { keepShares } from '../../storage/authority/policies/allowance-returns.ts'
 import { listOwnerLives } from '../../storage/authority/owners/owner-lives.ts'
 import { raiseEnds } from '../../storage/authority/owners/ends.ts'
 import { lockQueue } from '../../storage/authority/owners/owners.ts'
@@ -31,10 +32,11 @@ export interface AfterRestore {
 
 /**
  * Ends every connection of every owner: nobody remembers which of them she revoked after the backup, so each
- * agent is a first contact again, and tallies are told that she takes back whatever she allowed them. Codes
- * for a credential and keys that a passkey let in end for the same reason. Her ledger says from when the data
- * is, and readers of her events begin anew. What is signed of her ledger from now on has another origin, and
- * the first checkpoint there covers the entry, which names the newest known head of the old origin. One
+ * agent is a first contact again, and tallies are told that she takes back whatever she allowed them. What
+ * grants held of her allowances counts as used, because they may have been spent since. Codes for a
+ * credential and keys that a passkey let in end for the same reason. Her ledger says from when the data is,
+ * and readers of her events begin anew. What is signed of her ledger from now on has another origin, and the
+ * first checkpoint there covers the entry, which names the newest known head of the old origin. One
  * transaction for each owner; a run that was cut off is run again.
  */
 export async function endAfterRestore(db: Db, restoredTo: Date): Promise<AfterRestore> {
@@ -65,6 +67,7 @@ function endOf(db: Db, owner: Owner, restoredTo: Date): Promise<number> {
     // What was counted after the backup is lost: nobody may meet a lower count than one that was sent.
     await raiseEnds(tx, owner, { toPresent: true })
     const handles = await endEveryConnection(tx, owner)
+    await keepShares(tx, owner)
     const data = {
       by: 'authority',
       actor: BY_COMMAND,

@@ -2,9 +2,11 @@
  * Gives shares of allowances back: of grants that expired unspent, and of no others. Contract: "Policy
  * vocabulary and tiers", "Single-use grant"; an addition (docs/details/owner-api.md).
  */
+import { sql } from 'kysely'
+import type { Owner } from '../../../wire/identifiers.ts'
 import { ASKED_FEW, ownedBy } from '../../core/batch.ts'
 import { inTransaction, prepared } from '../../core/database.ts'
-import type { Db } from '../database.ts'
+import type { Db, Tx } from '../database.ts'
 import type { DueClaim } from '../due.ts'
 import { isNamedPlace } from './allowance-windows.ts'
 
@@ -89,4 +91,12 @@ export async function returnShares(db: Db, claims: readonly DueClaim[]): Promise
   })
   await FORGET(db, [owner, names, claims.map(({ until }) => until)])
   return returned
+}
+
+/**
+ * Lets what is held of her allowances count as used for good: after a restore nobody can tell any more
+ * whether a grant that is unspent here was spent. The caller ends every connection, so none is spent later.
+ */
+export async function keepShares(tx: Tx, owner: Owner): Promise<void> {
+  await sql`DELETE FROM allowance_held WHERE owner = ${owner}`.execute(tx)
 }
