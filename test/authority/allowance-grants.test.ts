@@ -217,6 +217,23 @@ describe('An allowance that she edits', () => {
   })
 })
 
+describe('An allowance that cannot be read', () => {
+  it.each([
+    ['because Postgres does not know its zone any more', "zone = 'Former/Zone'"],
+    ['because its windows are none', `content = '{"amounts": [], "windows": [1], "tiers": {}}'`],
+  ])('lets nothing through, and she is asked, %s', async (_why, change) => {
+    const id = await allow({ windows: [{ of: 'qty', per: 'day', max: '12' }] })
+    const agent = await known()
+    expect((await agent.ask('place_trade', trade(1))).status).toBe(200)
+    await authority.database.pool.query(`UPDATE allowances SET ${change} WHERE owner = 'alice' AND id = $1`, [
+      id,
+    ])
+    expect(wasAsked(await agent.ask('place_trade', trade(2)))).toBe('operation')
+    const [waits] = await pendingAt(authority)
+    expect(waits!['because']).toContain(`ask:operation.beyond:${id}?`)
+  })
+})
+
 describe('A resource that takes only what she signs', () => {
   it('has every operation beyond the allowance', async () => {
     await allow({})

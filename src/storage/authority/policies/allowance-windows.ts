@@ -7,7 +7,7 @@ import type { Selectable } from 'kysely'
 import type { AllowancePeriod, OwnerAllowance } from '../../../wire/documents/allowance.ts'
 import type { Handle, Owner } from '../../../wire/identifiers.ts'
 import { ownedBy } from '../../core/batch.ts'
-import { prepared } from '../../core/database.ts'
+import { prepared, sqlState } from '../../core/database.ts'
 import type { Db } from '../database.ts'
 import type { AllowancesTable } from '../tables.ts'
 import { allowanceOf } from './allowances.ts'
@@ -117,7 +117,8 @@ const READ = prepared<UseRow>(
 /**
  * Reads an allowance of hers and its present windows, in one statement that takes no lock. `introducedBy`: an
  * agent without a connection is read as if that agent had just brought it in. `at`: the present is that
- * instant and not the clock's. @returns undefined if she has no such allowance.
+ * instant and not the clock's. @returns undefined if she has no such allowance, or if Postgres cannot read
+ * it: another server than the one where it was saved may not know its zone.
  */
 export async function readAllowanceUse(
   db: Db,
@@ -125,9 +126,17 @@ export async function readAllowanceUse(
   of: { id: string; handle: Handle; introducedBy?: Handle | undefined; resource_id: string; at?: string },
 ): Promise<AllowanceUse | undefined> {
   const { id, handle, introducedBy = null, resource_id, at = null } = of
-  const { rows } = await READ(db, [owner, id, handle, introducedBy, resource_id, at])
+  const { rows } = await READ(db, [owner, id, handle, introducedBy, resource_id, at]).catch(noneIfUnreadable)
   const [row] = rows
   if (row === undefined) return undefined
   const { whose, now, unspent, windows, signedOnly, ...stored } = row
   return { allowance: allowanceOf(stored), whose, now, unspent, windows, signedOnly }
+}
+
+/** An unknown zone is an `invalid_parameter_value` to Postgres, as is a list of windows that is none. */
+const UNREADABLE = '22023'
+
+function noneIfUnreadable(error: unknown): { rows: UseRow[] } {
+  if (sqlState(error) === UNREADABLE) return { rows: [] }
+  throw error
 }
