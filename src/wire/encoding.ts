@@ -32,7 +32,13 @@ export function decodeBase64url(text: string): Buffer {
 
 /** SHA-256 digest, 32 bytes. A string is hashed as its UTF-8 bytes. */
 export function sha256(content: Uint8Array | string): Buffer {
-  return hash('sha256', content, 'buffer')
+  // A buffer of its own, which `hash` would make, costs as much again as the hash.
+  return Buffer.from(hash('sha256', content, 'binary'), 'binary')
+}
+
+/** Writes the same digest into a buffer, from the byte `at` on. */
+export function writeSha256(content: Uint8Array | string, into: Buffer, at: number): void {
+  into.write(hash('sha256', content, 'binary'), at, 'binary')
 }
 
 /** The same digest as base64 text, for a name under which something is kept: it makes no buffer. */

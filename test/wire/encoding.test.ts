@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
@@ -8,6 +9,7 @@ import {
   s256,
   s256Json,
   sha256,
+  writeSha256,
 } from '../../src/wire/encoding.ts'
 import { refusalOf, refusalOrValue } from '../support/refusals.ts'
 import { describeVectors } from '../support/vectors.ts'
@@ -56,6 +58,18 @@ describe('s256', () => {
   it('of bytes and of the text they spell is the same', () => {
     expect(s256('é')).toBe(s256(Buffer.from('é')))
     expect(s256('')).toBe(`s256:${sha256('').toString('base64url')}`)
+  })
+
+  it('is the digest of node:crypto, also where it is written into a buffer', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.uint8Array(), fc.string({ unit: 'binary' })), fc.nat(9), (content, at) => {
+        const digest = createHash('sha256').update(content).digest()
+        expect(sha256(content)).toEqual(digest)
+        const into = Buffer.alloc(50, 7)
+        writeSha256(content, into, at)
+        expect(into).toEqual(Buffer.concat([Buffer.alloc(at, 7), digest, Buffer.alloc(18 - at, 7)]))
+      }),
+    )
   })
 })
 

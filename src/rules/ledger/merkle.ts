@@ -7,7 +7,7 @@
  * Sizes and positions are counts of leaves, from 0. They are numbers, and so no tree has more than 2^53 - 1
  * leaves. A hash has 32 bytes.
  */
-import { sha256 } from '../../wire/encoding.ts'
+import { sha256, writeSha256 } from '../../wire/encoding.ts'
 
 export const HASH_BYTES = 32
 /** How many hashes a full tile holds. */
@@ -22,6 +22,8 @@ export const GROUP_HASHES = 16
 const GROUP_HEIGHT = 4
 
 const LEAF_PREFIX = Buffer.from([0])
+/** As many as a size has binary ones, and the leaf that is added. */
+const SUBTREES_MAX = 54
 /** What is hashed for a node: 0x01 and two hashes. Used again, because there are as many nodes as leaves. */
 const NODE = Buffer.alloc(1 + 2 * HASH_BYTES, 1)
 
@@ -39,6 +41,12 @@ export function nodeHash(left: Uint8Array, right: Uint8Array): Buffer {
   NODE.set(left, 1)
   NODE.set(right, 1 + HASH_BYTES)
   return sha256(NODE)
+}
+
+/** Writes the hash of the node above the hash `from` of a row and the next one in place of the hash `to`. */
+function joinInto(row: Buffer, { from, to }: { from: number; to: number }): void {
+  row.copy(NODE, 1, from * HASH_BYTES, (from + 2) * HASH_BYTES)
+  writeSha256(NODE, row, to * HASH_BYTES)
 }
 
 /**
@@ -71,22 +79,31 @@ export function appendLeaves(
     throw new RangeError(
       `a tree of ${before.size} leaves has ${subtrees} subtrees, not ${before.hashes.length}`,
     )
-  const hashes = [...before.hashes]
+  // The subtrees, one after the other: the last two are joined in place.
+  const row = Buffer.alloc(SUBTREES_MAX * HASH_BYTES)
+  let count = 0
+  const hashAt = (n: number): Buffer => Buffer.from(row.subarray(n * HASH_BYTES, (n + 1) * HASH_BYTES))
+  const add = (hash: Uint8Array): void => {
+    if (!isHash(hash)) throw new RangeError('a hash has 32 bytes')
+    row.set(hash, count++ * HASH_BYTES)
+  }
+  for (const hash of before.hashes) add(hash)
   const above: LevelHash[] = []
   const groups: LevelHash[] = []
   for (const [n, leaf] of leaves.entries()) {
-    let hash = leaf
+    add(leaf)
     let index = before.size + n
     for (let height = 1; index % 2 === 1; height++) {
-      const joined = nodeHash(hashes.pop()!, hash)
+      count -= 1
+      joinInto(row, { from: count - 1, to: count - 1 })
       index = (index - 1) / 2
       const level = Math.floor(height / TILE_HEIGHT)
-      if (height % TILE_HEIGHT === 0) above.push({ level, index, hash: joined })
-      else if (level > 0 && height % TILE_HEIGHT === GROUP_HEIGHT) groups.push({ level, index, hash: joined })
-      hash = joined
+      const at = height % TILE_HEIGHT
+      if (at === 0) above.push({ level, index, hash: hashAt(count - 1) })
+      else if (level > 0 && at === GROUP_HEIGHT) groups.push({ level, index, hash: hashAt(count - 1) })
     }
-    hashes.push(hash)
   }
+  const hashes = Array.from({ length: count }, (_, n) => hashAt(n))
   return { frontier: { size: before.size + leaves.length, hashes }, above, groups }
 }
 
@@ -285,10 +302,7 @@ function rootOfRow(hashes: Uint8Array): Uint8Array {
   // A copy, in which each row of nodes is written over the one below it.
   const row = Buffer.from(hashes)
   for (let nodes = row.length / HASH_BYTES / 2; nodes >= 1; nodes /= 2)
-    for (let n = 0; n < nodes; n++) {
-      row.copy(NODE, 1, 2 * n * HASH_BYTES, 2 * (n + 1) * HASH_BYTES)
-      row.set(sha256(NODE), n * HASH_BYTES)
-    }
+    for (let n = 0; n < nodes; n++) joinInto(row, { from: 2 * n, to: n })
   return row.subarray(0, HASH_BYTES)
 }
 
