@@ -9,7 +9,7 @@
  * a transaction commits, and no transaction waits for another. Only the sequencer takes that lock. With its
  * position an entry gets its leaf in the owner's Merkle tree (ledger-tree.ts).
  */
-import { sql } from 'kysely'
+import { CompiledQuery, sql } from 'kysely'
 import { gatheringOf } from '../../core/batch.ts'
 import { inTransaction, prepared } from '../../core/database.ts'
 import { wholeOf } from '../../core/shares.ts'
@@ -97,47 +97,53 @@ async function numberSome(
   if (closing) await closeMinutes(tx, owner)
   const { entries, tree } = await placeEntries(tx, owner, head)
   const { ids, salts, prevs, leaves } = entries
-  // This is not a prepared statement: it is planned for the present data, which costs little compared with
-  // hundreds of rows.
-  const { rows } = await sql<{ most: number; told: Omit<Numbered, 'owner'>[] | null }>`
-    WITH head AS MATERIALIZED (SELECT events, receipts FROM heads WHERE owner = ${owner}),
+  const { size, root, frontier } = tree ?? {}
+  const values = [owner, head.ledger, ids, salts, prevs, leaves, size, root, frontier]
+  const { rows } = await tx.executeQuery<Placed>(CompiledQuery.raw(PLACE, values))
+  return { most: rows[0]?.most ?? 0, told: rows[0]?.told ?? [] }
+}
+
+interface Placed {
+  most: number
+  told: Omit<Numbered, 'owner'>[] | null
+}
+
+// This is not a prepared statement: it is planned for the present data, which costs little compared with
+// hundreds of rows.
+const PLACE = `
+    WITH head AS MATERIALIZED (SELECT events, receipts FROM heads WHERE owner = $1),
     new_entries AS MATERIALIZED (
-      SELECT n.id, ${head.ledger}::bigint + n.nth AS seq, n.salt, n.prev, ${sql.raw(leafIn('l.leaves', 'n.nth'))} AS leaf
-      FROM (SELECT ${leaves}::bytea AS leaves) l,
-        unnest(${ids}::bigint[], ${salts}::bytea[], ${prevs}::bigint[]) WITH ORDINALITY AS n(id, salt, prev, nth)),
+      SELECT n.id, $2::bigint + n.nth AS seq, n.salt, n.prev, ${leafIn('$6::bytea', 'n.nth')} AS leaf
+      FROM unnest($3::bigint[], $4::bytea[], $5::bigint[]) WITH ORDINALITY AS n(id, salt, prev, nth)),
     new_events AS MATERIALIZED (
       SELECT id, row_number() OVER (ORDER BY id) AS nth FROM (
-        SELECT id FROM events WHERE owner = ${owner} AND seq IS NULL ORDER BY id LIMIT ${NUMBERED_MAX}) found),
+        SELECT id FROM events WHERE owner = $1 AND seq IS NULL ORDER BY id LIMIT ${NUMBERED_MAX}) found),
     new_receipts AS MATERIALIZED (
       SELECT id, jti, row_number() OVER (ORDER BY id) AS nth FROM (
-        SELECT id, jti FROM receipt_positions WHERE owner = ${owner} AND seq IS NULL ORDER BY id LIMIT ${NUMBERED_MAX}) found),
+        SELECT id, jti FROM receipt_positions WHERE owner = $1 AND seq IS NULL ORDER BY id LIMIT ${NUMBERED_MAX}) found),
     numbered_entries AS (
       UPDATE ledger SET seq = n.seq, salt = coalesce(n.salt, ledger.salt), prev = n.prev, leaf = n.leaf FROM new_entries n
-      WHERE ledger.owner = ${owner} AND ledger.id = n.id
+      WHERE ledger.owner = $1 AND ledger.id = n.id
       RETURNING ledger.kind, ledger.seq, ledger.handle, ledger.family, NULL::text AS jti),
     numbered_events AS (
       UPDATE events SET seq = head.events + nth FROM new_events, head
-      WHERE events.owner = ${owner} AND events.id = new_events.id
+      WHERE events.owner = $1 AND events.id = new_events.id
       RETURNING events.event AS kind, events.seq, NULL::text AS handle, NULL::text AS family, NULL::text AS jti),
     numbered_receipts AS (
       UPDATE receipt_positions p SET seq = head.receipts + nth
-      FROM new_receipts JOIN receipts r ON r.owner = ${owner} AND r.jti = new_receipts.jti, head
-      WHERE p.owner = ${owner} AND p.jti = new_receipts.jti
+      FROM new_receipts JOIN receipts r ON r.owner = $1 AND r.jti = new_receipts.jti, head
+      WHERE p.owner = $1 AND p.jti = new_receipts.jti
       RETURNING 'granted' AS kind, p.seq, r.handle, r.family, p.jti),
     counted AS MATERIALIZED (
       SELECT (SELECT count(*) FROM new_entries) AS ledger, (SELECT count(*) FROM new_events) AS events,
         (SELECT count(*) FROM new_receipts) AS receipts)
     UPDATE heads SET ledger = heads.ledger + counted.ledger, events = heads.events + counted.events,
-      receipts = heads.receipts + counted.receipts, tree_size = coalesce(${tree?.size}::bigint, heads.tree_size),
-      tree_root = coalesce(${tree?.root}::bytea, heads.tree_root),
-      frontier = coalesce(${tree?.frontier}::bytea, heads.frontier) FROM counted
-    WHERE owner = ${owner} RETURNING greatest(counted.ledger, counted.events, counted.receipts)::int AS most,
+      receipts = heads.receipts + counted.receipts, tree_size = coalesce($7::bigint, heads.tree_size),
+      tree_root = coalesce($8::bytea, heads.tree_root),
+      frontier = coalesce($9::bytea, heads.frontier) FROM counted
+    WHERE owner = $1 RETURNING greatest(counted.ledger, counted.events, counted.receipts)::int AS most,
       (SELECT json_agg(one) FROM (SELECT * FROM numbered_entries WHERE kind <> 'touched' UNION ALL TABLE numbered_receipts
-        UNION ALL SELECT * FROM numbered_events WHERE kind = 'resource_server_pending') one) AS told`.execute(
-    tx,
-  )
-  return { most: rows[0]?.most ?? 0, told: rows[0]?.told ?? [] }
-}
+        UNION ALL SELECT * FROM numbered_events WHERE kind = 'resource_server_pending') one) AS told`
 
 /** More events than an owner has between a backup and a restore. */
 const EVENTS_SKIPPED = 1_000_000
