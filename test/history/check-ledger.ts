@@ -50,7 +50,7 @@ function keep(book: Book, entry: Entry): void {
 
 /** What an entry is about, as far as it can be told from others of its kind. */
 function keyOf({ kind, family, handle, by, operator, template_id, allowance, version }: Entry): string {
-  if (kind === 'allowance_changed') return `${String(allowance)}/v${version}`
+  if (kind === 'allowance_changed' && typeof allowance === 'string') return `${allowance}/v${version}`
   if (kind === 'relaxed' && typeof allowance === 'object')
     return `${family} of ${allowance.id} for ${allowance.amounts['price']}`
   if (kind === 'policy_changed') return String(template_id)

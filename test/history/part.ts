@@ -87,7 +87,7 @@ export async function runPart(options: PartOptions): Promise<Part> {
 
 /** Asks everything once more, until nothing is under way, and judges the whole part. */
 async function lastWords(groups: readonly Group[], { history }: Recorder, cast: Cast): Promise<Violation[]> {
-  const each = (work: (group: Group) => Promise<void> | undefined) => Promise.all(groups.map(work))
+  const each = (work: (group: Group) => Promise<void>) => Promise.all(groups.map(work))
   await each(({ agents }) => agents.callAll())
   await each(({ owners }) => owners.denyAll())
   const until = performance.now() + TOLD_MS_MAX
@@ -95,7 +95,7 @@ async function lastWords(groups: readonly Group[], { history }: Recorder, cast: 
   do {
     await each(({ owners }) => owners.readAllOn())
     const before = history.length
-    await each(({ allowances }) => allowances?.readAll())
+    await each(async ({ allowances }) => allowances?.readAll())
     violations = violationsOf(history, cast, { final: true })
     const latest = history.filter(({ op, n }) => op !== 'uses' || n >= before)
     const isWhole = !isUntold(violations) && allowanceRules(indexOf(latest, cast), 0).length === 0

@@ -249,18 +249,18 @@ describe('A share of an allowance', () => {
       const owner = await ownerWith(database.db, { windows: roomFor(1) })
       const { rpt } = await ask(owner, await knownAgent(database.db, owner), database)
       const claims = await claimsOf(owner)
-      let isOver = false
+      const over = new AbortController()
       const untilOver = async <T>(attempt: () => Promise<T>): Promise<T[]> => {
         const outcomes: T[] = []
         do outcomes.push(await attempt())
-        while (!isOver)
+        while (!over.signal.aborted)
         return outcomes
       }
       // So soon that in some rounds consumes come before, and in some after.
       await expire(owner, (round % 5) * 2)
       const consumers = seed.callers(REPLICAS, n => untilOver(() => isSpent(owner, rpt, nth(n))))
       const returners = seed.callers(REPLICAS, n => untilOver(() => returnShares(nth(n).db, claims)))
-      const decided = untilDecided(owner).finally(() => (isOver = true))
+      const decided = untilDecided(owner).finally(() => over.abort())
       const spent = (await consumers).flat().filter(Boolean).length
       const returned = sum((await returners).flat())
       await decided

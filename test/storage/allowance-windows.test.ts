@@ -150,7 +150,7 @@ describe('A window of the calendar begins and ends by the clock of the allowance
       '2026-02-28T23:00:00Z',
       '2026-03-31T22:00:00Z',
     ],
-  ])('%s', async (_what, zone, per, at, start, ends) => {
+  ])('%s', async (...[, zone, per, at, start, ends]) => {
     const owner = await ownerWith(database.db, { zone, windows: [{ of: 'calls', per, max: '3' }] })
     const { windows, now } = await useOf(database.db, owner, NOBODY, at)
     const [window] = windows

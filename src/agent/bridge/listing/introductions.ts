@@ -25,12 +25,14 @@ export interface Introductions {
 
 const FIRST_MILLISECONDS_MAX = 1000
 
-/** `folder` is that of the client's state. */
+/** `folder` is that of the client's state; `firstMs`: how long a server that was never reached is waited for. */
 export function openIntroductions(of: {
   resources: readonly string[]
   folder: string
-  upstreamOf: (resource: string) => Upstream
+  upstreamOf: (resource: string) => Pick<Upstream, 'introduction'>
+  firstMs?: number
 }): Introductions {
+  const { firstMs = FIRST_MILLISECONDS_MAX } = of
   const place = join(of.folder, 'introductions')
   const known = new Map<string, string>()
   const ask = async (resource: string): Promise<ServerIntroduction> => {
@@ -61,7 +63,7 @@ export function openIntroductions(of: {
   const one = async (resource: string): Promise<ServerIntroduction> => {
     const before = await load(resource).catch(() => undefined)
     if (before !== undefined) return before
-    const first = await waitAtMost(FIRST_MILLISECONDS_MAX, ask(resource)).catch((): typeof LATE => LATE)
+    const first = await waitAtMost(firstMs, ask(resource)).catch((): typeof LATE => LATE)
     return first === LATE ? { resource, serverInfo: undefined, instructions: undefined } : first
   }
   return {
