@@ -22,7 +22,7 @@ import { authorityStand } from '../support/stands.ts'
 import { testAgent } from '../support/test-agent.ts'
 
 const log = withLogKeys()
-const OWNERS = ['alice', 'bob', 'carol', 'dave']
+const OWNERS = ['alice', 'bob', 'carol', 'dave', 'erin']
 const authority = authorityStand({ environment: log.environment, owners: OWNERS })
 const { folder } = configFolder()
 
@@ -93,7 +93,9 @@ describe('The ledger that an owner exports', () => {
   })
 
   it('is whole, or not there with a code: never the part of it that as many pages have as may be read', async () => {
-    const { access } = authority.alice.client
+    const erin = authority.owners['erin']!
+    await append(erin, 600)
+    const { access } = erin.client
     const linesIn = async (pagesMax: number): Promise<string[]> => {
       const lines: string[] = []
       for await (const line of ledgerFileLines(access, undefined, { pagesMax })) lines.push(line)
