@@ -1,4 +1,7 @@
-/** contract, "What the service does": the client is unmodified, so what servers say of themselves is in its first answer. */
+/**
+ * contract, "What the service does": the client is unmodified, so its first answer has what servers say of
+ * themselves.
+ */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openIntroductions } from '../../../src/agent/bridge/listing/introductions.ts'
 import { bridgeFolder } from '../../support/bridge.ts'

@@ -143,7 +143,8 @@ describe.each<[ClientKind, string]>([
   ['2.x 2026-07-28', 'later'],
 ])('For the client %s of a server of the %s revision', (kind, revision) => {
   it('name and instructions of the server are there, escaped and as its own, beside those of the bridge', async () => {
-    // The first client waits a second at most, in which a busy machine may not reach the server; the next one has it.
+    // The first client waits a second at most, in which a busy machine may not reach the server; the next
+    // one has what came after it.
     let sdk!: Sdk
     const introduced = async () => ({ sdk } = await clientOf(kind, revision)).sdk.getInstructions()
     await expect.poll(introduced).toContain('says this about its tools')

@@ -25,7 +25,7 @@ export interface Introductions {
 
 const FIRST_MILLISECONDS_MAX = 1000
 
-/** `folder` is that of the client's state; `firstMs`: how long a server that was never reached is waited for. */
+/** `folder` is that of the client's state; a server that was never reached is waited for `firstMs`. */
 export function openIntroductions(of: {
   resources: readonly string[]
   folder: string
