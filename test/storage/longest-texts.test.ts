@@ -40,6 +40,11 @@ const LONGEST: Record<string, () => string> = {
   negotiation: ID,
   family: ID,
   once_key: ID,
+  allowance: () => ascii(32),
+  // Of a window: the handle of the lineage, the name of an amount, a span.
+  whose: HANDLE,
+  of: () => ascii(32),
+  per: () => ascii(5),
   item: () => JSON.stringify([ascii(300), ascii(255)]),
   issuer: ISSUER,
   tally: ISSUER,
