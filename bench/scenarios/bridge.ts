@@ -4,9 +4,11 @@
  * official SDK under the same standing grant, in turns; and how long a write takes that its owner is asked
  * about and approves at once. By itself: `node bench/scenarios/bridge.ts`.
  */
+import { execFile } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { createAgent } from '../../src/agent/index.ts'
@@ -26,6 +28,8 @@ const WRITES = 15
 
 export interface BridgeCost {
   start_ms: number[]
+  /** In turns with it: a program of Node that does nothing, from its start to its end. */
+  bare_start_ms: number[]
   /** Turn by turn. */
   direct_p50_ms: number[]
   bridged_p50_ms: number[]
@@ -53,11 +57,15 @@ export async function measureBridge(
     stops.push(() => stack.stop())
     const start = await bridgeStarter(stack, join(directory, 'bridge-state'))
     const start_ms: number[] = []
+    const bare_start_ms: number[] = []
     while (start_ms.length < STARTS) {
       const began = performance.now()
       const client = await start()
       start_ms.push(performance.now() - began)
       await client.close()
+      const bare = performance.now()
+      await promisify(execFile)(process.execPath, ['--eval', '0'])
+      bare_start_ms.push(performance.now() - bare)
     }
     open.push(await start(), await direct(stack))
     const [bridged, signed] = open.map(client => () => readPortfolio(client)) as [Call, Call]
@@ -68,6 +76,7 @@ export async function measureBridge(
     const [approved_bridged_ms, approved_direct_ms] = await approvedWrites(stack, open)
     return {
       start_ms,
+      bare_start_ms,
       direct_p50_ms: turns.map(({ direct_p50 }) => direct_p50),
       bridged_p50_ms: turns.map(({ bridged_p50 }) => bridged_p50),
       added_p50_ms: turns.map(({ direct_p50, bridged_p50 }) => bridged_p50 - direct_p50),
@@ -82,7 +91,8 @@ export async function measureBridge(
 
 /** The lines of the report. */
 export function renderBridge(cost: BridgeCost): string {
-  const { start_ms, direct_p50_ms, bridged_p50_ms, approved_bridged_ms, approved_direct_ms } = cost
+  const { start_ms, bare_start_ms, direct_p50_ms, bridged_p50_ms, approved_bridged_ms, approved_direct_ms } =
+    cost
   const shown = (times: number[]): string => {
     const { median, min, max } = spreadOf(times) as Spread
     return `${median.toFixed(2)} ms (${min.toFixed(2)} to ${max.toFixed(2)})`
@@ -90,6 +100,7 @@ export function renderBridge(cost: BridgeCost): string {
   return [
     'usher agent bridge',
     `  from start until a client is connected  ${shown(start_ms)}`,
+    `  start and end of Node alone             ${shown(bare_start_ms)}`,
     `  p50 of a call signed by the library     ${shown(direct_p50_ms)}`,
     `  p50 of the same through the bridge      ${shown(bridged_p50_ms)}`,
     `  a write that she approves at once       ${shown(approved_direct_ms)}`,
