@@ -267,4 +267,19 @@ describe('An agent that another brings in', () => {
     expect(wasAsked(await child.ask('place_trade', trade(1)))).toBe('operation')
     expect((await (await known()).ask('place_trade', trade(1))).status).toBe(200)
   })
+
+  it('is granted what is left, or she is asked, where several of a lineage ask for the last of it at once', async () => {
+    await allow({ among: 'lineage', windows: [{ of: 'calls', per: 'all', max: '1' }] })
+    const parent = await introducerAgent()
+    await parent.granted('place_trade', trade(11))
+    const children = [agentOf(nextKey()), agentOf(nextKey())]
+    // Each of them twice, so that one meets itself, too.
+    const replies = await Promise.all(
+      [...children, ...children].map(child =>
+        child.ask('place_trade', { ...trade(1), introduction: introduction(parent.key, child.key) }),
+      ),
+    )
+    expect(replies.filter(({ status }) => status === 200)).toHaveLength(1)
+    expect(replies.filter(one => wasAsked(one) === 'operation')).toHaveLength(3)
+  })
 })

@@ -5,6 +5,7 @@
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
 import { revokeConnection } from '../../src/storage/authority/connections/connections.ts'
+import type { Db, Tx } from '../../src/storage/authority/database.ts'
 import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
 import { GrantsFull } from '../../src/storage/authority/grants/issue.ts'
 import { recordWithin } from '../../src/storage/authority/grants/issue-allowance.ts'
@@ -43,6 +44,19 @@ async function agents(owner: Owner, howMany: number): Promise<SpendingAgent[]> {
   const known: SpendingAgent[] = []
   for (let n = 0; n < howMany; n++) known.push(await knownAgent(database.db, owner))
   return known
+}
+
+/** What the work finds, in a transaction that is taken back. */
+async function takenBack(db: Db, work: (tx: Tx) => Promise<string>): Promise<string | undefined> {
+  let found: string | undefined
+  const back = new Error('taken back')
+  await inTransaction(db, async tx => {
+    found = await work(tx)
+    throw back
+  }).catch((error: unknown) => {
+    if (error !== back) throw error
+  })
+  return found
 }
 
 describe('A grant within an allowance', () => {
@@ -123,6 +137,21 @@ describe('A grant within an allowance', () => {
     })
     expect(await waiting).toBe('recorded')
     expect(await rowsOf(database.db, owner)).toMatchObject({ grants: 2, places: 2 })
+  })
+
+  it('is beyond it in a transaction of the caller’s, where another of the agent takes its place just now', async () => {
+    const owner = await ownerWith(database.db)
+    const [agent] = await agents(owner, 1)
+    const one = await withinOf(database.db, owner, agent!)
+    const other = await withinOf(database.db, owner, agent!)
+    let waiting: Promise<string | undefined> | undefined
+    await inTransaction(database.db, async tx => {
+      expect(await recordWithin(tx, one)).toBe('recorded')
+      waiting = takenBack(replica.db, within => recordWithin(within, other))
+      await until(async () => (await lockWaiters(database)) > 0)
+    })
+    expect(await waiting).toBe('beyond')
+    expect(await rowsOf(database.db, owner)).toMatchObject({ grants: 1, places: 1 })
   })
 
   it('takes the place of one that was spent, and of no other', async () => {
@@ -235,6 +264,18 @@ describe('A grant that is not within the allowance as it is now', () => {
     const late = { use, expiresAt: Math.floor(use.now) + 120 }
     expect((await take(database.db, owner, agent!, late)).outcome).toBe('facts-moved')
     expect((await take(database.db, owner, agent!)).outcome).toBe('recorded')
+  })
+
+  it('is beyond it if Postgres does not know its zone any more, also in a transaction of the caller’s', async () => {
+    const owner = await ownerWith(database.db, WINDOWS)
+    const [agent] = await agents(owner, 1)
+    const before = await read(owner, agent!)
+    const record = await withinOf(database.db, owner, agent!, before)
+    await sql`UPDATE allowances SET zone = 'Former/Zone' WHERE owner = ${owner}`.execute(database.db)
+    expect(await recordWithin(database.db, record)).toBe('beyond')
+    expect(await takenBack(database.db, tx => recordWithin(tx, record))).toBe('beyond')
+    expect(await usedOf(database.db, owner)).toEqual([])
+    expect(await rowsOf(database.db, owner)).toEqual(NOTHING)
   })
 
   it('is beyond it by what others took since it was weighed', async () => {

@@ -8,6 +8,7 @@ import { ownedBy } from '../../core/batch.ts'
 import { inTransaction, prepared } from '../../core/database.ts'
 import type { Db, Tx } from '../database.ts'
 import {
+  isUnreadable,
   lineageOf,
   placeName,
   unspentPlaces,
@@ -33,8 +34,9 @@ interface WithinRecording extends GrantRecording {
 }
 
 /**
- * `beyond`: a window has no room any more, or the agent has as many unspent grants as it may. `facts-moved`:
- * anything else that the grant rests on has changed, the allowance and the calendar too.
+ * `beyond`: a window has no room any more, the agent lacks a place for one more unspent grant, or nobody can
+ * tell which windows are the present ones. `facts-moved`: anything else that the grant rests on has changed,
+ * the allowance and the calendar too.
  */
 export type WithinFault = 'beyond' | 'facts-moved'
 export type WithinOutcome = 'recorded' | WithinFault
@@ -116,15 +118,25 @@ const RECORD_WITHIN = recordStatement<{ outcome: 'made' | 'taken' | WithinFault 
  * @throws GrantsFull if she has reached her limit of live grants; then nothing was written.
  */
 export async function recordWithin(db: Db, record: WithinRecording): Promise<WithinOutcome> {
-  if (db.isTransaction) return outcomeOf(await recordCounted(db as Tx, record))
-  const recorded = await attempts(db, tx => recordLocked(tx, record, { margin: NEAR, counts: db }))
-  if (recorded !== 'near') return outcomeOf(recorded)
-  return outcomeOf(await attempts(db, tx => recordCounted(tx, record)))
+  try {
+    return outcomeOf(await attemptsOf(db, record))
+  } catch (error) {
+    // Another server than the one where it was weighed may not know the zone.
+    if (isUnreadable(error)) return 'beyond'
+    throw error
+  }
 }
 
+async function attemptsOf(db: Db, record: WithinRecording): Promise<Attempt> {
+  if (db.isTransaction) return recordCounted(db as Tx, record)
+  const recorded = await attempts(db, tx => recordLocked(tx, record, { margin: NEAR, counts: db }))
+  return recorded === 'near' ? attempts(db, tx => recordCounted(tx, record)) : recorded
+}
+
+/** An agent that lacks a place is beyond the allowance: its request waits for no grant of others to end. */
 function outcomeOf(found: Attempt): WithinOutcome {
   if (found === 'near') throw new GrantsFull()
-  return found === 'taken' ? 'facts-moved' : found
+  return found === 'taken' ? 'beyond' : found
 }
 
 /**

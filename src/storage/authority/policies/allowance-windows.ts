@@ -136,7 +136,12 @@ export async function readAllowanceUse(
 /** An unknown zone is an `invalid_parameter_value` to Postgres, as is a list of windows that is none. */
 const UNREADABLE = '22023'
 
+/** Whether Postgres could not read an allowance. Each statement that goes by a zone may fail so. */
+export function isUnreadable(error: unknown): boolean {
+  return sqlState(error) === UNREADABLE
+}
+
 function noneIfUnreadable(error: unknown): { rows: UseRow[] } {
-  if (sqlState(error) === UNREADABLE) return { rows: [] }
+  if (isUnreadable(error)) return { rows: [] }
   throw error
 }
