@@ -80,6 +80,9 @@ interface AllowanceFacts {
   readonly limit?: string
 }
 
+/** How that limit is written among the reasons of an answer: `limit:window:price:day`. */
+export const LIMIT_WORD = 'limit:'
+
 /**
  * The fact for a declared word: an absent or unknown word is `undeclared`, which is neither safe nor grave.
  */

@@ -171,6 +171,9 @@ const CHANGED: GrantFault = {
   sentence: 'The resource or its terms changed since the agreement; make the call again.',
 }
 
+/** The agent's reason if a rule of the owner's refuses: the same for every rule, and nothing beside it. */
+export const POLICY_REFUSES = 'policy'
+
 /** The agent's reason if an organization ended the access and no word is more exact. */
 export const ORGANIZATION_REVOKED = 'organization_revoked'
 
@@ -209,9 +212,8 @@ function judgedFault(judged: NonNullable<GrantFacts['judged']>): GrantFault | un
       sentence: 'The owner has since asked for a clearance that no authority known to her attests.',
       reason: 'clearance_unmet',
     }
-  return judged.refusedByRule
-    ? { sentence: "The owner's policy refuses this request by what she knows now." }
-    : undefined
+  const sentence = "The owner's policy refuses this request by what she knows now."
+  return judged.refusedByRule ? { sentence, reason: POLICY_REFUSES } : undefined
 }
 
 /** The terms, the resource's address, classes and scopes are as they were agreed to. */

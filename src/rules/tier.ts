@@ -3,7 +3,7 @@
  * tiers", "Owner API" (`/owner/policies`).
  */
 import type { TermsVersion } from '../wire/negotiation/terms.ts'
-import { parseCondition, type RequestFacts } from './conditions.ts'
+import { LIMIT_WORD, parseCondition, type RequestFacts } from './conditions.ts'
 import { parseConsequence } from './permission.ts'
 
 export type Effect = 'auto' | 'ask' | 'refuse'
@@ -138,7 +138,8 @@ function resourceWarnings(tier: TierDraft, resource: GovernableResource): string
 
 /**
  * The answer of a tier. `because` holds the baseline (`baseline:ask_me` or `baseline:auto`), then every rule
- * that matched, as `<then>:<condition>+<condition>`, a condition that could not be evaluated ending in `?`.
+ * that matched, as `<then>:<condition>+<condition>`, a condition that could not be evaluated ending in `?`;
+ * then, if the operation is beyond an allowance, the first limit that it does not keep (`LIMIT_WORD`).
  * `relaxed`: a rule let through a request that the owner would otherwise be asked about.
  */
 export interface TierAnswer {
@@ -164,22 +165,40 @@ export function evaluateTier(tier: TierRules, facts: RequestFacts): TierAnswer {
       STRICTNESS[match.effect] > STRICTNESS[strictest] ? match.effect : strictest,
     baseline,
   )
-  const because = [tier.ask_me ? 'baseline:ask_me' : 'baseline:auto', ...matched.map(match => match.because)]
+  const because = [
+    tier.ask_me ? 'baseline:ask_me' : 'baseline:auto',
+    ...matched.map(match => match.because),
+    ...limitWords(matched, facts),
+  ]
   return { effect, because, relaxed: relaxed && effect === 'auto' }
+}
+
+/** A rule that matched. */
+interface RuleMatch {
+  effect: Effect
+  because: string
+  when: readonly string[]
+}
+
+/** The first limit that the operation does not keep, once, if a rule about its allowance matched. */
+function limitWords(matched: readonly RuleMatch[], { operation }: RequestFacts): string[] {
+  if (operation === undefined || operation === 'approved' || operation.limit === undefined) return []
+  const condition = `operation.beyond:${operation.allowance}`
+  return matched.some(({ when }) => when.includes(condition)) ? [LIMIT_WORD + operation.limit] : []
 }
 
 /**
  * A stored `then` that is none of the three refuses, because an unreadable rule must never let anything
  * through.
  */
-function matchRule(rule: Rule, facts: RequestFacts): { effect: Effect; because: string } | undefined {
+function matchRule(rule: Rule, facts: RequestFacts): RuleMatch | undefined {
   const effect = Object.hasOwn(STRICTNESS, rule.then) ? rule.then : 'refuse'
   const met = rule.when.map(text => ({ text, holds: conditionHolds(text, effect, facts) }))
   if (met.some(({ holds }) => holds === false)) return undefined
   const unknown = met.length === 0 || met.some(({ holds }) => holds === undefined)
   if (effect === 'auto' && unknown) return undefined
   const written = met.map(({ text, holds }) => (holds === undefined ? `${text}?` : text))
-  return { effect, because: `${effect}:${written.join('+')}` }
+  return { effect, because: `${effect}:${written.join('+')}`, when: rule.when }
 }
 
 /**

@@ -87,7 +87,14 @@ describe('An operation within the allowance that its tier names', () => {
     const agent = await known()
     expect(wasAsked(await agent.ask('place_trade', operation))).toBe('operation')
     const [waits] = await pendingAt(authority)
-    expect(waits!['because']).toContain(`ask:operation.beyond:${id}`)
+    const why = [
+      'baseline:ask_me',
+      'auto:standing.approved_at_tier',
+      `ask:operation.beyond:${id}`,
+      `limit:${limit}`,
+    ]
+    expect(waits!['because']).toEqual(why)
+    expect((await entriesOf(agent, 'promised')).at(-1)).toMatchObject({ because: why })
     const { facts } = (await entriesOf(agent, 'promised')).at(-1) as { facts: Record<string, unknown> }
     expect(facts['operation']).toEqual({ allowance: id, version: 1, beyond: true, limit })
   })
@@ -135,7 +142,41 @@ describe('An operation within the allowance that its tier names', () => {
     await own({ method: 'PUT', target: '/owner/policies/trading', json: { rules } })
     expect((await agent.ask('place_trade', trade(3))).status).toBe(200)
     const { status, body } = await agent.ask('place_trade', trade(1))
-    expect([status, body.error]).toEqual([403, 'request_denied'])
+    expect([status, body.error, body.reason]).toEqual([403, 'request_denied', 'policy'])
+    expect(await entriesOf(agent, 'refused')).toMatchObject([
+      { reason: 'policy', because: expect.arrayContaining(['limit:window:qty:all']) },
+    ])
+  })
+
+  it('tells the agent nothing of what is left, nor that there is an allowance, if it is asked about or refused', async () => {
+    const at = { tools: ['place_trade'], amounts: { quantity: { pointer: '/qty' } } }
+    const id = await allow({
+      amounts: [{ name: 'quantity', unit: 'shares', each_max: '9.0625' }],
+      windows: [{ of: 'quantity', per: 'all', max: '5.0625' }],
+      tiers: { trading: at },
+    })
+    const agent = await known()
+    expect((await agent.ask('place_trade', trade(5))).status).toBe(200)
+    const beyondIt = [trade(1), trade(9.5), trade(0, { tip: 1 })]
+    const replies: Reply[] = []
+    for (const operation of beyondIt) replies.push(await agent.ask('place_trade', operation))
+    expect(replies.map(wasAsked)).toEqual(['operation', 'operation', 'operation'])
+    await denyAll(authority)
+    const rules = [AUTO, { when: [`operation.beyond:${id}`], then: 'refuse' }]
+    await own({ method: 'PUT', target: '/owner/policies/trading', json: { rules } })
+    for (const operation of beyondIt) {
+      const refused = await agent.ask('place_trade', operation)
+      expect(refused.body).toEqual({
+        error: 'request_denied',
+        error_description: "The owner's policy refuses this request.",
+        reason: 'policy',
+      })
+      replies.push(refused)
+    }
+    for (const { text, headers } of replies)
+      expect([text, ...headers.values()].join('\n')).not.toMatch(
+        /quantity|shares|\d\.0625|beyond|window|allowance/i,
+      )
   })
 })
 

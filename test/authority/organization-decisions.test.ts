@@ -127,7 +127,7 @@ describe('The strictest of her tier and an organization decides', () => {
     expect((await agent.ask('portfolio_read')).body.error).toBe('request_submitted')
     await edit('reading', { rules: [{ when: ['request.reason_absent'], then: 'refuse' }] })
     const { status, body } = await agent.ask('portfolio_read')
-    expect([status, body.error, body.reason]).toEqual([403, 'request_denied', undefined])
+    expect([status, body.error, body.reason]).toEqual([403, 'request_denied', 'policy'])
     expect(stand.door.count(DECISION)).toBe(2)
   })
 

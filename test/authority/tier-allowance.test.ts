@@ -64,7 +64,7 @@ describe('A tier that names an allowance', () => {
     }
   })
 
-  it('asks about what is beyond it, and says which rule', async () => {
+  it('asks about what is beyond it, and says which rule and which limit', async () => {
     const agent = testAgent(authority)
     await agent.granted('place_trade', trade(1))
     const beyondIt = { operation: { tool: 'place_trade', params: { qty: 1, tip: 2 } } }
@@ -75,6 +75,7 @@ describe('A tier that names an allowance', () => {
       'baseline:ask_me',
       'auto:standing.approved_at_tier',
       'ask:operation.beyond:trades',
+      'limit:members',
     ])
     await decide(authority, agent.handle, 'approved')
     expect((await agent.present(next.body.ticket)).status).toBe(200)

@@ -1,7 +1,7 @@
 /** Her tiers, rules and the reasons why she is asked, in plain words (contract, "Owner API"). */
 import { beforeEach, describe, expect, it } from 'vitest'
 import { CONDITIONS } from '../../src/rules/conditions.ts'
-import { conditionText } from '../../src/rules/words/rule-words.ts'
+import { becauseText, conditionText } from '../../src/rules/words/rule-words.ts'
 import { ownerCommand } from '../support/owner-command.ts'
 
 const { answers, owner } = ownerCommand()
@@ -148,6 +148,16 @@ describe('why a request came before her, in plain words', () => {
       ['ask:from.the_future:7', 'newer\u001b'],
       'a rule asks you, as from.the_future:7; newer\\u{1b}',
     ],
+    [
+      'operation',
+      ['baseline:ask_me', 'ask:operation.beyond:weekend', 'limit:window:price:day'],
+      'its tier asks you about each operation; a rule asks you, as the operation is not within your allowance weekend; too little is left of price this day',
+    ],
+    [
+      'operation',
+      ['ask:operation.beyond:weekend?'],
+      'a rule asks you, as the operation is not within your allowance weekend (not known)',
+    ],
     ['operation', ['ask:'], 'a rule asks you'],
     [
       'operation',
@@ -164,6 +174,29 @@ describe('why a request came before her, in plain words', () => {
     expect(JSON.parse((await owner('pending', 'fam_7', '--json')).printed)).toEqual(
       waiting('connection', ['baseline:auto']),
     )
+  })
+})
+
+describe('the first limit of an allowance that an operation does not keep, in plain words', () => {
+  it.each([
+    ['until', 'the allowance has ended'],
+    ['tiers', 'the allowance says nothing of this tier'],
+    ['tools', 'the allowance does not name this tool'],
+    ['amount:price', 'the operation has no price that can be counted'],
+    ['each_max:price', 'price is more than each operation may have'],
+    ['unit:price', 'price is in another unit'],
+    ['only:/payee/a:b', '/payee/a:b is nothing that the allowance lists'],
+    ['members', 'the operation has a parameter that the allowance does not name'],
+    ['window:calls:hour', 'too little is left of calls this hour'],
+    ['window:price:all', 'too little is left of price in all'],
+    ['approval', 'the resource takes only what you approve'],
+    ['unspent', 'the agent has as many unspent grants as an allowance lets it have'],
+    ['ends', 'a grant would end at once'],
+    ['issue', 'nothing was left when it was to be granted'],
+    ['window:price:fortnight', 'too little is left of price fortnight'],
+    ['from_the_future:7', 'it does not keep the limit from_the_future:7'],
+  ])('%s', (limit, words) => {
+    expect(becauseText({ because: [`limit:${limit}`] })).toBe(words)
   })
 })
 

@@ -262,6 +262,25 @@ describe('a tier says why', () => {
     })
   })
 
+  it('and, once, the first limit of an allowance that the operation does not keep', () => {
+    const rules = [AUTO, rule('refuse', 'operation.beyond:weekend'), rule('ask', 'operation.beyond:weekend')]
+    const because = (
+      operation: RequestFacts['operation'],
+      connection: RequestFacts['connection'] = 'active',
+    ): string[] => {
+      const facts = factsWith({ ...approved, operation, connection })
+      return evaluateTier({ ask_me: true, rules }, facts).because.slice(2)
+    }
+    const operation = { allowance: 'weekend', version: 1, beyond: true, limit: 'each_max:price' }
+    const matched = ['refuse:operation.beyond:weekend', 'ask:operation.beyond:weekend']
+    expect(because(operation)).toEqual([...matched, 'limit:each_max:price'])
+    const { limit: _limit, ...unsaid } = operation
+    expect(because(unsaid)).toEqual(matched)
+    expect(because({ ...operation, allowance: 'other' })).toEqual(matched.map(word => `${word}?`))
+    expect(because(operation, 'none')).toEqual([])
+    expect(because('approved')).toEqual([])
+  })
+
   it('and marks what a rule let through that she is otherwise asked about', () => {
     expect(evaluateTier({ ask_me: true, rules: [AUTO] }, factsWith(approved))).toEqual({
       effect: 'auto',

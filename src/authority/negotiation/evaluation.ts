@@ -9,7 +9,7 @@ import { consequenceFact, parseCondition, type RequestFacts } from '../../rules/
 import { answerFor, OPERATORS_PER_CONNECTION_MAX } from '../../rules/connection.ts'
 import { needsApproval } from '../../rules/organization/tier-ceiling.ts'
 import { mayDelegateTo, type OrganizationEpochs } from '../../rules/organization/membership.ts'
-import { NOT_DELEGATED } from '../../rules/grant.ts'
+import { NOT_DELEGATED, POLICY_REFUSES } from '../../rules/grant.ts'
 import { jointAccountOf } from '../../rules/joint/joint.ts'
 import { grantScope, operationConsequence } from '../../rules/permission.ts'
 import { ORGANIZATION_WORD, refusalWords, underRuling } from '../../rules/organization/ruling.ts'
@@ -96,6 +96,8 @@ export function weigh(
     return {
       refused: {
         code: 'policy',
+        // The same whichever rule it was: what is beyond an allowance looks like anything else she refuses.
+        reason: POLICY_REFUSES,
         sentence: "The owner's policy refuses this request.",
         data: {
           tier: tier.tier_id,

@@ -3,7 +3,7 @@
  * API" (policies, pending), docs/choices.md (vocabulary). An authority of another version may know other
  * words: unknown words are shown as they came.
  */
-import { parseCondition } from '../conditions.ts'
+import { LIMIT_WORD, parseCondition } from '../conditions.ts'
 import type { PendingItem, Tier, VocabularyWord } from '../../wire/owner/owner-api.ts'
 
 const UNITS = { d: 'day', h: 'hour', m: 'minute' } as const
@@ -66,6 +66,39 @@ const WHY_THERE: ReadonlyMap<string, string> = new Map([
 ])
 
 /**
+ * The limits of an allowance that an operation does not keep, by the first part of the word; `of` is the
+ * rest, such as the name of an amount.
+ */
+const LIMITS: ReadonlyMap<string, (of: string) => string> = new Map<string, (of: string) => string>([
+  ['until', () => 'the allowance has ended'],
+  ['tiers', () => 'the allowance says nothing of this tier'],
+  ['tools', () => 'the allowance does not name this tool'],
+  ['amount', of => `the operation has no ${of} that can be counted`],
+  ['each_max', of => `${of} is more than each operation may have`],
+  ['unit', of => `${of} is in another unit`],
+  ['only', of => `${of} is nothing that the allowance lists`],
+  ['members', () => 'the operation has a parameter that the allowance does not name'],
+  ['window', windowText],
+  ['approval', () => 'the resource takes only what you approve'],
+  ['unspent', () => 'the agent has as many unspent grants as an allowance lets it have'],
+  ['ends', () => 'a grant would end at once'],
+  ['issue', () => 'nothing was left when it was to be granted'],
+])
+
+const IN_A_WINDOW: ReadonlyMap<string, string> = new Map([
+  ['hour', 'this hour'],
+  ['day', 'this day'],
+  ['week', 'this week'],
+  ['month', 'this month'],
+  ['all', 'in all'],
+])
+
+function windowText(window: string): string {
+  const [of = '', per = ''] = window.split(':')
+  return `too little is left of ${of} ${IN_A_WINDOW.get(per) ?? per}`
+}
+
+/**
  * Why a request came to her, in one line: `you do not know this agent yet; a rule asks you, as it gives no
  * reason`. A first contact comes to her whatever its tier says, so that is said first.
  */
@@ -87,6 +120,7 @@ function wordText(word: string): string {
     const suffix = word.slice(ORGANIZATION_WORD.length)
     return WHY_THERE.get(suffix) ?? `your organization says: ${wordText(suffix)}`
   }
+  if (word.startsWith(LIMIT_WORD)) return limitText(word.slice(LIMIT_WORD.length))
   const colon = word.indexOf(':')
   const did = WHAT_A_MATCH_DID.get(word.slice(0, colon))
   if (did === undefined) return WHY.get(word) ?? word
@@ -99,6 +133,12 @@ function wordText(word: string): string {
       written.endsWith('?') ? `${conditionText(written.slice(0, -1))} (not known)` : conditionText(written),
     )
   return `${did}, as ${reasons.join(' and ')}`
+}
+
+/** `window:price:day` is `too little is left of price this day`. */
+function limitText(limit: string): string {
+  const [what = '', ...rest] = limit.split(':')
+  return LIMITS.get(what)?.(rest.join(':')) ?? `it does not keep the limit ${limit}`
 }
 
 /**
