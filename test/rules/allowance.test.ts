@@ -17,6 +17,7 @@ describe('an allowance is saved', () => {
   it.each<[string, object]>([
     ['as it is shown', {}],
     ['that says nothing at all', { amounts: [], windows: [], tiers: {} }],
+    ['with what is used, as it was read, which is none of its characters', { use: 'x'.repeat(30_000) }],
     ['with calls alone', { amounts: [], windows: [{ of: 'calls', per: 'week', max: '3' }], tiers: {} }],
     ['with a unit that is only a word for her', at({ amounts: { price: price({}) } })],
     [

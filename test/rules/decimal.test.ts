@@ -1,7 +1,7 @@
 /** Amounts are added and compared exactly: contract, "Policy vocabulary and tiers". */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isAtMost, sumOf } from '../../src/rules/allowance/decimal.ts'
+import { isAtMost, leftOf, sumOf } from '../../src/rules/allowance/decimal.ts'
 
 const BILLION = 1_000_000_000n
 /** The text of so many billionths, with all nine digits behind the full stop. */
@@ -51,12 +51,25 @@ describe('an amount', () => {
     expect(sumOf('9'.repeat(25), '0.5')).toBe(`${'9'.repeat(25)}.5`)
   })
 
+  it.each([
+    ['200', '62.5', '137.5'],
+    ['200', '200.000000000', '0'],
+    ['1', '0.000000001', '0.999999999'],
+    ['9007199254740993', '1', '9007199254740992'],
+    ['3', '5', '0'],
+    ['3', '1e0', '0'],
+    ['', '1', '0'],
+  ])('of %s beside %s leaves %s, and never less than nothing', (max, used, left) => {
+    expect(leftOf(max, used)).toBe(left)
+  })
+
   it('is added and compared as the whole number of its billionths', () => {
     fc.assert(
       fc.property(amount, amount, (a, b) => {
         expect(isAtMost(text(a), text(b))).toBe(a <= b)
         const sum = sumOf(text(a), text(b))!
         expect(isAtMost(sum, text(a + b)) && isAtMost(text(a + b), sum)).toBe(true)
+        expect(isAtMost(leftOf(sum, text(a)), text(b)) && isAtMost(text(b), leftOf(sum, text(a)))).toBe(true)
       }),
     )
   })

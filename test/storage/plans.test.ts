@@ -16,10 +16,11 @@ import { readGrant } from '../../src/storage/authority/grants/read.ts'
 import { recordTouches } from '../../src/storage/authority/ledger/last-access.ts'
 import { readStanding } from '../../src/storage/authority/negotiations/standing.ts'
 import { presentTicket } from '../../src/storage/authority/negotiations/tickets.ts'
+import { listUses } from '../../src/storage/authority/policies/allowance-uses.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
-import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Family, Handle, Owner } from '../../src/wire/identifiers.ts'
 import { saveAllowance, take, useOf, withinOf } from '../support/allowance-grants.ts'
+import { DIGEST, multiply, rowsRead, TEXT } from '../support/rows-read.ts'
 import * as seed from '../support/seed.ts'
 import { coreStand } from '../support/stands.ts'
 
@@ -69,6 +70,7 @@ const ACTS: Record<string, Act> = {
   [COUNTS]: (tx, { owner, handle, generation, rests }) =>
     recordGrant(tx, { ...seed.grantRow(owner, handle, generation, seed.bytes()), ...rests }, [], 10_000),
   'an allowance that is read': (tx, { owner, handle }) => useOf(tx, owner, handle),
+  'an allowance that she reads, with what is used': (tx, { owner }) => listUses(tx, owner, { limit: 1 }),
   'a grant within an allowance': (tx, { within }) => recordWithin(tx, within),
   'a grant that is read': (tx, { owner, grants }) =>
     readGrant(tx, owner, seed.CLIENT_ID, grants[0]!.rpt_sha256),
@@ -97,9 +99,7 @@ async function seedKnown(): Promise<Known> {
   return { owner, handle, generation, rests: await seed.governedOf(db, owner), grants, tickets, within }
 }
 
-/** Columns of keys of the tables that an owner may have many rows of, and what makes them differ, by `n`. */
-const TEXT = `'other-' || n`
-const DIGEST = `'\\x' || encode(sha256(n::text::bytea), 'hex')`
+/** Columns of keys of the tables that an owner may have many rows of, and what makes them differ. */
 const KEYS = {
   resource_servers: { client_id: TEXT, resource_uri: `'https://other.example/' || n` },
   resources: { resource_id: TEXT },
@@ -115,56 +115,21 @@ const KEYS = {
   allowance_held: { handle: TEXT, rpt_sha256: DIGEST },
 }
 
-/** Copies one of her rows of each table. `whose`: SQL for the owner of the n-th copy. */
-async function multiply({ owner }: Known, count: number, whose: string): Promise<void> {
-  for (const [table, keys] of Object.entries(KEYS)) {
-    const members = Object.entries({ ...keys, owner: whose }).map(([name, value]) => `'${name}', ${value}`)
-    await sql`
-      INSERT INTO ${sql.table(table)}
-      SELECT (jsonb_populate_record(NULL::${sql.table(table)},
-        to_jsonb(one) || jsonb_build_object(${sql.raw(members.join(', '))}))).*
-      FROM (SELECT * FROM ${sql.table(table)} WHERE owner = ${owner} LIMIT 1) one, generate_series(1, ${count}::int) n`.execute(
-      database.db,
-    )
-  }
-}
-
-/** Rows of each table that this connection has read and not yet told to the statistics of all. */
-async function counts(tx: Tx): Promise<Map<string, number>> {
-  const { rows } = await sql<{ table: string; read: number }>`
-    SELECT relname AS table, (coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::int AS read
-    FROM pg_stat_xact_user_tables`.execute(tx)
-  return new Map(rows.map(({ table, read }) => [table, read]))
-}
-
-const taken = new Error('taken back')
-/** Rows that an act reads; what it writes is taken back. */
-async function rowsRead(act: Act, known: Known, nth: 0 | 1): Promise<Record<string, number>> {
-  const read: Record<string, number> = {}
-  await inTransaction(database.db, async tx => {
-    await sql`SET LOCAL plan_cache_mode = force_generic_plan`.execute(tx)
-    const before = await counts(tx)
+const readBy = (act: Act, known: Known, nth: 0 | 1): Promise<Record<string, number>> =>
+  rowsRead(database.db, async tx => {
     expect(await act(tx, known, nth)).toBeTruthy()
-    for (const [table, rows] of await counts(tx)) {
-      const more = rows - (before.get(table) ?? 0)
-      if (more > 0) read[table] = more
-    }
-    throw taken
-  }).catch((error: unknown) => {
-    if (error !== taken) throw error
   })
-  return read
-}
 
 it('Whatever an owner has many of, a call and each step of a negotiation read a few rows', async () => {
   const known = await seedKnown()
-  await multiply(known, OTHERS, `'owner-' || n`)
-  await sql`ANALYZE`.execute(database.db)
-  for (const act of Object.values(ACTS)) await rowsRead(act, known, 0)
-  await multiply(known, MANY, 'one.owner')
+  const { db } = database
+  await multiply(db, known.owner, KEYS, { count: OTHERS, whose: `'owner-' || n` })
+  await sql`ANALYZE`.execute(db)
+  for (const act of Object.values(ACTS)) await readBy(act, known, 0)
+  await multiply(db, known.owner, KEYS, { count: MANY, whose: 'one.owner' })
   const dear: Record<string, unknown> = {}
   for (const [name, act] of Object.entries(ACTS)) {
-    const read = await rowsRead(act, known, 1)
+    const read = await readBy(act, known, 1)
     // Within a transaction her live grants are always counted.
     if (name === COUNTS) delete read['grants']
     const all = Object.values(read).reduce((sum, rows) => sum + rows, 0)

@@ -26,6 +26,9 @@ describe('an allowance', () => {
     const { id, version, ...members } = allowance({ until: '2026-03-08T22:00:00.000Z' })
     expect(ALLOWANCE_CONTENT.parse({ id, version, ...members })).toEqual({ id, version, ...members })
     expect(OWNER_ALLOWANCE.parse({ id, version, ...members })).toEqual({ id, version, ...members })
+    const used = { use: [{ windows: [] }], more: true, held_more: true }
+    expect(ALLOWANCE_CONTENT.safeParse({ id, version, ...members, ...used }).success).toBe(true)
+    expect(OWNER_ALLOWANCE.safeParse({ id, version, ...members, ...used }).success).toBe(false)
   })
 
   it.each([

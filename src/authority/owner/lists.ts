@@ -17,19 +17,27 @@ interface ListRequest<Query> {
   query: Query
 }
 
+interface PageRequest extends ListRequest<z.output<typeof PAGE>> {
+  path: string
+  /** The rows are what is answered; a page of them that would be more than a client takes is shorter. */
+  isLarge?: boolean | undefined
+}
+
 /**
  * One page of one of the owner's lists, which `list` reads in the order of `key`: the rows beyond the query's
  * `after`, as many as its `limit`, and the header that names the next page if there is one.
  */
 export async function listPage<Key extends string, Item extends Record<Key, string>>(
   { database }: Pick<OwnerApi, 'database'>,
-  { caller, query: { after, limit }, path }: ListRequest<z.output<typeof PAGE>> & { path: string },
+  { caller, query: { after, limit }, path, isLarge = false }: PageRequest,
   list: (db: Db, owner: Owner, page: KeyPage) => Promise<readonly Item[]>,
   key: Key,
 ): Promise<{ items: Item[]; headers: Record<string, string> }> {
   const rows = await list(database.of(caller.owner), caller.owner, { after, limit: limit + 1 })
   const { items, last } = pageOf(rows, limit)
-  return { items, headers: nextLink(path, last && { after: last[key], limit }) }
+  const some = isLarge ? withinBytes(items) : items
+  const end = some.length < items.length ? some.at(-1) : last
+  return { items: some, headers: nextLink(path, end && { after: end[key], limit }) }
 }
 
 /**
@@ -64,9 +72,10 @@ export function ownerList<Key extends string, Row extends Record<Key, string>, I
     list: (db: Db, owner: Owner, page: KeyPage) => Promise<readonly Row[]>
     key: Key
     show: (row: Row) => Item
+    isLarge?: PageRequest['isLarge']
   },
 ): Endpoint<OwnerApi> {
-  const { path, rows, summary, says, item, list, key, show } = declared
+  const { path, rows, summary, says, item, list, key, show, isLarge } = declared
   return endpoint({
     method: 'get',
     path,
@@ -76,7 +85,7 @@ export function ownerList<Key extends string, Row extends Record<Key, string>, I
     query: PAGE,
     answers: { 200: { says, schema: item.array() } },
     handle: async (api: OwnerApi, { caller, query, answer }) => {
-      const { items, headers } = await listPage(api, { caller, query, path }, list, key)
+      const { items, headers } = await listPage(api, { caller, query, path, isLarge }, list, key)
       return answer(200, items.map(show), headers)
     },
   })

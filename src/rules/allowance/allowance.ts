@@ -26,10 +26,11 @@ export function allowanceFault(content: AllowanceContent): string | undefined {
   return sizeFault(content) ?? amountsFault(content) ?? windowsFault(content) ?? tiersFault(content)
 }
 
-function sizeFault(content: AllowanceContent): string | undefined {
-  if (Object.keys(content.tiers).length > TIERS_MAX)
+function sizeFault({ amounts, windows, tiers }: AllowanceContent): string | undefined {
+  if (Object.keys(tiers).length > TIERS_MAX)
     return `tiers: name at most ${TIERS_MAX} tiers; make another allowance for the others.`
-  return JSON.stringify(content).length > CHARACTERS_MAX
+  // What is used may come with it, as it was read, and is not stored.
+  return JSON.stringify({ amounts, windows, tiers }).length > CHARACTERS_MAX
     ? `Keep the allowance within ${CHARACTERS_MAX} characters; split it into several.`
     : undefined
 }

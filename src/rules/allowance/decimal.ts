@@ -23,9 +23,22 @@ export function isAtMost(amount: string, max: string): boolean {
 export function sumOf(one: string, other: string): string | undefined {
   const [a, b] = [billionths(one), billionths(other)]
   if (a === undefined || b === undefined) return undefined
-  const digits = (a + b).toString().padStart(FRACTION_DIGITS + 1, '0')
+  const sum = decimalText(a + b)
+  return SUM.test(sum) ? sum : undefined
+}
+
+/**
+ * How much of `max` is left beside `used`, without zeros at its end: nothing if more was used, or if either
+ * cannot be read.
+ */
+export function leftOf(max: string, used: string): string {
+  const [a, b] = [billionths(max), billionths(used)]
+  return a === undefined || b === undefined || a < b ? '0' : decimalText(a - b)
+}
+
+function decimalText(number: bigint): string {
+  const digits = number.toString().padStart(FRACTION_DIGITS + 1, '0')
   const whole = digits.slice(0, -FRACTION_DIGITS)
   const fraction = digits.slice(-FRACTION_DIGITS).replace(/0+$/, '')
-  const sum = fraction === '' ? whole : `${whole}.${fraction}`
-  return SUM.test(sum) ? sum : undefined
+  return fraction === '' ? whole : `${whole}.${fraction}`
 }

@@ -126,6 +126,10 @@ export const ALLOWANCE_CONTENT = z
     amounts: MEMBERS.amounts.default([]),
     windows: MEMBERS.windows.default([]),
     tiers: MEMBERS.tiers.default({}),
+    /** As `version`: what is used is counted, and nobody sets it. */
+    use: z.unknown().optional(),
+    more: z.unknown().optional(),
+    held_more: z.unknown().optional(),
   })
   .meta({ id: 'AllowanceContent', examples: [EXAMPLE] })
 
@@ -144,7 +148,73 @@ export const OWNER_ALLOWANCE = z
   })
   .meta({ id: 'OwnerAllowance', examples: [{ id: 'weekend', version: 1, ...EXAMPLE }] })
 
+/** The sum of many amounts, without zeros at its end. */
+const total = z.string().regex(/^\d{1,25}(\.\d{1,9})?$/)
+/** A present window and what is used of it. */
+const WINDOW_USE = z.strictObject({
+  ...WINDOW.shape,
+  /** All that grants took, spent or not. */
+  used: total,
+  /** The part of it that unspent grants hold: it goes back if they expire so. */
+  held: total,
+  /** `max` without `used`, and never less than nothing. */
+  left: total,
+  /** ISO 8601 in UTC, as is `ends`, when the next begins; null for `all`. */
+  starts: z.string(),
+  ends: z.string().nullable(),
+})
+
+/** As its owner reads it, with what is used. */
+export const ALLOWANCE_IN_USE = z
+  .strictObject({
+    ...OWNER_ALLOWANCE.shape,
+    /**
+     * One set of windows; with `among: "lineage"` one for each lineage that used something in them, the most
+     * recent first. None if the authority cannot tell.
+     */
+    use: z
+      .array(
+        z.strictObject({
+          /** The handle of the agent that the lineage is named after; left out if all share one set. */
+          whose: z.string().optional(),
+          windows: z.array(WINDOW_USE).max(8),
+        }),
+      )
+      .max(100),
+    /** There are more lineages. */
+    more: z.literal(true).optional(),
+    /** There are more unspent grants than were looked at, so that `held` is more than it says. */
+    held_more: z.literal(true).optional(),
+  })
+  .meta({
+    id: 'AllowanceInUse',
+    examples: [
+      {
+        id: 'weekend',
+        version: 1,
+        ...EXAMPLE,
+        use: [
+          {
+            windows: [
+              {
+                of: 'price',
+                per: 'day',
+                max: '200',
+                used: '62.5',
+                held: '12.5',
+                left: '137.5',
+                starts: '2026-03-06T23:00:00.000Z',
+                ends: '2026-03-07T23:00:00.000Z',
+              },
+            ],
+          },
+        ],
+      },
+    ],
+  })
+
 export type AllowanceContent = z.output<typeof ALLOWANCE_CONTENT>
 export type OwnerAllowance = z.output<typeof OWNER_ALLOWANCE>
+export type AllowanceInUse = z.output<typeof ALLOWANCE_IN_USE>
 /** What it says at one tier. */
 export type TierAllowance = OwnerAllowance['tiers'][string]

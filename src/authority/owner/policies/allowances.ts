@@ -6,16 +6,13 @@
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../../http/servers/endpoint.ts'
 import { allowanceEditFault, allowanceFault, ALLOWANCES_MAX } from '../../../rules/allowance/allowance.ts'
-import {
-  isZoneName,
-  listAllowances,
-  readAllowance,
-  storeAllowance,
-} from '../../../storage/authority/policies/allowances.ts'
+import { listUses, readUses } from '../../../storage/authority/policies/allowance-uses.ts'
+import { isZoneName, readAllowance, storeAllowance } from '../../../storage/authority/policies/allowances.ts'
 import { appendLedger } from '../../../storage/authority/ledger/ledger.ts'
 import type { Tx } from '../../../storage/authority/database.ts'
 import {
   ALLOWANCE_CONTENT,
+  ALLOWANCE_IN_USE,
   OWNER_ALLOWANCE,
   type AllowanceContent,
   type OwnerAllowance,
@@ -26,6 +23,7 @@ import { refuse } from '../../../wire/refusal.ts'
 import type { OwnerApi } from '../api.ts'
 import { changeAs, OWNER, type OwnerCredential } from '../credentials/guard.ts'
 import { ownerList } from '../lists.ts'
+import { allowanceInUse } from './allowance-use.ts'
 
 const rows = { addedUnder: 'Owner API' } as const
 const UNKNOWN = 'You have no allowance of this id; an id has small letters, digits and `-`, at most 32.'
@@ -36,28 +34,29 @@ export const ALLOWANCES: readonly Endpoint<OwnerApi>[] = [
   ownerList({
     path: '/owner/allowances',
     rows,
-    summary: 'What agents may do at her ask-me tiers without asking each time',
-    says: 'By id.',
-    item: OWNER_ALLOWANCE,
-    list: listAllowances,
+    summary: 'What agents may do at her ask-me tiers without asking each time, and what is used of it',
+    says: 'By id; Link rel=next if there are more.',
+    item: ALLOWANCE_IN_USE,
+    list: async (db, owner, page) => (await listUses(db, owner, page)).map(allowanceInUse),
     key: 'id',
     show: allowance => allowance,
+    isLarge: true,
   }),
   endpoint({
     method: 'get',
     path: '/owner/allowances/{id}',
     rows,
-    summary: 'One allowance',
+    summary: 'One allowance, and what is used of it',
     credential: OWNER,
     parameters: ID,
     answers: {
-      200: { says: 'The allowance; the ETag is its quoted version.', schema: OWNER_ALLOWANCE },
+      200: { says: 'The allowance; the ETag is its quoted version.', schema: ALLOWANCE_IN_USE },
     },
     refuses: { 404: ['not_found'] },
     handle: async ({ database }: OwnerApi, { caller: { owner }, parameters: { id }, answer }) => {
-      const allowance = await readAllowance(database.of(owner), owner, id)
-      if (allowance === undefined) refuse('not_found', UNKNOWN)
-      return answer(200, allowance, { etag: etagOf(allowance) })
+      const reading = await readUses(database.of(owner), owner, id)
+      if (reading === undefined) refuse('not_found', UNKNOWN)
+      return answer(200, allowanceInUse(reading), { etag: etagOf(reading.allowance) })
     },
   }),
   endpoint({

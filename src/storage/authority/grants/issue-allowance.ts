@@ -83,7 +83,10 @@ const RECORD_WITHIN = recordStatement<{ outcome: 'made' | 'taken' | WithinFault 
           WHERE s.start <> CASE s.per WHEN 'all' THEN a.made_at ELSE date_trunc(s.per, clock.at, a.zone) END)
         AND r.approval IS DISTINCT FROM 'signed'),
     added AS (
-      UPDATE allowance_windows w SET used = w.used + s.amount FROM share s
+      UPDATE allowance_windows w SET used = w.used + s.amount,
+        -- By the minute, so that a row that many take of is seldom moved in its index.
+        used_at = CASE WHEN w.whose <> '' THEN date_trunc('minute', clock_timestamp()) END
+      FROM share s
       WHERE w.owner = $1 AND w.allowance = $9 AND w.whose = $11 AND w.of = s.of AND w.per = s.per
         AND w.start = s.start AND w.used + s.amount <= s.max
       RETURNING w.start),

@@ -53,7 +53,7 @@ type UseRow = Omit<AllowanceUse, 'allowance'> &
  * twice, because the clock is set back across midnight, ends when the next begins for the first time: no
  * later instant is known to Postgres by that name, so those before it are tried.
  */
-const PRESENT = `
+export const PRESENT = `
       CROSS JOIN LATERAL (SELECT CASE v.per WHEN 'all' THEN a.made_at
         ELSE date_trunc(v.per, clock.at, a.zone) END AS start OFFSET 0) present
       CROSS JOIN LATERAL (SELECT CASE v.per WHEN 'all' THEN NULL
