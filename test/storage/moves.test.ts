@@ -3,7 +3,9 @@
  * off at most one of the two serves her. Contract: "What the service does", "Single-use grant".
  */
 import { Client } from 'pg'
+import { pino } from 'pino'
 import { afterAll, describe, expect, it } from 'vitest'
+import { returnDue } from '../../src/authority/allowance-returns.ts'
 import { claimIn, placedBy } from '../../src/storage/authority/owners/cell-directory.ts'
 import { revokeConnection } from '../../src/storage/authority/connections/connections.ts'
 import type { Database } from '../../src/storage/authority/database.ts'
@@ -18,6 +20,16 @@ import { moveOwner, type MoveOutcome, type MoveStep } from '../../src/storage/au
 import { takeDue } from '../../src/storage/authority/due.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Owner } from '../../src/wire/identifiers.ts'
+import {
+  knownAgent,
+  lapse,
+  ownerWith,
+  rowsOf as countedRows,
+  take,
+  usedOf,
+  useOf,
+  type SpendingAgent,
+} from '../support/allowance-grants.ts'
 import { rowsOfLayer } from '../support/layer.ts'
 import { connected, onServer } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
@@ -285,6 +297,54 @@ describe('A cell that was restored to a time before a move', () => {
     await sqlAt(home, 'DELETE FROM moves WHERE owner = $1', [owner])
     await sqlAt(home, `UPDATE directory SET cell = NULL WHERE kind = 'name' AND key = $1`, [owner])
     await refusesToMove(owner)
+  })
+})
+
+describe('What unspent grants hold of an allowance of an owner who leaves', () => {
+  const log = pino({ level: 'silent' })
+  const returnAll = (database: Database): Promise<void> => returnDue({ database, log }, () => false)
+  const used = async (database: Database, owner: Owner): Promise<string[]> =>
+    (await usedOf(database.db, owner)).map(([, , amount]) => amount)
+
+  /** An owner with two grants within an allowance, of which one is spent. */
+  async function holding(): Promise<{ owner: Owner; agent: SpendingAgent; rpt: Buffer }> {
+    const owner = await ownerWith(home.db, { windows: [{ of: 'calls', per: 'all', max: '9' }] })
+    const agent = await knownAgent(home.db, owner)
+    const [one, { outcome, rpt }] = [await take(home.db, owner, agent), await take(home.db, owner, agent)]
+    expect([one.outcome, outcome]).toEqual(['recorded', 'recorded'])
+    expect(await spend(home, owner, one.rpt)).toBeDefined()
+    return { owner, agent, rpt }
+  }
+
+  it('stays held where she is then, and goes back there, once', async () => {
+    const { owner, agent, rpt } = await holding()
+    await move(owner, 'east')
+    expect([await used(home, owner), await used(east, owner)]).toEqual([[], ['2']])
+    expect((await useOf(east.db, owner, agent.handle)).unspent).toBe(1)
+    await lapse(east.db, owner)
+    await returnAll(home)
+    expect(await used(east, owner)).toEqual(['2'])
+    for (let round = 0; round < 2; round++) {
+      await returnAll(east)
+      expect(await used(east, owner)).toEqual(['1'])
+    }
+    expect(await countedRows(east.db, owner)).toMatchObject({ grants: 2, places: 0, due: 0 })
+    await move(owner, 'home')
+    await lapse(home.db, owner)
+    await returnAll(home)
+    expect(await used(home, owner)).toEqual(['1'])
+    expect(await spend(home, owner, rpt)).toBeUndefined()
+  })
+
+  it('goes back once, too, if the move was broken off when she was in both', async () => {
+    const { owner } = await holding()
+    await brokenOff(owner, 'copied')
+    for (const { db } of [home, east]) await lapse(db, owner)
+    for (const database of [home, east]) await returnAll(database)
+    expect([await used(home, owner), await used(east, owner)]).toEqual([['2'], ['2']])
+    await move(owner, 'east')
+    for (const database of [home, east]) await returnAll(database)
+    expect([await used(home, owner), await used(east, owner)]).toEqual([[], ['1']])
   })
 })
 
