@@ -4,7 +4,7 @@ import { repositoryFiles } from './support/repository.ts'
 
 it('each prepared statement has a name of its own', () => {
   const declared =
-    /\b(?:prepared(?:<[^(]*>)?|recordStatement(?:<[^(]*>)?|spending|standingStatement)\(\s*'([a-z-]+)'/g
+    /\b(?:prepared(?:<[^(]*>)?|recordStatement(?:<[^(]*>)?|spending|standingStatement|usesStatement)\(\s*'([a-z-]+)'/g
   const names = repositoryFiles()
     .filter(({ path }) => path.startsWith('src/storage/'))
     .flatMap(({ text }) => [...text.matchAll(declared)].map(([, name]) => name!))
