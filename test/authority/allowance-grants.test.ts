@@ -119,6 +119,9 @@ describe('An operation within the allowance that its tier names', () => {
     const replies = await Promise.all(asked.map((one, n) => one.ask('place_trade', trade(1 + n / 100))))
     expect(replies.filter(({ status }) => status === 200)).toHaveLength(3)
     expect(replies.filter(one => wasAsked(one) === 'operation')).toHaveLength(9)
+    // Also of what was within when it was weighed, and no more when it was to be granted.
+    const limits = (await pendingAt(authority)).map(item => (item['because'] as string[]).at(-1))
+    expect(limits).toEqual(Array(9).fill('limit:window:calls:all'))
   })
 
   it('is one of at most five that the agent did not spend', async () => {

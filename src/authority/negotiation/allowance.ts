@@ -48,7 +48,6 @@ export async function findAllowance(
   const beyond = (limit: string): AllowanceFinding => ({
     operation: { allowance: id, version: allowance.version, beyond: true, limit },
   })
-  if (wasBeyond) return beyond('issue')
   if (use.signedOnly || jointAccountOf(family.client_id) !== undefined) return beyond('approval')
   const { windows, now } = use
   const judged = judgeOperation(allowance, { tier_id: tier.tier_id, operation, now }, windows)
@@ -56,6 +55,8 @@ export async function findAllowance(
   if (use.unspent >= UNSPENT_MAX) return beyond('unspent')
   const latest = latestExpiry(allowance, windows, now)
   if (latest === undefined) return beyond('ends')
+  // There is room again, as when others have given back meanwhile: she is told no other limit then.
+  if (wasBeyond) return beyond('issue')
   const { amounts } = judged
   return {
     operation: { allowance: id, version: allowance.version, beyond: false },
