@@ -197,7 +197,8 @@ it('What is used is read from a bounded number of rows, however many lineages an
   // A hundred and one lineages of at most eight windows, and the rows of those that are told.
   expect(windows).toBeLessThanOrEqual(1_100)
   expect(places).toBeLessThanOrEqual(510)
-  expect(unspent).toBeLessThanOrEqual(510)
+  // Two for each place.
+  expect(unspent).toBeLessThanOrEqual(1_010)
   const { use, moreLineages, moreUnspent } = await readingOf(owner)
   expect([use.length, moreLineages, moreUnspent]).toEqual([100, true, true])
 })
