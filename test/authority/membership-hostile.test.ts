@@ -5,6 +5,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { bindingDigest, type MemberView } from '../../src/rules/organization/member-view.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
+import type { AllowanceCeiling } from '../../src/wire/organization/charter.ts'
 import type { Notice, NoticeClaims } from '../../src/wire/organization/notice.ts'
 import { startTestAuthority } from '../support/authority.ts'
 import { authorityUnder, startHostile, viewOf } from '../support/hostile-organization.ts'
@@ -57,6 +58,13 @@ function many(count: number, prefix: string): string[] {
   return Array.from({ length: count }, (_, i) => `${prefix}${i}`)
 }
 
+const EUROS: AllowanceCeiling = { unit: 'EUR', per: 'day', max: '200' }
+const ZONED = { ...EUROS, zone: 'UTC' }
+
+function bounds(count: number): AllowanceCeiling[] {
+  return many(count, 'x').map(unit => ({ ...EUROS, unit }))
+}
+
 /** A kibibyte with what separates it, and how many of them fit into 256 KiB beside the rest of a view. */
 const [KIBIBYTE, SENTENCES] = ['x'.repeat(1_021), 250]
 
@@ -78,6 +86,14 @@ describe('What an organization says that no charter could', () => {
     ['more prohibitions than a charter holds', saying({ require_prohibited: many(201, 'x') })],
     ['more scopes than a charter holds', saying({ allowed_scopes: many(201, 'x') })],
     ['more values of a fact than a charter holds', saying({ require_clearance: { x: many(201, 'x') } })],
+    ['two bounds of allowances of one unit and span', saying({ max_allowance: [EUROS, EUROS] })],
+    ['a bound of allowances that is no decimal', saying({ max_allowance: [{ ...EUROS, max: '1e9' }] })],
+    [
+      'a bound of allowances of a longer unit than any',
+      saying({ max_allowance: [{ ...EUROS, unit: 'x'.repeat(65) }] }),
+    ],
+    ['a bound of allowances that says more than is known', saying({ max_allowance: [ZONED] })],
+    ['more bounds of allowances than a charter holds', saying({ max_allowance: bounds(201) })],
     ['a name longer than any organization has', { name: 'x'.repeat(201) }],
     ['more than 256 KiB', { summary: Array.from({ length: SENTENCES + 10 }, () => KIBIBYTE) }],
     ['control characters', { summary: ['\u001b[2J'] }],
@@ -103,6 +119,7 @@ describe('What an organization says that no charter could', () => {
       'as many entries of each list',
       saying({ require_prohibited: many(200, 'x'), allowed_scopes: many(200, 'x') }),
     ],
+    ['200 bounds of allowances', saying({ max_allowance: bounds(200) })],
     ['a name of 200 characters', { name: 'x'.repeat(200) }],
     ['almost 256 KiB', { summary: Array.from({ length: SENTENCES }, () => KIBIBYTE) }],
   ])('is read to its last bound: %s', async (_, previews) => {

@@ -1,7 +1,7 @@
 /** contract, "The organization's authority": what a charter may say when it is saved. */
 import { describe, expect, it } from 'vitest'
 import { charterFault, roleFault } from '../../src/rules/organization/charter.ts'
-import { charterDigest, parseCharter } from '../../src/wire/organization/charter.ts'
+import { charterDigest, parseCharter, type AllowanceCeiling } from '../../src/wire/organization/charter.ts'
 import { Refusal } from '../../src/wire/refusal.ts'
 import { CHARTER, charterWith } from './charters.ts'
 
@@ -48,6 +48,39 @@ describe('a charter as it is read', () => {
     expect(charterDigest(charterWith({ name: 'Other' }))).not.toBe(charterDigest(CHARTER))
   })
 
+  it('bounds allowances only if it says so: null is as left out, with the same digest', () => {
+    const bounding = (max_allowance?: unknown) =>
+      parseCharter({
+        name: 'A',
+        claims: [],
+        envelope: { max_expires_in: 60, ...(max_allowance !== undefined && { max_allowance }) },
+      })
+    expect(bounding(null)).toEqual(bounding())
+    expect(bounding(null).envelope).not.toHaveProperty('max_allowance')
+    expect(charterDigest(bounding(null))).toBe(charterDigest(bounding()))
+    expect(bounding([]).envelope.max_allowance).toEqual([])
+    const entries = [{ unit: 'EUR', per: 'day', max: '200.50' }]
+    expect(bounding(entries).envelope.max_allowance).toEqual(entries)
+    expect(charterDigest(bounding([]))).not.toBe(charterDigest(bounding()))
+  })
+
+  it.each<[object, string]>([
+    [{ per: 'year' }, '.per: give hour or day or week or month or all'],
+    [{ max: 200 }, '.max: give a decimal number as text'],
+    [{ max: '1e3' }, '.max'],
+    [{ max: '-1' }, '.max'],
+    [{ max: '007' }, '.max'],
+    [{ max: '1.0000000001' }, '.max'],
+    [{ unit: '' }, '.unit'],
+    [{ unit: 'E\u0000' }, '.unit'],
+    [{ zone: 'UTC' }, '."zone"'],
+  ])('is refused where it bounds allowances by %j', (entry, path) => {
+    const max_allowance = [{ unit: 'EUR', per: 'day', max: '200', ...entry }]
+    expect(refusalOf({ name: 'A', claims: [], envelope: { max_expires_in: 1, max_allowance } })).toContain(
+      `charter.envelope.max_allowance[0]${path}`,
+    )
+  })
+
   it.each([
     [undefined, 'charter'],
     [[], 'charter'],
@@ -80,6 +113,8 @@ describe('a charter as it is read', () => {
   })
 })
 
+const EUROS: AllowanceCeiling = { unit: 'EUR', per: 'day', max: '200' }
+
 describe('a charter as it is meant', () => {
   it('may be saved as it stands', () => expect(charterFault(CHARTER)).toBeUndefined())
 
@@ -95,6 +130,14 @@ describe('a charter as it is meant', () => {
       'charter.envelope.require_clearance.level',
     ],
     [{ envelope: { ...CHARTER.envelope, always_ask: ['other/x'] } }, 'charter.envelope.always_ask[0]'],
+    [
+      { envelope: { ...CHARTER.envelope, max_allowance: [EUROS, { ...EUROS, unit: 'x'.repeat(65) }] } },
+      'charter.envelope.max_allowance[1].unit',
+    ],
+    [
+      { envelope: { ...CHARTER.envelope, max_allowance: [EUROS, { ...EUROS, max: '300' }] } },
+      'charter.envelope.max_allowance[1]',
+    ],
     [
       { conditions: { ...CHARTER.conditions, min_accountability: 3 } },
       'charter.conditions.min_accountability',

@@ -7,7 +7,12 @@ import { describe, expect, it } from 'vitest'
 import { readView } from '../../src/authority/organization/view-document.ts'
 import { charterFault } from '../../src/rules/organization/charter.ts'
 import { memberView, shownView } from '../../src/rules/organization/member-view.ts'
-import { parseCharter, VIEW_BYTES_MAX, type Charter } from '../../src/wire/organization/charter.ts'
+import {
+  parseCharter,
+  VIEW_BYTES_MAX,
+  type AllowanceCeiling,
+  type Charter,
+} from '../../src/wire/organization/charter.ts'
 import type { Json } from '../../src/wire/json.ts'
 import { charterOf } from '../support/organization.ts'
 import { CHARTER, charterWith } from './charters.ts'
@@ -35,6 +40,45 @@ describe('A charter in sentences', () => {
       'Agents must promise not to: keeping a copy.',
     ])
     expect(summary({ max_expires_in: 900 }).join(' ')).not.toContain('promise')
+  })
+
+  it('says of each bound of allowances how much may pass in which time, and that nothing else does', () => {
+    const said = summary({
+      max_expires_in: 900,
+      max_allowance: [
+        { unit: 'EUR', per: 'day', max: '200' },
+        { unit: 'EUR', per: 'all', max: '1000.50' },
+      ],
+    })
+    expect(said.filter(one => /allowance/i.test(one))).toEqual([
+      'An allowance may let through at most 200 EUR a day there.',
+      'An allowance may let through at most 1000.50 EUR in all there.',
+      'An allowance lets through nothing there that it counts in no such unit and time.',
+      'Each allowance is bounded by itself, and for each agent if it counts each.',
+    ])
+    expect(summary({ max_expires_in: 900, max_allowance: [] })).toContain(
+      'Nothing there passes by an allowance of yours.',
+    )
+    expect(summary({ max_expires_in: 900 }).join(' ')).not.toContain('llowance')
+  })
+})
+
+describe('The bounds of allowances in a view', () => {
+  const bounding = (max_allowance?: AllowanceCeiling[]) =>
+    charterWith({ envelope: { ...CHARTER.envelope, ...(max_allowance && { max_allowance }) } })
+  const euros: AllowanceCeiling = { unit: 'EUR', per: 'day', max: '200' }
+
+  it('are part of what she agrees to, in each of their members', () => {
+    const lists = [undefined, [], [euros], [{ ...euros, max: '201' }], [{ ...euros, unit: 'CHF' }]]
+    const digests = lists.map(list => viewOf(bounding(list)).binds_s256)
+    expect(new Set(digests).size).toBe(lists.length)
+  })
+
+  it('are read as they were sent, and a view without them has none', () => {
+    const view = read(bounding([euros]))
+    expect(view.max_allowance).toEqual([euros])
+    expect(shownView(view).own_words.join(' ')).not.toContain('llowance')
+    expect(read(bounding())).not.toHaveProperty('max_allowance')
   })
 })
 

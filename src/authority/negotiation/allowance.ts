@@ -5,10 +5,11 @@
  */
 import { operationOf } from '../../rules/agreement.ts'
 import { latestExpiry } from '../../rules/allowance/expiry.ts'
-import { CALLS, judgeOperation } from '../../rules/allowance/operation.ts'
+import { CALLS } from '../../rules/allowance/operation.ts'
 import { allowancesIn } from '../../rules/allowance/tier-allowance.ts'
 import type { RequestFacts } from '../../rules/conditions.ts'
 import { jointAccountOf } from '../../rules/joint/joint.ts'
+import { judgeUnderCeiling, underAllowanceCeiling } from '../../rules/organization/allowance-ceiling.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import type { AllowanceShare } from '../../storage/authority/grants/issue-allowance.ts'
 import {
@@ -17,6 +18,7 @@ import {
   type AllowanceUse,
 } from '../../storage/authority/policies/allowance-windows.ts'
 import { OWNER_ALLOWANCE, type OwnerAllowance } from '../../wire/documents/allowance.ts'
+import { readAllowanceCeilings } from '../organization/view-document.ts'
 import type { TicketPresentation, WithinAllowance } from './presentation.ts'
 import type { Handle } from '../../wire/identifiers.ts'
 
@@ -35,7 +37,7 @@ export async function findAllowance(
   { family, governed, agreement, agent }: TicketPresentation,
   { introducer, wasBeyond }: { introducer: Handle | undefined; wasBeyond: boolean },
 ): Promise<AllowanceFinding> {
-  const { tier, resource } = governed
+  const { tier, resource, organization } = governed
   const [id] = allowancesIn(tier.rules)
   const operation = operationOf(agreement.claims)
   // No other tier binds a grant to one operation.
@@ -49,8 +51,10 @@ export async function findAllowance(
     operation: { allowance: id, version: allowance.version, beyond: true, limit },
   })
   if (use.signedOnly || jointAccountOf(family.client_id) !== undefined) return beyond('approval')
+  const ceilings = organization && readAllowanceCeilings(organization.view)
+  if (ceilings === 'unreadable') return beyond('ceiling')
   const { windows, now } = use
-  const judged = judgeOperation(allowance, { tier_id: tier.tier_id, operation, now }, windows)
+  const judged = judgeUnderCeiling(allowance, { tier_id: tier.tier_id, operation, now }, windows, ceilings)
   if (!judged.within) return beyond(judged.limit)
   if (use.unspent >= UNSPENT_MAX) return beyond('unspent')
   const latest = latestExpiry(allowance, windows, now)
@@ -60,7 +64,14 @@ export async function findAllowance(
   const { amounts } = judged
   return {
     operation: { allowance: id, version: allowance.version, beyond: false },
-    within: { share: shareOf(allowance, use, amounts), amounts, latest },
+    within: {
+      share: {
+        ...shareOf(underAllowanceCeiling(allowance, ceilings), use, amounts),
+        ...(ceilings && { ceilings }),
+      },
+      amounts,
+      latest,
+    },
   }
 }
 

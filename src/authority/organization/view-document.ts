@@ -6,8 +6,9 @@
 import { z } from 'zod'
 import { viewFault } from '../../rules/organization/membership.ts'
 import { sameOrigin } from '../../rules/registration.ts'
-import { MEMBER_VIEW, type MemberView } from '../../wire/documents/member-view.ts'
+import { ALLOWANCE_CEILINGS, MEMBER_VIEW, type MemberView } from '../../wire/documents/member-view.ts'
 import type { Json } from '../../wire/json.ts'
+import type { AllowanceCeiling } from '../../wire/organization/charter.ts'
 
 const text = MEMBER_VIEW.shape.name
 const texts = MEMBER_VIEW.shape.summary
@@ -26,6 +27,18 @@ export function readView(json: Json, issuer: string): MemberView {
   const fault = viewFault(read.data)
   if (fault !== undefined) throw new MalformedAnswer(`no view: ${fault}`)
   return read.data
+}
+
+/**
+ * How a view that is stored bounds allowances; undefined if it does not. `unreadable`: nobody here knows how,
+ * as another version of this authority may have stored it.
+ */
+export function readAllowanceCeilings({
+  max_allowance,
+}: Pick<MemberView, 'max_allowance'>): AllowanceCeiling[] | 'unreadable' | undefined {
+  if (max_allowance === undefined) return undefined
+  const read = ALLOWANCE_CEILINGS.safeParse(max_allowance)
+  return read.success ? read.data : 'unreadable'
 }
 
 const DISCOVERED = z.object({

@@ -5,6 +5,7 @@
 import type { Charter, CharterBreakGlass, CharterRole, CharterRule } from '../../wire/organization/charter.ts'
 import { isWebUrl } from '../../wire/json-members.ts'
 import { NAME_PATTERN } from '../../wire/names.ts'
+import { allowanceCeilingsFault } from './allowance-ceiling.ts'
 import { claimFault, coveredBy, patternFault } from './charter-patterns.ts'
 import { parseCondition } from '../conditions.ts'
 import { viewBoundsFault } from './member-view.ts'
@@ -57,7 +58,7 @@ function rolesFault({ roles, claims, default_role }: Charter, at: string): strin
 }
 
 function envelopeFault({ envelope, claims }: Charter, at: string): string | undefined {
-  const { max_expires_in, always_ask, allowed_scopes, require_clearance } = envelope
+  const { max_expires_in, always_ask, allowed_scopes, require_clearance, max_allowance = [] } = envelope
   const within = `${at}.envelope`
   if (max_expires_in < 1 || max_expires_in > CEILING_SECONDS_MAX)
     return `${within}.max_expires_in: give 1 to ${CEILING_SECONDS_MAX} seconds`
@@ -67,6 +68,8 @@ function envelopeFault({ envelope, claims }: Charter, at: string): string | unde
   const unmeetable = Object.keys(require_clearance).find(name => require_clearance[name]!.length === 0)
   if (unmeetable !== undefined)
     return `${within}.require_clearance.${unmeetable}: name at least one accepted value`
+  const unbounded = allowanceCeilingsFault(max_allowance)
+  if (unbounded !== undefined) return `${within}.max_allowance${unbounded}`
   return withinFault(always_ask, claims, `${within}.always_ask`)
 }
 

@@ -10,11 +10,13 @@ import {
   VIEW_BYTES_MAX,
   VIEW_SENTENCES_MAX,
   VIEW_TEXT_MAX,
+  type AllowanceCeiling,
   type Charter,
   type CharterBreakGlass,
   type CharterRole,
   type Delegation,
 } from '../../wire/organization/charter.ts'
+import type { AllowancePeriod } from '../../wire/allowance-words.ts'
 import { s256Json } from '../../wire/encoding.ts'
 import type { MemberView } from '../../wire/documents/member-view.ts'
 import type { ShownView } from '../../wire/owner/owner-organization.ts'
@@ -60,6 +62,7 @@ export function memberView(viewed: Viewed): MemberView {
     require_prohibited: envelope.require_prohibited,
     always_ask: envelope.always_ask,
     require_clearance: envelope.require_clearance,
+    ...(envelope.max_allowance && { max_allowance: envelope.max_allowance }),
     break_glass: charter.break_glass,
     summary: summaryOf(organization.name, charter, shared),
     powers: powersOf({ ...charter, ...shared }),
@@ -105,16 +108,18 @@ export type ViewBinding = Pick<
   | 'require_prohibited'
   | 'always_ask'
   | 'require_clearance'
+  | 'max_allowance'
   | 'grants'
   | 'delegation'
 > & { identity_provider: { issuer: string } | null }
 
 /**
  * The digest of what she agrees to: it covers everything that could bind her, and nothing that is only shown.
+ * A view that bounds no allowance has the digest that it had before there were allowances.
  */
 export function bindingDigest(view: ViewBinding): string {
   const { claims, break_glass, identity_provider, max_expires_in, allowed_scopes } = view
-  const { require_prohibited, always_ask, require_clearance, grants, delegation } = view
+  const { require_prohibited, always_ask, require_clearance, max_allowance, grants, delegation } = view
   return s256Json({
     claims,
     break_glass,
@@ -125,6 +130,7 @@ export function bindingDigest(view: ViewBinding): string {
     require_prohibited,
     always_ask,
     require_clearance,
+    ...(max_allowance && { max_allowance }),
     grants,
     delegation,
   })
@@ -180,9 +186,30 @@ function bindingSentences(name: string, view: ViewBinding): string[] {
         ' or ',
       ),
     ),
+    ...allowanceSentences(view.max_allowance),
     ...emergencySentences(view.break_glass),
     ...(view.identity_provider === null ? [] : [`${view.identity_provider.issuer} vouches for who you are.`]),
   ]
+}
+
+function allowanceSentences(ceilings: readonly AllowanceCeiling[] | undefined): string[] {
+  if (ceilings === undefined) return []
+  if (ceilings.length === 0) return ['Nothing there passes by an allowance of yours.']
+  return [
+    ...ceilings.map(
+      ({ unit, per, max }) => `An allowance may let through at most ${max} ${unit} ${SPAN_SAYS[per]} there.`,
+    ),
+    'An allowance lets through nothing there that it counts in no such unit and time.',
+    'Each allowance is bounded by itself, and for each agent if it counts each.',
+  ]
+}
+
+const SPAN_SAYS: Record<AllowancePeriod, string> = {
+  hour: 'an hour',
+  day: 'a day',
+  week: 'a week',
+  month: 'a month',
+  all: 'in all',
 }
 
 function emergencySentences({ enabled, resources, max_expires_in, ...clause }: CharterBreakGlass): string[] {

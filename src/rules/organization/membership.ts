@@ -12,6 +12,7 @@ import {
 } from '../../wire/organization/charter.ts'
 import { s256Json } from '../../wire/encoding.ts'
 import { agreedCharter } from './agreed-charter.ts'
+import { allowanceCeilingsFault } from './allowance-ceiling.ts'
 import { claimFault, coveredBy, namedBy, patternFault } from './charter-patterns.ts'
 import { BREAK_GLASS_SECONDS_MAX, CEILING_SECONDS_MAX, isInvoker } from './charter.ts'
 import type { Vouching } from '../identity-assertion.ts'
@@ -68,7 +69,7 @@ export function viewFault(view: MemberView): string | undefined {
 
 /** The bounds to which a charter is held when it is saved, as a hostile organization saves what it likes. */
 function boundsFault(view: MemberView): string | undefined {
-  const { allowed_scopes, require_prohibited, require_clearance, break_glass } = view
+  const { allowed_scopes, require_prohibited, require_clearance, break_glass, max_allowance = [] } = view
   const isWithin = (seconds: number, most: number): boolean => seconds >= 1 && seconds <= most
   if (!isWithin(view.max_expires_in, CEILING_SECONDS_MAX)) return 'its longest lifetime is out of bounds'
   if (!isWithin(break_glass.max_expires_in, BREAK_GLASS_SECONDS_MAX))
@@ -76,6 +77,7 @@ function boundsFault(view: MemberView): string | undefined {
   if (!break_glass.invokers.every(isInvoker)) return 'an invoker of its emergencies is no bare https origin'
   const lists = [allowed_scopes ?? [], require_prohibited, ...Object.values(require_clearance)]
   if (lists.some(list => list.length > CHARTER_LIST_MAX)) return 'a list is longer than any of a charter'
+  if (allowanceCeilingsFault(max_allowance) !== undefined) return 'it bounds allowances as no charter may'
   if (view.name.length > ORGANIZATION_NAME_MAX) return 'the name of the organization is too long'
   return new TextEncoder().encode(JSON.stringify(view)).length > VIEW_BYTES_MAX
     ? `it has more than ${VIEW_BYTES_MAX} bytes`

@@ -4,14 +4,13 @@
  * Contract: "Policy vocabulary and tiers", "Owner API"; an addition (docs/details/owner-api.md).
  */
 import { z } from 'zod'
+import { PERIODS, UNIT_MAX } from '../allowance-words.ts'
 import { DECIMAL } from '../decimal.ts'
 import type { Json } from '../json.ts'
 import { parsePointer } from '../json-pointer.ts'
 import { ALLOWANCE_ID, NAME_PATTERN } from '../names.ts'
 
-/** A window begins with each of these, by the clock of the allowance's zone; `all` with the allowance. */
-const PERIODS = ['hour', 'day', 'week', 'month', 'all'] as const
-export type AllowancePeriod = (typeof PERIODS)[number]
+export type { AllowancePeriod } from '../allowance-words.ts'
 
 const line = (max: number) =>
   z
@@ -57,7 +56,7 @@ function isTime(text: string): boolean {
 /** `unit` is compared with the operation if a tier has a `unit_pointer`; otherwise it is a word for her. */
 const AMOUNT = z.strictObject({
   name: amountName,
-  unit: line(64).optional(),
+  unit: line(UNIT_MAX).optional(),
   each_max: decimal.optional(),
 })
 /** `of` is `calls` or the name of an amount. */

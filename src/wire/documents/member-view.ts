@@ -4,6 +4,8 @@
  * authority" (preview, join, envelope).
  */
 import { z } from 'zod'
+import { PERIODS } from '../allowance-words.ts'
+import { DECIMAL } from '../decimal.ts'
 import { CHARTER_LIST_MAX, DELEGATIONS, VIEW_SENTENCES_MAX, VIEW_TEXT_MAX } from '../organization/charter.ts'
 
 /** Accepts only what could be in a charter, because it is shown to people. */
@@ -14,6 +16,17 @@ const text = z
 const texts = z.array(text).max(VIEW_SENTENCES_MAX)
 /** No more than a charter can hold, because each is compared with each. */
 const patterns = z.array(text).max(CHARTER_LIST_MAX)
+/**
+ * How much one allowance of hers may let through there. An entry with a further member is none: nobody here
+ * knows how it bounds.
+ */
+export const ALLOWANCE_CEILINGS = z
+  .array(
+    z
+      .strictObject({ unit: text, per: z.enum(PERIODS), max: z.string().regex(DECIMAL) })
+      .meta({ examples: [{ unit: 'EUR', per: 'day', max: '200' }] }),
+  )
+  .max(CHARTER_LIST_MAX)
 /** Each is one thing that joining brings about. */
 const powers = z.array(z.object({ what: text, detail: text })).max(VIEW_SENTENCES_MAX)
 
@@ -36,6 +49,8 @@ export const MEMBER_VIEW = z
     require_prohibited: texts,
     always_ask: patterns,
     require_clearance: z.record(text, texts),
+    /** Left out: the organization bounds no allowance. */
+    max_allowance: ALLOWANCE_CEILINGS.exactOptional(),
     break_glass: z.object({
       enabled: z.boolean(),
       resources: patterns,

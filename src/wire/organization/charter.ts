@@ -2,6 +2,8 @@
  * Owns the shape of an organization's charter. Contract: "The organization's authority": what it claims,
  * which groups it has, how far it narrows. rules/organization/charter.ts says what a charter means.
  */
+import { PERIODS, type AllowancePeriod } from '../allowance-words.ts'
+import { DECIMAL } from '../decimal.ts'
 import { s256Json } from '../encoding.ts'
 import { isJsonObject, type Json, type JsonObject } from '../json.ts'
 import { refuse } from '../refusal.ts'
@@ -16,13 +18,21 @@ export type Delegation = (typeof DELEGATIONS)[number]
 /** A group: what is shared with its members. */
 export type CharterRole = { name: string; grants: string[]; delegation: Delegation }
 
-/** The ceiling over everything that is claimed. `allowed_scopes`: null means any, empty means none. */
+/** At most `max` of a unit may pass by one allowance in each window of a span. */
+export type AllowanceCeiling = { unit: string; per: AllowancePeriod; max: string }
+
+/**
+ * The ceiling over everything that is claimed. `allowed_scopes`: null means any, empty means none.
+ * `max_allowance` likewise: without it allowances are bounded by nothing, and if it is empty, nothing passes
+ * by one. It is left out and not null, so that a charter without it has the digest that it always had.
+ */
 export type CharterEnvelope = {
   max_expires_in: number
   allowed_scopes: string[] | null
   require_prohibited: string[]
   always_ask: string[]
   require_clearance: Record<string, string[]>
+  max_allowance?: AllowanceCeiling[]
 }
 
 /** The least that is required of an agent and of its agreement. */
@@ -129,14 +139,34 @@ export function parseTextByName(value: unknown, at: string): Record<string, stri
 }
 
 function parseEnvelope(value: unknown, at: string): CharterEnvelope {
-  const rest = { allowed_scopes: null, require_prohibited: [], always_ask: [], require_clearance: {} }
-  const of = members(value, at, ['max_expires_in'], rest)
+  const of = members(value, at, ['max_expires_in'], {
+    allowed_scopes: null,
+    require_prohibited: [],
+    always_ask: [],
+    require_clearance: {},
+    max_allowance: null,
+  })
+  const max_allowance = nullable(of('max_allowance'), `${at}.max_allowance`, parseAllowanceCeilings)
   return {
     max_expires_in: whole(of('max_expires_in'), `${at}.max_expires_in`),
     allowed_scopes: nullable(of('allowed_scopes'), `${at}.allowed_scopes`, texts),
     require_prohibited: texts(of('require_prohibited'), `${at}.require_prohibited`),
     always_ask: texts(of('always_ask'), `${at}.always_ask`),
     require_clearance: parseValuesByName(of('require_clearance'), `${at}.require_clearance`),
+    ...(max_allowance && { max_allowance }),
+  }
+}
+
+function parseAllowanceCeilings(value: unknown, at: string): AllowanceCeiling[] {
+  return list(value, at, parseAllowanceCeiling)
+}
+
+function parseAllowanceCeiling(value: unknown, at: string): AllowanceCeiling {
+  const of = members(value, at, ['unit', 'per', 'max'])
+  return {
+    unit: text(of('unit'), `${at}.unit`),
+    per: word(of('per'), `${at}.per`, PERIODS),
+    max: decimal(of('max'), `${at}.max`),
   }
 }
 
@@ -244,6 +274,12 @@ function whole(value: unknown, at: string): number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
     ? value
     : wrong(at, 'a whole number from 0')
+}
+
+function decimal(value: unknown, at: string): string {
+  return typeof value === 'string' && DECIMAL.test(value)
+    ? value
+    : wrong(at, 'a decimal number as text, with at most 15 digits and 9 behind a full stop, such as "200"')
 }
 
 function flag(value: unknown, at: string): boolean {

@@ -6,6 +6,7 @@
  */
 import { ownedBy } from '../../core/batch.ts'
 import { inTransaction, prepared } from '../../core/database.ts'
+import type { AllowanceCeiling } from '../../../wire/organization/charter.ts'
 import type { Db, Tx } from '../database.ts'
 import {
   isUnreadable,
@@ -26,6 +27,8 @@ export interface AllowanceShare {
   whose: string
   /** Every window of the allowance that was the present one, and how much of it the grant takes. */
   windows: readonly (Pick<AllowanceWindow, 'of' | 'per' | 'max' | 'start' | 'ends'> & { amount: string })[]
+  /** By what her organization bounds allowances at the resource, if it does; no `max` is above it. */
+  ceilings?: readonly AllowanceCeiling[]
 }
 
 /** A grant to be recorded, and what it takes. */
@@ -57,7 +60,10 @@ const LOCK = prepared(
     ON CONFLICT (owner, allowance, whose, of, per, start) DO UPDATE SET used = w.used WHERE false`,
 )
 
-/** `$9` the allowance, `$10` its version, `$11` whose windows, `$12` what is taken of which, as JSON. */
+/**
+ * `$9` the allowance, `$10` its version, `$11` whose windows, `$12` what is taken of which, `$13` the ceiling
+ * of her organization, both as JSON.
+ */
 const RECORD_WITHIN = recordStatement<{ outcome: 'made' | 'taken' | WithinFault | null }>(
   'record-grant-within',
   {
@@ -81,7 +87,10 @@ const RECORD_WITHIN = recordStatement<{ outcome: 'made' | 'taken' | WithinFault 
         AND NOT EXISTS (SELECT FROM share s WHERE g.exp > s.ends)
         AND NOT EXISTS (SELECT FROM share s
           WHERE s.start <> CASE s.per WHEN 'all' THEN a.made_at ELSE date_trunc(s.per, clock.at, a.zone) END)
-        AND r.approval IS DISTINCT FROM 'signed'),
+        AND r.approval IS DISTINCT FROM 'signed'
+        -- Her organization may have lowered its ceiling since that was read.
+        AND (g.org_handle_epoch IS NULL OR EXISTS (SELECT FROM memberships m WHERE m.owner = $1
+          AND (m.view->'max_allowance')::jsonb IS NOT DISTINCT FROM $13::jsonb))),
     added AS (
       UPDATE allowance_windows w SET used = w.used + s.amount,
         -- By the minute, so that a row that many take of is seldom moved in its index.
@@ -186,10 +195,11 @@ async function recordLocked(
   { share, ...record }: WithinRecording,
   counting: { margin: number; counts: Db },
 ): Promise<Attempt> {
-  const { allowance, version, whose, windows } = share
+  const { allowance, version, whose, windows, ceilings } = share
   const { owner } = record.grant
   if (windows.length > 0) await LOCK(tx, [owner, allowance, whose, JSON.stringify(windows)])
-  const more = [allowance, version, whose, JSON.stringify(windows)]
+  const ceiling = ceilings === undefined ? null : JSON.stringify(ceilings)
+  const more = [allowance, version, whose, JSON.stringify(windows), ceiling]
   const recorded = await runRecord(RECORD_WITHIN, tx, [record], { ...counting, more })
   if (recorded === 'near') return 'near'
   const outcome = recorded.rows.find(row => row.outcome !== null)?.outcome
