@@ -140,3 +140,27 @@ describe('An allowance at a resource that an organization governs', () => {
     expect(await limitOf(agent)).toBe('ceiling')
   })
 })
+
+describe('GET /owner/allowances', () => {
+  it('names the ceiling of a window where it is lower than hers, and PUT takes the allowance so', async () => {
+    const windows = [
+      { of: 'qty', per: 'all', max: '100' },
+      { of: 'qty', per: 'day', max: '100' },
+      { of: 'calls', per: 'all', max: '100' },
+    ]
+    const id = await allow({ windows })
+    const read = async () => (await own({ target: `/owner/allowances/${id}` })).body
+    expect((await read()).windows).toEqual(windows)
+    await stand.joined()
+    const bounded = [{ ...windows[0], ceiling: '12' }, windows[1], windows[2]]
+    const body = await read()
+    expect(body.windows).toEqual(bounded)
+    const { body: listed } = await own({ target: '/owner/allowances' })
+    expect((listed as { id: string }[]).find(one => one.id === id)).toEqual(body)
+    const saved = await own({ method: 'PUT', target: `/owner/allowances/${id}`, json: body })
+    expect([saved.status, saved.body.windows]).toEqual([200, windows])
+    const lower = [{ ...windows[0], max: '12.0' }, windows[1], windows[2]]
+    await own({ method: 'PUT', target: `/owner/allowances/${id}`, json: { ...body, windows: lower } })
+    expect((await read()).windows).toEqual(lower)
+  })
+})

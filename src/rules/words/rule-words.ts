@@ -83,6 +83,7 @@ const LIMITS: ReadonlyMap<string, (of: string) => string> = new Map<string, (of:
   ['unspent', () => 'the agent has as many unspent grants as an allowance lets it have'],
   ['ends', () => 'a grant would end at once'],
   ['issue', () => 'nothing was left when it was to be granted'],
+  ['ceiling', ceilingText],
 ])
 
 const IN_A_WINDOW: ReadonlyMap<string, string> = new Map([
@@ -96,6 +97,13 @@ const IN_A_WINDOW: ReadonlyMap<string, string> = new Map([
 function windowText(window: string): string {
   const [of = '', per = ''] = window.split(':')
   return `too little is left of ${of} ${IN_A_WINDOW.get(per) ?? per}`
+}
+
+/** `of`: nothing, an amount that is not counted as the organization demands, or a window that it lowered. */
+function ceilingText(of: string): string {
+  if (of === '') return 'your organization lets nothing through that no amount of the allowance counts'
+  if (!of.includes(':')) return `your organization demands that ${of} is counted in its unit and spans`
+  return `${windowText(of)} of what your organization lets through`
 }
 
 /**

@@ -82,10 +82,12 @@ const AT_TIER = z.strictObject({
   free: z.array(pointer).max(16).default([]),
 })
 
+const WINDOWS_MAX = 8
+
 const MEMBERS = {
   hold_s: z.int().min(60).max(3_600),
   amounts: z.array(AMOUNT).max(4),
-  windows: z.array(WINDOW).max(8),
+  windows: z.array(WINDOW).max(WINDOWS_MAX),
   tiers: byName(z.string().regex(NAME_PATTERN), AT_TIER, 'a tier'),
 }
 
@@ -123,7 +125,11 @@ export const ALLOWANCE_CONTENT = z
       .default(null),
     hold_s: MEMBERS.hold_s.default(300),
     amounts: MEMBERS.amounts.default([]),
-    windows: MEMBERS.windows.default([]),
+    /** A `ceiling` is repeated as it was read, and not looked at. */
+    windows: z
+      .array(WINDOW.extend({ ceiling: z.string().exactOptional() }))
+      .max(WINDOWS_MAX)
+      .default([]),
     tiers: MEMBERS.tiers.default({}),
     /** As `version`: what is used is counted, and nobody sets it. */
     use: z.unknown().optional(),
@@ -147,6 +153,14 @@ export const OWNER_ALLOWANCE = z
   })
   .meta({ id: 'OwnerAllowance', examples: [{ id: 'weekend', version: 1, ...EXAMPLE }] })
 
+/**
+ * As she reads it: `ceiling` stands in a window of which her organization lets less through at what it
+ * governs than she does.
+ */
+const SHOWN_ALLOWANCE = OWNER_ALLOWANCE.extend({
+  windows: z.array(WINDOW.extend({ ceiling: decimal.exactOptional() })).max(WINDOWS_MAX),
+})
+
 /** The sum of many amounts, without zeros at its end. */
 const total = z.string().regex(/^\d{1,25}(\.\d{1,9})?$/)
 /** A present window and what is used of it. */
@@ -166,7 +180,7 @@ const WINDOW_USE = z.strictObject({
 /** As its owner reads it, with what is used. */
 export const ALLOWANCE_IN_USE = z
   .strictObject({
-    ...OWNER_ALLOWANCE.shape,
+    ...SHOWN_ALLOWANCE.shape,
     /**
      * One set of windows; with `among: "lineage"` one for each lineage that used something in them, the most
      * recent first. None if the authority cannot tell.
@@ -214,6 +228,7 @@ export const ALLOWANCE_IN_USE = z
 
 export type AllowanceContent = z.output<typeof ALLOWANCE_CONTENT>
 export type OwnerAllowance = z.output<typeof OWNER_ALLOWANCE>
+export type ShownAllowance = z.output<typeof SHOWN_ALLOWANCE>
 export type AllowanceInUse = z.output<typeof ALLOWANCE_IN_USE>
 /** What it says at one tier. */
 export type TierAllowance = OwnerAllowance['tiers'][string]

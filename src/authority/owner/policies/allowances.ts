@@ -23,6 +23,7 @@ import { refuse } from '../../../wire/refusal.ts'
 import type { OwnerApi } from '../api.ts'
 import { changeAs, OWNER, type OwnerCredential } from '../credentials/guard.ts'
 import { ownerList } from '../lists.ts'
+import { withCeilings } from './allowance-ceiling.ts'
 import { allowanceInUse } from './allowance-use.ts'
 
 const rows = { addedUnder: 'Owner API' } as const
@@ -37,7 +38,8 @@ export const ALLOWANCES: readonly Endpoint<OwnerApi>[] = [
     summary: 'What agents may do at her ask-me tiers without asking each time, and what is used of it',
     says: 'By id; Link rel=next if there are more.',
     item: ALLOWANCE_IN_USE,
-    list: async (db, owner, page) => (await listUses(db, owner, page)).map(allowanceInUse),
+    list: async (db, owner, page) =>
+      withCeilings(db, owner, (await listUses(db, owner, page)).map(allowanceInUse)),
     key: 'id',
     show: allowance => allowance,
     isLarge: true,
@@ -54,9 +56,11 @@ export const ALLOWANCES: readonly Endpoint<OwnerApi>[] = [
     },
     refuses: { 404: ['not_found'] },
     handle: async ({ database }: OwnerApi, { caller: { owner }, parameters: { id }, answer }) => {
-      const reading = await readUses(database.of(owner), owner, id)
+      const db = database.of(owner)
+      const reading = await readUses(db, owner, id)
       if (reading === undefined) refuse('not_found', UNKNOWN)
-      return answer(200, allowanceInUse(reading), { etag: etagOf(reading.allowance) })
+      const [shown] = await withCeilings(db, owner, [allowanceInUse(reading)])
+      return answer(200, shown!, { etag: etagOf(reading.allowance) })
     },
   }),
   endpoint({
@@ -136,7 +140,8 @@ async function allowanceAfter(
   { id, content }: Pick<AllowanceEdit, 'id' | 'content'>,
   before: OwnerAllowance | undefined,
 ): Promise<OwnerAllowance> {
-  const { hold_s, amounts, windows, tiers } = content
+  const { hold_s, amounts, tiers } = content
+  const windows = content.windows.map(({ of, per, max }) => ({ of, per, max }))
   const until = content.until === null ? null : new Date(content.until).toISOString()
   const members = { until, hold_s, amounts, windows, tiers }
   if (before !== undefined) {
