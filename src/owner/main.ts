@@ -34,7 +34,7 @@ import { claimedNamesOf, NO_CLAIMED_NAMES, readOwnWords } from './display/own-wo
 import { boundApproval, type BoundBy } from './signed-approval.ts'
 import { tell, type OwnerAction, type OwnerSession } from './session.ts'
 import { namesOf, NO_NAMES } from './display/labels.ts'
-import { approvedText, pendingDetails, pendingRecord, type Beside } from './display/show-request.ts'
+import { approvedText, onlyText, pendingDetails, pendingRecord, type Beside } from './display/show-request.ts'
 import * as show from './display/show.ts'
 import { watch } from './commands/watch.ts'
 
@@ -63,7 +63,7 @@ function addDecisions(program: Command, action: OwnerAction): void {
     .option('--yes', 'approve unseen and unsigned: nothing is shown, and you are not asked')
     .option(
       '--only',
-      'let a new agent in for this tier alone: at any other you are asked before its first grant',
+      'let a new agent in for this tier alone: at any other you are asked before its first grant; of an operation, approve this call and open nothing else',
     )
     .description('approve one request: shows what that opens, and asks; without a terminal only with --yes')
     .action(action(approve))
@@ -223,14 +223,14 @@ async function approve(
       'Approve at a terminal, which shows what the approval opens and asks you; or add --yes to approve unseen.',
     )
   const item = await waitingItem(session, name)
-  session.terminal.err(pendingRecord(item, await besideOf(session, item)))
+  session.terminal.err(pendingRecord(item, await besideOf(session, item)) + (only ? onlyText(item) : ''))
   if (!(await confirm(`Approve ${item.family}?`))) {
     session.terminal.err('Nothing was decided. The request still waits.\n')
     throw new Exit(EXIT.refused)
   }
   const now = Math.floor(Date.now() / 1_000)
   await decide(session, item.family, 'approved', boundApproval(session.client.access, item, { now, only }))
-  session.terminal.out(approvedText(item, await namesOf(session)))
+  session.terminal.out(approvedText(item, await namesOf(session), only))
 }
 
 // oxlint-disable-next-line eslint/max-params -- what is decided about which item, and what is said with it

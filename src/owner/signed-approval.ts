@@ -16,7 +16,7 @@ import type { PendingItem } from '../wire/owner/owner-api.ts'
 export interface BoundBy {
   item_s256?: string
   statement?: string
-  /** A first contact is let in only for its tier. */
+  /** A first contact is let in only for its tier; an operation is approved, and nothing at its tier. */
   only?: true
 }
 

@@ -137,6 +137,40 @@ describe('A yes at a terminal', () => {
     expect(JSON.parse(String(api.to(DECISION).at(-1)!.body))).toEqual({ decision: 'approved', only: true })
   })
 
+  it('to one operation alone says that nothing else opens; without that it says what does', async () => {
+    const { handle } = record.agent
+    const call: DecisionItem = {
+      ...SIGNABLE,
+      family: record.family,
+      agent: { ...SIGNABLE.agent, handle },
+      because: ['baseline:ask_me'],
+      opens: [SIGNABLE.tier],
+    }
+    const { kind, resource_id, tier, terms, operation, expires_in, because, opens, assurance, scopes } = call
+    const { purpose, prohibited } = terms
+    const enforced = { scope: scopes, expires_in, single_use: true }
+    const beside = { kind, resource_id, tier, purpose, prohibited, operation, expires_in, because, opens }
+    const request = { ...shown, ...beside, enforced, assurance, item: call, item_s256: itemDigest(call) }
+    answers['/owner/pending'] = { body: [request] }
+    const approves = async (...options: string[]) => {
+      const terminal = capturedTerminal(80)
+      const confirm = async (): Promise<boolean> => true
+      const args = ['approve', ...options, ITEM.family]
+      expect(await runOwner(args, Object.defineProperty(terminal, 'confirm', { value: confirm }))).toBe(0)
+      return { said: terminal.said, printed: terminal.printed }
+    }
+    const alone = await approves('--only')
+    expect(alone.said).toContain('With --only you approve this call alone: nothing else opens at trading.\n')
+    expect(alone.printed).not.toContain('from now on')
+    expect(sent()).toMatchObject({ only: true, item_s256: itemDigest(call) })
+    expect(parseJws(sent().statement!).payload).toMatchObject({ admits: null })
+    const whole = await approves()
+    expect(whole.said).not.toContain('--only you approve')
+    expect(whole.printed).toContain(
+      'What your rules and allowance at trading let through, it may do without asking you from now on.\n',
+    )
+  })
+
   it('with a token names the item, and signs nothing', () => {
     const access = { api: 'https://as.example', issuer: 'https://as.example', token: 't' }
     expect(boundApproval(access, shown, { now: 1 })).toEqual({ item_s256: shown.item_s256 })

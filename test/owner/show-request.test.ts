@@ -121,6 +121,26 @@ describe('One request at a terminal', () => {
     )
   })
 
+  it('about an operation says that approving opens the tier, or that it is open already', async () => {
+    const said = async (because: string[]): Promise<string[]> => {
+      waits({ opens: [ITEM.tier], because })
+      const printed = await printedOf()
+      const told = printed.split('\n\n')[0]!.replaceAll('\n', ' ')
+      return [told.replace(/.*cannot check that\. /, ''), /^approving opens +(.*)$/m.exec(printed)![1]!]
+    }
+    expect(await said(['baseline:ask_me', 'ask:operation.beyond:weekend'])).toEqual([
+      'Approving also opens trading to it: what your rules and allowance there let through, it may then do without asking you.',
+      'trading, as far as your rules and allowance there go; this call alone: --only',
+    ])
+    expect((await owner('pending')).printed).toContain('; opens trading unasked')
+    const rule = 'auto:standing.never_revoked+standing.approved_at_tier'
+    expect(await said(['baseline:ask_me', rule, 'ask:operation.beyond:weekend'])).toEqual([
+      'Approving opens nothing more: what your rules and allowance at trading let through, it does without asking you already.',
+      'nothing more: trading is open to it already, as far as your rules and allowance there go',
+    ])
+    expect((await owner('pending')).printed).not.toContain('unasked')
+  })
+
   it('names the resource as its server does, with the id beside it, which nothing in a name can pass for', async () => {
     const known = (name: string) => (answers['/owner/resources'] = { body: [{ _id: 'bea/trading', name }] })
     known('Trades')

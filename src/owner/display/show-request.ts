@@ -3,7 +3,7 @@
  * to, and only her own name for the agent is added to them. Contract: "Owner API" (`item`).
  */
 import { approvedSentences, requestSentences, vouchedText } from '../../rules/words/request-sentences.ts'
-import { becauseText, secondsText, wasRevoked } from '../../rules/words/rule-words.ts'
+import { becauseText, secondsText, wasOpen, wasRevoked } from '../../rules/words/rule-words.ts'
 import { hanging, localTime, printable, record } from '../../terminal/printable.ts'
 import type { DecisionItem } from '../../wire/owner/decision-item.ts'
 import { canonicalize } from '../../wire/json.ts'
@@ -39,12 +39,26 @@ export function pendingRecord(pending: PendingItem, { words, names = NO_NAMES }:
   return `${facts}\n${ownWordsText(words)}`
 }
 
-/** What she has allowed by approving it, and the command that ends it; empty for one without a record. */
-export function approvedText({ item }: Partial<Pick<PendingItem, 'item'>>, names: DisplayNames): string {
+/**
+ * What she has allowed by approving it, and the command that ends it; empty for one without a record. `only`:
+ * she approved no more than this.
+ */
+export function approvedText(
+  { item }: Partial<Pick<PendingItem, 'item'>>,
+  names: DisplayNames,
+  only: boolean,
+): string {
   if (item === undefined) return ''
   const short = shortName(item.agent.handle)
-  const sentences = approvedSentences(item, { ...calledBy(item, names), short })
+  const sentences = approvedSentences(item, { ...calledBy(item, names), short, only })
   return sentences.map(sentence => `${printable(sentence)}\n`).join('')
+}
+
+/** What `--only` takes back of what she was shown of an operation; empty for anything else. */
+export function onlyText({ kind, tier }: Pick<PendingItem, 'kind' | 'tier'>): string {
+  return kind === 'operation'
+    ? `With --only you approve this call alone: nothing else opens at ${printable(tier)}.\n`
+    : ''
 }
 
 /** How sentences name the agent and the resource of a request. */
@@ -133,10 +147,23 @@ function takesText({ kind, threshold, total_weight }: JointShare['rule'], holder
 }
 
 /** What else her approval opens; an authority of an earlier version does not say. */
-function opensOf({ kind, opens }: Pick<PendingItem, 'kind' | 'opens'>): Record<string, unknown> {
-  if (kind !== 'connection' || opens === undefined) return {}
+function opensOf({
+  kind,
+  opens,
+  because,
+}: Pick<PendingItem, 'kind' | 'opens' | 'because'>): Record<string, unknown> {
+  if (kind === 'joint' || opens === undefined) return {}
+  if (kind === 'operation') return opens.length === 0 ? {} : { 'approving opens': openedText(opens, because) }
   const none = 'nothing: every tier of yours asks you about each operation'
   return { 'approving opens': opens.length === 0 ? none : `without asking you again: ${opens.join(', ')}` }
+}
+
+/** The tier of an operation is opened as far as her rules and an allowance go, and `--only` keeps it shut. */
+function openedText(opens: readonly string[], because: readonly string[]): string {
+  const tier = opens.join(', ')
+  return wasOpen(because)
+    ? `nothing more: ${tier} is open to it already, as far as your rules and allowance there go`
+    : `${tier}, as far as your rules and allowance there go; this call alone: --only`
 }
 
 const UNBOUND =

@@ -7,7 +7,7 @@ import { shortName } from '../../client/names.ts'
 import { agentName, NO_LABELS, NO_NAMES, type Labels, type DisplayNames } from './labels.ts'
 import { namedResource, type ResourceNames } from '../../rules/words/resource-words.ts'
 import { NO_CLAIMED_NAMES, type ClaimedNames } from './own-words.ts'
-import { wasRevoked } from '../../rules/words/rule-words.ts'
+import { wasOpen, wasRevoked } from '../../rules/words/rule-words.ts'
 import { printable, printableValue } from '../../terminal/printable.ts'
 import type {
   BannedOrigin,
@@ -96,9 +96,10 @@ export function labelColumns<Row extends HandleMember>(rows: readonly Row[], lab
 }
 
 /** The request in one line, and what else approving it opens. */
-function wantsText({ kind, operation, purpose, opens }: PendingItem): string {
+function wantsText({ kind, operation, purpose, opens, because }: PendingItem): string {
   const wants = kind === 'operation' || operation ? operationText(operation) : printableValue(purpose)
-  return kind === 'connection' && opens?.length > 0 ? `${wants}; opens ${opens.join(', ')} unasked` : wants
+  const isOpened = kind === 'connection' || (kind === 'operation' && !wasOpen(because))
+  return isOpened && opens?.length > 0 ? `${wants}; opens ${opens.join(', ')} unasked` : wants
 }
 
 function kindInTable({ kind, because }: PendingItem): string {

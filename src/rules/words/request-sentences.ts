@@ -4,7 +4,7 @@
  * decision is bound to; texts of others are in it as they came.
  */
 import type { DecisionItem } from '../../wire/owner/decision-item.ts'
-import { secondsText, wasRevoked } from './rule-words.ts'
+import { secondsText, wasOpen, wasRevoked } from './rule-words.ts'
 
 /** A word that reads as a verb: `read`, `trade`; others (`portfolio:read`) are quoted. */
 const VERB = /^[a-z]+$/
@@ -64,10 +64,14 @@ function promiseSentence({ terms: { prohibited } }: DecisionItem): string {
 }
 
 /** `opens` may name the tier that the agent asks at, which is no other than what it asks for. */
-function openSentence({ kind, opens, account, tier }: DecisionItem): string {
+function openSentence({ kind, opens, account, tier, because }: DecisionItem): string {
   if (kind === 'joint' && account !== undefined)
     return `Approving opens nothing beside what is held in ${account}.`
-  if (kind !== 'connection' || opens.length === 0) return 'It can do nothing else without asking you.'
+  if (opens.length === 0) return 'It can do nothing else without asking you.'
+  if (kind === 'operation')
+    return wasOpen(because)
+      ? `Approving opens nothing more: what your rules and allowance at ${tier} let through, it does without asking you already.`
+      : `Approving also opens ${tier} to it: what your rules and allowance there let through, it may then do without asking you.`
   const others = opens.filter(id => id !== tier)
   if (others.length === opens.length)
     return `Approving also opens, without asking you again: ${others.join(', ')}.`
@@ -76,12 +80,15 @@ function openSentence({ kind, opens, account, tier }: DecisionItem): string {
   return `${again}, and also opens, without asking you: ${others.join(', ')}.`
 }
 
-/** What an approval lets the agent do, and how she ends it: `short` is how commands take the agent. */
+/**
+ * What an approval lets the agent do, and how she ends it: `short` is how commands take the agent, `only`
+ * that she approved no more than this.
+ */
 export function approvedSentences(
   item: DecisionItem,
-  { who, resource, short }: CalledBy & { short: string },
+  { who, resource, short, only }: CalledBy & { short: string; only: boolean },
 ): string[] {
-  const { operation, single_use, expires_in, opens, tier, kind } = item
+  const { operation, single_use, expires_in, opens, tier, kind, because } = item
   const time = secondsText(expires_in)
   const may =
     operation !== undefined && single_use
@@ -89,7 +96,11 @@ export function approvedSentences(
       : `${who} may ${reachText(item.scopes, resource).replace(/^to /, '').replace(/^for/, 'use')} for ${time} from when it collects its grant.`
   const again =
     kind === 'connection' && opens.includes(tier) ? ['After that it gets a new one without asking you.'] : []
-  return [may, ...again, `To end it: usher owner revoke ${short}`]
+  const opened =
+    kind === 'operation' && opens.includes(tier) && !only && !wasOpen(because)
+      ? [`What your rules and allowance at ${tier} let through, it may do without asking you from now on.`]
+      : []
+  return [may, ...again, ...opened, `To end it: usher owner revoke ${short}`]
 }
 
 function lowered(who: string): string {

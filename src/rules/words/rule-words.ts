@@ -122,6 +122,14 @@ export function wasRevoked(because: readonly string[] | undefined): boolean {
   return because?.includes('revoked_before') === true
 }
 
+/**
+ * Whether a rule that goes by her approval let the agent through at this tier, when it asked, and a stricter
+ * one asked her. Approving then opens nothing that was not open.
+ */
+export function wasOpen(because: readonly string[] | undefined): boolean {
+  return because?.some(word => /^auto:(?:.*\+)?standing\.approved_at_tier(?:\+|$)/.test(word)) === true
+}
+
 /** One word of `because`; a condition that could not be evaluated ends in `?` (see `rules/tier.ts`). */
 function wordText(word: string): string {
   if (word.startsWith(ORGANIZATION_WORD)) {

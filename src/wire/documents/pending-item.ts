@@ -66,7 +66,10 @@ const PENDING = z.object({
   assurance: ASSURANCE,
   assurance_notes: z.array(text),
   because: z.array(text),
-  /** Only for `connection`: tiers that could let the agent through unasked once she has let it in. */
+  /**
+   * Tiers that could let the agent through unasked once she has approved it: for `operation` its own, if a
+   * rule there goes by her approval; none for `joint`.
+   */
   opens: z.array(text),
   /** The organization that governs the resource, and its answer to the request; null if none does. */
   organization: z

@@ -8,7 +8,7 @@ import { mayLetThrough } from '../../../rules/tier.ts'
 import type { Db } from '../../../storage/authority/database.ts'
 import { standingDeviceKeys } from '../../../storage/authority/credentials/device-keys.ts'
 import type { PendingRow } from '../../../storage/authority/negotiations/pending.ts'
-import { listTiers, type TierRow } from '../../../storage/authority/policies/tiers.ts'
+import { listTiers, readTier, type TierRow } from '../../../storage/authority/policies/tiers.ts'
 import { itemDigest, withoutParameters, type DecisionItem } from '../../../wire/owner/decision-item.ts'
 import {
   statementClaimsDigest,
@@ -31,10 +31,14 @@ import { passkeyOf } from '../credentials/own-passkeys.ts'
 /** The most tiers of one owner, far beyond what anybody has. */
 const LISTED_MAX = 100_000
 
-/** The owner's tiers, if an item among `rows` that waits could open one. */
+/** The owner's tiers that approving an item among `rows` could open: an operation could open its own alone. */
 export async function tiersFor(db: Db, owner: Owner, rows: readonly PendingRow[]): Promise<TierRow[]> {
-  const isFirst = rows.some(({ kind, item }) => kind === 'connection' && item.account === undefined)
-  return isFirst ? listTiers(db, owner, { limit: LISTED_MAX }) : []
+  const hers = rows.filter(({ item }) => item.account === undefined)
+  const named = [...new Set(hers.map(({ item }) => item.tier))]
+  if (named.length > 1 || hers.some(({ kind }) => kind === 'connection'))
+    return listTiers(db, owner, { limit: LISTED_MAX })
+  const only = named[0] === undefined ? undefined : await readTier(db, owner, named[0])
+  return only === undefined ? [] : [only]
 }
 
 /** The record of an item; `tiers` are the result of `tiersFor`. */
@@ -84,24 +88,28 @@ function operationMembers({
 }
 
 /**
- * The tiers that could let the agent through unasked when it is connected. Approving an operation opens no
- * tier, because that agent is connected already, and neither do jointly held resources.
+ * The tiers that could let the agent through unasked once she has approved it. An operation is of an agent
+ * that is connected already, so its approval opens no tier but its own, and that only if a rule there goes by
+ * her approval. Nothing that is held jointly opens any.
  */
 function opensOf({ kind, item }: PendingRow, tiers: readonly TierRow[]): string[] {
-  if (kind !== 'connection' || item.account !== undefined) return []
+  if (item.account !== undefined) return []
   const { tier, assurance } = item
-  return tiers
-    .filter(({ tier_id, resources, ask_me, rules }) => {
-      const approvedAtTier = tier_id === tier
-      const facts = {
-        connection: 'active' as const,
+  const letsThrough = ({ ask_me, rules }: TierRow, approvedAtTier: boolean): boolean =>
+    mayLetThrough(
+      { ask_me, rules },
+      {
+        connection: 'active',
         standing: { ...UNKNOWN_STANDING, approvedAtTier },
         assurance,
         request: UNKNOWN_REQUEST,
-      }
-      return resources.length > 0 && mayLetThrough({ ask_me, rules }, facts)
-    })
-    .map(({ tier_id }) => tier_id)
+      },
+    )
+  const isOpened = (one: TierRow): boolean =>
+    kind === 'operation'
+      ? one.tier_id === tier && letsThrough(one, true) && !letsThrough(one, false)
+      : letsThrough(one, one.tier_id === tier)
+  return tiers.filter(one => one.resources.length > 0 && isOpened(one)).map(({ tier_id }) => tier_id)
 }
 
 /** Its later requests are not known now, nor how long she will have known it by then. */
@@ -122,7 +130,7 @@ export interface DecisionSubmission extends Pick<DecisionRecord, 'decision'> {
   item_s256?: string | undefined
   reason?: string | undefined
   statement?: SignedStatement | undefined
-  /** A first contact is let in for its tier only. */
+  /** A first contact is let in for its tier only; an operation is approved, and nothing at its tier. */
   only?: boolean | undefined
 }
 

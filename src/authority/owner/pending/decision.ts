@@ -151,7 +151,7 @@ interface Admitting {
   reach: ConnectionReach | null
   /** The directory of an operator that is the owner's own lists its key now. */
   isListed: boolean
-  /** A first contact is let in for its tier alone. */
+  /** A first contact is let in for its tier alone; an operation is approved, and nothing at its tier. */
   only?: boolean
 }
 
@@ -238,6 +238,7 @@ async function admit(
   if (!isActive)
     await appendLedger(tx, owner, { kind: 'connected', family, handle, data: { tier: tier_id, by, actor } })
   if (operator !== null) await nameOperator(tx, owner, operator, { name: operatorName, attested })
+  if (only && item.kind === 'operation') return generation
   if (byOwner) await recordApproval(tx, { owner, handle, tier_id, generation })
   return generation
 }
