@@ -2,6 +2,7 @@
  * Owns the owner's side of her API: one signed call per operation, lists read to their end. Contract: "Owner
  * API".
  */
+import type { AllowanceRecord } from './allowances/allowance-record.ts'
 import type { BoundBy } from './signed-approval.ts'
 import type { Json, JsonObject } from '../wire/json.ts'
 import { AUTHORITY_PATH } from '../wire/names.ts'
@@ -93,6 +94,7 @@ export interface OwnerClient {
   /** Revokes an agent and refuses what it asks, or lets it ask again. */
   standing(handle: string, verb: 'block' | 'unblock'): Promise<Blocked>
   policies(): Promise<Tier[]>
+  allowances(): AsyncGenerator<AllowanceRecord>
   operators(): AsyncGenerator<Operator>
   resources(): AsyncGenerator<Resource>
   resourceServers(): AsyncGenerator<ResourceServerEntry>
@@ -166,6 +168,7 @@ export function createOwnerClient(access: ApiAccess): OwnerClient {
     revoke: handle => post('/owner/connections/revoke', { handle }),
     standing: (handle, verb) => post(`/owner/connections/${verb}`, { handle }),
     policies: () => readAll(list<Tier>(access, '/owner/policies', 'tiers')),
+    allowances: () => list<AllowanceRecord>(access, '/owner/allowances'),
     operators: () => list<Operator>(access, '/owner/operators'),
     resources: () => list<Resource>(access, '/owner/resources'),
     resourceServers: () => list<ResourceServerEntry>(access, '/owner/resource-servers'),

@@ -14,6 +14,7 @@ import { printable } from '../terminal/printable.ts'
 import { writeProfile } from '../terminal/profile-file.ts'
 import { AUTHORITY_PATH } from '../wire/names.ts'
 import type { PendingItem } from '../wire/owner/owner-api.ts'
+import { addAllowanceCommands } from './allowances/allowance-commands.ts'
 import { createOwnerClient } from './client.ts'
 import { addAgentCommands } from './commands/agent-commands.ts'
 import { addArchiveCommands } from './commands/archive-commands.ts'
@@ -116,6 +117,7 @@ function ownerCommand(terminal: Terminal): Command {
     .description('what you own here, and which tier governs it')
     .action(action(resources))
   addPolicyCommands(program, action)
+  addAllowanceCommands(program, action)
   addTermsCommand(program, action)
   addServerCommands(program, action)
   addOrganizationCommands(program, action)

@@ -1,0 +1,107 @@
+/**
+ * Owns `usher owner allowance add`: an allowance and the rules of its tiers that go by it, after she read to
+ * whom that opens what. Contract: "Owner API", "Policy vocabulary and tiers"; an addition
+ * (docs/details/owner-api.md). The allowance is saved before the rules, so that nothing opens without its
+ * bound.
+ */
+import { ApiError } from '../../client/api-error.ts'
+import { readAll } from '../../client/exchange.ts'
+import { UsageError } from '../../terminal/command.ts'
+import { printable } from '../../terminal/printable.ts'
+import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
+import type { JsonObject } from '../../wire/json.ts'
+import type { StillWaiting, Tier } from '../../wire/owner/owner-api.ts'
+import { ask } from '../display/answers.ts'
+import { waitingSentence } from '../display/show.ts'
+import { tell, type OwnerSession } from '../session.ts'
+import { allowanceFrom, isSameAllowance, readAllowanceFile } from './allowance-file.ts'
+import { askForYes, findAllowance, saveAllowance, type YesOption } from './allowance-steps.ts'
+import { openingsOf, openingText } from './openings.ts'
+import { cardText, clockAt } from './show-allowances.ts'
+
+/**
+ * Makes the allowance of a file, then edits each of its tiers once. Whatever is there already stays, so that
+ * running it again goes on where it stopped. If the file or a tier does not fit, it fails before anything is
+ * saved.
+ */
+export async function addAllowance(session: OwnerSession, file: string, options: YesOption): Promise<void> {
+  const { client } = session
+  const { id, content, beyond } = await readAllowanceFile(file)
+  const before = await findAllowance(session, id)
+  const allowance = allowanceFrom(id, content, before)
+  if (before !== undefined && !isSameAllowance(before, allowance))
+    throw new UsageError(
+      `You have an allowance ${id} that says something else. To change it: usher owner allowance edit ${id} ${file}`,
+    )
+  const stored = before ?? allowance
+  const openings = openingsOf(stored, beyond, await client.policies())
+  const connections = await readAll(client.connections())
+  const text =
+    cardText(stored, clockAt(session.columns)) +
+    openings.map(one => openingText(stored, one, connections)).join('')
+  await askForYes(session, options, { text, question: `Save the allowance ${id}, and these rules?` })
+  const saved = before ?? (await saveAllowance(session, allowance))
+  const edits = openings.flatMap(({ tier, rules }) => (rules === undefined ? [] : [{ tier, rules }]))
+  const tiers = await editTiers(session, edits, { id, file })
+  tell(session, { allowance: saved, tiers }, all => savedText(all, before === undefined))
+}
+
+type RulesEdit = Pick<Tier, 'rules'> & { tier: Tier }
+
+/**
+ * Edits each tier in the version that was shown. If one is refused, it says what is stored and how to go on.
+ */
+async function editTiers(
+  session: OwnerSession,
+  edits: readonly RulesEdit[],
+  of: { id: string; file: string },
+): Promise<JsonObject[]> {
+  const saved: JsonObject[] = []
+  const ids = edits.map(({ tier }) => printable(tier.id))
+  for (const { tier, rules } of edits) {
+    const path = `/owner/policies/${encodeURIComponent(tier.id)}`
+    const headers = { 'if-match': `"${tier.terms.template_id}"` }
+    try {
+      saved.push(await ask(session, { method: 'PUT', path, body: { rules }, headers }))
+    } catch (error) {
+      const isUnknown = error instanceof ApiError && error.status === undefined
+      session.terminal.err(partText(of, { ids, at: saved.length, isUnknown }))
+      throw error
+    }
+  }
+  return saved
+}
+
+/** What is stored and what is not, if the tier at `at` was not edited, or nobody knows whether it was. */
+function partText(
+  { id, file }: { id: string; file: string },
+  { ids, at, isUnknown }: { ids: readonly string[]; at: number; isUnknown: boolean },
+): string {
+  const done = ids.slice(0, at)
+  const open = ids.slice(isUnknown ? at + 1 : at)
+  return [
+    `Stored: the allowance ${printable(id)}${done.length === 0 ? '' : `, and the rules of ${done.join(', ')}`}.\n`,
+    isUnknown ? `No answer came about the rules of ${ids[at]}: they may be stored, or not.\n` : '',
+    open.length === 0 ? '' : `Not stored: the rules of ${open.join(', ')}. You are asked there as before.\n`,
+    `To go on: usher owner allowance add ${printable(file)}\n`,
+  ].join('')
+}
+
+function savedText(
+  { allowance, tiers }: { allowance: OwnerAllowance; tiers: readonly JsonObject[] },
+  isNew: boolean,
+): string {
+  const id = printable(allowance.id)
+  return [
+    isNew ? `Saved: the allowance ${id}.\n` : `The allowance ${id} was there already.\n`,
+    ...tiers.map(tierText),
+    tiers.length === 0 ? 'Each of its tiers goes by it already.\n' : '',
+  ].join('')
+}
+
+function tierText(saved: JsonObject): string {
+  const { id, terms, warnings = [] } = saved as unknown as Tier & { warnings?: string[] }
+  const notes = warnings.map(warning => `Note: ${printable(warning)}\n`).join('')
+  const offered = `${printable(id)} goes by it: ${printable(terms.template_id)} is offered from now on.\n`
+  return offered + waitingSentence(saved as StillWaiting) + notes
+}

@@ -1,0 +1,149 @@
+/**
+ * Owns the card of an allowance: the lines in which its owner reads what it lets through without asking her.
+ * Each line makes sense alone, so that an edit is told as the lines that go and those that come. Contract:
+ * "Policy vocabulary and tiers", "Owner API"; an addition (docs/details/owner-api.md).
+ */
+import type { AllowancePeriod, OwnerAllowance, TierAllowance } from '../../wire/documents/allowance.ts'
+import { canonicalize } from '../../wire/json.ts'
+import { CALLS } from '../allowance/operation.ts'
+import { secondsText } from './rule-words.ts'
+
+const PER: Readonly<Record<AllowancePeriod, string>> = {
+  hour: 'an hour',
+  day: 'a day',
+  week: 'a week',
+  month: 'a month',
+  all: 'in all',
+}
+
+const AS: Readonly<Record<TierAllowance['amounts'][string]['as'], string>> = {
+  number: 'as a number',
+  string: 'as text',
+  query: 'as the only value of its name',
+}
+
+const UNIT_OF_TOOL = 'as the tool counts'
+
+/** What reads as one word in a sentence; anything else is quoted as JSON. */
+const ONE_WORD = /^[\w./~@-]+$/
+
+/** When the card is read, and how it shows a time in ISO 8601. */
+export interface CardClock {
+  readonly nowMs: number
+  readonly timeText: (time: string) => string
+}
+
+/** All that an allowance says: what is counted and how far, until when, and what each tier lets through. */
+export function allowanceLines(allowance: OwnerAllowance, clock: CardClock): string[] {
+  const { among, hold_s, tiers } = allowance
+  const named = Object.entries(tiers)
+  return [
+    among === 'lineage'
+      ? 'each agent, together with those that it introduced, has all of this for itself'
+      : 'all your agents together have this',
+    ...limitLines(allowance),
+    ...calendarLines(allowance),
+    endLine(allowance, clock),
+    `a grant is good for one operation, for at most ${secondsText(hold_s)}`,
+    ...named.flatMap(([id, tier]) => tierLines(allowance, id, tier)),
+    named.length === 0
+      ? 'it names no tier, so every operation is beyond it'
+      : 'any other tool, unit, value or parameter is beyond it',
+  ]
+}
+
+/** How much each operation may be, and all of them together; that there is no limit is said as well. */
+export function limitLines({
+  among,
+  amounts,
+  windows,
+}: Pick<OwnerAllowance, 'among' | 'amounts' | 'windows'>): string[] {
+  const each = among === 'lineage' ? ', each' : ''
+  const isBounded = (name: string): boolean => windows.some(({ of }) => of === name)
+  return [
+    ...amounts.map(({ name, each_max }) =>
+      each_max === undefined
+        ? `${name}: any amount in one operation`
+        : `${name}: at most ${quantityText({ amounts }, name, each_max)} in one operation`,
+    ),
+    ...windows.map(
+      ({ of, per, max }) => `${of}: at most ${quantityText({ amounts }, of, max)} ${PER[per]}${each}`,
+    ),
+    ...amounts.flatMap(({ name }) => (isBounded(name) ? [] : [`${name}: no limit on the sum`])),
+    ...(isBounded(CALLS) ? [] : [`${CALLS}: no limit on how many`]),
+  ]
+}
+
+/** A number of what a window counts: `200 CHF`, `5` calls, or `10 (as the tool counts)` without a unit. */
+export function quantityText(
+  { amounts }: Pick<OwnerAllowance, 'amounts'>,
+  of: string,
+  number: string,
+): string {
+  if (of === CALLS) return number
+  const unit = amounts.find(({ name }) => name === of)?.unit
+  return unit === undefined ? `${number} (${UNIT_OF_TOOL})` : `${number} ${wordText(unit)}`
+}
+
+/** What a window counts, and how long it is: `price a day`. */
+export function windowText({ of, per }: Pick<OwnerAllowance['windows'][number], 'of' | 'per'>): string {
+  return `${of} ${PER[per]}`
+}
+
+/** A window of the calendar bounds itself alone, not any 24 hours, and begins empty. */
+function calendarLines({ zone, windows }: OwnerAllowance): string[] {
+  if (windows.length === 0) return []
+  const [ofCalendar] = windows.filter(({ per }) => per !== 'all')
+  return [
+    ...(ofCalendar === undefined
+      ? []
+      : [
+          `hours, days, weeks (from Monday) and months are those of ${zone}`,
+          'across the end of one, such as midnight, twice its limit can pass within minutes',
+        ]),
+    'a limit that an edit adds counts what is granted from then on',
+  ]
+}
+
+function endLine({ until }: OwnerAllowance, { nowMs, timeText }: CardClock): string {
+  if (until === null) return 'it has no end'
+  return Date.parse(until) > nowMs
+    ? `it ends at ${timeText(until)}; then every operation is beyond it`
+    : `it ended at ${timeText(until)}; every operation is beyond it`
+}
+
+function tierLines({ amounts }: OwnerAllowance, id: string, tier: TierAllowance): string[] {
+  const at = (line: string): string => `at ${id}: ${line}`
+  return [
+    at(`the tools ${tier.tools.map(wordText).join(', ')}`),
+    ...Object.entries(tier.amounts).map(([name, { pointer, as, unit_pointer }]) => {
+      const unit = amounts.find(one => one.name === name)?.unit ?? null
+      const counted =
+        unit_pointer === undefined
+          ? UNIT_OF_TOOL
+          : `and ${wordText(unit_pointer)} must be exactly ${canonicalize(unit)}`
+      return at(`${name} stands at ${wordText(pointer)} ${AS[as]}, ${counted}`)
+    }),
+    ...tier.only.map(({ pointer, one_of }) =>
+      at(`${wordText(pointer)} must be exactly ${one_of.map(value => canonicalize(value)).join(' or ')}`),
+    ),
+    ...tier.free.map(pointer => at(`${wordText(pointer)} may say anything`)),
+  ]
+}
+
+function wordText(text: string): string {
+  return ONE_WORD.test(text) ? text : canonicalize(text)
+}
+
+/** What an edit changes, as lines of the card: those that hold no longer, and those that come. */
+export function changedLines(
+  before: OwnerAllowance,
+  after: OwnerAllowance,
+  clock: CardClock,
+): { goes: string[]; comes: string[] } {
+  const [was, becomes] = [allowanceLines(before, clock), allowanceLines(after, clock)]
+  return {
+    goes: was.filter(line => !becomes.includes(line)),
+    comes: becomes.filter(line => !was.includes(line)),
+  }
+}
