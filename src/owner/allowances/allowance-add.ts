@@ -81,7 +81,7 @@ function partText(
   const open = ids.slice(isUnknown ? at + 1 : at)
   return [
     `Stored: the allowance ${printable(id)}${done.length === 0 ? '' : `, and the rules of ${done.join(', ')}`}.\n`,
-    isUnknown ? `No answer came about the rules of ${ids[at]}: they may be stored, or not.\n` : '',
+    isUnknown ? `No answer came about the rules of ${ids[at]!}: they may be stored, or not.\n` : '',
     open.length === 0 ? '' : `Not stored: the rules of ${open.join(', ')}. You are asked there as before.\n`,
     `To go on: usher owner allowance add ${printable(file)}\n`,
   ].join('')

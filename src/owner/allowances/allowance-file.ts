@@ -59,7 +59,8 @@ export function checkedContent(members: JsonObject, file: string): AllowanceCont
   const read = ALLOWANCE_CONTENT.safeParse(members)
   if (!read.success) {
     const { path, message } = read.error.issues[0]!
-    throw new UsageError(`Correct ${file}: ${path.length === 0 ? '' : `${path.join('.')}: `}${message}.`)
+    const at = path.length === 0 ? '' : `${path.map(String).join('.')}: `
+    throw new UsageError(`Correct ${file}: ${at}${message}.`)
   }
   const fault = allowanceFault(read.data)
   if (fault !== undefined) throw new UsageError(`Correct ${file}: ${fault}`)
