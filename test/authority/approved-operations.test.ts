@@ -73,7 +73,8 @@ describe('Approving an operation', () => {
 
   it('says of what is beyond an allowance that the tier opens, too, and takes nothing back with `only`', async () => {
     const allowance = { tiers: { trading: { tools: ['place_trade'], free: ['/qty'] } } }
-    expect((await own({ method: 'PUT', target: '/owner/allowances/opened', json: allowance })).status).toBe(201)
+    const made = await own({ method: 'PUT', target: '/owner/allowances/opened', json: allowance })
+    expect(made.status).toBe(201)
     await trading(AUTO, { when: ['operation.beyond:opened'], then: 'ask' })
     const agent = await connected()
     const { ticket } = await asks(agent, 1)
@@ -96,7 +97,10 @@ describe('Approving an operation', () => {
   it.each<[string, object[]]>([
     ['has no rules', []],
     ['lets an agent through by time alone', [{ when: ['standing.age_above:90d'], then: 'auto' }]],
-    ['asks about every agent without an operator', [AUTO, { when: ['assurance.accountability_below:1'], then: 'ask' }]],
+    [
+      'asks about every agent without an operator',
+      [AUTO, { when: ['assurance.accountability_below:1'], then: 'ask' }],
+    ],
   ])('opens no tier that %s', async (_what, rules) => {
     await trading(...rules)
     const agent = await connected()

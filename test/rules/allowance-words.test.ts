@@ -1,4 +1,4 @@
-/** Contract, "Policy vocabulary and tiers": the card of an allowance says each limit, and nothing else passes. */
+/** Contract, "Policy vocabulary and tiers": the card of an allowance says each limit; nothing else passes. */
 import { describe, expect, it } from 'vitest'
 import { allowanceLines, changedLines } from '../../src/rules/words/allowance-words.ts'
 import type { OwnerAllowance } from '../../src/wire/documents/allowance.ts'
@@ -61,7 +61,8 @@ describe('The card of an allowance', () => {
   it('says of an amount whose unit is nowhere in the operation that it is as the tool counts', () => {
     const [tier] = Object.values(WEEKEND.tiers)
     const amounts = { price: { pointer: '/price', as: 'query' as const } }
-    const lines = card({ amounts: [{ name: 'price', each_max: '50' }], tiers: { shopping: { ...tier!, amounts } } })
+    const tiers = { shopping: { ...tier!, amounts } }
+    const lines = card({ amounts: [{ name: 'price', each_max: '50' }], tiers })
     expect(lines).toContain('price: at most 50 (as the tool counts) in one operation')
     expect(lines).toContain('price: at most 200 (as the tool counts) a day')
     expect(lines).toContain(

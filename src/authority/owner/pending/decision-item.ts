@@ -31,7 +31,7 @@ import { passkeyOf } from '../credentials/own-passkeys.ts'
 /** The most tiers of one owner, far beyond what anybody has. */
 const LISTED_MAX = 100_000
 
-/** The owner's tiers that approving an item among `rows` could open: an operation could open its own alone. */
+/** The owner's tiers that approving an item among `rows` could open: of an operation, its own alone. */
 export async function tiersFor(db: Db, owner: Owner, rows: readonly PendingRow[]): Promise<TierRow[]> {
   const hers = rows.filter(({ item }) => item.account === undefined)
   const named = [...new Set(hers.map(({ item }) => item.tier))]
