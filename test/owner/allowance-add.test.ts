@@ -9,6 +9,7 @@ import { stringify } from 'yaml'
 import { runOwner } from '../../src/owner/main.ts'
 import { capturedTerminal } from '../support/captured-terminal.ts'
 import { ownerCommand } from '../support/owner-command.ts'
+import type { Reply } from '../support/scripted-http.ts'
 
 const { answers, api, directory, owner } = ownerCommand()
 
@@ -182,18 +183,21 @@ describe('usher owner allowance add', () => {
     ])
   })
 
-  it('says that the rules may be stored, or not, if no answer came', async () => {
-    api.script('/owner/policies/shopping', { write: response => void response.destroy() })
+  it.each<[string, Reply]>([
+    ['no answer came', { write: response => void response.destroy() }],
+    ['a gateway answered', { status: 502, body: 'Bad gateway' }],
+  ])('says that nobody knows whether the rules are stored if %s', async (_what, reply) => {
+    api.script('/owner/policies/shopping', reply)
     const { code, said } = await owner('allowance', 'add', file(), '--yes')
     expect(code).toBe(3)
-    expect(said).toContain('No answer came about the rules of shopping: they may be stored, or not.\n')
+    expect(said).toContain('It is not known whether the rules of shopping were stored.\n')
     expect(said).not.toContain('Not stored')
   })
 
-  it('is safe to run again: what is there already is not saved a second time', async () => {
+  it('is safe to run again: what is there already is not saved a second time, and she is not asked', async () => {
     const path = file()
     expect((await owner('allowance', 'add', path, '--yes')).code).toBe(0)
-    const again = await owner('allowance', 'add', path, '--yes')
+    const again = await owner('allowance', 'add', path)
     expect(again.printed).toBe(
       'The allowance weekend was there already.\nEach of its tiers goes by it already.\n',
     )

@@ -35,13 +35,15 @@ export async function addAllowance(session: OwnerSession, file: string, options:
     )
   const stored = before ?? allowance
   const openings = openingsOf(stored, beyond, await client.policies())
-  const connections = await readAll(client.connections())
-  const text =
-    cardText(stored, clockAt(session.columns)) +
-    openings.map(one => openingText(stored, one, connections)).join('')
-  await askForYes(session, options, { text, question: `Save the allowance ${id}, and these rules?` })
-  const saved = before ?? (await saveAllowance(session, allowance))
   const edits = openings.flatMap(({ tier, rules }) => (rules === undefined ? [] : [{ tier, rules }]))
+  if (before === undefined || edits.length > 0) {
+    const connections = await readAll(client.connections())
+    const text =
+      cardText(stored, clockAt(session.columns)) +
+      openings.map(one => openingText(stored, one, connections)).join('')
+    await askForYes(session, options, { text, question: `Save the allowance ${id}, and these rules?` })
+  }
+  const saved = before ?? (await saveAllowance(session, allowance))
   const tiers = await editTiers(session, edits, { id, file })
   tell(session, { allowance: saved, tiers }, all => savedText(all, before === undefined))
 }
@@ -64,7 +66,8 @@ async function editTiers(
     try {
       saved.push(await ask(session, { method: 'PUT', path, body: { rules }, headers }))
     } catch (error) {
-      const isUnknown = error instanceof ApiError && error.status === undefined
+      // Whatever stands before the authority may answer in its place, when it has saved them already.
+      const isUnknown = !(error instanceof ApiError && error.status !== undefined && error.status < 500)
       session.terminal.err(partText(of, { ids, at: saved.length, isUnknown }))
       throw error
     }
@@ -81,7 +84,7 @@ function partText(
   const open = ids.slice(isUnknown ? at + 1 : at)
   return [
     `Stored: the allowance ${printable(id)}${done.length === 0 ? '' : `, and the rules of ${done.join(', ')}`}.\n`,
-    isUnknown ? `No answer came about the rules of ${ids[at]!}: they may be stored, or not.\n` : '',
+    isUnknown ? `It is not known whether the rules of ${ids[at]!} were stored.\n` : '',
     open.length === 0 ? '' : `Not stored: the rules of ${open.join(', ')}. You are asked there as before.\n`,
     `To go on: usher owner allowance add ${printable(file)}\n`,
   ].join('')
