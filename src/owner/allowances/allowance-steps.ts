@@ -21,10 +21,7 @@ export async function readAllowance(session: OwnerSession, id: string): Promise<
 }
 
 /** The same, or undefined. */
-export async function findAllowance(
-  session: OwnerSession,
-  id: string,
-): Promise<AllowanceRecord | undefined> {
+export async function findAllowance(session: OwnerSession, id: string): Promise<AllowanceRecord | undefined> {
   try {
     return await readAllowance(session, id)
   } catch (error) {

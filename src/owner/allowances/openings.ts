@@ -15,7 +15,7 @@ import type { BeyondEffect } from './allowance-file.ts'
 /** What opens a tier; an allowance only takes back a part of it. */
 const BY_APPROVAL = 'standing.approved_at_tier'
 
-type TierRule = Tier['rules'][number]
+type OpeningRule = Tier['rules'][number]
 
 /** What becomes of one tier; without `rules` it goes by the allowance already. */
 interface TierOpening {
@@ -24,7 +24,7 @@ interface TierOpening {
   beyond: BeyondEffect
   /** A rule lets agents through that she approved there, and was there before. */
   isOpen: boolean
-  rules?: TierRule[]
+  rules?: OpeningRule[]
 }
 
 /** What is to be done at each tier of the allowance. Throws `UsageError` if one cannot go by it. */
@@ -59,7 +59,7 @@ function openingOf(id: string, tier: Tier, beyond: BeyondEffect): TierOpening {
     ({ when, then }) => then === 'auto' && when.length === 1 && when[0] === BY_APPROVAL,
   )
   if (isOpen && bounds.length === 1 && bounds[0]!.then === beyond) return { tier, beyond, isOpen }
-  const auto: TierRule[] = isOpen ? [] : [{ when: [BY_APPROVAL], then: 'auto' }]
+  const auto: OpeningRule[] = isOpen ? [] : [{ when: [BY_APPROVAL], then: 'auto' }]
   return { tier, beyond, isOpen, rules: [...others, ...auto, { when: [condition], then: beyond }] }
 }
 

@@ -20,7 +20,7 @@ import type { AllowanceRecord, WindowGauge } from './allowance-record.ts'
 const CARD_WIDE = 100
 
 /** One window of an allowance, or an allowance without windows. */
-interface WindowRow {
+interface WindowLine {
   allowance: string
   until: string | null
   window?: string
@@ -34,7 +34,7 @@ interface WindowRow {
 /** The windows of all allowances, one line each: how much of each is used, and when it begins anew. */
 export function allowanceTable(all: readonly AllowanceRecord[], columns?: number): string {
   if (all.length === 0) return 'You have no allowances. To make one: usher owner allowance add <file>\n'
-  const windows = columnsTable<WindowRow>(
+  const windows = columnsTable<WindowLine>(
     all.flatMap(rowsOf),
     [
       { heading: 'allowance', of: row => row.allowance },
@@ -52,7 +52,7 @@ export function allowanceTable(all: readonly AllowanceRecord[], columns?: number
   return windows + more.map(({ id }) => `More agents than these used ${printable(id)}.\n`).join('')
 }
 
-function rowsOf(allowance: AllowanceRecord): WindowRow[] {
+function rowsOf(allowance: AllowanceRecord): WindowLine[] {
   const { id, until, windows } = allowance
   if (windows.length === 0) return [{ allowance: id, until }]
   return gaugesOf(allowance).flatMap(({ whose, windows: gauges }) =>
