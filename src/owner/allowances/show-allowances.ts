@@ -73,8 +73,13 @@ function rowsOf(allowance: AllowanceRecord): WindowLine[] {
 type KnownWindow = Pick<WindowGauge, 'of' | 'per' | 'max'> &
   Partial<Pick<WindowGauge, 'used' | 'held' | 'left' | 'ends'>>
 
+interface KnownUse {
+  whose?: string | undefined
+  windows: KnownWindow[]
+}
+
 /** If no agent used it yet, all of each window is left for whoever comes. */
-function gaugesOf({ use, windows, among }: AllowanceRecord): { whose?: string; windows: KnownWindow[] }[] {
+function gaugesOf({ use, windows, among }: AllowanceRecord): KnownUse[] {
   if (use === undefined) return [{ windows }]
   if (use.length > 0) return use
   const unused = windows.map(({ of, per, max }) => ({ of, per, max, used: '0', held: '0', left: max }))
