@@ -241,7 +241,7 @@ module.exports = {
       to: {
         path: '^src/wire/|^(node:)?(crypto|buffer)$',
         pathNot:
-          '^src/wire/(event-stream|html|json|names|refusal|ledger/tile-path|passkeys/passkey-claims|signatures/request-signing|owner/statement-claims)[.]ts$',
+          '^src/wire/(decimal|event-stream|html|json|names|refusal|ledger/tile-path|passkeys/passkey-claims|signatures/request-signing|owner/statement-claims)[.]ts$',
         dependencyTypesNot: ['type-only'],
       },
     },

@@ -2,6 +2,7 @@
  * Owns every sentence of the page, together with words/. Another language is another set of files with the
  * same members. Contract: "Owner API".
  */
+import { ALLOWANCES } from './words/allowances.ts'
 import { RESOURCES_WORDS, RULES_WORDS } from './words/policy.ts'
 import { JOINT } from './words/joint.ts'
 import { LEDGER_MARKS } from './words/ledger-marks.ts'
@@ -10,6 +11,7 @@ import { ORGANIZATION } from './words/organization.ts'
 import { PASSKEYS } from './words/passkeys.ts'
 
 export const WORDS = {
+  allowances: ALLOWANCES,
   organization: ORGANIZATION,
   joint: JOINT,
   ledgerMarks: LEDGER_MARKS,
@@ -31,6 +33,7 @@ export const WORDS = {
     waiting: 'Waiting',
     agents: 'Agents',
     rules: 'Rules',
+    allowances: 'Allowances',
     operators: 'Operators',
     resources: 'Resources',
     organization: 'Organization',

@@ -31,7 +31,8 @@ const TIME = '2026-01-02T03:04:05.000Z'
 const KEPT: ReadonlySet<string> = new Set(
   (
     'v kind identity status admits first_seen last_access blocked_at auth registered_at decided_at landed_at ' +
-    'failed_at last_pat_issued banned_at source approval ts enrolled_at revoked_at added_at then at'
+    'failed_at last_pat_issued banned_at source approval ts enrolled_at revoked_at added_at then at ' +
+    'among starts ends'
   ).split(' '),
 )
 
@@ -125,6 +126,41 @@ const ENTRY: JsonObject = {
 }
 const KEY: JsonObject = { kid: 'kid', name: 'name', jwk: {}, enrolled_at: TIME, revoked_at: null }
 const LOGIN: JsonObject = { id: 'id', name: 'name', issuer: 'issuer', subject: 'subject', added_at: TIME }
+const ALLOWANCE: JsonObject = {
+  id: 'id',
+  version: 1,
+  zone: 'zone',
+  among: 'lineage',
+  until: null,
+  hold_s: 300,
+  amounts: [{ name: 'amount', unit: 'unit', each_max: 'max' }],
+  windows: [{ of: 'amount', per: 'period', max: 'max' }],
+  tiers: {
+    tier: {
+      tools: ['tool'],
+      amounts: {},
+      only: [{ pointer: 'pointer', one_of: ['value'] }],
+      free: ['free'],
+    },
+  },
+  use: [
+    {
+      whose: 'whose',
+      windows: [
+        {
+          of: 'amount',
+          per: 'period',
+          max: 'max',
+          used: 'used',
+          held: 'held',
+          left: 'left',
+          starts: TIME,
+          ends: TIME,
+        },
+      ],
+    },
+  ],
+}
 
 describeWith(installedBrowser(), 'Hostile names on her page', path => {
   const stand = consoleStand(path)
@@ -212,6 +248,11 @@ describeWith(installedBrowser(), 'Hostile names on her page', path => {
   it.each<[string, string, Record<string, Json>]>([
     ['agents', 'li[data-handle]', { '/owner/connections': each(AGENT) }],
     ['operators', 'li[data-origin]', { '/owner/operators': each(OPERATOR) }],
+    [
+      'allowances',
+      'li[data-allowance]',
+      { '/owner/allowances': each(ALLOWANCE), '/owner/connections': each(AGENT) },
+    ],
     [
       'resources',
       'li[data-server]',

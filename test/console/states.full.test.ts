@@ -165,7 +165,8 @@ describeWith(installedBrowser(), 'Between two presses', path => {
               json: { error: 'temporarily_unavailable', error_description: 'Nobody is there now.' },
             }),
         )
-      for (const name of ['waiting', 'agents', 'operators', 'rules', 'resources', 'notifications']) {
+      const names = ['waiting', 'agents', 'operators', 'rules', 'allowances', 'resources', 'notifications']
+      for (const name of names) {
         await page.goto(`${authority.ownerUrl}/#/${name}`)
         await page.getByRole('alert').getByText('Nobody is there now.').first().waitFor()
         // An outage is no empty list.

@@ -9,6 +9,7 @@ import { ask, askAll, type Access } from '../access/api.ts'
 import { Asking, Awaited, Chips, Fault, Nothing, PageHead } from '../parts/parts.tsx'
 import { draftOf, linesOf } from '../rules/draft.ts'
 import { TierEditor, type SavedTier } from '../rules/tier-editor.tsx'
+import { allTiers } from '../rules/tiers.ts'
 import { Warnings } from '../rules/trial.tsx'
 import { useDeed, useLoaded, useSession, type PageProps } from '../access/session.ts'
 import { Field, sentenceOf, Shown } from '../parts/shown.tsx'
@@ -29,12 +30,6 @@ async function load(access: Access): Promise<Policy> {
     ask<VocabularyWord[]>(access, { path: 'owner/policy-vocabulary' }),
   ])
   return { tiers, resources, vocabulary }
-}
-
-/** One page has more entries than anybody needs. */
-async function allTiers(access: Access): Promise<Tier[]> {
-  const { tiers } = await ask<{ tiers: Tier[] }>(access, { path: 'owner/policies?limit=1000' })
-  return tiers
 }
 
 /** What is being edited: a tier by its id, or `''` for a new one. */

@@ -4,6 +4,7 @@
  */
 import type { FunctionComponent } from 'preact'
 import { AgentsPage } from '../pages/agents.tsx'
+import { AllowancesPage } from '../pages/allowances.tsx'
 import { JointPage } from '../pages/joint.tsx'
 import { KeysPage } from '../pages/keys.tsx'
 import { LedgerPage } from '../pages/ledger.tsx'
@@ -22,6 +23,7 @@ export const PAGES = {
   waiting: { Page: WaitingPage, icon: 'M6 13h4l2 3h4l2-3h4M6 13l3-8h10l3 8v8H6z' },
   agents: { Page: AgentsPage, icon: 'M14 6a4 4 0 1 1 0 8 4 4 0 0 1 0-8ZM6 23c.8-4 4-6 8-6s7.200 2 8 6' },
   rules: { Page: RulesPage, icon: 'M6 9h9M20 9h2M6 19h3M14 19h8M17.500 6.500v5M11.500 16.500v5' },
+  allowances: { Page: AllowancesPage, icon: 'M5 19a9 9 0 0 1 18 0M14 19l4-6M5 23h18' },
   operators: { Page: OperatorsPage, icon: 'M5 23V9l7-4v18M12 11h9v12M5 23h18M16 15h1M16 19h1' },
   resources: { Page: ResourcesPage, icon: 'M5 6h18v6H5zM5 16h18v6H5zM9 9h.01M9 19h.01' },
   organization: {

@@ -1,0 +1,180 @@
+/**
+ * Owns her acts on an allowance that she has: she lowers one of its numbers, or ends it. Each is one edit,
+ * over the version that she was shown. Contract: "Owner API" (`/owner/allowances/{id}`, If-Match).
+ */
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { CALLS } from '../../rules/allowance/operation.ts'
+import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
+import { ApiFault } from '../access/api.ts'
+import { useDeed, useSession } from '../access/session.ts'
+import { Form, FormEnd } from '../parts/form.tsx'
+import { Fault } from '../parts/parts.tsx'
+import { Shown, shownText } from '../parts/shown.tsx'
+import { TextField } from '../parts/text-field.tsx'
+import { WORDS } from '../words.ts'
+import { limitsOf, type CardLimit } from './allowance-card.ts'
+import {
+  isLower,
+  standingAt,
+  withNumber,
+  type AllowanceMembers,
+  type ListedAllowance,
+} from './record.ts'
+import { storeOver } from './store.ts'
+import { WindowUse } from './use.tsx'
+
+const W = WORDS.allowances
+
+/** How her last act ended: nothing is stored if another device was quicker (`stale`). */
+type EditOutcome = 'lowered' | 'ended' | 'stale'
+
+export interface AllowanceEdits {
+  busy: boolean
+  fault: string | undefined
+  outcome: EditOutcome | undefined
+  /** Stores `body` over `shown`, then calls `done`, also if another device was quicker. */
+  store: (
+    edit: { shown: OwnerAllowance; body: AllowanceMembers; what: EditOutcome },
+    done?: () => void,
+  ) => void
+}
+
+/** Her acts on one allowance, one at a time; what is stored now is read again after each. */
+export function useEdits(onChanged: () => void): AllowanceEdits {
+  const { access } = useSession()
+  const { busy, fault, run } = useDeed()
+  const [outcome, setOutcome] = useState<EditOutcome>()
+  const store: AllowanceEdits['store'] = ({ shown, body, what }, done) => {
+    setOutcome(undefined)
+    run(async () => {
+      try {
+        await storeOver(access, shown, body)
+        setOutcome(what)
+      } catch (error) {
+        if (!(error instanceof ApiFault) || error.status !== 412) throw error
+        setOutcome('stale')
+      }
+      done?.()
+      onChanged()
+    })
+  }
+  return { busy, fault, outcome, store }
+}
+
+/** What came of her last act. An allowance that has ended says so itself. */
+export function EditNotice({ edits: { fault, outcome } }: { edits: AllowanceEdits }) {
+  return (
+    <>
+      <Fault text={fault} />
+      {outcome === 'stale' ? (
+        <p class="notice warn" role="alert">
+          {W.stale}
+        </p>
+      ) : null}
+      <div role="status">{outcome === 'lowered' ? <p class="notice good">{W.lowered}</p> : null}</div>
+    </>
+  )
+}
+
+/** Each number, how much of it is used, and the act that lowers it; no act if `edits` is left out. */
+export function LimitList({ allowance, edits }: { allowance: ListedAllowance; edits?: AllowanceEdits }) {
+  return (
+    <ul class="limits">
+      {limitsOf(allowance).map(limit => {
+        const name = nameOf(limit)
+        const standing = standingAt(allowance, limit.place)
+        return (
+          <li key={name} class="limit" data-limit={name}>
+            <p>
+              <Shown text={limit.text} />
+            </p>
+            {standing === undefined ? null : <WindowUse allowance={allowance} standing={standing} />}
+            {edits === undefined ? null : <Lowering allowance={allowance} limit={limit} edits={edits} />}
+          </li>
+        )
+      })}
+    </ul>
+  )
+}
+
+/** It is the same from one version to the next. */
+function nameOf({ place }: CardLimit): string {
+  return 'each' in place ? `each ${place.each}` : `${place.of} ${place.per}`
+}
+
+interface LoweringProps {
+  allowance: ListedAllowance
+  limit: CardLimit
+  edits: AllowanceEdits
+}
+
+function Lowering({ allowance, limit, edits }: LoweringProps) {
+  // What she was shown when she began: a number is never stored over what came since.
+  const [begun, setBegun] = useState<Pick<LoweringProps, 'allowance' | 'limit'>>()
+  const button = useRef<HTMLButtonElement>(null)
+  const wasOpen = useRef(false)
+  useLayoutEffect(() => {
+    if (begun === undefined && wasOpen.current) button.current?.focus()
+    wasOpen.current = begun !== undefined
+  }, [begun])
+  const leave = (): void => setBegun(undefined)
+  if (begun === undefined)
+    return (
+      <button
+        ref={button}
+        type="button"
+        class="link"
+        aria-label={`${W.lower}: ${shownText(limit.text)}`}
+        onClick={() => setBegun({ allowance, limit })}
+      >
+        {W.lower}
+      </button>
+    )
+  const lower = (to: string): void => {
+    const body = withNumber(begun.allowance, begun.limit.place, to)
+    edits.store({ shown: begun.allowance, body, what: 'lowered' }, leave)
+  }
+  return <LowerForm limit={begun.limit} busy={edits.busy} onLower={lower} onCancel={leave} />
+}
+
+function LowerForm(props: {
+  limit: CardLimit
+  busy: boolean
+  onLower: (to: string) => void
+  onCancel: () => void
+}) {
+  const { limit, busy, onLower, onCancel } = props
+  const { place, text, most } = limit
+  const [to, setTo] = useState('')
+  const field = useRef<HTMLInputElement>(null)
+  useLayoutEffect(() => field.current?.focus(), [])
+  const number = to.trim()
+  const isFit = isLower(place, number, most)
+  const isWhole = 'of' in place && place.of === CALLS
+  return (
+    <Form
+      class="lower"
+      onSubmit={() => {
+        if (isFit) onLower(number)
+      }}
+      onKeyDown={event => {
+        if (event.key === 'Escape') onCancel()
+      }}
+    >
+      <TextField
+        label={W.lowerTo(shownText(text))}
+        isExact
+        field={field}
+        name="lower"
+        inputMode="decimal"
+        maxLength={25}
+        value={to}
+        onValue={setTo}
+      />
+      <p class="note">{isWhole ? W.lowerWhole(most) : W.lowerHint(most)}</p>
+      <FormEnd disabled={busy || !isFit} onCancel={onCancel}>
+        {W.lowerNow}
+      </FormEnd>
+    </Form>
+  )
+}

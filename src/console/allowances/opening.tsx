@@ -1,0 +1,188 @@
+/**
+ * Owns the step in which a tier is opened within an allowance: she reads to whom it opens at once and what
+ * each may then do unasked, says yes, and both are stored: first the allowance, then the rules of the tier.
+ * Contract: "Policy vocabulary and tiers", "Owner API" (`/owner/allowances/{id}`,
+ * `/owner/policies/{tier_id}`).
+ */
+import type { ComponentChildren } from 'preact'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
+import type { Connection } from '../../wire/owner/owner-api.ts'
+import { useDeed, useLoaded, useSession } from '../access/session.ts'
+import { Part } from '../organization/commitment.tsx'
+import { Form, FormEnd } from '../parts/form.tsx'
+import { Awaited, Fault } from '../parts/parts.tsx'
+import { Shown, shownText } from '../parts/shown.tsx'
+import { Warnings } from '../rules/trial.tsx'
+import { WORDS } from '../words.ts'
+import { AllowanceCard } from './card.tsx'
+import { membersOf } from './record.ts'
+import { openWithin, readTierToOpen, storeNew, type TierReading } from './store.ts'
+import { RuleLines } from './tier-card.tsx'
+import { isOpen, mayName, missingRules } from './tier-rules.ts'
+
+const W = WORDS.allowances
+
+interface OpeningProps {
+  allowance: OwnerAllowance
+  /** It is not stored yet. */
+  isNew: boolean
+  tierId: string
+  /** Something was stored. */
+  onChanged: () => void
+  /** The allowance itself was. */
+  onStored?: () => void
+  onLeave: () => void
+}
+
+/** What changes who is let through. */
+const EVENTS = /^(policy_changed|decided|connection|organization|joint|reset)/
+
+export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave }: OpeningProps) {
+  const { access } = useSession()
+  const { busy, fault, run } = useDeed()
+  const { data, fault: unread, reload } = useLoaded(at => readTierToOpen(at, tierId), EVENTS)
+  const [isStored, setStored] = useState(!isNew)
+  const [agreedTo, setAgreedTo] = useState<string>()
+  /** What the authority warned of when it was opened. */
+  const [warnings, setWarnings] = useState<readonly string[]>()
+  const heading = useRef<HTMLHeadingElement>(null)
+  const isRead = data !== undefined
+  useLayoutEffect(() => heading.current?.focus(), [isRead])
+  const { id } = allowance
+  const tier = data?.tier
+  const tierName = tier?.name ?? tierId
+  const open = async (): Promise<void> => {
+    if (tier === undefined) return
+    try {
+      if (!isStored) await storeNew(access, id, membersOf(allowance))
+      setStored(true)
+      onStored?.()
+      setWarnings(await openWithin(access, tier, id))
+    } finally {
+      // Whatever came of it, she is shown what is stored now.
+      reload()
+      onChanged()
+    }
+  }
+  if (data === undefined) return <Awaited data={data} fault={unread} reload={reload} />
+  const title = W.opensTitle(id, shownText(tierName))
+  const shown = nameOf(data)
+  const missing = missingRules(tier?.rules ?? [], id)
+  // If a rule let through before, the allowance only takes back.
+  const opensNew = missing.some(({ then }) => then === 'auto')
+  const isDone = warnings !== undefined || (isStored && tier !== undefined && isOpen(tier, id))
+  return (
+    <Form class="panel preview" aria-label={title} data-opening={tierId} onSubmit={() => run(open)}>
+      {isNew ? (
+        <h2 tabIndex={-1} ref={heading}>
+          {title}
+        </h2>
+      ) : (
+        <h3 tabIndex={-1} ref={heading}>
+          {title}
+        </h3>
+      )}
+      <div role="status">
+        {isDone ? (
+          <p class="notice good">
+            <Shown text={W.opened(id, tierName)} />
+          </p>
+        ) : isNew && isStored && !busy ? (
+          <p class="notice warn">
+            <Shown text={W.halfStored(id, tierName)} />
+          </p>
+        ) : null}
+      </div>
+      {isDone ? (
+        <Leaving onLeave={onLeave}>
+          <Warnings warnings={warnings ?? []} />
+        </Leaving>
+      ) : tier === undefined || !mayName(tier, id) ? (
+        <Leaving onLeave={onLeave}>
+          <p class="notice warn">
+            {tier === undefined ? W.noSuchTier : tier.ask_me ? W.namesOther : W.notAsking}
+          </p>
+        </Leaving>
+      ) : (
+        <>
+          {isStored ? null : <p class="quiet">{W.opensLead}</p>}
+          <Part title={opensNew ? W.opensTo : W.boundsFor}>
+            <OpenedAgents agents={data.agents} none={opensNew ? W.opensToNobody : W.boundsNobody} />
+            <p class="note">{W.opensToThen}</p>
+          </Part>
+          {isNew ? (
+            <>
+              <p>{W.eachMay}</p>
+              <AllowanceCard allowance={allowance} tierId={tierId} tierName={tierName} />
+            </>
+          ) : null}
+          <Part title={W.rulesThen}>
+            <RuleLines rules={missing} />
+            <p class="note">{W.newVersion}</p>
+          </Part>
+          <Agreeing
+            text={W.agree(id, tierName)}
+            isAgreed={agreedTo === shown}
+            onChange={isAgreed => setAgreedTo(isAgreed ? shown : undefined)}
+          />
+          <Fault text={fault} />
+          <FormEnd disabled={busy || agreedTo !== shown} onCancel={onLeave}>
+            {isStored ? W.openNow : W.save}
+          </FormEnd>
+        </>
+      )}
+    </Form>
+  )
+}
+
+/** What her yes is about: if another version of the tier, or another agent, comes up, it is said anew. */
+function nameOf({ tier, agents }: TierReading): string {
+  return JSON.stringify([tier?.terms.template_id ?? null, ...agents.map(({ handle }) => handle)])
+}
+
+function Leaving({ children, onLeave }: { children: ComponentChildren; onLeave: () => void }) {
+  return (
+    <>
+      {children}
+      <div class="row">
+        <button type="button" class="plain" onClick={onLeave}>
+          {W.close}
+        </button>
+      </div>
+    </>
+  )
+}
+
+function OpenedAgents({ agents, none }: { agents: readonly Connection[]; none: string }) {
+  if (agents.length === 0) return <p>{none}</p>
+  return (
+    <ul class="sentences">
+      {agents.map(({ handle, label }) => (
+        <li key={handle} data-agent={handle}>
+          {label === null ? WORDS.agents.unnamed : <Shown text={label} />}{' '}
+          <span class="quiet small mono">
+            <Shown text={handle} isName mono />
+          </span>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function Agreeing(props: { text: string; isAgreed: boolean; onChange: (isAgreed: boolean) => void }) {
+  const { text, isAgreed, onChange } = props
+  return (
+    <label class="check agreed">
+      <input
+        type="checkbox"
+        name="agreed"
+        checked={isAgreed}
+        onChange={event => onChange(event.currentTarget.checked)}
+      />
+      <span>
+        <Shown text={text} />
+      </span>
+    </label>
+  )
+}

@@ -1,0 +1,102 @@
+/**
+ * Owns her allowances as the page reads them, what lowers or ends one, and how the bar of a window is
+ * divided. Contract: "Owner API" (`/owner/allowances*`).
+ */
+import { isAtMost } from '../../rules/allowance/decimal.ts'
+import { CALLS } from '../../rules/allowance/operation.ts'
+import { DECIMAL } from '../../wire/decimal.ts'
+import type { AllowancePeriod, OwnerAllowance } from '../../wire/documents/allowance.ts'
+
+/**
+ * A window as it stands now. Numbers are decimal text: `used` is all that is taken, and `held` the part of it
+ * in live grants that are not spent. `ends` is null if the window never begins anew.
+ */
+export interface ListedWindow {
+  of: string
+  per: AllowancePeriod
+  max: string
+  used: string
+  held: string
+  left: string
+  starts: string
+  ends: string | null
+}
+
+/** The windows of all her agents; or those of the lineage of `whose`, a handle. */
+export interface ListedUse {
+  whose?: string
+  windows: ListedWindow[]
+}
+
+/**
+ * `use` is left out by an authority that does not say it, and empty if it cannot be told; `more`: it names
+ * only the latest lineages; `held_more`: more is in unspent grants than it says.
+ */
+export type ListedAllowance = OwnerAllowance & { use?: ListedUse[]; more?: true; held_more?: true }
+
+/** What she stores: all but the name and the version. */
+export type AllowanceMembers = Omit<OwnerAllowance, 'id' | 'version'>
+
+/** The members of an allowance, without what is only told about it. */
+export function membersOf(allowance: OwnerAllowance): AllowanceMembers {
+  const { zone, among, until, hold_s, amounts, windows, tiers } = allowance
+  return { zone, among, until, hold_s, amounts, windows, tiers }
+}
+
+/** One of its numbers: the most of an amount in one operation, or the most of a window. */
+export type LimitPlace = { readonly each: string } | { readonly of: string; readonly per: AllowancePeriod }
+
+/** Whether `to` is a number that an allowance accepts at this place, and lower than the present one. */
+export function isLower(place: LimitPlace, to: string, present: string): boolean {
+  if ('of' in place && place.of === CALLS && to.includes('.')) return false
+  return DECIMAL.test(to) && isAtMost(to, present) && !isAtMost(present, to)
+}
+
+/** The allowance with this number in place of the one that is there. */
+export function withNumber(allowance: OwnerAllowance, place: LimitPlace, to: string): AllowanceMembers {
+  const members = membersOf(allowance)
+  if ('each' in place) {
+    const amounts = members.amounts.map(one => (one.name === place.each ? { ...one, each_max: to } : one))
+    return { ...members, amounts }
+  }
+  const windows = members.windows.map(one =>
+    one.of === place.of && one.per === place.per ? { ...one, max: to } : one,
+  )
+  return { ...members, windows }
+}
+
+/** How far the page's idea of the server's clock may be ahead of it. */
+const CLOCK_SECONDS = 5
+
+/** The allowance with its end in the past, also by a clock that is a little behind `nowSeconds`. */
+export function endedAt(allowance: OwnerAllowance, nowSeconds: number): AllowanceMembers {
+  const until = new Date((nowSeconds - CLOCK_SECONDS) * 1_000).toISOString()
+  return { ...membersOf(allowance), until }
+}
+
+/** Whether its end has come; `nowSeconds` since the epoch. */
+export function isOver({ until }: Pick<OwnerAllowance, 'until'>, nowSeconds: number): boolean {
+  return until !== null && Date.parse(until) <= nowSeconds * 1_000
+}
+
+/** The window of all her agents at this place, if the allowance is counted for all of them together. */
+export function standingAt({ among, use }: ListedAllowance, place: LimitPlace): ListedWindow | undefined {
+  if (among !== 'all' || 'each' in place) return undefined
+  return use?.[0]?.windows.find(({ of, per }) => of === place.of && per === place.per)
+}
+
+/** How a bar is divided, in hundredths of its length. Only for the picture: the numbers stand beside it. */
+export interface BarParts {
+  spent: number
+  open: number
+}
+
+/** A window that holds nothing is full. */
+export function barOf(standing: Pick<ListedWindow, 'max' | 'used' | 'held'>): BarParts {
+  const max = Number(standing.max)
+  if (!(max > 0)) return { spent: 100, open: 0 }
+  const part = (amount: number): number => Math.min(Math.max((amount / max) * 100, 0), 100)
+  const used = part(Number(standing.used))
+  const open = Math.min(part(Number(standing.held)), used)
+  return { spent: used - open, open }
+}
