@@ -16,7 +16,8 @@ import { signByPasskey } from './access/passkey.ts'
 import { passkeyThumbprint } from './access/passkey-statement.ts'
 
 /**
- * How she approves: a first contact only for its tier, or signed by a passkey in place of this browser's key.
+ * How she approves: a first contact only for its tier, an operation only this once (`only`); or signed by a
+ * passkey in place of this browser's key.
  */
 export interface How {
   only?: boolean

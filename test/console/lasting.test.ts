@@ -3,7 +3,7 @@
  * she opens.
  */
 import { describe, expect, it } from 'vitest'
-import { lastingText } from '../../src/console/waiting/lasting.ts'
+import { lastingText, mayApproveOnly, opensBy, opensText } from '../../src/console/waiting/lasting.ts'
 import type { DecisionItem } from '../../src/wire/owner/decision-item.ts'
 import { ITEM } from '../support/decision-samples.ts'
 
@@ -12,6 +12,8 @@ const hour = { single_use: false, expires_in: 3_600 }
 const ONCE = 'For one call. It must be made within 5 minutes.'
 const AGAIN = 'Then it must ask again.'
 const UNASKED = 'Then it gets a new grant without asking you.'
+const WITHIN =
+  'Then it gets new grants there without asking you, as far as your rules and your allowance go.'
 const KNOWN = 'The agent stays known to you until you revoke it.'
 
 describe('A card says how long what is asked for lasts', () => {
@@ -36,8 +38,36 @@ describe('A card says how long what is asked for lasts', () => {
       `${ONCE} ${UNASKED} ${KNOWN}`,
     ],
     ['an operation of an agent that she knows', { kind: 'operation' }, [], `${ONCE} ${AGAIN}`],
+    [
+      'an operation whose approval opens its tier',
+      { kind: 'operation', tier: 'trading' },
+      ['trading'],
+      `${ONCE} ${WITHIN}`,
+    ],
     ['what is held jointly', { kind: 'joint', ...hour }, [], `For 1 hour. ${AGAIN}`],
   ])('of %s', (_what, changes, opens, says) => {
     expect(lastingText({ ...ITEM, ...changes }, opens)).toBe(says)
+  })
+})
+
+describe('An approval', () => {
+  const call = { ...ITEM, kind: 'operation' as const, tier: 'trading', opens: ['trading'] }
+  const contact = { ...ITEM, kind: 'connection' as const, tier: 'reading', opens: ['reading', 'trading'] }
+  const jointly = { ...contact, kind: 'joint' as const, account: 'family', because: ['first_contact'] }
+
+  it('may be of one call alone where it opens a tier, and of a first contact for its tier alone', () => {
+    expect([call, contact].map(mayApproveOnly)).toEqual([true, true])
+    expect([{ ...call, opens: [] }, jointly].map(mayApproveOnly)).toEqual([false, false])
+    expect([opensBy(call, false), opensBy(call, true)]).toEqual([['trading'], []])
+    expect([opensBy(contact, false), opensBy(contact, true)]).toEqual([['reading', 'trading'], ['reading']])
+  })
+
+  it('says that it opens a tier, unless a rule that goes by her approval let the agent through before', () => {
+    const because = ['baseline:ask_me', 'auto:standing.approved_at_tier', 'ask:operation.beyond:a']
+    const before = { ...call, because }
+    expect(opensText([call])).toContain('Approving also opens a tier to this agent')
+    expect(opensText([before])).toContain('Approving opens nothing more')
+    expect(opensText([before, call])).toContain('Approving also opens a tier to this agent')
+    expect(opensText([contact])).toBe('Approving lets it through without asking you at')
   })
 })

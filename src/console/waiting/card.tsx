@@ -15,7 +15,7 @@ import { agoText, whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
 import { Claims } from './claims.tsx'
 import { Decide } from './decide.tsx'
-import { lastingText } from './lasting.ts'
+import { lastingText, opensBy, opensText } from './lasting.ts'
 import { outcomeText, type ItemOutcome } from './outcome.ts'
 import { Parameters } from './parameters.tsx'
 import { useWhole, type EarlierCall, type Whole } from './whole.ts'
@@ -231,20 +231,21 @@ function Why({ item }: { item: DecisionItem }) {
 }
 
 function Lasts({ item, only }: { item: DecisionItem; only: boolean }) {
-  const { kind, tier } = item
-  const opens = only ? item.opens.filter(one => one === tier) : item.opens
+  const opens = opensBy(item, only)
   return (
     <section class="facts">
       <h3>{W.long}</h3>
       <p class="sentence">{lastingText(item, opens)}</p>
-      {kind !== 'connection' ? null : opens.length === 0 ? (
-        <p class="sentence">{W.opensNone}</p>
-      ) : (
+      {opens.length > 0 ? (
         <div class="opens">
-          <p class="sentence">{W.opens}</p>
+          <p class="sentence">{opensText([item])}</p>
           <Chips texts={opens} />
         </div>
-      )}
+      ) : item.kind === 'connection' ? (
+        <p class="sentence">{W.opensNone}</p>
+      ) : item.kind === 'operation' && item.opens.length > 0 ? (
+        <p class="sentence">{WORDS.allowances.opensNoTier}</p>
+      ) : null}
     </section>
   )
 }

@@ -3,7 +3,6 @@
  * needs a deliberate step, holding a button or typing a word, and never one stray tap. Contract: "Owner API".
  */
 import { useCallback, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { isFirstContact } from '../../rules/owner-statement.ts'
 import type { DecisionItem } from '../../wire/owner/decision-item.ts'
 import { canonicalize } from '../../wire/json.ts'
 import { ApiFault, ask } from '../access/api.ts'
@@ -17,15 +16,17 @@ import { DenyForm } from './deny-form.tsx'
 import { cardWithFocus, keepingFocus, takeFocus } from './focus.ts'
 import { isGrave } from './groups.ts'
 import { HoldButton } from './hold-button.tsx'
+import { mayApproveOnly } from './lasting.ts'
 import type { ItemOutcome } from './outcome.ts'
 import { useSigner } from './signer.tsx'
 import { TextField } from '../parts/text-field.tsx'
 
 const W = WORDS.waiting
+const A = WORDS.allowances
 
 interface Props {
   item: DecisionItem
-  /** A first contact is let in only for its tier. */
+  /** A first contact is let in only for its tier; an operation is approved, and opens no tier. */
   only: boolean
   onOnly: (only: boolean) => void
   onSettled: (outcome: ItemOutcome) => void
@@ -74,8 +75,8 @@ export function Decide({ item, only, onOnly, onSettled, onChanged }: Props) {
         />
       ) : (
         <>
-          {isFirstContact(item) && item.account === undefined ? (
-            <Only tier={item.tier} isOnly={only} onChange={onOnly} />
+          {mayApproveOnly(item) ? (
+            <Only item={item} isOnly={only} onChange={onOnly} />
           ) : null}
           {choice}
           <div class="row main-acts">
@@ -173,9 +174,11 @@ function useChanged(item: DecisionItem): { hasChanged: boolean; setChanged: (has
   return { hasChanged, setChanged }
 }
 
-/** Whether a first contact is let in for everything, or only for the tier at which it asks. */
-function Only(props: { tier: string; isOnly: boolean; onChange: (isOnly: boolean) => void }) {
-  const { tier, isOnly, onChange } = props
+/** Whether she approves less than it asks for: for its tier alone, or this call alone. */
+function Only(props: { item: DecisionItem; isOnly: boolean; onChange: (isOnly: boolean) => void }) {
+  const { item, isOnly, onChange } = props
+  const isCall = item.kind === 'operation'
+  const hint = isCall ? A.onlyCallHint : W.onlyHint
   return (
     <label class="check only">
       <input
@@ -185,9 +188,9 @@ function Only(props: { tier: string; isOnly: boolean; onChange: (isOnly: boolean
         onChange={event => onChange(event.currentTarget.checked)}
       />
       <span>
-        {W.only}
+        {isCall ? A.onlyCall : W.only}
         <span class="note">
-          <Shown text={W.onlyHint(tier)} />
+          <Shown text={hint(item.tier)} />
         </span>
       </span>
     </label>

@@ -1,18 +1,49 @@
 /**
- * How long what she approves lasts, and whether she is asked again then. Contract: "Owner API" (`item`):
- * she is never shown less than she opens.
+ * How long what she approves lasts, what it opens, and whether she is asked again then. Contract: "Owner API"
+ * (`item`): she is never shown less than she opens.
  */
+import { isFirstContact } from '../../rules/owner-statement.ts'
 import { secondsText } from '../../rules/words/rule-words.ts'
 import type { DecisionItem } from '../../wire/owner/decision-item.ts'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.waiting
 
+/**
+ * Whether she can approve less than it asks for: a first contact for its tier alone, or an operation that
+ * opens a tier for this one call. What is held jointly opens nothing.
+ */
+export function mayApproveOnly(item: DecisionItem): boolean {
+  if (item.account !== undefined) return false
+  return isFirstContact(item) || (item.kind === 'operation' && item.opens.length > 0)
+}
+
+/**
+ * Whether a rule that goes by her approval let the agent through at its tier when it asked, and a stricter
+ * one asked her: then approving the operation opens nothing that was not open.
+ */
+function wasLetThrough({ because }: Pick<DecisionItem, 'because'>): boolean {
+  return because.some(word => word.startsWith('auto:') && word.includes('standing.approved_at_tier'))
+}
+
+/** The tiers that the approval opens as she chose it. */
+export function opensBy({ kind, tier, opens }: DecisionItem, only: boolean): string[] {
+  if (!only) return opens
+  return kind === 'operation' ? [] : opens.filter(one => one === tier)
+}
+
 /** `opens` are the tiers that the approval opens as she chose it. */
 export function lastingText(item: DecisionItem, opens: readonly string[]): string {
   const { expires_in, single_use, kind, tier } = item
   const time = secondsText(expires_in)
   const lasts = single_use ? `${W.once} ${W.onceWithin(time)}` : W.lasts(time)
+  if (kind === 'operation' && opens.includes(tier)) return `${lasts} ${WORDS.allowances.againWithin}`
   if (kind !== 'connection') return `${lasts} ${W.again}`
   return `${lasts} ${opens.includes(tier) ? W.againUnasked : W.again} ${W.staysKnown}`
+}
+
+/** What is said before the tiers that approving these opens: never less than one of them opens. */
+export function opensText(items: readonly DecisionItem[]): string {
+  if (items.some(({ kind }) => kind !== 'operation')) return W.opens
+  return items.every(wasLetThrough) ? WORDS.allowances.opensNoMore : WORDS.allowances.opensHere
 }

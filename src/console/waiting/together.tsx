@@ -8,13 +8,14 @@ import type { DecisionItem } from '../../wire/owner/decision-item.ts'
 import type { PendingItem } from '../../wire/owner/owner-api.ts'
 import { ApiFault } from '../access/api.ts'
 import { approveAll, denyAll } from '../decision.ts'
-import { Fault } from '../parts/parts.tsx'
+import { Chips, Fault } from '../parts/parts.tsx'
 import { useDeed, useSession } from '../access/session.ts'
 import { ResourceName } from '../parts/resource-name.tsx'
 import { Field, Shown } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
 import { DenyForm } from './deny-form.tsx'
 import { groupsOf, TOGETHER_MAX, type ItemGroup as GroupOfRequests } from './groups.ts'
+import { opensText } from './lasting.ts'
 import type { ItemOutcome } from './outcome.ts'
 import { Parameters } from './parameters.tsx'
 
@@ -90,7 +91,7 @@ function Group({ group, onSettled, onChanged }: { group: GroupOfRequests } & Omi
           <Each items={chosen.items} />
           {chosen.what === 'approved' ? (
             <Approval
-              count={chosen.items.length}
+              items={chosen.items}
               busy={busy}
               onApprove={() => decide(chosen)}
               onCancel={leave}
@@ -131,8 +132,14 @@ function About({ item: { agent, operation, resource_id } }: { item: DecisionItem
   )
 }
 
-function Approval(props: { count: number; busy: boolean; onApprove: () => void; onCancel: () => void }) {
-  const { count, busy, onApprove, onCancel } = props
+function Approval(props: {
+  items: readonly DecisionItem[]
+  busy: boolean
+  onApprove: () => void
+  onCancel: () => void
+}) {
+  const { items, busy, onApprove, onCancel } = props
+  const opens = [...new Set(items.flatMap(item => item.opens))]
   const back = useRef<HTMLButtonElement>(null)
   useLayoutEffect(() => back.current?.focus(), [])
   return (
@@ -145,9 +152,16 @@ function Approval(props: { count: number; busy: boolean; onApprove: () => void; 
       }}
     >
       <p>{W.approveAllAsk}</p>
+      {opens.length === 0 ? null : (
+        <div class="opens">
+          <p>{opensText(items)}</p>
+          <Chips texts={opens} />
+          <p class="note">{WORDS.allowances.togetherOpens}</p>
+        </div>
+      )}
       <div class="row">
         <button type="button" class="danger" disabled={busy} onClick={onApprove}>
-          {W.approveAll(count)}
+          {W.approveAll(items.length)}
         </button>
         <button ref={back} type="button" class="plain" onClick={onCancel}>
           {W.cancel}
