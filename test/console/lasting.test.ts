@@ -12,8 +12,7 @@ const hour = { single_use: false, expires_in: 3_600 }
 const ONCE = 'For one call. It must be made within 5 minutes.'
 const AGAIN = 'Then it must ask again.'
 const UNASKED = 'Then it gets a new grant without asking you.'
-const WITHIN =
-  'Then it gets new grants there without asking you, as far as your rules and your allowance go.'
+const WITHIN = 'Then it gets new grants there without asking you, as far as your rules and your allowance go.'
 const KNOWN = 'The agent stays known to you until you revoke it.'
 
 describe('A card says how long what is asked for lasts', () => {

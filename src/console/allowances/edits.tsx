@@ -13,13 +13,7 @@ import { Shown, shownText } from '../parts/shown.tsx'
 import { TextField } from '../parts/text-field.tsx'
 import { WORDS } from '../words.ts'
 import { limitsOf, type CardLimit } from './allowance-card.ts'
-import {
-  isLower,
-  standingAt,
-  withNumber,
-  type AllowanceMembers,
-  type ListedAllowance,
-} from './record.ts'
+import { isLower, standingAt, withNumber, type AllowanceMembers, type ListedAllowance } from './record.ts'
 import { storeOver } from './store.ts'
 import { WindowUse } from './use.tsx'
 

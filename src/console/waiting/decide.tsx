@@ -75,9 +75,7 @@ export function Decide({ item, only, onOnly, onSettled, onChanged }: Props) {
         />
       ) : (
         <>
-          {mayApproveOnly(item) ? (
-            <Only item={item} isOnly={only} onChange={onOnly} />
-          ) : null}
+          {mayApproveOnly(item) ? <Only item={item} isOnly={only} onChange={onOnly} /> : null}
           {choice}
           <div class="row main-acts">
             {hasChanged ? (

@@ -90,12 +90,7 @@ function Group({ group, onSettled, onChanged }: { group: GroupOfRequests } & Omi
         <>
           <Each items={chosen.items} />
           {chosen.what === 'approved' ? (
-            <Approval
-              items={chosen.items}
-              busy={busy}
-              onApprove={() => decide(chosen)}
-              onCancel={leave}
-            />
+            <Approval items={chosen.items} busy={busy} onApprove={() => decide(chosen)} onCancel={leave} />
           ) : (
             <DenyForm
               busy={busy}

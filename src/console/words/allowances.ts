@@ -177,7 +177,8 @@ export const ALLOWANCES = {
   opensNoMore:
     'Approving opens nothing more. It is let through already, without asking you, as far as your rules and your allowance go, at:',
   opensNoTier: 'Approving this call opens nothing.',
-  againWithin: 'Then it gets new grants there without asking you, as far as your rules and your allowance go.',
+  againWithin:
+    'Then it gets new grants there without asking you, as far as your rules and your allowance go.',
   onlyCall: 'This call only',
   onlyCallHint: (tier: string) =>
     `This one call is approved. It counts as no approval at ${tier}, so nothing opens by it.`,
