@@ -14,7 +14,9 @@ import { testAgent } from '../support/test-agent.ts'
 const MEMBERS = {
   amounts: [{ name: 'qty', unit: 'shares', each_max: '10' }],
   windows: [{ of: 'qty', per: 'day', max: '20' }],
-  tiers: { trading: { tools: ['place_trade'], amounts: { qty: { pointer: '/qty' } }, free: ['/note'] } },
+  tiers: {
+    trading: { tools: ['place_trade'], amounts: { qty: { pointer: '/qty' } }, only: [], free: ['/note'] },
+  },
 }
 const LOWER_DAY = 'Lower: qty: at most 20 shares (as the tool counts) in a day'
 
@@ -118,7 +120,7 @@ describeWith(installedBrowser(), 'Her allowances on the page', path => {
       await write(amount.getByLabel('Where it stands', { exact: true }), '/qty')
       await write(amount.getByLabel('At most in one operation'), '10')
       const bound = form.getByRole('group', { name: 'Window 1', exact: true })
-      await bound.getByLabel('Of', { exact: true }).selectOption('qty')
+      await bound.getByRole('combobox', { name: 'Of', exact: true }).selectOption('qty')
       await write(bound.getByLabel('At most', { exact: true }), '20')
       await press(form.getByRole('button', { name: 'Leave a parameter free' }))
       await write(form.getByLabel('Free parameter 1', { exact: true }), '/note')

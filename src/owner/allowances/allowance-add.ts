@@ -106,5 +106,5 @@ function tierText(saved: JsonObject): string {
   const { id, terms, warnings = [] } = saved as unknown as Tier & { warnings?: string[] }
   const notes = warnings.map(warning => `Note: ${printable(warning)}\n`).join('')
   const offered = `${printable(id)} goes by it: ${printable(terms.template_id)} is offered from now on.\n`
-  return offered + waitingSentence(saved as StillWaiting) + notes
+  return offered + waitingSentence(saved) + notes
 }

@@ -65,7 +65,7 @@ function contentWithMax(before: OwnerAllowance, text: string): AllowanceContent 
     )
   }
   const windows = before.windows.with(at, { ...before.windows[at]!, max })
-  return checkedContent({ ...contentOf(before), windows: windows as unknown as Json }, '--max')
+  return checkedContent({ ...contentOf(before), windows }, '--max')
 }
 
 /** What an edit means for the tiers that only one of the two versions names. */
