@@ -8,7 +8,6 @@ import { secondsText } from '../../rules/words/rule-words.ts'
 import { UsageError } from '../../terminal/command.ts'
 import { printable } from '../../terminal/printable.ts'
 import type { AllowanceContent, OwnerAllowance } from '../../wire/documents/allowance.ts'
-import type { Json } from '../../wire/json.ts'
 import { tell, type OwnerSession } from '../session.ts'
 import {
   allowanceFrom,
