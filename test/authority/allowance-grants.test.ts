@@ -265,6 +265,7 @@ describe('An allowance that cannot be read', () => {
   it.each([
     ['because Postgres does not know its zone any more', "zone = 'Former/Zone'"],
     ['because its windows are none', `content = '{"amounts": [], "windows": [1], "tiers": {}}'`],
+    ['because there is NUL in it', String.raw`content = '{"windows": [], "tiers": {}, "a": "\u0000"}'`],
   ])('lets nothing through, and she is asked, %s', async (_why, change) => {
     const id = await allow({ windows: [{ of: 'qty', per: 'day', max: '12' }] })
     const agent = await known()

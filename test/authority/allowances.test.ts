@@ -105,6 +105,11 @@ describe('PUT /owner/allowances/{id}', () => {
       { tiers: { ' ': { tools: ['a'] } } },
       /name a tier as it is named elsewhere/,
     ],
+    [
+      'NUL in a pointer, which Postgres could not read again',
+      { tiers: { shopping: { tools: ['a'], free: ['/a\0'] } } },
+      /tiers\.shopping\.free\[0\]: leave out the character NUL/,
+    ],
     ['an unknown member', { maximum: 5 }, /unknown member "maximum"/],
     ['another id', { id: 'other' }, /an allowance keeps its id/],
   ])('refuses %s: 400 says what to do', async (_what, json, sentence) => {

@@ -111,6 +111,36 @@ describe('an allowance is saved', () => {
       at({ only: [{ pointer: '/a', one_of: [1, [nested(32)]] }] }),
       /^tiers\.shopping\.only\[0\]\.one_of: nest a value at most 32 deep/,
     ],
+    [
+      'NUL in a value',
+      at({ only: [{ pointer: '/a', one_of: [1, 'b\0'] }] }),
+      /^tiers\.shopping\.only\[0\]\.one_of: leave out the character NUL/,
+    ],
+    [
+      'NUL in a name within a value',
+      at({ only: [{ pointer: '/a', one_of: [[{ 'b\0': 1 }]] }] }),
+      /^tiers\.shopping\.only\[0\]\.one_of: leave out the character NUL/,
+    ],
+    [
+      'NUL in a pointer to a value',
+      at({ only: [{ pointer: '/a\0', one_of: [1] }] }),
+      /^tiers\.shopping\.only\[0\]\.pointer: leave out the character NUL/,
+    ],
+    [
+      'NUL in a free pointer',
+      at({ free: ['/a', '/b\0'] }),
+      /^tiers\.shopping\.free\[1\]: leave out the character NUL/,
+    ],
+    [
+      'NUL in the pointer of an amount',
+      at({ amounts: { price: price({ pointer: '/price\0' }) } }),
+      /^tiers\.shopping\.amounts\.price\.pointer: leave out the character NUL/,
+    ],
+    [
+      'NUL in the pointer of a unit',
+      at({ amounts: { price: price({ unit_pointer: '/currency\0' }) } }),
+      /^tiers\.shopping\.amounts\.price\.unit_pointer: leave out the character NUL/,
+    ],
   ])('but not with %s', (_what, changes, sentence) => {
     expect(allowanceFault(content(changes))).toMatch(sentence)
   })

@@ -57,7 +57,12 @@ function windowsFault({ amounts, windows }: AllowanceContent): string | undefine
 
 function tiersFault({ amounts, tiers }: AllowanceContent): string | undefined {
   for (const [id, tier] of Object.entries(tiers)) {
-    const fault = toolsFault(tier) ?? placesFault(amounts, tier) ?? pointersFault(tier) ?? valuesFault(tier)
+    const fault =
+      toolsFault(tier) ??
+      placesFault(amounts, tier) ??
+      pointersFault(tier) ??
+      valuesFault(tier) ??
+      nulFault(tier)
     if (fault !== undefined) return `tiers.${id}.${fault}`
   }
   return undefined
@@ -114,6 +119,32 @@ function valuesFault({ only }: TierAllowance): string | undefined {
 function isDeeperThan(depth: number, value: Json): boolean {
   if (typeof value !== 'object' || value === null) return false
   return depth === 0 || Object.values(value).some(inner => isDeeperThan(depth - 1, inner))
+}
+
+/**
+ * Postgres stores JSON in which a text has NUL, and then reads no member of it: every operation would be
+ * beyond the allowance, and nobody could read what is used of it. Units and tools have no control characters.
+ */
+function nulFault({ amounts, only, free }: TierAllowance): string | undefined {
+  const texts: [place: string, value: Json][] = [
+    ...Object.entries(amounts).flatMap(([name, { pointer, unit_pointer = '' }]): [string, Json][] => [
+      [`amounts.${name}.pointer`, pointer],
+      [`amounts.${name}.unit_pointer`, unit_pointer],
+    ]),
+    ...only.flatMap(({ pointer, one_of }, at): [string, Json][] => [
+      [`only[${at}].pointer`, pointer],
+      [`only[${at}].one_of`, one_of],
+    ]),
+    ...free.map((pointer, at): [string, Json] => [`free[${at}]`, pointer]),
+  ]
+  const found = texts.find(([, value]) => hasNul(value))
+  return found && `${found[0]}: leave out the character NUL, because no text with it can be stored.`
+}
+
+function hasNul(value: Json): boolean {
+  if (typeof value === 'string') return value.includes('\0')
+  if (typeof value !== 'object' || value === null) return false
+  return Object.entries(value).some(([name, inner]) => name.includes('\0') || hasNul(inner))
 }
 
 /**

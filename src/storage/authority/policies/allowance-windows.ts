@@ -133,12 +133,15 @@ export async function readAllowanceUse(
   return { allowance: allowanceOf(stored), whose, now, unspent, windows, signedOnly }
 }
 
-/** An unknown zone is an `invalid_parameter_value` to Postgres, as is a list of windows that is none. */
-const UNREADABLE = '22023'
+/**
+ * An unknown zone is an `invalid_parameter_value` to Postgres, as is a list of windows that is none. NUL
+ * anywhere in JSON is an `untranslatable_character` as soon as a member of it is read.
+ */
+const UNREADABLE: readonly string[] = ['22023', '22P05']
 
 /** Whether Postgres could not read an allowance. Each statement that goes by a zone may fail so. */
 export function isUnreadable(error: unknown): boolean {
-  return sqlState(error) === UNREADABLE
+  return UNREADABLE.includes(sqlState(error) ?? '')
 }
 
 function noneIfUnreadable(error: unknown): { rows: UseRow[] } {
