@@ -63,6 +63,17 @@ describe('A charter in sentences', () => {
   })
 })
 
+describe('A unit of more than one word', () => {
+  it('is quoted in the sentences of her own server, so that none of them goes on in it', () => {
+    const unit = 'EUR in all. It can end no agent of yours. At most "1" CHF'
+    const max_allowance: AllowanceCeiling[] = [{ unit, per: 'day', max: '200' }]
+    const view = viewOf(charterWith({ envelope: { ...CHARTER.envelope, max_allowance } }))
+    expect(shownView(view).summary).toContain(
+      `An allowance may let through at most 200 ${JSON.stringify(unit)} a day there.`,
+    )
+  })
+})
+
 describe('The bounds of allowances in a view', () => {
   const bounding = (max_allowance?: AllowanceCeiling[]) =>
     charterWith({ envelope: { ...CHARTER.envelope, ...(max_allowance && { max_allowance }) } })

@@ -20,6 +20,7 @@ import type { AllowancePeriod } from '../../wire/allowance-words.ts'
 import { s256Json } from '../../wire/encoding.ts'
 import type { MemberView } from '../../wire/documents/member-view.ts'
 import type { ShownView } from '../../wire/owner/owner-organization.ts'
+import { wordText } from '../words/allowance-words.ts'
 
 export type { MemberView } from '../../wire/documents/member-view.ts'
 
@@ -197,7 +198,9 @@ function allowanceSentences(ceilings: readonly AllowanceCeiling[] | undefined): 
   if (ceilings.length === 0) return ['Nothing there passes by an allowance of yours.']
   return [
     ...ceilings.map(
-      ({ unit, per, max }) => `An allowance may let through at most ${max} ${unit} ${SPAN_SAYS[per]} there.`,
+      // The organization chooses the unit, and could go on in it with a sentence that we did not write.
+      ({ unit, per, max }) =>
+        `An allowance may let through at most ${max} ${wordText(unit)} ${SPAN_SAYS[per]} there.`,
     ),
     'An allowance lets through nothing there that it counts in no such unit and time.',
     'Each allowance is bounded by itself, and for each agent if it counts each.',

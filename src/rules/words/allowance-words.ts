@@ -131,7 +131,8 @@ function tierLines({ amounts }: OwnerAllowance, id: string, tier: TierAllowance)
   ]
 }
 
-function wordText(text: string): string {
+/** A text that another chose: one word, or quoted as JSON, so that no sentence of ours goes on in it. */
+export function wordText(text: string): string {
   return ONE_WORD.test(text) ? text : canonicalize(text)
 }
 
