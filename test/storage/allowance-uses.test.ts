@@ -123,6 +123,21 @@ describe('What is used of an allowance', () => {
       [ALLOWANCE, 0],
     ])
   })
+
+  it('is unknown of an allowance with NUL in it, and of no other', async () => {
+    const owner = await ownerWith(database.db, { windows: [CALLS] })
+    await saveAllowance(database.db, owner, { id: 'other', windows: [CALLS] })
+    const nul = String.raw`{"amounts": [], "windows": [], "tiers": {}, "a": "\u0000"}`
+    await sql`UPDATE allowances SET content = ${nul} WHERE owner = ${owner} AND id = ${ALLOWANCE}`.execute(
+      database.db,
+    )
+    expect(await readingOf(owner)).toMatchObject({ allowance: { id: ALLOWANCE }, use: [] })
+    const listed = await listUses(database.db, owner, { limit: 10 })
+    expect(listed.map(({ allowance, use }) => [allowance.id, use.length])).toEqual([
+      ['other', 1],
+      [ALLOWANCE, 0],
+    ])
+  })
 })
 
 describe('What is used of an allowance that each lineage has', () => {
