@@ -11,6 +11,7 @@ const authority = authorityStand()
 
 const own = (call: OwnerCall): Promise<Reply> => authority.call(authority.alice, call)
 const AUTO = { when: ['standing.approved_at_tier'], then: 'auto' }
+const TIME = { when: ['standing.age_above:90d', 'standing.never_revoked'], then: 'auto' }
 
 /** Edits the ask-me tier. */
 async function trading(...rules: object[]): Promise<void> {
@@ -96,15 +97,24 @@ describe('Approving an operation', () => {
 
   it.each<[string, object[]]>([
     ['has no rules', []],
-    ['lets an agent through by time alone', [{ when: ['standing.age_above:90d'], then: 'auto' }]],
-    [
-      'asks about every agent without an operator',
-      [AUTO, { when: ['assurance.accountability_below:1'], then: 'ask' }],
-    ],
+    ['lets an agent through by time alone', [TIME]],
   ])('opens no tier that %s', async (_what, rules) => {
     await trading(...rules)
     const agent = await connected()
     await asks(agent, 1)
     expect((await waiting(agent))['opens']).toEqual([])
+  })
+
+  it.each<[string, object[]]>([
+    ['lets an agent through by approvals, or by time alone', [AUTO, TIME]],
+    [
+      'asks about every agent without an operator, which a later call may name',
+      [AUTO, { when: ['assurance.accountability_below:1'], then: 'ask' }],
+    ],
+  ])('opens a tier that %s', async (_what, rules) => {
+    await trading(...rules)
+    const agent = await connected()
+    await asks(agent, 1)
+    expect((await waiting(agent))['opens']).toEqual(['trading'])
   })
 })

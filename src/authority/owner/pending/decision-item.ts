@@ -4,7 +4,7 @@
  */
 import { admissionIn, isFirstContact, statementFault } from '../../../rules/owner-statement.ts'
 import type { OwnerDecision } from '../../../rules/grant-content.ts'
-import { mayLetThrough } from '../../../rules/tier.ts'
+import { mayLetThrough, type TierRules } from '../../../rules/tier.ts'
 import type { Db } from '../../../storage/authority/database.ts'
 import { standingDeviceKeys } from '../../../storage/authority/credentials/device-keys.ts'
 import type { PendingRow } from '../../../storage/authority/negotiations/pending.ts'
@@ -90,12 +90,14 @@ function operationMembers({
 /**
  * The tiers that could let the agent through unasked once she has approved it. An operation is of an agent
  * that is connected already, so its approval opens no tier but its own, and that only if a rule there goes by
- * her approval. Nothing that is held jointly opens any.
+ * her approval. The checks of an operation's signer run again with its next call, so what they found closes
+ * no tier. Nothing that is held jointly opens any.
  */
 function opensOf({ kind, item }: PendingRow, tiers: readonly TierRow[]): string[] {
   if (item.account !== undefined) return []
-  const { tier, assurance } = item
-  const letsThrough = ({ ask_me, rules }: TierRow, approvedAtTier: boolean): boolean =>
+  const { tier } = item
+  const assurance = kind === 'operation' ? UNKNOWN_ASSURANCE : item.assurance
+  const letsThrough = ({ ask_me, rules }: TierRules, approvedAtTier: boolean): boolean =>
     mayLetThrough(
       { ask_me, rules },
       {
@@ -105,9 +107,15 @@ function opensOf({ kind, item }: PendingRow, tiers: readonly TierRow[]): string[
         request: UNKNOWN_REQUEST,
       },
     )
+  // Each `auto` rule is looked at without the others, because nobody knows that another will ever hold.
+  const opensByApproval = ({ ask_me, rules }: TierRow): boolean =>
+    rules.some(rule => {
+      const alone = { ask_me, rules: rules.filter(one => one === rule || one.then !== 'auto') }
+      return letsThrough(alone, true) && !letsThrough(alone, false)
+    })
   const isOpened = (one: TierRow): boolean =>
     kind === 'operation'
-      ? one.tier_id === tier && letsThrough(one, true) && !letsThrough(one, false)
+      ? one.tier_id === tier && opensByApproval(one)
       : letsThrough(one, one.tier_id === tier)
   return tiers.filter(one => one.resources.length > 0 && isOpened(one)).map(({ tier_id }) => tier_id)
 }
@@ -121,6 +129,7 @@ const UNKNOWN_STANDING = {
   introduced: undefined,
   lineageNewAtTier: undefined,
 }
+const UNKNOWN_ASSURANCE = { binding: undefined, provenance: undefined, accountability: undefined }
 const UNKNOWN_REQUEST = { expiresInSeconds: undefined, reasonAbsent: undefined, missionAbsent: undefined }
 
 type SubmissionContext = Pick<OwnerApi, 'issuer' | 'now' | 'relyingParty'>
