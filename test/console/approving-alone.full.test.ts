@@ -38,7 +38,7 @@ describeWith(installedBrowser(), 'A call whose approval opens its tier', path =>
       expect(why).toMatch(/not within your allowance weekend.*qty/)
       await expectSound(page, 'waiting-opens')
       await tick(one.getByLabel(/^This call only/))
-      await one.getByText('Approving this call opens nothing.').waitFor()
+      await one.getByText('Approving this call alone counts as no approval at its tier.').waitFor()
       expect(await one.locator('.opens').count()).toBe(0)
       await press(one.getByRole('button', { name: 'Approve', exact: true }))
       await one.getByText('Approved by you, on this device').waitFor()

@@ -61,11 +61,19 @@ describe('An approval', () => {
     expect([opensBy(contact, false), opensBy(contact, true)]).toEqual([['reading', 'trading'], ['reading']])
   })
 
-  it('says that it opens a tier, unless a rule that goes by her approval let the agent through before', () => {
+  it('says that it opens a tier, unless all that asked of an agent let through before is about the call', () => {
     const because = ['baseline:ask_me', 'auto:standing.approved_at_tier', 'ask:operation.beyond:a']
     const before = { ...call, because }
     expect(opensText([call])).toContain('Approving also opens a tier to this agent')
-    expect(opensText([before])).toContain('Approving opens nothing more')
+    expect(opensText([before])).toContain('a tier that may be open to this agent already')
+    const limited = { ...call, because: [...because, 'limit:each_max:price', 'ask:request.reason_absent?'] }
+    expect(opensText([limited])).toContain('a tier that may be open to this agent already')
+    for (const word of [
+      'ask:standing.first_at_tier',
+      'ask:request.reason_absent+standing.first_at_tier',
+      'organization:always_ask',
+    ])
+      expect(opensText([{ ...before, because: [...because, word] }])).toContain('Approving also opens a tier')
     expect(opensText([before, call])).toContain('Approving also opens a tier to this agent')
     expect(opensText([contact])).toBe('Approving lets it through without asking you at')
   })

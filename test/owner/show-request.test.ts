@@ -121,7 +121,7 @@ describe('One request at a terminal', () => {
     )
   })
 
-  it('about an operation says that approving opens the tier, or that it is open already', async () => {
+  it('about an operation says that approving opens the tier, or that it may be open already', async () => {
     const said = async (because: string[]): Promise<string[]> => {
       waits({ opens: [ITEM.tier], because })
       const printed = await printedOf()
@@ -135,8 +135,8 @@ describe('One request at a terminal', () => {
     expect((await owner('pending')).printed).toContain('; opens trading unasked')
     const rule = 'auto:standing.never_revoked+standing.approved_at_tier'
     expect(await said(['baseline:ask_me', rule, 'ask:operation.beyond:weekend'])).toEqual([
-      'Approving opens nothing more: what your rules and allowance at trading let through, it does without asking you already.',
-      'nothing more: trading is open to it already, as far as your rules and allowance there go',
+      'Approving opens nothing more than trading, which may be open to it already: what your rules and allowance there let through, it may then do without asking you.',
+      'nothing more than trading, which may be open to it already, as far as your rules and allowance there go; this call alone: --only',
     ])
     expect((await owner('pending')).printed).not.toContain('unasked')
   })

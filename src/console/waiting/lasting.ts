@@ -3,7 +3,7 @@
  * (`item`): she is never shown less than she opens.
  */
 import { isFirstContact } from '../../rules/owner-statement.ts'
-import { secondsText } from '../../rules/words/rule-words.ts'
+import { secondsText, wasOpen } from '../../rules/words/rule-words.ts'
 import type { DecisionItem } from '../../wire/owner/decision-item.ts'
 import { WORDS } from '../words.ts'
 
@@ -16,14 +16,6 @@ const W = WORDS.waiting
 export function mayApproveOnly(item: DecisionItem): boolean {
   if (item.account !== undefined) return false
   return isFirstContact(item) || (item.kind === 'operation' && item.opens.length > 0)
-}
-
-/**
- * Whether a rule that goes by her approval let the agent through at its tier when it asked, and a stricter
- * one asked her: then approving the operation opens nothing that was not open.
- */
-function wasLetThrough({ because }: Pick<DecisionItem, 'because'>): boolean {
-  return because.some(word => word.startsWith('auto:') && word.includes('standing.approved_at_tier'))
 }
 
 /** The tiers that the approval opens as she chose it. */
@@ -45,5 +37,6 @@ export function lastingText(item: DecisionItem, opens: readonly string[]): strin
 /** What is said before the tiers that approving these opens: never less than one of them opens. */
 export function opensText(items: readonly DecisionItem[]): string {
   if (items.some(({ kind }) => kind !== 'operation')) return W.opens
-  return items.every(wasLetThrough) ? WORDS.allowances.opensNoMore : WORDS.allowances.opensHere
+  const wereOpen = items.every(({ because }) => wasOpen(because))
+  return wereOpen ? WORDS.allowances.opensNoMore : WORDS.allowances.opensHere
 }

@@ -175,12 +175,11 @@ export const ALLOWANCES = {
   opensHere:
     'Approving also opens a tier to this agent. From then on it is let through there without asking you, as far as the rules of the tier and your allowance go:',
   opensNoMore:
-    'Approving opens nothing more. It is let through already, without asking you, as far as your rules and your allowance go, at:',
-  opensNoTier: 'Approving this call opens nothing.',
+    'Approving opens nothing more than a tier that may be open to this agent already. From then on it is let through there without asking you, as far as the rules of the tier and your allowance go:',
+  opensNoTier: 'Approving this call alone counts as no approval at its tier.',
   againWithin:
     'Then it gets new grants there without asking you, as far as your rules and your allowance go.',
   onlyCall: 'This call only',
-  onlyCallHint: (tier: string) =>
-    `This one call is approved. It counts as no approval at ${tier}, so nothing opens by it.`,
-  togetherOpens: 'On its own card, you can approve a call without opening anything.',
+  onlyCallHint: (tier: string) => `This one call is approved. It counts as no approval at ${tier}.`,
+  togetherOpens: 'On its own card, you can approve one call alone. That counts as no approval at its tier.',
 } as const

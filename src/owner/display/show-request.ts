@@ -161,9 +161,8 @@ function opensOf({
 /** The tier of an operation is opened as far as her rules and an allowance go, and `--only` keeps it shut. */
 function openedText(opens: readonly string[], because: readonly string[]): string {
   const tier = opens.join(', ')
-  return wasOpen(because)
-    ? `nothing more: ${tier} is open to it already, as far as your rules and allowance there go`
-    : `${tier}, as far as your rules and allowance there go; this call alone: --only`
+  const opened = wasOpen(because) ? `nothing more than ${tier}, which may be open to it already` : tier
+  return `${opened}, as far as your rules and allowance there go; this call alone: --only`
 }
 
 const UNBOUND =

@@ -70,7 +70,7 @@ function openSentence({ kind, opens, account, tier, because }: DecisionItem): st
   if (opens.length === 0) return 'It can do nothing else without asking you.'
   if (kind === 'operation')
     return wasOpen(because)
-      ? `Approving opens nothing more: what your rules and allowance at ${tier} let through, it does without asking you already.`
+      ? `Approving opens nothing more than ${tier}, which may be open to it already: what your rules and allowance there let through, it may then do without asking you.`
       : `Approving also opens ${tier} to it: what your rules and allowance there let through, it may then do without asking you.`
   const others = opens.filter(id => id !== tier)
   if (others.length === opens.length)

@@ -123,11 +123,24 @@ export function wasRevoked(because: readonly string[] | undefined): boolean {
 }
 
 /**
- * Whether a rule that goes by her approval let the agent through at this tier, when it asked, and a stricter
- * one asked her. Approving then opens nothing that was not open.
+ * Whether a rule that goes by her approval let the agent through at this tier when it asked, and whatever
+ * asked her was about this operation alone. Approving then opens nothing that was not open. What it went by
+ * may have ended since (the approval of another agent of its lineage), so nobody may say that it is open now.
+ * What asks about the agent, such as `standing.first_at_tier`, may end by the grant, which opens the tier.
  */
 export function wasOpen(because: readonly string[] | undefined): boolean {
-  return because?.some(word => /^auto:(?:.*\+)?standing\.approved_at_tier(?:\+|$)/.test(word)) === true
+  if (because?.some(word => /^auto:(?:.*\+)?standing\.approved_at_tier(?:\+|$)/.test(word)) !== true)
+    return false
+  return because.every(word => ASKS_NOTHING.test(word) || isAboutOperation(word))
+}
+
+const ASKS_NOTHING = /^(?:auto|baseline|limit):/
+
+/** Whether this word is a rule that asks, each of whose conditions is about the operation that waits. */
+function isAboutOperation(word: string): boolean {
+  if (!word.startsWith('ask:')) return false
+  const conditions = word.slice('ask:'.length).split('+')
+  return conditions.every(condition => /^(?:operation|request)\./.test(condition))
 }
 
 /** One word of `because`; a condition that could not be evaluated ends in `?` (see `rules/tier.ts`). */
