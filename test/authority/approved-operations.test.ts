@@ -72,6 +72,22 @@ describe('Approving an operation', () => {
     expect((await waiting(agent))['opens']).toEqual(['trading'])
   })
 
+  it('is told in the ledger with `only` if she approved one call alone, and no denial is', async () => {
+    await trading()
+    const agent = await connected()
+    for (const [at, json] of [{ only: true }, {}, { decision: 'denied', only: true }].entries()) {
+      await asks(agent, at + 1)
+      await approve(agent, json)
+    }
+    const told = async (kind: string): Promise<unknown[]> => {
+      const { body } = await own({ target: `/owner/ledger?kind=${kind}&handle=${agent.handle}` })
+      const entries = body.entries as Record<string, unknown>[]
+      return entries.filter(entry => entry['of'] === 'operation').map(entry => entry['only'] ?? 'nothing')
+    }
+    expect(new Set(await told('approved'))).toEqual(new Set([true, 'nothing']))
+    expect(await told('denied')).toEqual(['nothing'])
+  })
+
   it('says of what is beyond an allowance that the tier opens, too, and takes nothing back with `only`', async () => {
     const allowance = { tiers: { trading: { tools: ['place_trade'], free: ['/qty'] } } }
     const made = await own({ method: 'PUT', target: '/owner/allowances/opened', json: allowance })

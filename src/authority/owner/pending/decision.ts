@@ -177,6 +177,7 @@ export async function decideItem(
     by,
     actor,
     binding,
+    ...(decision === 'approved' && of === 'operation' && admitting.only === true && { only: true }),
     ...(statement_s256 !== undefined && { statement_s256 }),
     ...(reason !== undefined && { reason }),
   }
