@@ -32,7 +32,7 @@ const CONTENT = {
   tiers: {
     shopping: {
       tools: ['place_order\u202e'],
-      amounts: { price: { pointer: '/price', as: 'number' } },
+      amounts: { price: { pointer: '/price', as: 'number', unit_pointer: '/currency' } },
       only: [{ pointer: '/payee', one_of: ['Corner\u202e'] }],
       free: ['/note'],
     },
@@ -97,6 +97,13 @@ describe('usher owner allowance list', () => {
     expect(printed).toContain('More agents than these used weekend.\n')
   })
 
+  it('says of an amount whose unit no tier compares that it is as the tool counts', async () => {
+    const tiers = { shopping: { tools: ['buy'], amounts: { price: { pointer: '/price', as: 'number' } } } }
+    answers['/owner/allowances'] = { body: [{ ...WEEKEND, tiers }] }
+    const { printed } = await owner('allowance', 'list')
+    expect(printed).toContain(' 150.5 of 200 CHF (as the tool counts) ')
+  })
+
   it('has a line for what nobody used, for what has no windows, and for an authority that tells no use', async () => {
     const { use: _use, ...untold } = WEEKEND
     const unused = { ...WEEKEND, id: 'unused', among: 'lineage', use: [] }
@@ -117,7 +124,9 @@ describe('usher owner allowance show', () => {
     expect(code).toBe(0)
     expect(printed).toMatch(/^allowance +weekend\nversion +3\n- all your agents together have this\n/)
     expect(printed).toContain('- at shopping: the tools "place_order\\u{202e}"\n')
-    expect(printed).toContain('- at shopping: price stands at /price as a number, as the tool counts\n')
+    expect(printed).toContain(
+      '- at shopping: price stands at /price as a number, and /currency must be exactly "CHF"\n',
+    )
     expect(printed).toContain('- at shopping: /payee must be exactly "Corner\\u{202e}"\n')
     expect(printed).toContain('- at shopping: /note may say anything\n')
     expect(printed).toContain('twice its limit can pass within minutes\n')

@@ -70,6 +70,20 @@ describe('The card of an allowance', () => {
     )
   })
 
+  it('says so at each number of an amount whose unit one tier does not compare, and of no other unit', () => {
+    const { shopping } = WEEKEND.tiers
+    const market = { ...shopping!, amounts: { price: { pointer: '/price', as: 'number' as const } } }
+    const after = { ...WEEKEND, tiers: { shopping: shopping!, market } }
+    const lines = card(after)
+    expect(lines).toContain('price: at most 50 CHF (as the tool counts) in one operation')
+    expect(lines).toContain('price: at most 200 CHF (as the tool counts) a day')
+    expect(lines).toContain('calls: at most 20 in all')
+    expect(lines.at(-1)).toBe('any other tool, value or parameter is beyond it')
+    expect(changedLines(WEEKEND, after, CLOCK).comes).toContain(
+      'price: at most 200 CHF (as the tool counts) a day',
+    )
+  })
+
   it.each<[string, Partial<OwnerAllowance>, string]>([
     ['that has no end', { until: null }, 'it has no end'],
     [

@@ -46,43 +46,59 @@ export function allowanceLines(allowance: OwnerAllowance, clock: CardClock): str
     endLine(allowance, clock),
     `a grant is good for one operation, for at most ${secondsText(hold_s)}`,
     ...named.flatMap(([id, tier]) => tierLines(allowance, id, tier)),
-    named.length === 0
-      ? 'it names no tier, so every operation is beyond it'
-      : 'any other tool, unit, value or parameter is beyond it',
+    named.length === 0 ? 'it names no tier, so every operation is beyond it' : otherLine(allowance),
   ]
 }
 
 /** How much each operation may be, and all of them together; that there is no limit is said as well. */
-export function limitLines({
-  among,
-  amounts,
-  windows,
-}: Pick<OwnerAllowance, 'among' | 'amounts' | 'windows'>): string[] {
+export function limitLines(
+  allowance: Pick<OwnerAllowance, 'among' | 'amounts' | 'windows' | 'tiers'>,
+): string[] {
+  const { among, amounts, windows } = allowance
   const each = among === 'lineage' ? ', each' : ''
   const isBounded = (name: string): boolean => windows.some(({ of }) => of === name)
   return [
     ...amounts.map(({ name, each_max }) =>
       each_max === undefined
         ? `${name}: any amount in one operation`
-        : `${name}: at most ${quantityText({ amounts }, name, each_max)} in one operation`,
+        : `${name}: at most ${quantityText(allowance, name, each_max)} in one operation`,
     ),
     ...windows.map(
-      ({ of, per, max }) => `${of}: at most ${quantityText({ amounts }, of, max)} ${PER[per]}${each}`,
+      ({ of, per, max }) => `${of}: at most ${quantityText(allowance, of, max)} ${PER[per]}${each}`,
     ),
     ...amounts.flatMap(({ name }) => (isBounded(name) ? [] : [`${name}: no limit on the sum`])),
     ...(isBounded(CALLS) ? [] : [`${CALLS}: no limit on how many`]),
   ]
 }
 
-/** A number of what a window counts: `200 CHF`, `5` calls, or `10 (as the tool counts)` without a unit. */
+/**
+ * A number of what a window counts: `200 CHF`, `5` calls, or `10 (as the tool counts)` and
+ * `10 CHF (as the tool counts)` if some tier compares no unit.
+ */
 export function quantityText(
-  { amounts }: Pick<OwnerAllowance, 'amounts'>,
+  allowance: Pick<OwnerAllowance, 'amounts' | 'tiers'>,
   of: string,
   number: string,
 ): string {
   if (of === CALLS) return number
-  const unit = amounts.find(({ name }) => name === of)?.unit
-  return unit === undefined ? `${number} (${UNIT_OF_TOOL})` : `${number} ${wordText(unit)}`
+  const unit = allowance.amounts.find(({ name }) => name === of)?.unit
+  const text = unit === undefined ? number : `${number} ${wordText(unit)}`
+  return isUnitCompared(allowance, of) ? text : `${text} (${UNIT_OF_TOOL})`
+}
+
+/** Whether each tier compares the unit of an amount; where one does not, it is a word for her alone. */
+function isUnitCompared({ amounts, tiers }: Pick<OwnerAllowance, 'amounts' | 'tiers'>, of: string): boolean {
+  return (
+    amounts.some(({ name, unit }) => name === of && unit !== undefined) &&
+    Object.values(tiers).every(tier => tier.amounts[of]?.unit_pointer !== undefined)
+  )
+}
+
+/** What no tier lets through; a unit is among it only if each tier compares that of each amount. */
+function otherLine(allowance: OwnerAllowance): string {
+  const { amounts } = allowance
+  const isUnit = amounts.length > 0 && amounts.every(({ name }) => isUnitCompared(allowance, name))
+  return `any other tool, ${isUnit ? 'unit, ' : ''}value or parameter is beyond it`
 }
 
 /** What a window counts, and how long it is: `price a day`. */
