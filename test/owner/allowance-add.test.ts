@@ -183,6 +183,17 @@ describe('usher owner allowance add', () => {
     ])
   })
 
+  it('goes on although her organization lets less through than the file says', async () => {
+    api.script('/owner/policies/shopping', { status: 503, body: 'Unavailable' })
+    const path = file()
+    expect((await owner('allowance', 'add', path, '--yes')).code).not.toBe(0)
+    const windows = WEEKEND.windows.map(window => ({ ...window, ceiling: '100' }))
+    api.script('/owner/allowances/weekend', () => ({ body: { ...stored, windows } }))
+    api.script('/owner/policies/shopping', { body: { ...TIER, warnings: [] } })
+    expect((await owner('allowance', 'add', path, '--yes')).code).toBe(0)
+    expect(changes().at(-1)!.body).toEqual({ rules: [NEVER, AUTO, beyond('ask')] })
+  })
+
   it.each<[string, Reply]>([
     ['no answer came', { write: response => void response.destroy() }],
     ['a gateway answered', { status: 502, body: 'Bad gateway' }],

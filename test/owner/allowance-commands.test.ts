@@ -187,6 +187,15 @@ describe('usher owner allowance edit', () => {
     expect(saved()).toHaveLength(1)
   })
 
+  it('neither compares nor sends the ceiling of her organization', async () => {
+    const windows = [{ of: 'price', per: 'day', max: '200', ceiling: '100' }]
+    api.script(PATH, ({ method }) => ({ body: { ...WEEKEND, windows, version: method === 'GET' ? 3 : 4 } }))
+    const same = await owner('allowance', 'edit', 'weekend', file(), '--yes')
+    expect(same).toMatchObject({ code: 0, printed: 'It says this already.\n' })
+    expect((await owner('allowance', 'edit', 'weekend', '--max', 'day:price=75', '--yes')).code).toBe(0)
+    expect(saved().map(({ body }) => body['windows'])).toEqual([[{ of: 'price', per: 'day', max: '75' }]])
+  })
+
   it.each<[string, object, string]>([
     ['changes what is fixed', { among: 'lineage' }, 'among: it is fixed when an allowance is made'],
     ['is about another one', { id: 'other' }, 'is about the allowance other'],

@@ -87,9 +87,10 @@ export function allowanceFrom(
   }
 }
 
-/** What is sent to save the allowance. */
+/** What is sent to save the allowance: a window as she sets it, without the `ceiling` that an answer shows. */
 export function contentOf(allowance: OwnerAllowance): JsonObject {
-  return Object.fromEntries(CONTENT.map(name => [name, allowance[name] as Json]))
+  const windows = allowance.windows.map(({ of, per, max }) => ({ of, per, max }))
+  return { ...Object.fromEntries(CONTENT.map(name => [name, allowance[name] as Json])), windows }
 }
 
 /** Whether two allowances allow the same, whatever their versions. */
