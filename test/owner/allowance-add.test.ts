@@ -184,7 +184,7 @@ describe('usher owner allowance add', () => {
   })
 
   it('goes on although her organization lets less through than the file says', async () => {
-    api.script('/owner/policies/shopping', { status: 503, body: 'Unavailable' })
+    api.script('/owner/policies/shopping', { status: 502, body: 'Bad gateway' })
     const path = file()
     expect((await owner('allowance', 'add', path, '--yes')).code).not.toBe(0)
     const windows = WEEKEND.windows.map(window => ({ ...window, ceiling: '100' }))

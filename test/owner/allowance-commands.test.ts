@@ -104,6 +104,25 @@ describe('usher owner allowance list', () => {
     expect(printed).toContain(' 150.5 of 200 CHF (as the tool counts) ')
   })
 
+  it('says of what the authority cannot tell that it is unknown, and of what is held that it may be more', async () => {
+    answers['/owner/allowances'] = { body: [{ ...WEEKEND, use: [] }] }
+    expect((await owner('allowance', 'list')).printed).toMatch(
+      /^weekend +price a day +- +\? of 200 CHF +- +- /m,
+    )
+    answers['/owner/allowances'] = { body: [{ ...WEEKEND, held_more: true }] }
+    expect((await owner('allowance', 'list')).printed).toMatch(/ 150\.5 of 200 CHF +12 or more +49\.5 /)
+  })
+
+  it('shows the lower limit of her organization beside hers, and that what is left is by hers', async () => {
+    const windows = [{ of: 'price', per: 'day', max: '200', ceiling: '160' }]
+    answers['/owner/allowances'] = { body: [{ ...WEEKEND, windows }] }
+    const { printed } = await owner('allowance', 'list')
+    expect(printed).toMatch(/ 150\.5 of 200 CHF, your organization: 160 CHF +12 +49\.5 /)
+    expect(printed).toContain(
+      'What is left of weekend is by your own limit; at what your organization governs, less may be left.\n',
+    )
+  })
+
   it('has a line for what nobody used, for what has no windows, and for an authority that tells no use', async () => {
     const { use: _use, ...untold } = WEEKEND
     const unused = { ...WEEKEND, id: 'unused', among: 'lineage', use: [] }

@@ -48,25 +48,41 @@ export function allowanceTable(all: readonly AllowanceRecord[], columns?: number
     ],
     columns,
   )
-  const more = all.filter(one => one.more === true)
-  return windows + more.map(({ id }) => `More agents than these used ${printable(id)}.\n`).join('')
+  return windows + all.map(notesText).join('')
+}
+
+/** What the numbers of an allowance do not say. */
+function notesText({ id, more, windows }: AllowanceRecord): string {
+  const isLowered = windows.some(({ ceiling }) => ceiling !== undefined)
+  return [
+    more === true ? `More agents than these used ${printable(id)}.\n` : '',
+    isLowered
+      ? `What is left of ${printable(id)} is by your own limit; at what your organization governs, less may be left.\n`
+      : '',
+  ].join('')
 }
 
 function rowsOf(allowance: AllowanceRecord): WindowLine[] {
-  const { id, until, windows } = allowance
+  const { id, until, windows, held_more } = allowance
   if (windows.length === 0) return [{ allowance: id, until }]
   return gaugesOf(allowance).flatMap(({ whose, windows: gauges }) =>
     gauges.map(({ of, per, max, used, held, left, ends }) => ({
       allowance: id,
       until,
       window: windowText({ of, per }),
-      used: `${used ?? '?'} of ${quantityText(allowance, of, max)}`,
+      used: `${used ?? '?'} of ${quantityText(allowance, of, max)}${ceilingText(allowance, { of, per })}`,
       whose,
-      held,
+      held: held !== undefined && held_more === true ? `${held} or more` : held,
       left,
       ends,
     })),
   )
+}
+
+/** The lower limit of her organization in one window, as it stands behind her own. */
+function ceilingText(allowance: AllowanceRecord, { of, per }: Pick<WindowGauge, 'of' | 'per'>): string {
+  const ceiling = allowance.windows.find(one => one.of === of && one.per === per)?.ceiling
+  return ceiling === undefined ? '' : `, your organization: ${quantityText(allowance, of, ceiling)}`
 }
 
 /** What is known of a window: only its limit if the authority tells no use. */
@@ -78,12 +94,15 @@ interface KnownUse {
   windows: KnownWindow[]
 }
 
-/** If no agent used it yet, all of each window is left for whoever comes. */
+/**
+ * If no agent used its own windows yet, all of each is left for whoever comes. The windows that all agents
+ * share are always told, used or not, so without them the authority cannot tell.
+ */
 function gaugesOf({ use, windows, among }: AllowanceRecord): KnownUse[] {
-  if (use === undefined) return [{ windows }]
+  if (use === undefined || (use.length === 0 && among === 'all')) return [{ windows }]
   if (use.length > 0) return use
   const unused = windows.map(({ of, per, max }) => ({ of, per, max, used: '0', held: '0', left: max }))
-  return [{ windows: unused, ...(among === 'lineage' && { whose: 'each' }) }]
+  return [{ windows: unused, whose: 'each' }]
 }
 
 /**
