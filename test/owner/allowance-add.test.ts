@@ -159,6 +159,7 @@ describe('usher owner allowance add', () => {
     const at = { shopping: { ...AT_SHOPPING, beyond: 'refuse' } }
     const { said } = await atTerminal(true, 'allowance', 'add', file({ tiers: at }))
     expect(said).toContain('shopping is open already to each agent that you approved there; this bounds it.')
+    expect(said).toContain('Its rules let through "Shopper\\u{202e}", Agent jkt:childccc now.')
     expect(said).toContain('What is beyond it is refused.')
     expect(changes()[1]!.body).toEqual({ rules: [AUTO, beyond('refuse')] })
     expect(JSON.stringify(changes()[0]!.body)).not.toContain('beyond')

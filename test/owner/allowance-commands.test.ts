@@ -70,6 +70,7 @@ async function atTerminal(answer: boolean, ...args: string[]) {
 beforeEach(() => {
   answers['/owner/policies'] = { body: { tiers: [TIER] } }
   answers['/owner/allowances'] = { body: [WEEKEND] }
+  answers['/owner/connections'] = { body: [] }
   api.script(PATH, ({ method, body }) =>
     method === 'GET'
       ? { body: WEEKEND }
@@ -231,7 +232,38 @@ describe('usher owner allowance edit', () => {
     expect(saved()).toEqual([])
   })
 
+  it.each<[string, object[], string]>([
+    [
+      'lets agents through that she approved',
+      [{ when: ['standing.approved_at_tier'], then: 'auto' }],
+      'The rules of market go by it already: market opens at once to "Shopper".\n' +
+        'Without asking you each may then use place_order: price: at most 50 CHF',
+    ],
+    [
+      'lets agents through by something else',
+      [{ when: ['standing.approved_at_tier', 'standing.first_party'], then: 'auto' }],
+      'The rules of market go by it already: it opens at once to each agent that they let through.\n',
+    ],
+    [
+      'lets nobody through',
+      [],
+      'The rules of market go by it already, but none lets anything through, so nothing opens there.\n',
+    ],
+  ])('says what it opens at a tier that comes, goes by it already and %s', async (_what, auto, sentence) => {
+    const rules = [...auto, { when: ['operation.beyond:weekend'], then: 'ask' }]
+    answers['/owner/policies'] = { body: { tiers: [TIER, { ...TIER, id: 'market', rules }] } }
+    const handle = `jkt:parent${'p'.repeat(37)}`
+    const agent = { handle, label: 'Shopper', status: 'active', introduced_by: null, reach: null }
+    answers['/owner/connections'] = { body: [{ ...agent, tiers_approved: ['market'] }] }
+    const tiers = { market: { tools: ['place_order'], amounts: { price: { pointer: '/price' } } } }
+    const { code, said } = await atTerminal(false, 'allowance', 'edit', 'weekend', file({ tiers }))
+    expect(said).toContain(sentence)
+    expect(said).not.toContain('No rule of market goes by it yet')
+    expect([code, saved()]).toEqual([1, []])
+  })
+
   it('says of a tier that comes that it needs the rules, and of one that goes that nothing opens there', async () => {
+    answers['/owner/policies'] = { body: { tiers: [TIER, { ...TIER, id: 'market', rules: [] }] } }
     const tiers = { market: { tools: ['place_order'], amounts: { price: { pointer: '/price' } } } }
     const { said } = await atTerminal(false, 'allowance', 'edit', 'weekend', file({ tiers }))
     expect(said).toContain('At shopping every operation is beyond it then, and nothing opens.\n')

@@ -2,6 +2,7 @@
  * Owns `usher owner allowance edit|end`: she is told in words what changes before it does. Contract: "Owner
  * API"; an addition (docs/details/owner-api.md).
  */
+import { readAll } from '../../client/exchange.ts'
 import { allowanceEditFault } from '../../rules/allowance/allowance.ts'
 import { windowText } from '../../rules/words/allowance-words.ts'
 import { secondsText } from '../../rules/words/rule-words.ts'
@@ -17,6 +18,7 @@ import {
   readAllowanceFile,
 } from './allowance-file.ts'
 import { askForYes, readAllowance, saveAllowance, type YesOption } from './allowance-steps.ts'
+import { reopeningText } from './openings.ts'
 import { changeText, clockAt } from './show-allowances.ts'
 
 /** A window and its new limit: `day:price=300`. */
@@ -41,7 +43,8 @@ export async function editAllowance(
   if (fault !== undefined) throw new UsageError(`Correct ${source}: ${fault}`)
   const after = allowanceFrom(id, content, before)
   if (isSameAllowance(before, after)) return tell(session, before, () => 'It says this already.\n')
-  const text = changeText(before, after, clockAt(session.columns)) + tierNotes(before, after)
+  const changes = changeText(before, after, clockAt(session.columns))
+  const text = changes + (await tierNotes(session, before, after))
   await askForYes(session, options, { text, question: `Save the allowance ${id}?` })
   const saved = await saveAllowance(session, after)
   tell(session, saved, ({ version }) => `Saved: ${printable(id)} is version ${version} now.\n`)
@@ -68,16 +71,19 @@ function contentWithMax(before: OwnerAllowance, text: string): AllowanceContent 
 }
 
 /** What an edit means for the tiers that only one of the two versions names. */
-function tierNotes(before: OwnerAllowance, after: OwnerAllowance): string {
+async function tierNotes(
+  { client }: OwnerSession,
+  before: OwnerAllowance,
+  after: OwnerAllowance,
+): Promise<string> {
   const [was, becomes] = [Object.keys(before.tiers), Object.keys(after.tiers)]
   const dropped = was.filter(id => !becomes.includes(id))
   const added = becomes.filter(id => !was.includes(id))
+  const tiers = added.length === 0 ? [] : await client.policies()
+  const connections = added.length === 0 ? [] : await readAll(client.connections())
   return [
     ...dropped.map(id => `At ${printable(id)} every operation is beyond it then, and nothing opens.\n`),
-    ...added.map(
-      id =>
-        `No rule of ${printable(id)} goes by it yet: \`usher owner allowance add\` with this file writes the rules.\n`,
-    ),
+    ...added.map(id => reopeningText(after, id, { tiers, connections })),
   ].join('')
 }
 

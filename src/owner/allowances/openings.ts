@@ -55,12 +55,49 @@ function openingOf(id: string, tier: Tier, beyond: BeyondEffect): TierOpening {
   const condition = `operation.beyond:${id}`
   const others = tier.rules.filter(({ when }) => !when.includes(condition))
   const bounds = tier.rules.filter(({ when }) => when.includes(condition))
-  const isOpen = others.some(
-    ({ when, then }) => then === 'auto' && when.length === 1 && when[0] === BY_APPROVAL,
-  )
+  const isOpen = others.some(isByApproval)
   if (isOpen && bounds.length === 1 && bounds[0]!.then === beyond) return { tier, beyond, isOpen }
   const auto: OpeningRule[] = isOpen ? [] : [{ when: [BY_APPROVAL], then: 'auto' }]
   return { tier, beyond, isOpen, rules: [...others, ...auto, { when: [condition], then: beyond }] }
+}
+
+/** A rule that lets through each agent that she approved at the tier. */
+function isByApproval({ when, then }: OpeningRule): boolean {
+  return then === 'auto' && when.length === 1 && when[0] === BY_APPROVAL
+}
+
+/**
+ * What an edit does at a tier that the allowance did not name before. Its rules may go by the allowance
+ * already; then they open it at once.
+ */
+export function reopeningText(
+  allowance: OwnerAllowance,
+  tierId: string,
+  { tiers, connections }: { tiers: readonly Tier[]; connections: readonly Connection[] },
+): string {
+  const at = printable(tierId)
+  const tier = tiers.find(({ id }) => id === tierId)
+  if (tier === undefined) return `You have no tier ${at}.\n`
+  if (!allowancesIn(tier.rules).includes(allowance.id))
+    return `No rule of ${at} goes by it yet: \`usher owner allowance add\` with this file writes the rules.\n`
+  if (tier.rules.some(isByApproval))
+    return `The rules of ${at} go by it already: ${opensText(allowance, tierId, connections)}\n`
+  return tier.rules.some(({ then }) => then === 'auto')
+    ? `The rules of ${at} go by it already: it opens at once to each agent that they let through.\n`
+    : `The rules of ${at} go by it already, but none lets anything through, so nothing opens there.\n`
+}
+
+/** To whom a tier opens, what each may then do, and that the next approval opens it, too. */
+function opensText(allowance: OwnerAllowance, tierId: string, connections: readonly Connection[]): string {
+  const at = printable(tierId)
+  const tools = (allowance.tiers[tierId]?.tools ?? []).map(printable).join(', ')
+  const limits = limitLines(allowance).map(printable).join('; ')
+  const names = agentsThrough(tierId, connections).map(printable)
+  const opens =
+    names.length === 0
+      ? `${at} opens to nobody yet: you approved no agent there.`
+      : `${at} opens at once to ${names.join(', ')}.\nWithout asking you each may then use ${tools}: ${limits}.`
+  return `${opens}\nApproving an operation there opens it to that agent, too.`
 }
 
 /** What saving does at one tier: to whom it opens what, or what it takes back, and what is beyond it. */
@@ -73,16 +110,14 @@ export function openingText(
   const beyondIt = `What is beyond it ${beyond === 'refuse' ? 'is refused' : 'comes to you'}.\n`
   if (rules === undefined) return `\n${at} goes by it already. ${beyondIt}`
   const edit = `The rules of ${at} are edited: what waits for you there is withdrawn, and agents ask again.\n`
-  if (isOpen)
-    return `\n${at} is open already to each agent that you approved there; this bounds it. ${beyondIt}${edit}`
-  const tools = (allowance.tiers[tier.id]?.tools ?? []).map(printable).join(', ')
-  const limits = limitLines(allowance).map(printable).join('; ')
+  if (!isOpen) return `\n${opensText(allowance, tier.id, connections)} ${beyondIt}${edit}`
   const names = agentsThrough(tier.id, connections).map(printable)
-  const opens =
+  const whom =
     names.length === 0
-      ? `${at} opens to nobody yet: you approved no agent there.`
-      : `${at} opens at once to ${names.join(', ')}.\nWithout asking you each may then use ${tools}: ${limits}.`
-  return `\n${opens}\nApproving an operation there opens it to that agent, too. ${beyondIt}${edit}`
+      ? 'You approved no agent there yet.'
+      : `Its rules let through ${names.join(', ')} now.`
+  const already = `${at} is open already to each agent that you approved there; this bounds it.`
+  return `\n${already}\n${whom} ${beyondIt}${edit}`
 }
 
 /**
