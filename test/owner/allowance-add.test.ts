@@ -172,7 +172,10 @@ describe('usher owner allowance add', () => {
     const { code, said } = await owner('allowance', 'add', path, '--yes')
     expect(code).toBe(1)
     expect(said).toContain('Stored: the allowance weekend.\n')
-    expect(said).toContain('Not stored: the rules of shopping. You are asked there as before.\n')
+    expect(said).toContain(
+      'Not stored: the rules of shopping. They were changed meanwhile, so read them: usher owner policies\n',
+    )
+    expect(said).not.toContain('You are asked there')
     expect(said).toContain(`To go on: usher owner allowance add ${path}\n`)
     api.script('/owner/policies/shopping', { body: { ...TIER, warnings: [] } })
     const again = await owner('allowance', 'add', path, '--yes')
@@ -182,6 +185,18 @@ describe('usher owner allowance add', () => {
       '/owner/policies/shopping',
       '/owner/policies/shopping',
     ])
+  })
+
+  it.each<[string, object[], string]>([
+    ['asks', [NEVER], 'You are asked there as before.'],
+    ['is open', [AUTO], 'It is still open, and not bounded by the allowance.'],
+    ['goes by it', [AUTO, beyond('refuse')], 'It is open as before, within the allowance.'],
+  ])('says how a tier stands that %s and whose rules were refused', async (_what, rules, sentence) => {
+    tier = { ...TIER, rules }
+    const body = { error: 'invalid_request', error_description: 'Correct the rules.' }
+    api.script('/owner/policies/shopping', { status: 400, body })
+    const { said } = await owner('allowance', 'add', file(), '--yes')
+    expect(said).toContain(`Not stored: the rules of shopping. ${sentence}\n`)
   })
 
   it('goes on although her organization lets less through than the file says', async () => {

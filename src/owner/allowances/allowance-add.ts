@@ -6,6 +6,7 @@
  */
 import { ApiError } from '../../client/api-error.ts'
 import { readAll } from '../../client/exchange.ts'
+import { allowancesIn } from '../../rules/allowance/tier-allowance.ts'
 import { UsageError } from '../../terminal/command.ts'
 import { printable } from '../../terminal/printable.ts'
 import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
@@ -59,35 +60,48 @@ async function editTiers(
   of: { id: string; file: string },
 ): Promise<JsonObject[]> {
   const saved: JsonObject[] = []
-  const ids = edits.map(({ tier }) => printable(tier.id))
   for (const { tier, rules } of edits) {
     const path = `/owner/policies/${encodeURIComponent(tier.id)}`
     const headers = { 'if-match': `"${tier.terms.template_id}"` }
     try {
       saved.push(await ask(session, { method: 'PUT', path, body: { rules }, headers }))
     } catch (error) {
-      // Whatever stands before the authority may answer in its place, when it has saved them already.
-      const isUnknown = !(error instanceof ApiError && error.status !== undefined && error.status < 500)
-      session.terminal.err(partText(of, { ids, at: saved.length, isUnknown }))
+      const status = error instanceof ApiError ? error.status : undefined
+      session.terminal.err(partText(of, { edits, at: saved.length, status }))
       throw error
     }
   }
   return saved
 }
 
-/** What is stored and what is not, if the tier at `at` was not edited, or nobody knows whether it was. */
+/** What is stored and what is not, if the edit of the tier at `at` failed with `status`. */
 function partText(
   { id, file }: { id: string; file: string },
-  { ids, at, isUnknown }: { ids: readonly string[]; at: number; isUnknown: boolean },
+  { edits, at, status }: { edits: readonly RulesEdit[]; at: number; status: number | undefined },
 ): string {
+  const ids = edits.map(({ tier }) => printable(tier.id))
   const done = ids.slice(0, at)
-  const open = ids.slice(isUnknown ? at + 1 : at)
+  // Whatever stands before the authority may answer in its place, when it has saved them already.
+  const isUnknown = status === undefined || status >= 500
+  const isStale = status === 412
+  const asRead = edits.slice(isUnknown || isStale ? at + 1 : at)
   return [
     `Stored: the allowance ${printable(id)}${done.length === 0 ? '' : `, and the rules of ${done.join(', ')}`}.\n`,
     isUnknown ? `It is not known whether the rules of ${ids[at]!} were stored.\n` : '',
-    open.length === 0 ? '' : `Not stored: the rules of ${open.join(', ')}. You are asked there as before.\n`,
+    isStale
+      ? `Not stored: the rules of ${ids[at]!}. They were changed meanwhile, so read them: usher owner policies\n`
+      : '',
+    ...asRead.map(({ tier }) => `Not stored: the rules of ${printable(tier.id)}. ${asBeforeText(tier, id)}\n`),
     `To go on: usher owner allowance add ${printable(file)}\n`,
   ].join('')
+}
+
+/** How a tier stands by the rules that it keeps. */
+function asBeforeText({ rules }: Tier, allowanceId: string): string {
+  if (!rules.some(({ then }) => then === 'auto')) return 'You are asked there as before.'
+  return allowancesIn(rules).includes(allowanceId)
+    ? 'It is open as before, within the allowance.'
+    : 'It is still open, and not bounded by the allowance.'
 }
 
 function savedText(
