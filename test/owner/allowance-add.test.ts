@@ -187,6 +187,20 @@ describe('usher owner allowance add', () => {
     ])
   })
 
+  it('stores no rules if the allowance was edited after she read it to go on', async () => {
+    api.script('/owner/policies/shopping', { status: 502, body: 'Bad gateway' })
+    const path = file()
+    await owner('allowance', 'add', path, '--yes')
+    const before = changes().length
+    let version = 1
+    api.script('/owner/allowances/weekend', () => ({ body: { ...stored, version: version++ } }))
+    const { code, said } = await atTerminal(true, 'allowance', 'add', path)
+    expect(code).toBe(1)
+    expect(said).toContain('The allowance weekend was edited after you read it, so no rules were stored.\n')
+    expect(said).toContain(`usher owner allowance show weekend\nTo go on: usher owner allowance add ${path}\n`)
+    expect(changes()).toHaveLength(before)
+  })
+
   it.each<[string, object[], string]>([
     ['asks', [NEVER], 'You are asked there as before.'],
     ['is open', [AUTO], 'It is still open, and not bounded by the allowance.'],

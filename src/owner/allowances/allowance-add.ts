@@ -7,7 +7,7 @@
 import { ApiError } from '../../client/api-error.ts'
 import { readAll } from '../../client/exchange.ts'
 import { allowancesIn } from '../../rules/allowance/tier-allowance.ts'
-import { UsageError } from '../../terminal/command.ts'
+import { EXIT, Exit, UsageError } from '../../terminal/command.ts'
 import { printable } from '../../terminal/printable.ts'
 import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
 import type { JsonObject } from '../../wire/json.ts'
@@ -16,7 +16,7 @@ import { ask } from '../display/answers.ts'
 import { waitingSentence } from '../display/show.ts'
 import { tell, type OwnerSession } from '../session.ts'
 import { allowanceFrom, isSameAllowance, readAllowanceFile } from './allowance-file.ts'
-import { askForYes, findAllowance, saveAllowance, type YesOption } from './allowance-steps.ts'
+import { askForYes, findAllowance, readAllowance, saveAllowance, type YesOption } from './allowance-steps.ts'
 import { openingsOf, openingText } from './openings.ts'
 import { cardText, clockAt } from './show-allowances.ts'
 
@@ -44,9 +44,26 @@ export async function addAllowance(session: OwnerSession, file: string, options:
       openings.map(one => openingText(stored, one, connections)).join('')
     await askForYes(session, options, { text, question: `Save the allowance ${id}, and these rules?` })
   }
+  if (before !== undefined && edits.length > 0) await checkIsAsRead(session, before, file)
   const saved = before ?? (await saveAllowance(session, allowance))
   const tiers = await editTiers(session, edits, { id, file })
   tell(session, { allowance: saved, tiers }, all => savedText(all, before === undefined))
+}
+
+/**
+ * Ends the command if the allowance is no longer the one to which she said yes: the rules would open tiers
+ * within other limits than she read.
+ */
+async function checkIsAsRead(session: OwnerSession, read: OwnerAllowance, file: string): Promise<void> {
+  const now = await readAllowance(session, read.id)
+  if (now.version === read.version) return
+  const id = printable(read.id)
+  session.terminal.err(
+    `The allowance ${id} was edited after you read it, so no rules were stored.\n` +
+      `Read it: usher owner allowance show ${id}\n` +
+      `To go on: usher owner allowance add ${printable(file)}\n`,
+  )
+  throw new Exit(EXIT.refused)
 }
 
 type RulesEdit = Pick<Tier, 'rules'> & { tier: Tier }
