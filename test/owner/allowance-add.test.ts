@@ -173,7 +173,7 @@ describe('usher owner allowance add', () => {
     expect(code).toBe(1)
     expect(said).toContain('Stored: the allowance weekend.\n')
     expect(said).toContain(
-      'Not stored: the rules of shopping. They were changed meanwhile, so read them: usher owner policies\n',
+      'Not stored: the rules of shopping. They were changed meanwhile; read them: usher owner tier show shopping\n',
     )
     expect(said).not.toContain('You are asked there')
     expect(said).toContain(`To go on: usher owner allowance add ${path}\n`)
@@ -197,7 +197,8 @@ describe('usher owner allowance add', () => {
     const { code, said } = await atTerminal(true, 'allowance', 'add', path)
     expect(code).toBe(1)
     expect(said).toContain('The allowance weekend was edited after you read it, so no rules were stored.\n')
-    expect(said).toContain(`usher owner allowance show weekend\nTo go on: usher owner allowance add ${path}\n`)
+    expect(said).toContain('Read it: usher owner allowance show weekend\n')
+    expect(said).toContain(`To go on: usher owner allowance add ${path}\n`)
     expect(changes()).toHaveLength(before)
   })
 

@@ -106,7 +106,7 @@ function partText(
     `Stored: the allowance ${printable(id)}${done.length === 0 ? '' : `, and the rules of ${done.join(', ')}`}.\n`,
     isUnknown ? `It is not known whether the rules of ${ids[at]!} were stored.\n` : '',
     isStale
-      ? `Not stored: the rules of ${ids[at]!}. They were changed meanwhile, so read them: usher owner policies\n`
+      ? `Not stored: the rules of ${ids[at]!}. They were changed meanwhile; read them: usher owner tier show ${ids[at]!}\n`
       : '',
     ...asRead.map(({ tier }) => `Not stored: the rules of ${printable(tier.id)}. ${asBeforeText(tier, id)}\n`),
     `To go on: usher owner allowance add ${printable(file)}\n`,

@@ -87,7 +87,7 @@ export function allowanceFrom(
   }
 }
 
-/** What is sent to save the allowance: a window as she sets it, without the `ceiling` that an answer shows. */
+/** What is sent to save the allowance. An answer shows the `ceiling` of a window, which she does not set. */
 export function contentOf(allowance: OwnerAllowance): JsonObject {
   const windows = allowance.windows.map(({ of, per, max }) => ({ of, per, max }))
   return { ...Object.fromEntries(CONTENT.map(name => [name, allowance[name] as Json])), windows }

@@ -113,9 +113,7 @@ export function openingText(
   if (!isOpen) return `\n${opensText(allowance, tier.id, connections)} ${beyondIt}${edit}`
   const names = agentsThrough(tier.id, connections).map(printable)
   const whom =
-    names.length === 0
-      ? 'You approved no agent there yet.'
-      : `Its rules let through ${names.join(', ')} now.`
+    names.length === 0 ? 'You approved nobody there yet.' : `Its rules let through ${names.join(', ')} now.`
   const already = `${at} is open already to each agent that you approved there; this bounds it.`
   return `\n${already}\n${whom} ${beyondIt}${edit}`
 }
