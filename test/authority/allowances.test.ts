@@ -5,6 +5,8 @@
 import { describe, expect, it } from 'vitest'
 import type { OwnerCall, Reply } from '../support/authority.ts'
 import { SHOPPING } from '../support/allowance.ts'
+import { readEvents, startOfReading } from '../../src/storage/authority/ledger/events.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
 import { parseJson, type Json } from '../../src/wire/json.ts'
 import { authorityStand } from '../support/stands.ts'
 
@@ -150,6 +152,16 @@ describe('PUT /owner/allowances/{id}', () => {
     expect(await told('diary')).toEqual([entry(before, null), entry(after, 1)])
     await put('diary', {}, { 'if-match': '"1"' })
     expect(await told('diary')).toHaveLength(2)
+  })
+
+  it('is told to her other portals each time, and not if nothing is stored', async () => {
+    const { db } = authority.database
+    const { after } = await startOfReading(db, asOwner('alice'))
+    const { version } = (await put('diary', { ...SHOPPING, zone: 'UTC' })).body
+    expect((await put('diary', {}, { 'if-match': '"1"' })).status).toBe(412)
+    expect(await readEvents(db, asOwner('alice'), { after, limit: 10 })).toMatchObject([
+      { event: 'allowance_changed', data: { allowance: 'diary', version, by: 'owner' } },
+    ])
   })
 
   it('makes a hundred of them at most; the others may still be edited', async () => {

@@ -197,6 +197,10 @@ describe('watch', () => {
       'server   demo-tools is revoked: it waited for a week\n',
     ],
     [
+      { event: 'allowance_changed', data: { allowance: 'weekend', version: 3, by: 'owner' } },
+      'allowance weekend is at version 3 now\n',
+    ],
+    [
       {
         event: 'pending',
         data: {

@@ -350,6 +350,8 @@ export function eventLine(
       return `label    ${labelText(data)}\n`
     case 'policy_changed':
       return `tier     ${printableValue(data['tier'])} ${data['template_id'] === null ? 'is removed' : `is ${printableValue(data['template_id'])} now`}\n`
+    case 'allowance_changed':
+      return `allowance ${printableValue(data['allowance'])} is at version ${printableValue(data['version'])} now\n`
     case 'resource_server_pending':
       return `server   ${printableValue(data['client_id'])} asks to serve you (usher owner servers)\n`
     case 'resource_server_decided':

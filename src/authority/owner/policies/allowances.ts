@@ -8,6 +8,7 @@ import { endpoint, type Endpoint } from '../../../http/servers/endpoint.ts'
 import { allowanceEditFault, allowanceFault, ALLOWANCES_MAX } from '../../../rules/allowance/allowance.ts'
 import { listUses, readUses } from '../../../storage/authority/policies/allowance-uses.ts'
 import { isZoneName, readAllowance, storeAllowance } from '../../../storage/authority/policies/allowances.ts'
+import { appendEvent } from '../../../storage/authority/ledger/events.ts'
 import { appendLedger } from '../../../storage/authority/ledger/ledger.ts'
 import type { Tx } from '../../../storage/authority/database.ts'
 import {
@@ -155,7 +156,10 @@ async function allowanceAfter(
   return { id, version: 1, zone, among, ...members }
 }
 
-/** Writes the whole allowance, as it is from now on, to the ledger: no earlier version stands elsewhere. */
+/**
+ * Writes the whole allowance, as it is from now on, to the ledger: no earlier version stands elsewhere. Her
+ * other portals are told that it changed.
+ */
 async function recordAllowance(
   tx: Tx,
   { owner, actor }: OwnerCredential,
@@ -164,6 +168,7 @@ async function recordAllowance(
   const was = version === 1 ? null : version - 1
   const data = { allowance: id, version, was, ...members, by: 'owner', actor }
   await appendLedger(tx, owner, { kind: 'allowance_changed', data })
+  await appendEvent(tx, owner, 'allowance_changed', { allowance: id, version, by: 'owner', actor })
 }
 
 function etagOf({ version }: OwnerAllowance): string {

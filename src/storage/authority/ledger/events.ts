@@ -21,6 +21,7 @@ export type EventName =
   | 'connection_blocked'
   | 'connection_unblocked'
   | 'policy_changed'
+  | 'allowance_changed'
   | 'resource_server_pending'
   | 'resource_server_decided'
   | 'credential_added'
