@@ -136,7 +136,9 @@ describe('A number of an allowance', () => {
   })
 
   it('is stored alone: everything else of the allowance stays', () => {
-    const before = { ...allowance(), use: [], more: true as const }
+    const windows = [{ of: 'price', per: 'day' as const, max: '200', ceiling: '100' }]
+    const before = { ...allowance(), windows, use: [], more: true as const }
+    expect(membersOf(before)).toEqual(membersOf(allowance()))
     const kept = { ...SHOPPING, among: 'all', until: null, hold_s: 300, tiers: before.tiers }
     expect(withNumber(before, price, '5')).toEqual({
       ...kept,

@@ -104,6 +104,36 @@ describeWith(installedBrowser(), 'Her allowances on the page', path => {
       await device.close()
     })
 
+    it('opens at no number that another device stored since she read it: she reads that, and says yes again', async () => {
+      const id = `moved-by-${name}`
+      await save(id)
+      const { page, ...device } = await opened(options)
+      const one = item(page, id)
+      await press(one.getByRole('button', { name: 'Read what opening it means' }))
+      const opening = one.getByRole('form', { name: `What ${id} opens at The trading tier` })
+      const yes = opening.getByLabel(/^I have read this/)
+      await tick(yes)
+      // At the last moment: when the page asks which version is stored.
+      await page.route(
+        `**/owner/allowances/${id}`,
+        async route => {
+          await save(id, { windows: [{ of: 'qty', per: 'day', max: '900' }] })
+          await route.continue()
+        },
+        { times: 1 },
+      )
+      await press(opening.getByRole('button', { name: 'Open', exact: true }))
+      await opening.getByRole('alert').getByText('so nothing was opened').waitFor()
+      expect(await rulesOfTrading()).toEqual([])
+      await one.getByText('qty: at most 900 shares').first().waitFor()
+      await expect.poll(() => yes.isChecked()).toBe(false)
+      await tick(yes)
+      await press(opening.getByRole('button', { name: 'Open', exact: true }))
+      await opening.getByText(`${id} is in force at The trading tier.`).waitFor()
+      expect((await rulesOfTrading()).length).toBe(2)
+      await device.close()
+    })
+
     it('is made, read and opened to the agents that are named; what fails half way is said and offered again', async () => {
       const id = `made-by-${name}`
       const agent = testAgent(authority)

@@ -35,30 +35,36 @@ interface OpeningProps {
   onLeave: () => void
 }
 
-/** What changes who is let through. */
-const EVENTS = /^(policy_changed|decided|connection|organization|joint|reset)/
+/** What changes who is let through, and how far. */
+const EVENTS = /^(allowance|policy_changed|decided|connection|organization|joint|reset)/
 
 export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave }: OpeningProps) {
+  const { id } = allowance
   const { access } = useSession()
   const { busy, fault, run } = useDeed()
-  const { data, fault: unread, reload } = useLoaded(at => readTierToOpen(at, tierId), EVENTS)
   const [isStored, setStored] = useState(!isNew)
+  const {
+    data,
+    fault: unread,
+    reload,
+  } = useLoaded(at => readTierToOpen(at, tierId, isStored ? id : undefined), EVENTS)
   const [agreedTo, setAgreedTo] = useState<string>()
   /** What the authority warned of when it was opened. */
   const [warnings, setWarnings] = useState<readonly string[]>()
   const heading = useRef<HTMLHeadingElement>(null)
   const isRead = data !== undefined
   useLayoutEffect(() => heading.current?.focus(), [isRead])
-  const { id } = allowance
   const tier = data?.tier
   const tierName = tier?.name ?? tierId
+  // Once it is stored, another device may have changed it: her yes is to what is stored.
+  const asRead = data?.stored ?? allowance
   const open = async (): Promise<void> => {
     if (tier === undefined) return
     try {
-      if (!isStored) await storeNew(access, id, membersOf(allowance))
+      const agreed = isStored ? asRead : await storeNew(access, id, membersOf(allowance))
       setStored(true)
       onStored?.()
-      setWarnings(await openWithin(access, tier, id))
+      setWarnings(await openWithin(access, tier, agreed))
     } finally {
       // Whatever came of it, she is shown what is stored now.
       reload()
@@ -67,7 +73,9 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
   }
   if (data === undefined) return <Awaited data={data} fault={unread} reload={reload} />
   const title = W.opensTitle(id, shownText(tierName))
-  const shown = nameOf(data)
+  const shown = nameOf(data, asRead)
+  // The card of one that she has stands above, as the page read it last.
+  const hasCard = isNew || asRead.version !== allowance.version
   const missing = missingRules(tier?.rules ?? [], id)
   // If a rule let through before, the allowance only takes back.
   const opensNew = missing.some(({ then }) => then === 'auto')
@@ -111,10 +119,10 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
             <OpenedAgents agents={data.agents} none={opensNew ? W.opensToNobody : W.boundsNobody} />
             <p class="note">{W.opensToThen}</p>
           </Part>
-          {isNew ? (
+          {hasCard ? (
             <>
               <p>{W.eachMay}</p>
-              <AllowanceCard allowance={allowance} tierId={tierId} tierName={tierName} />
+              <AllowanceCard allowance={asRead} tierId={tierId} tierName={tierName} />
             </>
           ) : null}
           <Part title={W.rulesThen}>
@@ -136,9 +144,12 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
   )
 }
 
-/** What her yes is about: if another version of the tier, or another agent, comes up, it is said anew. */
-function nameOf({ tier, agents }: TierReading): string {
-  return JSON.stringify([tier?.terms.template_id ?? null, ...agents.map(({ handle }) => handle)])
+/**
+ * What her yes is about: if another version of the allowance or of the tier, or another agent, comes up, it is
+ * said anew.
+ */
+function nameOf({ tier, agents }: TierReading, { version }: OwnerAllowance): string {
+  return JSON.stringify([version, tier?.terms.template_id ?? null, ...agents.map(({ handle }) => handle)])
 }
 
 function Leaving({ children, onLeave }: { children: ComponentChildren; onLeave: () => void }) {

@@ -37,9 +37,10 @@ export type ListedAllowance = OwnerAllowance & { use?: ListedUse[]; more?: true;
 /** What she stores: all but the name and the version. */
 export type AllowanceMembers = Omit<OwnerAllowance, 'id' | 'version'>
 
-/** The members of an allowance, without what is only told about it. */
+/** The members of an allowance, without what is only told about it, such as the `ceiling` of a window. */
 export function membersOf(allowance: OwnerAllowance): AllowanceMembers {
-  const { zone, among, until, hold_s, amounts, windows, tiers } = allowance
+  const { zone, among, until, hold_s, amounts, tiers } = allowance
+  const windows = allowance.windows.map(({ of, per, max }) => ({ of, per, max }))
   return { zone, among, until, hold_s, amounts, windows, tiers }
 }
 

@@ -9,6 +9,7 @@ import { ApiFault, ask, askAll, type Access } from '../access/api.ts'
 import { isSame } from '../rules/draft.ts'
 import type { SavedTier } from '../rules/tier-editor.tsx'
 import { allTiers } from '../rules/tiers.ts'
+import { WORDS } from '../words.ts'
 import { membersOf, type AllowanceMembers, type ListedAllowance } from './record.ts'
 import { missingRules, openedAgents } from './tier-rules.ts'
 
@@ -48,46 +49,62 @@ export async function storeOver(
 }
 
 /**
- * Makes it. If there is one of this name, that is no fault if it says the very same: the answer to an earlier
- * attempt may have been lost.
+ * Makes it, and returns it as it is stored. If there is one of this name, that is no fault if it says the very
+ * same: the answer to an earlier attempt may have been lost.
  */
-export async function storeNew(access: Access, id: string, body: AllowanceMembers): Promise<void> {
+export async function storeNew(access: Access, id: string, body: AllowanceMembers): Promise<OwnerAllowance> {
   try {
-    await ask(access, { method: 'PUT', path: pathOf(id), body, headers: { 'if-none-match': '*' } })
+    const headers = { 'if-none-match': '*' }
+    return await ask<OwnerAllowance>(access, { method: 'PUT', path: pathOf(id), body, headers })
   } catch (error) {
     if (!(error instanceof ApiFault) || error.status !== 412) throw error
     const stored = await ask<OwnerAllowance>(access, { path: pathOf(id) })
     if (!isSame(membersOf(stored), body)) throw error
+    return stored
   }
 }
 
-/** A tier as it is, if she has it, and the agents that it opens to at once if it is opened. */
+/**
+ * A tier as it is, if she has it, the agents that it opens to at once if it is opened, and the allowance as it
+ * is stored, if it is.
+ */
 export interface TierReading {
   tier: Tier | undefined
   agents: Connection[]
+  stored: OwnerAllowance | undefined
 }
 
-export async function readTierToOpen(access: Access, tier_id: string): Promise<TierReading> {
-  const [tiers, connections] = await Promise.all([
+/** `allowance` is left out if it is not stored yet. */
+export async function readTierToOpen(
+  access: Access,
+  tier_id: string,
+  allowance?: string,
+): Promise<TierReading> {
+  const [tiers, connections, stored] = await Promise.all([
     allTiers(access),
     askAll<Connection>(access, 'owner/connections'),
+    allowance === undefined ? undefined : ask<OwnerAllowance>(access, { path: pathOf(allowance) }),
   ])
-  return { tier: tiers.find(({ id }) => id === tier_id), agents: openedAgents(connections, tier_id) }
+  const tier = tiers.find(({ id }) => id === tier_id)
+  return { tier, agents: openedAgents(connections, tier_id), stored }
 }
 
 /**
- * Adds the rules that a tier lacks, both or neither, over the version of it that she was shown. Returns what
- * the authority warns of.
+ * Adds the rules that a tier lacks, both or neither, over the version of it that she was shown. Fails with
+ * `ApiFault` 412, and opens nothing, if the allowance has another version than `agreed`, which she read: she
+ * says yes to its numbers. Returns what the authority warns of.
  */
 export async function openWithin(
   access: Access,
   { id, rules, terms }: Pick<Tier, 'id' | 'rules' | 'terms'>,
-  allowance: string,
+  agreed: Pick<OwnerAllowance, 'id' | 'version'>,
 ): Promise<string[]> {
+  const { version } = await ask<OwnerAllowance>(access, { path: pathOf(agreed.id) })
+  if (version !== agreed.version) throw new ApiFault(412, 'precondition_failed', WORDS.allowances.movedSince)
   const { warnings = [], clamped = [] } = await ask<SavedTier>(access, {
     method: 'PUT',
     path: `owner/policies/${encodeURIComponent(id)}`,
-    body: { rules: [...rules, ...missingRules(rules, allowance)] },
+    body: { rules: [...rules, ...missingRules(rules, agreed.id)] },
     headers: { 'if-match': `"${terms.template_id}"` },
   })
   return [...warnings, ...clamped.map(({ text }) => text)]

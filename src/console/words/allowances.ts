@@ -165,6 +165,8 @@ export const ALLOWANCES = {
   close: 'Close',
   agree: (id: string, tier: string) =>
     `I have read this. Let these agents use ${id} at ${tier} without asking me.`,
+  movedSince:
+    'Another device changed this allowance since you read it, so nothing was opened. Read it as it is now, then say yes again if you still want to.',
   save: 'Save and open',
   openNow: 'Open',
   opened: (id: string, tier: string) => `${id} is in force at ${tier}.`,
