@@ -66,6 +66,16 @@ describe('The card of an allowance', () => {
     expect(amountText({ amounts, tiers }, 'calls', '7')).toBe('7')
   })
 
+  it('says of a window what her organization lets through at most, and that what is left is by her own number', () => {
+    const day = { of: 'price', per: 'day' as const, max: '200' }
+    const [, limit] = limitsOf({ ...allowance(), windows: [{ ...day, ceiling: '100' }] })
+    expect(limit).toMatchObject({ most: '200', text: 'price: at most 200 CHF in a day' })
+    expect(limit?.ceiling).toBe(
+      'Your organization lets less through at what it governs: at most 100 CHF. How much is left is told by your own number, not by that one.',
+    )
+    expect(limitsOf({ ...allowance(), windows: [day] })[1]?.ceiling).toBeUndefined()
+  })
+
   it('says what nothing bounds', () => {
     expect(unboundedOf(allowance())).toEqual([])
     const boundless = allowance({ amounts: [{ name: 'price' }], windows: [], ...UNCOMPARED })

@@ -211,8 +211,9 @@ describeWith(installedBrowser(), 'Her allowances on the page', path => {
         route =>
           route.fulfill({
             json: [
-              listed('together', { use: [use] }),
+              listed('together', { use: [use], windows: [{ of: 'qty', per: 'day', max: '20', ceiling: '15' }] }),
               listed('apart', { among: 'lineage', use: [{ whose: 'jkt:first', ...use }], more: true }),
+              listed('untold', { among: 'lineage', use: [] }),
               listed('unsaid', {}),
               listed('over', { until: starts, use: [use] }),
             ],
@@ -228,6 +229,8 @@ describeWith(installedBrowser(), 'Her allowances on the page', path => {
       await apart.getByText('12.5 of 20 shares (as the tool counts) used, 7.5 left').waitFor()
       await item(page, 'apart').getByText('in a day, each').waitFor()
       await item(page, 'apart').getByText('Only the latest are shown.').waitFor()
+      await together.getByText('at what it governs: at most 15 shares (as the tool counts).').waitFor()
+      await item(page, 'untold').getByText('Either nothing of its present windows is used, or').waitFor()
       await item(page, 'unsaid').getByText('Your authority does not say how much of it is used.').waitFor()
       expect(await item(page, 'over').getByRole('button').count()).toBe(0)
       await expectSound(page, 'allowances')

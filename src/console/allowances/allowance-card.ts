@@ -5,7 +5,7 @@
  */
 import { CALLS } from '../../rules/allowance/operation.ts'
 import { secondsText } from '../../rules/words/rule-words.ts'
-import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
+import type { OwnerAllowance, ShownAllowance } from '../../wire/documents/allowance.ts'
 import { canonicalize } from '../../wire/json.ts'
 import { whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
@@ -13,15 +13,19 @@ import { isOver, type LimitPlace } from './record.ts'
 
 const W = WORDS.allowances
 
-/** A number of the allowance in words; `most` is the number itself, as decimal text. */
+/**
+ * A number of the allowance in words; `most` is the number itself, as decimal text. `ceiling` says that her
+ * organization lets less through at what it governs.
+ */
 export interface CardLimit {
   readonly place: LimitPlace
   readonly text: string
   readonly most: string
+  readonly ceiling?: string
 }
 
 /** Each number that bounds one operation, then each that bounds a window. */
-export function limitsOf(allowance: OwnerAllowance): CardLimit[] {
+export function limitsOf(allowance: ShownAllowance): CardLimit[] {
   const { amounts, windows, among } = allowance
   const each = among === 'lineage' ? W.each : ''
   const ofOne = amounts.flatMap(({ name, each_max: most }) =>
@@ -29,10 +33,11 @@ export function limitsOf(allowance: OwnerAllowance): CardLimit[] {
       ? []
       : [{ place: { each: name }, most, text: W.inOne(name, amountText(allowance, name, most)) }],
   )
-  const ofWindows = windows.map(({ of, per, max: most }) => ({
+  const ofWindows = windows.map(({ of, per, max: most, ceiling }) => ({
     place: { of, per },
     most,
     text: `${windowText(allowance, { of, per, max: most })}${each}`,
+    ...(ceiling === undefined ? {} : { ceiling: W.ceiling(`${amountText(allowance, of, ceiling)}${each}`) }),
   }))
   return [...ofOne, ...ofWindows]
 }

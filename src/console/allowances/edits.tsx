@@ -82,6 +82,11 @@ export function LimitList({ allowance, edits }: { allowance: ListedAllowance; ed
             <p>
               <Shown text={limit.text} />
             </p>
+            {limit.ceiling === undefined ? null : (
+              <p class="note">
+                <Shown text={limit.ceiling} />
+              </p>
+            )}
             {standing === undefined ? null : <WindowUse allowance={allowance} standing={standing} />}
             {edits === undefined ? null : <Lowering allowance={allowance} limit={limit} edits={edits} />}
           </li>

@@ -5,7 +5,7 @@
 import { isAtMost } from '../../rules/allowance/decimal.ts'
 import { CALLS } from '../../rules/allowance/operation.ts'
 import { DECIMAL } from '../../wire/decimal.ts'
-import type { AllowancePeriod, OwnerAllowance } from '../../wire/documents/allowance.ts'
+import type { AllowancePeriod, OwnerAllowance, ShownAllowance } from '../../wire/documents/allowance.ts'
 
 /**
  * A window as it stands now. Numbers are decimal text: `used` is all that is taken, and `held` the part of it
@@ -32,7 +32,7 @@ export interface ListedUse {
  * `use` is left out by an authority that does not say it, and empty if it cannot be told; `more`: it names
  * only the latest lineages; `held_more`: more is in unspent grants than it says.
  */
-export type ListedAllowance = OwnerAllowance & { use?: ListedUse[]; more?: true; held_more?: true }
+export type ListedAllowance = ShownAllowance & { use?: ListedUse[]; more?: true; held_more?: true }
 
 /** What she stores: all but the name and the version. */
 export type AllowanceMembers = Omit<OwnerAllowance, 'id' | 'version'>

@@ -26,6 +26,8 @@ export const ALLOWANCES = {
     month: 'in a month',
     all: 'in all',
   } as Record<string, string>,
+  ceiling: (most: string) =>
+    `Your organization lets less through at what it governs: at most ${most}. How much is left is told by your own number, not by that one.`,
   each: ', each',
   asCounted: 'as the tool counts',
   noWindow: 'No window bounds how often it is used, or how much in all.',
@@ -66,7 +68,7 @@ export const ALLOWANCES = {
 
   // Use
   use: 'Used now',
-  useNone: 'Nothing of its present windows is used, as far as your authority can tell.',
+  useNone: 'Either nothing of its present windows is used, or your authority cannot tell how much.',
   useUnknown: 'Your authority does not say how much of it is used.',
   lineage: 'With those that it introduced',
   more: 'More agents have used some of it. Only the latest are shown.',
