@@ -22,7 +22,13 @@ import {
   withNumber,
   type LimitPlace,
 } from '../../src/console/allowances/record.ts'
-import { isOpen, mayName, missingRules, openedAgents } from '../../src/console/allowances/tier-rules.ts'
+import {
+  hasOtherWay,
+  isOpen,
+  mayName,
+  missingRules,
+  openedAgents,
+} from '../../src/console/allowances/tier-rules.ts'
 import { whenText } from '../../src/console/parts/time.ts'
 import { asHandle } from '../../src/wire/identifiers.ts'
 import type { Connection, Tier } from '../../src/wire/owner/owner-api.ts'
@@ -220,6 +226,13 @@ describe('A tier that is opened within an allowance', () => {
     expect(isOpen({ ask_me: true, rules: [AUTO, beyond('weekend')] }, 'weekend')).toBe(true)
     for (const rules of [[AUTO], [beyond('weekend')], [AUTO, beyond('other')]])
       expect(isOpen({ ask_me: true, rules }, 'weekend')).toBe(false)
+  })
+
+  it('lets agents through by another rule, too, if one does not go by her approval alone', () => {
+    const aged = (then: 'auto' | 'ask'): Tier['rules'][number] => ({ when: ['standing.age_above:7d'], then })
+    expect(hasOtherWay([AUTO, aged('auto')])).toBe(true)
+    expect(hasOtherWay([{ when: [...AUTO.when, 'standing.never_revoked'], then: 'auto' }])).toBe(true)
+    for (const rules of [[], [AUTO, beyond('weekend')], [aged('ask')]]) expect(hasOtherWay(rules)).toBe(false)
   })
 
   it('opens at once to the agents that she approved there, and to their lineage, and to no others', () => {

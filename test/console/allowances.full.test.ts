@@ -190,6 +190,30 @@ describeWith(installedBrowser(), 'Her allowances on the page', path => {
     })
   })
 
+  it('never says “to nobody” of a tier where agents pass by another rule: they go on within the allowance', async () => {
+    const id = 'beside-another-rule'
+    await save(id)
+    const { page, ...device } = await stand.deviceOf(DESK)
+    await page.route(
+      url => url.pathname === '/owner/connections',
+      route => route.fulfill({ json: [] }),
+    )
+    for (const [rules, text] of [
+      [[], 'It opens to nobody at once'],
+      [[{ when: ['standing.never_revoked'], then: 'auto' }], 'Those who pass by it go on passing'],
+    ] as const) {
+      const json = { rules }
+      await own({ method: 'PUT', target: '/owner/policies/trading', json })
+      await page.goto(`${authority.ownerUrl}/#/allowances`)
+      await page.reload()
+      await item(page, id).getByRole('button', { name: 'Read what opening it means' }).click()
+      const opening = item(page, id).getByRole('form')
+      await opening.getByText(text).waitFor()
+      expect(await opening.getByText('nobody at once').count()).toBe(rules.length === 0 ? 1 : 0)
+    }
+    await device.close()
+  })
+
   it('says how much of each window is used in numbers beside its bar, without a fault that axe finds', async () => {
     const listed = (id: string, changes: object) => ({
       id,
@@ -211,7 +235,7 @@ describeWith(installedBrowser(), 'Her allowances on the page', path => {
         route =>
           route.fulfill({
             json: [
-              listed('together', { use: [use], windows: [{ of: 'qty', per: 'day', max: '20', ceiling: '15' }] }),
+              listed('together', { use: [use], windows: [{ ...MEMBERS.windows[0], ceiling: '15' }] }),
               listed('apart', { among: 'lineage', use: [{ whose: 'jkt:first', ...use }], more: true }),
               listed('untold', { among: 'lineage', use: [] }),
               listed('unsaid', {}),

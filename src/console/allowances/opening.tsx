@@ -19,7 +19,7 @@ import { AllowanceCard } from './card.tsx'
 import { membersOf } from './record.ts'
 import { openWithin, readTierToOpen, storeNew, type TierReading } from './store.ts'
 import { RuleLines } from './tier-card.tsx'
-import { isOpen, mayName, missingRules } from './tier-rules.ts'
+import { hasOtherWay, isOpen, mayName, missingRules } from './tier-rules.ts'
 
 const W = WORDS.allowances
 
@@ -79,6 +79,9 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
   const missing = missingRules(tier?.rules ?? [], id)
   // If a rule let through before, the allowance only takes back.
   const opensNew = missing.some(({ then }) => then === 'auto')
+  // The page does not know who passes by another rule: it may go by the age of an agent, or by its past.
+  const isOpenOtherwise = hasOtherWay(tier?.rules ?? [])
+  const none = isOpenOtherwise ? W.approvedNobody : opensNew ? W.opensToNobody : W.boundsNobody
   const isDone = warnings !== undefined || (isStored && tier !== undefined && isOpen(tier, id))
   return (
     <Form class="panel preview" aria-label={title} data-opening={tierId} onSubmit={() => run(open)}>
@@ -116,7 +119,8 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
         <>
           {isStored ? null : <p class="quiet">{W.opensLead}</p>}
           <Part title={opensNew ? W.opensTo : W.boundsFor}>
-            <OpenedAgents agents={data.agents} none={opensNew ? W.opensToNobody : W.boundsNobody} />
+            <OpenedAgents agents={data.agents} none={none} />
+            {isOpenOtherwise ? <p class="note">{W.opensOtherwise}</p> : null}
             <p class="note">{W.opensToThen}</p>
           </Part>
           {hasCard ? (
@@ -145,8 +149,8 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
 }
 
 /**
- * What her yes is about: if another version of the allowance or of the tier, or another agent, comes up, it is
- * said anew.
+ * What her yes is about: if another version of the allowance or of the tier, or another agent, comes up, it
+ * is said anew.
  */
 function nameOf({ tier, agents }: TierReading, { version }: OwnerAllowance): string {
   return JSON.stringify([version, tier?.terms.template_id ?? null, ...agents.map(({ handle }) => handle)])

@@ -49,8 +49,8 @@ export async function storeOver(
 }
 
 /**
- * Makes it, and returns it as it is stored. If there is one of this name, that is no fault if it says the very
- * same: the answer to an earlier attempt may have been lost.
+ * Makes it, and returns it as it is stored. If there is one of this name, that is no fault if it says the
+ * very same: the answer to an earlier attempt may have been lost.
  */
 export async function storeNew(access: Access, id: string, body: AllowanceMembers): Promise<OwnerAllowance> {
   try {
@@ -65,8 +65,8 @@ export async function storeNew(access: Access, id: string, body: AllowanceMember
 }
 
 /**
- * A tier as it is, if she has it, the agents that it opens to at once if it is opened, and the allowance as it
- * is stored, if it is.
+ * A tier as it is, if she has it, the agents that it opens to at once if it is opened, and the allowance as
+ * it is stored, if it is.
  */
 export interface TierReading {
   tier: Tier | undefined

@@ -31,14 +31,20 @@ export function missingRules(rules: TierRulesList, allowance: string): TierRules
   ]
 }
 
+/** Whether agents pass at the tier also by another rule than the one that goes by her approval alone. */
+export function hasOtherWay(rules: TierRulesList): boolean {
+  return rules.some(rule => rule.then === 'auto' && !isSame(rule, LETS_THROUGH))
+}
+
 /** Whether the tier lets through what is within the allowance, and asks about or refuses what is beyond. */
 export function isOpen({ ask_me, rules }: Pick<Tier, 'ask_me' | 'rules'>, allowance: string): boolean {
   return ask_me && isNamedIn(rules, allowance) && rules.some(({ then }) => then === 'auto')
 }
 
 /**
- * The agents that such a rule lets through at once. An approval at the tier counts for its agent, for the one
- * that introduced it, and for all that either introduced. A rule relaxes nothing for what others let in.
+ * The agents that a rule that goes by her approval lets through at once; others may pass by another rule. An
+ * approval at the tier counts for its agent, for the one that introduced it, and for all that either
+ * introduced. A rule relaxes nothing for what others let in.
  */
 export function openedAgents(connections: readonly Connection[], tier_id: string): Connection[] {
   const active = connections.filter(({ status }) => status === 'active')

@@ -157,6 +157,9 @@ export const ALLOWANCES = {
   boundsFor: 'It is open to these agents already, and from now on the allowance bounds what goes unasked',
   boundsNobody: 'A rule lets through whom you approve at this tier, and so far that is nobody.',
   opensToNobody: 'It opens to nobody at once: you have approved no agent at this tier.',
+  approvedNobody: 'By an approval of yours at this tier, nobody passes so far.',
+  opensOtherwise:
+    'Another rule of this tier lets agents through already. Those who pass by it go on passing, within the allowance, whether they are named here or not.',
   opensToThen:
     'From then on it opens to each agent that you approve at this tier, and to those that it introduced, unless you approve one call only.',
   eachMay: 'Without asking you, each of them may then do this',
