@@ -170,12 +170,28 @@ describeWith(installedBrowser(), 'Her allowances on the page', path => {
           json: { error: 'temporarily_unavailable', error_description: 'The database does not answer.' },
         }),
       )
+      // The answer is lost: at the next attempt, the very same is stored already.
+      await page.route(
+        `**/owner/allowances/${id}`,
+        async route => {
+          await route.fetch()
+          await route.abort()
+        },
+        { times: 1 },
+      )
+      await press(yes)
+      await opening.getByRole('alert').waitFor()
+      expect(await opening.getByText('Nothing has happened yet').count()).toBe(0)
       await press(yes)
       await opening.getByText(`${id} is stored. The rules of The trading tier do not name it yet`).waitFor()
       await opening.getByRole('alert').getByText('The database does not answer.').waitFor()
       expect([(await stored(id))['version'], await rulesOfTrading()]).toEqual([1, []])
       expect((await agent.ask('place_trade', trade(1))).body).toMatchObject({ error: 'request_submitted' })
       await page.unroute('**/owner/policies/trading')
+      const [amounts, windows] = [[{ name: 'qty', each_max: '10' }], [{ of: 'qty', per: 'day', max: '30' }]]
+      await save(id, { amounts, windows })
+      await opening.getByText('qty: at most 30 (as the tool counts) in a day').waitFor()
+      await tick(opening.getByLabel(/^I have read this/))
       await press(opening.getByRole('button', { name: 'Open', exact: true }))
       await opening.getByText(`${id} is in force at The trading tier.`).waitFor()
       expect(await rulesOfTrading()).toEqual([

@@ -82,6 +82,8 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
   // The page does not know who passes by another rule: it may go by the age of an agent, or by its past.
   const isOpenOtherwise = hasOtherWay(tier?.rules ?? [])
   const none = isOpenOtherwise ? W.approvedNobody : opensNew ? W.opensToNobody : W.boundsNobody
+  // An attempt may have stored something, though its answer was lost.
+  const isTried = busy || fault !== undefined
   const isDone = warnings !== undefined || (isStored && tier !== undefined && isOpen(tier, id))
   return (
     <Form class="panel preview" aria-label={title} data-opening={tierId} onSubmit={() => run(open)}>
@@ -117,7 +119,7 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
         </Leaving>
       ) : (
         <>
-          {isStored ? null : <p class="quiet">{W.opensLead}</p>}
+          {isStored || isTried ? null : <p class="quiet">{W.opensLead}</p>}
           <Part title={opensNew ? W.opensTo : W.boundsFor}>
             <OpenedAgents agents={data.agents} none={none} />
             {isOpenOtherwise ? <p class="note">{W.opensOtherwise}</p> : null}
