@@ -108,7 +108,9 @@ function partText(
     isStale
       ? `Not stored: the rules of ${ids[at]!}. They were changed meanwhile; read them: usher owner tier show ${ids[at]!}\n`
       : '',
-    ...asRead.map(({ tier }) => `Not stored: the rules of ${printable(tier.id)}. ${asBeforeText(tier, id)}\n`),
+    ...asRead.map(
+      ({ tier }) => `Not stored: the rules of ${printable(tier.id)}. ${asBeforeText(tier, id)}\n`,
+    ),
     `To go on: usher owner allowance add ${printable(file)}\n`,
   ].join('')
 }
