@@ -96,17 +96,7 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
           {title}
         </h3>
       )}
-      <div role="status">
-        {isDone ? (
-          <p class="notice good">
-            <Shown text={W.opened(id, tierName)} />
-          </p>
-        ) : isNew && isStored && !busy ? (
-          <p class="notice warn">
-            <Shown text={W.halfStored(id, tierName)} />
-          </p>
-        ) : null}
-      </div>
+      <Outcome isDone={isDone} isHalf={isNew && isStored && !busy} id={id} tierName={tierName} />
       {isDone ? (
         <Leaving onLeave={onLeave}>
           <Warnings warnings={warnings ?? []} />
@@ -148,6 +138,21 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
       )}
     </Form>
   )
+}
+
+/** What came of it, for whoever hears the page, too. `isHalf`: the allowance is stored, and no rule names it. */
+function Outcome(props: { isDone: boolean; isHalf: boolean; id: string; tierName: string }) {
+  const { isDone, isHalf, id, tierName } = props
+  const notice = isDone ? (
+    <p class="notice good">
+      <Shown text={W.opened(id, tierName)} />
+    </p>
+  ) : isHalf ? (
+    <p class="notice warn">
+      <Shown text={W.halfStored(id, tierName)} />
+    </p>
+  ) : null
+  return <div role="status">{notice}</div>
 }
 
 /**
