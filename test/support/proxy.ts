@@ -132,7 +132,7 @@ function listenerOf(
     ...type(`${FILTER}.ext_authz.v3.ExtAuthz`),
     transport_api_version: 'V3',
     ...(!byHttp && {
-      grpc_service: { envoy_grpc: { cluster_name: checkCluster(check) }, timeout: '1.5s' },
+      grpc_service: { envoy_grpc: { cluster_name: checkCluster(check) }, timeout: '3s' },
     }),
     ...authorization,
   }
