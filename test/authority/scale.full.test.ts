@@ -104,10 +104,12 @@ function read(node: PlanNode): Cost {
 }
 
 /**
- * Background work during a call: waking others, and the sequencer, which reads and numbers what was committed
- * before, some hundreds at a time. Whether its statements fall into the time of a call is chance.
+ * Background work during a call: waking others, taking what is due, and the sequencer, which reads and
+ * numbers what was committed before, some hundreds at a time, and keeps the tree over it. Whether its
+ * statements fall into the time of a call is chance.
  */
-const BESIDE = /pg_notify|new_entries AS MATERIALIZED|seq IS NULL ORDER BY id LIMIT/
+const BESIDE =
+  /pg_notify|FROM due WHERE kind = \$1 AND at <=|new_entries AS MATERIALIZED|seq IS NULL ORDER BY id LIMIT|ledger_tiles/
 const PLANNED = /^\s*(?:SELECT|WITH|INSERT|UPDATE|DELETE)\b/i
 /** Tables of a few rows, of which the planner rightly reads all; and queues, with a row or two an owner. */
 const SMALL = new Set([

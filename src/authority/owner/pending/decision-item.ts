@@ -8,7 +8,7 @@ import { mayLetThrough, type TierRules } from '../../../rules/tier.ts'
 import type { Db } from '../../../storage/authority/database.ts'
 import { standingDeviceKeys } from '../../../storage/authority/credentials/device-keys.ts'
 import type { PendingRow } from '../../../storage/authority/negotiations/pending.ts'
-import { listTiers, readTier, type TierRow } from '../../../storage/authority/policies/tiers.ts'
+import { listPassingTiers, type PassingTier } from '../../../storage/authority/policies/tiers.ts'
 import { itemDigest, withoutParameters, type DecisionItem } from '../../../wire/owner/decision-item.ts'
 import {
   statementClaimsDigest,
@@ -28,21 +28,16 @@ import type { RelyingParty } from '../../../wire/passkeys/relying-party.ts'
 import type { OwnerApi } from '../api.ts'
 import { passkeyOf } from '../credentials/own-passkeys.ts'
 
-/** The most tiers of one owner, far beyond what anybody has. */
-const LISTED_MAX = 100_000
-
 /** The owner's tiers that approving an item among `rows` could open: of an operation, its own alone. */
-export async function tiersFor(db: Db, owner: Owner, rows: readonly PendingRow[]): Promise<TierRow[]> {
+export async function tiersFor(db: Db, owner: Owner, rows: readonly PendingRow[]): Promise<PassingTier[]> {
   const hers = rows.filter(({ item }) => item.account === undefined)
   const named = [...new Set(hers.map(({ item }) => item.tier))]
-  if (named.length > 1 || hers.some(({ kind }) => kind === 'connection'))
-    return listTiers(db, owner, { limit: LISTED_MAX })
-  const only = named[0] === undefined ? undefined : await readTier(db, owner, named[0])
-  return only === undefined ? [] : [only]
+  if (named.length > 1 || hers.some(({ kind }) => kind === 'connection')) return listPassingTiers(db, owner)
+  return named[0] === undefined ? [] : listPassingTiers(db, owner, named[0])
 }
 
 /** The record of an item; `tiers` are the result of `tiersFor`. */
-export function recordOf(row: PendingRow, tiers: readonly TierRow[]): DecisionItem {
+export function recordOf(row: PendingRow, tiers: readonly PassingTier[]): DecisionItem {
   const { owner, family, handle, held, template, item, operator, attested } = row
   const { account, rule, holders, operation, organization } = item
   const { purpose, scope, expires_in, prohibited } = template
@@ -93,7 +88,7 @@ function operationMembers({
  * her approval. The checks of an operation's signer run again with its next call, so what they found closes
  * no tier. Nothing that is held jointly opens any.
  */
-function opensOf({ kind, item }: PendingRow, tiers: readonly TierRow[]): string[] {
+function opensOf({ kind, item }: PendingRow, tiers: readonly PassingTier[]): string[] {
   if (item.account !== undefined) return []
   const { tier } = item
   const assurance = kind === 'operation' ? UNKNOWN_ASSURANCE : item.assurance
@@ -108,16 +103,16 @@ function opensOf({ kind, item }: PendingRow, tiers: readonly TierRow[]): string[
       },
     )
   // Each `auto` rule is looked at without the others, because nobody knows that another will ever hold.
-  const opensByApproval = ({ ask_me, rules }: TierRow): boolean =>
+  const opensByApproval = ({ ask_me, rules }: PassingTier): boolean =>
     rules.some(rule => {
       const alone = { ask_me, rules: rules.filter(one => one === rule || one.then !== 'auto') }
       return letsThrough(alone, true) && !letsThrough(alone, false)
     })
-  const isOpened = (one: TierRow): boolean =>
+  const isOpened = (one: PassingTier): boolean =>
     kind === 'operation'
       ? one.tier_id === tier && opensByApproval(one)
       : letsThrough(one, one.tier_id === tier)
-  return tiers.filter(one => one.resources.length > 0 && isOpened(one)).map(({ tier_id }) => tier_id)
+  return tiers.filter(isOpened).map(({ tier_id }) => tier_id)
 }
 
 /** Its later requests are not known now, nor how long she will have known it by then. */

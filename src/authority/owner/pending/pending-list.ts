@@ -9,7 +9,7 @@ import {
   readUndecided,
   type PendingRow,
 } from '../../../storage/authority/negotiations/pending.ts'
-import type { TierRow } from '../../../storage/authority/policies/tiers.ts'
+import type { PassingTier } from '../../../storage/authority/policies/tiers.ts'
 import { itemDigest } from '../../../wire/owner/decision-item.ts'
 import { asFamily, type Family, type Owner } from '../../../wire/identifiers.ts'
 import type { PendingItem, WholePendingItem } from '../../../wire/owner/owner-api.ts'
@@ -66,7 +66,7 @@ function known({
 }
 
 /** The rest of the item is shown as it was stored. */
-function shown(row: PendingRow, tiers: TierRow[]): PendingItem {
+function shown(row: PendingRow, tiers: PassingTier[]): PendingItem {
   const { family, handle, requested_at } = row
   const item = recordOf(row, tiers)
   const { terms_s256: _terms, ...content } = row.item
