@@ -217,3 +217,30 @@ it('What is used is read from a bounded number of rows, however many lineages an
   const { use, moreLineages, moreUnspent } = await readingOf(owner)
   expect([use.length, moreLineages, moreUnspent]).toEqual([100, true, true])
 })
+
+it('What each lineage used is read without the windows that ended and are not swept yet, however many they are', async () => {
+  const { db } = database
+  const owner = await ownerWith(db, { among: 'lineage', windows: [{ ...CALLS, per: 'day' }] })
+  /** Of these lineages: the first took of the present day a moment ago, each other one of the day before. */
+  const taken = (from: number, to: number) =>
+    sql`
+      INSERT INTO allowance_windows (owner, allowance, whose, of, per, start, used, used_at)
+      SELECT a.owner, a.id, 'jkt:' || n, 'calls', 'day', day.start - least(n, 1) * interval '1 day', 1,
+        CASE n WHEN 0 THEN now() ELSE day.start - interval '5 hours' END
+      FROM allowances a, generate_series(${from}::int, ${to}::int) n, date_trunc('day', now(), 'UTC') AS day(start)
+      WHERE a.owner = ${owner}`.execute(db)
+  const read = () =>
+    rowsRead(db, async tx => {
+      const reading = await readUses(tx, owner, ALLOWANCE)
+      expect(reading?.use.map(({ whose }) => whose)).toEqual(['jkt:0'])
+    })
+  await taken(0, 0)
+  const others = { allowances: {}, allowance_windows: {} }
+  await multiply(db, owner, others, { count: 1_000, whose: `'other-owner-' || n` })
+  await sql`ANALYZE`.execute(db)
+  await read()
+  await taken(1, 1_500)
+  const { allowance_windows: windows } = await read()
+  expect(windows).toBeGreaterThan(0)
+  expect(windows).toBeLessThanOrEqual(10)
+})

@@ -75,16 +75,33 @@ type UsesRow = Pick<
 const WINDOW_ROWS = 'json_to_recordset(p.present) AS s(of text, per text, starts timestamptz)'
 
 /**
- * SQL: the lineages that took of a present window of `a` lately, as an array. The rows are read in the order
- * of an index, and a lineage has one for each window, so these are enough of them.
+ * SQL: how long before it begins a window may have been taken of. A day whose midnight comes twice begins
+ * with the second one, and is taken of from the first one on; the time of a use is that of its minute.
+ */
+const BEFORE_IT_BEGINS = `interval '3 hours'`
+
+/**
+ * SQL: rows of present windows of `a`, the one that was taken of last first. A lineage has one for each
+ * window, so these are enough for the lineages that are read. `which` bounds the part of the index that is
+ * read.
+ */
+const takenWindows = (which: string): string => `
+          SELECT w.whose, w.used_at FROM allowance_windows w
+          WHERE w.owner = $1 AND w.allowance = a.id AND w.whose <> '' AND w.used > 0 AND ${which}
+            AND (SELECT true FROM ${WINDOW_ROWS}
+              WHERE s.of = w.of AND s.per = w.per AND s.starts = w.start LIMIT 1)
+          ORDER BY w.used_at DESC NULLS LAST LIMIT ${(LINEAGES_MAX + 1) * WINDOWS_MAX}`
+
+/**
+ * SQL: the lineages that took of a present window of `a` lately, as an array. A window stays for a day after
+ * its end, so what was taken of last before the first of the present ones began is not read. A window that a
+ * program from before migration 45 took of last has no time, and there are few of them.
  */
 const LINEAGES = `ARRAY(
         SELECT recent.whose FROM (
-          SELECT w.whose, w.used_at FROM allowance_windows w
-          WHERE w.owner = $1 AND w.allowance = a.id AND w.whose <> '' AND w.used > 0
-            AND (SELECT true FROM ${WINDOW_ROWS}
-              WHERE s.of = w.of AND s.per = w.per AND s.starts = w.start LIMIT 1)
-          ORDER BY w.used_at DESC NULLS LAST LIMIT ${(LINEAGES_MAX + 1) * WINDOWS_MAX}) recent
+          (${takenWindows(`w.used_at >= (SELECT min(s.starts) - ${BEFORE_IT_BEGINS} FROM ${WINDOW_ROWS})`)})
+          UNION ALL
+          (${takenWindows('w.used_at IS NULL')})) recent
         GROUP BY recent.whose ORDER BY max(recent.used_at) DESC NULLS LAST, recent.whose LIMIT ${LINEAGES_MAX + 1})`
 
 /**
