@@ -34,7 +34,7 @@ import * as seed from '../../test/support/seed.ts'
 import { percentile, spreadOf, type Spread } from '../figures.ts'
 import { analyze } from '../system.ts'
 import { openAuthority } from './negotiation.ts'
-import { paced } from './neighbour.ts'
+import { paced } from './paced.ts'
 import { openProtection } from './protection-door.ts'
 
 const CLAIMS = 200

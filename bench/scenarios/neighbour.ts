@@ -8,21 +8,16 @@ import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { Client } from 'pg'
 import { thumbprintHandle } from '../../src/wire/agents/handles.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import * as seed from '../../test/support/seed.ts'
-import { percentile, spreadOf, type Spread } from '../figures.ts'
+import { spreadOf, type Spread } from '../figures.ts'
 import { startSystem, type System } from '../system.ts'
+import { BOB_CALLS_PER_SECOND, openBob, worldOfSeeded, type Bob, type BobSaw } from './bob.ts'
 import { Unexpected, openAuthority, type AuthorityDoor } from './negotiation.ts'
-import { openProtection, type ProtectionDoor } from './protection-door.ts'
-import { asOwner } from '../../src/wire/identifiers.ts'
+import { paced } from './paced.ts'
 
-/**
- * Far below what the authority can do, so that the waiting for her is measured, not the waiting for the CPU.
- */
-const CALLS_PER_SECOND = 100
 const FLOOD_PER_SECOND = 40
 /** Owners that the flood is spread over if no row is held. */
 const SPREAD_OVER = 40
@@ -40,13 +35,6 @@ const AGENTS_OF_OTHERS = 8
 
 type Phase = (typeof PHASES)[number]
 
-/** What bob saw in one phase of one turn. */
-interface Seen {
-  p50_ms: number
-  p99_ms: number
-  errors: number
-}
-
 export interface Neighbour {
   calls_per_second: number
   flood_per_second: number
@@ -58,13 +46,10 @@ export interface Neighbour {
   errors: number[]
 }
 
-/** Bob's door and what he asks about, the flooded owner, and those of the flood that hurts nobody. */
+/** Bob, the flooded owner, and those of the flood that hurts nobody. */
 interface Street {
   system: System
-  bob: ProtectionDoor
-  standing: string
-  /** The next single-use grant that nobody has spent. */
-  nextUnspent: number
+  bob: Bob
   alice: { owner: string; door: AuthorityDoor }
   others: AuthorityDoor[]
   agents: PrivateKey[]
@@ -76,7 +61,7 @@ export async function measureNeighbour(
   { tell }: { tell: (line: string) => void },
 ): Promise<Neighbour> {
   const street = await settle(system)
-  const seen: Record<Phase, Seen[]> = { idle: [], spread: [], held: [] }
+  const seen: Record<Phase, BobSaw[]> = { idle: [], spread: [], held: [] }
   const flood: Record<Phase, Record<string, number>> = { idle: {}, spread: {}, held: {} }
   try {
     // Cold code and empty pools are nobody's flood.
@@ -100,7 +85,7 @@ export async function measureNeighbour(
     },
   ])
   return {
-    calls_per_second: CALLS_PER_SECOND,
+    calls_per_second: BOB_CALLS_PER_SECOND,
     flood_per_second: FLOOD_PER_SECOND,
     spread_over: SPREAD_OVER,
     phases: Object.fromEntries(told) as Neighbour['phases'],
@@ -110,80 +95,35 @@ export async function measureNeighbour(
 }
 
 async function settle(system: System): Promise<Street> {
-  const { db, pool } = system.database
-  const worldOf = (name: string): System['world'] => ({
-    ...system.world,
-    owner: asOwner(name),
-    clientId: seed.CLIENT_ID,
-    clientSecret: seed.CLIENT_SECRET,
-  })
+  const { db } = system.database
   const doorOf = (name: string): Promise<AuthorityDoor> =>
-    openAuthority(worldOf(name), { inFlight: IN_FLIGHT, connections: IN_FLIGHT }, 'notes')
+    openAuthority(worldOfSeeded(system, name), { inFlight: IN_FLIGHT, connections: IN_FLIGHT }, 'notes')
   const agents = Array.from({ length: AGENTS }, () => importPrivateJwk(generatePrivateJwk()))
-  const owner = async (knows: number, options: { ask_me?: boolean } = {}): Promise<string> => {
-    const name = await seed.seedOwner(db, options)
+  const asked = async (knows: number): Promise<string> => {
+    const name = await seed.seedOwner(db, { ask_me: true })
     for (const key of agents.slice(0, knows)) await seed.seedConnection(db, name, thumbprintHandle(key))
     return name
   }
-  const bob = await owner(1)
-  const negotiating = await doorOf(bob)
-  const standing = await negotiating.negotiate(agents[0]!)
-  await negotiating.close()
   const seconds = (TURNS + 1) * PHASES.reduce((sum, name) => sum + SECONDS[name], 0)
-  await pool.query(
-    `INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
-       tier_id, tier_epoch, hold, single_use, claims, expires_at)
-     SELECT owner, sha256(('${unspent('')}' || n)::bytea), 'rpt_bob_' || n, 'fam_bob_' || n, handle, generation,
-       client_id, aud, resource_id, tier_id, tier_epoch, hold, true, claims, now() + interval '1 hour'
-     FROM generate_series(1, $2::int) n, (SELECT * FROM grants WHERE owner = $1 LIMIT 1) g`,
-    [bob, (CALLS_PER_SECOND / 2) * seconds],
-  )
-  const alice = await owner(AGENTS, { ask_me: true })
+  const bob = await openBob(system, { agent: agents[0]!, seconds, connections: IN_FLIGHT })
+  const alice = await asked(AGENTS)
   const others: AuthorityDoor[] = []
-  for (let n = 0; n < SPREAD_OVER; n++)
-    others.push(await doorOf(await owner(AGENTS_OF_OTHERS, { ask_me: true })))
-  const door = await openProtection(worldOf(bob), { connections: IN_FLIGHT })
-  return {
-    system,
-    bob: door,
-    standing,
-    nextUnspent: 1,
-    alice: { owner: alice, door: await doorOf(alice) },
-    others,
-    agents,
-  }
+  for (let n = 0; n < SPREAD_OVER; n++) others.push(await doorOf(await asked(AGENTS_OF_OTHERS)))
+  return { system, bob, alice: { owner: alice, door: await doorOf(alice) }, others, agents }
 }
 
-const unspent = (n: number | string): string => `unspent-grant-of-bob-${n}`
-
 /** One phase: bob's calls, and the flood that belongs to it; ends when all is answered. */
-async function phase(street: Street, name: Phase, flood: Record<string, number>): Promise<Seen> {
-  const { alice, others } = street
+async function phase(street: Street, name: Phase, flood: Record<string, number>): Promise<BobSaw> {
+  const { bob, alice, others } = street
   const release = name === 'held' ? await holdQueue(street.system, alice.owner) : undefined
   const doors = { idle: [], spread: others, held: [alice.door] }[name]
   const flooding = doors.length === 0 ? Promise.resolve() : floodOf(street, { name, doors, flood })
-  const times: number[] = []
-  let errors = 0
   try {
-    await paced(CALLS_PER_SECOND, SECONDS[name], async (n, dueAt) => {
-      await call(street, n).catch(() => errors++)
-      times.push(performance.now() - dueAt)
-    })
+    return await bob.call(SECONDS[name])
   } finally {
     await release?.()
     await flooding
   }
-  const sorted = times.toSorted((one, other) => one - other)
-  return { p50_ms: percentile(sorted, 0.5), p99_ms: percentile(sorted, 0.99), errors }
-}
-
-/** Introspection of a standing grant, and consume of another one, in turn. */
-async function call(street: Street, n: number): Promise<void> {
-  const done =
-    n % 2 === 0
-      ? (await street.bob.introspect(street.standing))['active']
-      : (await street.bob.consume(unspent(street.nextUnspent++)))['consumed']
-  if (done !== true) throw new Error('bob was answered wrongly')
 }
 
 /**
@@ -216,25 +156,6 @@ async function holdQueue({ database }: System, owner: string): Promise<() => Pro
   await client.query('BEGIN')
   await client.query('SELECT 1 FROM queues WHERE owner = $1 FOR UPDATE', [owner])
   return () => client.end()
-}
-
-/**
- * Begins so many calls a second, whether or not earlier ones were answered; each is told when it was due.
- * Resolves when all have ended.
- */
-export async function paced(
-  perSecond: number,
-  seconds: number,
-  call: (n: number, dueAt: number) => Promise<void>,
-): Promise<void> {
-  const calls: Promise<void>[] = []
-  const begunAt = performance.now()
-  for (let n = 0; n < perSecond * seconds; n++) {
-    const dueAt = begunAt + (n * 1_000) / perSecond
-    await delay(Math.max(0, dueAt - performance.now()))
-    calls.push(call(n, dueAt))
-  }
-  await Promise.all(calls)
 }
 
 const SAID: Record<Phase, string> = {
