@@ -44,6 +44,10 @@ export interface FigureFacts {
   scale?: Record<'introspect' | 'consume' | 'revoke', number[]> | undefined
   /** Of `usher agent bridge`: start by start, and turn by turn. */
   bridge?: Record<'start_ms' | 'added_p50_ms', number[]> | undefined
+  /** Turn by turn, of what allowances cost. */
+  allowances?: Record<'agreement' | 'overRow' | 'overWithout' | 'neighbour', number[]> | undefined
+  /** The same with ten million uses of one over ten thousand, if they were filled in. */
+  allowanceUses?: Record<'agreement' | 'list', number[]> | undefined
   /** Turn by turn, of what several hold. */
   joint?: Record<'negotiation_ratio' | 'call_ratio', number[]> | undefined
   /** Revoke by revoke: while sidecars hold leases, while none does, and while one of them is stopped. */
@@ -96,6 +100,32 @@ const FIGURES = {
     goal: atLeast(0.9),
     of: 'median',
     values: ({ joint }) => joint?.call_ratio,
+  },
+  allowance_agreement_over_without: {
+    goal: atMost(1.15),
+    of: 'median',
+    values: ({ allowances }) => allowances?.agreement,
+  },
+  allowance_neighbour_p50_ratio: {
+    goal: atMost(1.05),
+    of: 'median',
+    values: ({ allowances }) => allowances?.neighbour,
+  },
+  busy_allowance_over_row: { goal: null, of: 'median', values: ({ allowances }) => allowances?.overRow },
+  busy_allowance_over_without: {
+    goal: null,
+    of: 'median',
+    values: ({ allowances }) => allowances?.overWithout,
+  },
+  allowance_agreement_10m_over_10k: {
+    goal: atMost(1.2),
+    of: 'median',
+    values: ({ allowanceUses }) => allowanceUses?.agreement,
+  },
+  allowance_list_10m_over_10k: {
+    goal: atMost(1.2),
+    of: 'median',
+    values: ({ allowanceUses }) => allowanceUses?.list,
   },
   revoke_leased_p50_ms: { goal: null, of: 'median', values: ({ leases }) => leases?.leased_ms },
   revoke_leased_p99_ms: { goal: atMost(20), of: 'p99', values: ({ leases }) => leases?.leased_ms },

@@ -9,6 +9,8 @@ import { crossCheck } from './cross-check.ts'
 import { readMachine, readPostgres } from './machine.ts'
 import { readOptions, secondsMax, USAGE, type Options } from './options.ts'
 import { makeReport, renderReport, type Report } from './report.ts'
+import { measureAllowances, renderAllowances, type AllowanceCost } from './scenarios/allowances.ts'
+import { measureAllowanceUses, renderAllowanceUses, type AllowanceUses } from './scenarios/allowance-uses.ts'
 import { measureBridge, renderBridge, type BridgeCost } from './scenarios/bridge.ts'
 import { measureJoint, renderJoint, type JointCost } from './scenarios/joint.ts'
 import { measureLeaseRevokes, renderLeaseRevokes, type LeaseRevokes } from './scenarios/lease-revokes.ts'
@@ -23,6 +25,8 @@ type WholeReport = Report & {
   owner_lists?: OwnerLists
   scale?: Scale
   neighbour?: Neighbour
+  allowances?: AllowanceCost
+  allowance_uses?: AllowanceUses
   bridge?: BridgeCost
   joint?: JointCost
   leases?: LeaseRevokes
@@ -61,7 +65,10 @@ async function bench(options: Options, directory: string, aborted: Promise<never
     const neighbour = options.neighbour
       ? await Promise.race([measureNeighbour(system, { tell }), aborted])
       : undefined
-    const { bridge, joint, leases } = await Promise.race([apart(directory, options, tell), aborted])
+    const { bridge, allowances, joint, leases } = await Promise.race([
+      apart(directory, options, tell),
+      aborted,
+    ])
     const peers = options.peers
       ? await Promise.race([
           measurePeers(system, { directory, cycles: rounds, seconds, inFlight, connections, tell }),
@@ -69,12 +76,17 @@ async function bench(options: Options, directory: string, aborted: Promise<never
         ])
       : undefined
     const scale = options.scale ? await Promise.race([measureScale(directory, { tell }), aborted]) : undefined
+    const uses = options.scale
+      ? await Promise.race([measureAllowanceUses(directory, { tell }), aborted])
+      : undefined
     const report = makeReport({
       command: options.command,
       lanes: lanes.map(lane => ({ name: laneName(lane), scenario: lane.scenario })),
       rounds: results,
       readyMs,
       scale: scale?.ratios,
+      allowances: allowances?.ratios,
+      allowanceUses: uses?.ratios,
       bridge,
       joint,
       leases,
@@ -99,7 +111,9 @@ async function bench(options: Options, directory: string, aborted: Promise<never
       ...report,
       ...(neighbour && { neighbour }),
       ...(scale && { scale }),
+      ...(uses && { allowance_uses: uses }),
       ...(bridge && { bridge }),
+      ...(allowances && { allowances }),
       ...(joint && { joint }),
       ...(leases && { leases }),
       ...(peers && { peers }),
@@ -117,11 +131,12 @@ async function bench(options: Options, directory: string, aborted: Promise<never
 /** What is measured on systems of its own, one after the other. */
 async function apart(
   directory: string,
-  { bridge, joint, leases }: Options,
+  { bridge, allowances, joint, leases }: Options,
   tell: (line: string) => void,
-): Promise<Pick<WholeReport, 'bridge' | 'joint' | 'leases'>> {
+): Promise<Pick<WholeReport, 'bridge' | 'allowances' | 'joint' | 'leases'>> {
   return {
     ...(bridge && { bridge: await measureBridge(directory, { tell }) }),
+    ...(allowances && { allowances: await measureAllowances(directory, { tell }) }),
     ...(joint && { joint: await measureJoint(directory, { tell }) }),
     ...(leases && { leases: await measureLeaseRevokes(directory, { tell }) }),
   }
@@ -160,15 +175,18 @@ async function main(): Promise<number> {
       await mkdir(dirname(options.json), { recursive: true })
       await writeFile(options.json, `${JSON.stringify(report, null, 2)}\n`)
     }
-    const { neighbour, scale, bridge, joint, leases, peers, owner_lists: lists } = report
+    const { neighbour, scale, bridge, allowances, joint, leases, peers, owner_lists: lists } = report
+    const { allowance_uses: uses } = report
     const pages = [
       renderReport(report),
       ...(neighbour === undefined ? [] : [renderNeighbour(neighbour)]),
       ...(bridge === undefined ? [] : [renderBridge(bridge)]),
+      ...(allowances === undefined ? [] : [renderAllowances(allowances)]),
       ...(joint === undefined ? [] : [renderJoint(joint)]),
       ...(leases === undefined ? [] : [renderLeaseRevokes(leases)]),
       ...(peers === undefined ? [] : [renderPeers(peers)]),
       ...(scale === undefined ? [] : [renderScale(scale)]),
+      ...(uses === undefined ? [] : [renderAllowanceUses(uses)]),
       ...(lists === undefined ? [] : [renderOwnerLists(lists)]),
     ]
     process.stdout.write(`\n${pages.join('\n\n')}\n`)

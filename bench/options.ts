@@ -17,7 +17,7 @@ export const USAGE = `usage: node bench/main.ts [options]
   --against DIR    measure another checkout of usher, too, round by round beside this one
   --profile DIR    write CPU profiles of authority and sidecar there
 PEERS=1 measures beside ours what others take for a decision: Envoy, its jwt_authn, OpenFGA (OPENFGA_BIN).
-SCALE=1 adds ten million grants, and times her lists over a ledger of 1,000,000 rows in place of 100,000.
+SCALE=1 adds ten million grants and uses of an allowance, and her lists over a ledger of 1,000,000 rows, not 100,000.
 DATABASE_URL measures on a Postgres of yours instead of an embedded one.`
 
 export interface Options {
@@ -32,13 +32,15 @@ export interface Options {
   neighbour: boolean
   /** Whether the bridge is measured, on its own stack. */
   bridge: boolean
+  /** Whether allowances are measured, on their own system. */
+  allowances: boolean
   /** Whether joint accounts are measured, on their own system. */
   joint: boolean
   /** Whether revokes are timed while sidecars hold leases, on a system of their own. */
   leases: boolean
   /** Whether other systems are measured, too. */
   peers: boolean
-  /** Whether to fill ten million grants. */
+  /** Whether to fill ten million grants, and as many uses of an allowance. */
   scale: boolean
   /** As it was typed. */
   command: string
@@ -82,6 +84,7 @@ export function readOptions(): Options | undefined {
     crossCheck: values.only === undefined || values['cross-check'] === true,
     neighbour: values.only === undefined,
     bridge: values.only === undefined,
+    allowances: values.only === undefined,
     joint: values.only === undefined,
     leases: values.only === undefined,
     peers: process.env['PEERS'] === '1',
@@ -108,13 +111,15 @@ const LISTS_SECONDS_MAX = 300
 const NEIGHBOUR_SECONDS_MAX = 240
 /** For a stack and a few starts of the bridge. */
 const BRIDGE_SECONDS_MAX = 120
+/** For a few turns, in each of which allowances are measured in three ways. */
+const ALLOWANCES_SECONDS_MAX = 420
 const JOINT_SECONDS_MAX = 300
 /** For ten sidecars, some hundred revokes and a few that wait. */
 const LEASES_SECONDS_MAX = 240
 /** For five servers, each warmed up and asked in each cycle. */
 const PEERS_COUNT = 5
-/** For ten million grants: filling, indexing and asking. */
-const SCALE_SECONDS_MAX = 3_600
+/** For ten million grants, and as many uses of an allowance: filling, indexing and asking. */
+const SCALE_SECONDS_MAX = 7_200
 
 /** Everything a run may take, waits included; beyond, it has hung. */
 export function secondsMax(options: Options): number {
@@ -125,6 +130,7 @@ export function secondsMax(options: Options): number {
     LISTS_SECONDS_MAX +
     NEIGHBOUR_SECONDS_MAX +
     BRIDGE_SECONDS_MAX +
+    ALLOWANCES_SECONDS_MAX +
     JOINT_SECONDS_MAX +
     LEASES_SECONDS_MAX +
     (scale ? SCALE_SECONDS_MAX : 0) +

@@ -34,14 +34,18 @@ export interface AuthorityDoor {
    * `Unexpected` if anything else is answered. `onGrant` gets the milliseconds of the last request, which
    * presents the agreement at `/token` and is answered with the grant.
    */
-  negotiate(
-    key: PrivateKey,
-    operation?: { tool: string; params: JsonObject },
-    onGrant?: (ms: number) => void,
-  ): Promise<string>
+  negotiate(key: PrivateKey, operation?: AgreedOperation, onGrant?: (ms: number) => void): Promise<string>
+  /** The same but for the last request, which the answer sends; that returns the RPT. */
+  agree(key: PrivateKey, operation?: AgreedOperation): Promise<() => Promise<string>>
   /** One poll of what waits; likewise. */
   poll(ticket: string): Promise<string>
   close(): Promise<void>
+}
+
+/** What an agreement at a tier that asks per operation is about. */
+export interface AgreedOperation {
+  tool: string
+  params: JsonObject
 }
 
 /** The answer in place of the expected one. */
@@ -98,18 +102,23 @@ export async function openAuthority(
     access_token: string
   }
   const wanted = { resource_id: `${owner}/${resource}`, resource_scopes: ['read'] }
+  const agree = async (key: PrivateKey, operation?: AgreedOperation): Promise<() => Promise<string>> => {
+    const { ticket } = (await post('/perm', wanted, 201, pat)) as { ticket: string }
+    const needed = parseNeedInfo(await present({ ticket }, 403))
+    const template = offeredTerms(needed, DEFAULT_SPEC_NS)!
+    const iat = Math.floor(Date.now() / 1_000)
+    const claim_token = signAgreement({ template, aud: world.issuer, iat, operation }, key)
+    const agreed = { ticket: needed.ticket, claim_token, claim_token_format: agreementFormat }
+    return async () => parseGrantAnswer(await present(agreed, 200)).access_token
+  }
   return {
+    agree,
     negotiate: async (key, operation, onGrant) => {
-      const { ticket } = (await post('/perm', wanted, 201, pat)) as { ticket: string }
-      const needed = parseNeedInfo(await present({ ticket }, 403))
-      const template = offeredTerms(needed, DEFAULT_SPEC_NS)!
-      const iat = Math.floor(Date.now() / 1_000)
-      const claim_token = signAgreement({ template, aud: world.issuer, iat, operation }, key)
-      const agreed = { ticket: needed.ticket, claim_token, claim_token_format: agreementFormat }
+      const presented = await agree(key, operation)
       const from = performance.now()
-      const granted = await present(agreed, 200)
+      const rpt = await presented()
       onGrant?.(performance.now() - from)
-      return parseGrantAnswer(granted).access_token
+      return rpt
     },
     poll: async ticket => parseGrantAnswer(await present({ ticket }, 200)).access_token,
     close: () => http.close(),

@@ -185,7 +185,8 @@ function quotients(above: number[], below: number[]): number[] {
   return above.map((value, n) => value / below[n]!)
 }
 
-async function checkDisk(grants: number): Promise<void> {
+/** Throws if the disk has no room for so many grants. */
+export async function checkDisk(grants: number): Promise<void> {
   const { bavail, bsize } = await statfs(tmpdir())
   const needed = grants * BYTES_PER_GRANT
   if (bavail * bsize < needed)
@@ -197,27 +198,39 @@ async function checkDisk(grants: number): Promise<void> {
 /**
  * By INSERT … SELECT, from a grant that the authority made; indexes are taken down meanwhile and built anew.
  */
-async function fill({ world, database }: System, count: number): Promise<void> {
-  const client = new Client({ connectionString: database.url })
+function fill({ world, database }: System, count: number): Promise<void> {
+  const handles = world.agents.map(({ handle }) => handle)
+  const ofOne = Math.min(OF_ONE_CONNECTION, count / 2)
+  return insertGrants(database.url, count, {
+    sql: `INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
+           tier_id, tier_epoch, hold, single_use, claims, expires_at)
+         SELECT g.owner, sha256(('${tokenOf(0).slice(0, -1)}' || n)::bytea), 'rpt_filled_' || n, 'fam_filled_' || n,
+           CASE WHEN n <= $5::int AND n % 2 = 1 THEN ($4::text[])[1]
+             ELSE ($4::text[])[${KEPT_APART + 1} + n % (array_length($4::text[], 1) - ${KEPT_APART})] END,
+           g.generation, g.client_id, g.aud, g.resource_id, g.tier_id, g.tier_epoch, g.hold, n % 2 = 0, g.claims,
+           now() + interval '1 day'
+         FROM generate_series($1::int, $2::int) n,
+           (SELECT * FROM grants WHERE owner = $3 AND NOT single_use LIMIT 1) g`,
+    values: [world.owner, handles, 2 * ofOne],
+  })
+}
+
+/**
+ * Inserts so many grants as a superuser, by a statement that inserts those from `$1` to `$2`. More values
+ * begin with `$3`. Indexes are taken down meanwhile and built anew.
+ */
+export async function insertGrants(
+  databaseUrl: string,
+  count: number,
+  { sql, values }: { sql: string; values: readonly unknown[] },
+): Promise<void> {
+  const client = new Client({ connectionString: databaseUrl })
   await client.connect()
   try {
     await client.query(`SET maintenance_work_mem = '512MB'`)
     const restore = await takeDownIndexes(client)
-    const handles = world.agents.map(({ handle }) => handle)
-    const ofOne = Math.min(OF_ONE_CONNECTION, count / 2)
     for (let from = 1; from <= count; from += ROWS_PER_INSERT)
-      await client.query(
-        `INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
-           tier_id, tier_epoch, hold, single_use, claims, expires_at)
-         SELECT g.owner, sha256(('${tokenOf(0).slice(0, -1)}' || n)::bytea), 'rpt_filled_' || n, 'fam_filled_' || n,
-           CASE WHEN n <= $3::int AND n % 2 = 1 THEN ($2::text[])[1]
-             ELSE ($2::text[])[${KEPT_APART + 1} + n % (array_length($2::text[], 1) - ${KEPT_APART})] END,
-           g.generation, g.client_id, g.aud, g.resource_id, g.tier_id, g.tier_epoch, g.hold, n % 2 = 0, g.claims,
-           now() + interval '1 day'
-         FROM generate_series($4::int, $5::int) n,
-           (SELECT * FROM grants WHERE owner = $1 AND NOT single_use LIMIT 1) g`,
-        [world.owner, handles, 2 * ofOne, from, Math.min(count, from + ROWS_PER_INSERT - 1)],
-      )
+      await client.query(sql, [from, Math.min(count, from + ROWS_PER_INSERT - 1), ...values])
     await restore()
     await client.query('VACUUM (ANALYZE) grants')
     await client.query('ANALYZE')

@@ -78,6 +78,12 @@ const FIGURES: (keyof Report)[] = [
   'neighbour_p99_over_idle',
   'bridge_start_ms',
   'bridge_added_p50_ms',
+  'allowance_agreement_over_without',
+  'allowance_neighbour_p50_ratio',
+  'busy_allowance_over_row',
+  'busy_allowance_over_without',
+  'allowance_agreement_10m_over_10k',
+  'allowance_list_10m_over_10k',
   'revoke_leased_p50_ms',
   'revoke_leased_p99_ms',
   'revoke_asked_p50_ms',
@@ -97,7 +103,10 @@ describe('The report of a bench', () => {
     const neighbour = { overSpread: [0.9, 1.1, 1], overIdle: [3], errors: [0] }
     const bridge = { start_ms: [300], added_p50_ms: [2] }
     const leases = { leased_ms: [9], asked_ms: [5], silent_ms: [2_005] }
-    const report = makeReport({ ...facts({}), scale, neighbour, bridge, leases })
+    const allowances = { agreement: [1.1], overRow: [0.9], overWithout: [0.8], neighbour: [1] }
+    const allowanceUses = { agreement: [1], list: [1.1] }
+    const measured = { scale, neighbour, bridge, leases, allowances, allowanceUses }
+    const report = makeReport({ ...facts({}), ...measured })
     expect(report[name]).toEqual(expect.any(Number))
     expect(report.figures).toHaveProperty(name)
   })
@@ -129,6 +138,23 @@ describe('The report of a bench', () => {
     ])
     expect(figures.neighbour_p99_ratio!.value).toBe(1)
     expect(figures.neighbour_p99_over_idle).toMatchObject({ value: 4, goal: null })
+  })
+
+  it('takes the median of what an allowance adds, and holds no goal of how many agreements pass it at once', () => {
+    const allowances = {
+      agreement: [1.1, 1.3, 1.14],
+      neighbour: [1.2, 1.04, 1.06],
+      overRow: [0.2, 0.4, 0.3],
+      overWithout: [0.7, 0.8, 0.9],
+    }
+    const { figures } = makeReport({ ...facts({}), allowances })
+    expect(figures.allowance_agreement_over_without!.value).toBe(1.14)
+    expect(meets(figures.allowance_agreement_over_without!)).toBe(true)
+    expect(figures.allowance_neighbour_p50_ratio!.value).toBe(1.06)
+    expect(meets(figures.allowance_neighbour_p50_ratio!)).toBe(false)
+    expect(figures.busy_allowance_over_row).toMatchObject({ value: 0.3, goal: null })
+    expect(figures.busy_allowance_over_without).toMatchObject({ value: 0.8, goal: null })
+    expect(figures).not.toHaveProperty('allowance_list_10m_over_10k')
   })
 
   it('takes the 99th of a hundred revokes in order, and the most of those that a silent sidecar keeps waiting', () => {

@@ -1,0 +1,228 @@
+/**
+ * Owns what allowances cost (docs/allowances.md), at one authority and in turns: an agreement whose grant one
+ * of them bounds beside one at the same kind of tier without; many agents who take of one at the same time,
+ * beside transactions that only change its row; and what bob notices of a busy one, beside the same load
+ * without one. docs/performance.md says how to read it. By itself: `node bench/scenarios/allowances.ts`.
+ */
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { Client } from 'pg'
+import type { Owner } from '../../src/wire/identifiers.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
+import { spreadOf } from '../figures.ts'
+import { analyze, startSystem, type System } from '../system.ts'
+import {
+  ALLOWANCE,
+  BATCH,
+  openSpenders,
+  SIDES,
+  type BySide,
+  type Side,
+  type Spender,
+} from './allowance-owners.ts'
+import { measureAllowanceUses, renderAllowanceUses } from './allowance-uses.ts'
+import { openBob, type Bob } from './bob.ts'
+import { inTurn } from './in-turn.ts'
+import { paced } from './paced.ts'
+
+const TURNS = 7
+/** Agreements of each side in a turn, and before the first. */
+const AGREEMENTS = { counted: 120, warmUp: 250 }
+/**
+ * Of the load beside bob's calls, and how long one phase of it lasts: two in each turn. It is far below what
+ * the authority can do, so that the waiting for her is measured, not the waiting for the CPU.
+ */
+const LOAD_PER_SECOND = 40
+const LOAD_SECONDS = 4
+/** More than bob can have calls unanswered. */
+const BOB_CONNECTIONS = 64
+
+export interface AllowanceCost {
+  /** All turn by turn: medians of one agreement, in milliseconds. */
+  agreement_p50_ms: BySide<number[]>
+  /** Of many at once; and transactions that do nothing but lock and change a row of the allowance. */
+  agreements_per_second: BySide<number[]>
+  row_per_second: number[]
+  /** Of bob's calls, in milliseconds. */
+  neighbour_p50_ms: BySide<number[]>
+  ratios: Record<'agreement' | 'overRow' | 'overWithout' | 'neighbour', number[]>
+}
+
+/** Measures on a system of its own. Takes about three minutes with as many turns as it has by default. */
+export async function measureAllowances(
+  directory: string,
+  { turns = TURNS, tell }: { turns?: number; tell: (line: string) => void },
+): Promise<AllowanceCost> {
+  tell('allowances: starting their system')
+  const own = join(directory, 'allowances')
+  await mkdir(own, { recursive: true })
+  const databaseUrl = process.env['DATABASE_URL']
+  const place = { directory: own, tree: undefined, databaseUrl, profileDirectory: undefined }
+  const system = await startSystem(place)
+  const stops: (() => Promise<void>)[] = [() => system.stop()]
+  try {
+    const spenders = await openSpenders(system)
+    const agent = importPrivateJwk(generatePrivateJwk())
+    // Two phases in each turn, and in the one that warms up.
+    const seconds = 2 * LOAD_SECONDS * (turns + 1)
+    const bob = await openBob(system, { agent, seconds, connections: BOB_CONNECTIONS })
+    stops.push(...[...Object.values(spenders), bob].map(one => () => one.close()))
+    // Cold code, empty pools, and plans that were made for empty tables are no cost of an allowance.
+    for (const side of SIDES) await spenders[side].spendBatch()
+    await analyze(system.database.url)
+    await inTurn(AGREEMENTS.warmUp, agreementsOf(spenders))
+    await takeTurn(system, { spenders, bob, first: 'without' })
+    const seen: Turn[] = []
+    for (let turn = 1; turn <= turns; turn++) {
+      seen.push(await takeTurn(system, { spenders, bob, first: SIDES[turn % SIDES.length]! }))
+      tell(`allowances: turn ${turn} of ${turns}`)
+    }
+    return costOf(seen)
+  } finally {
+    for (const stop of stops.toReversed()) await stop()
+  }
+}
+
+/** What one turn saw. */
+interface Turn {
+  agreement_p50_ms: BySide<number>
+  agreements_per_second: BySide<number>
+  row_per_second: number
+  neighbour_p50_ms: BySide<number>
+}
+
+async function takeTurn(
+  system: System,
+  { spenders, bob, first }: { spenders: BySide<Spender>; bob: Bob; first: Side },
+): Promise<Turn> {
+  const [without, withIt] = await inTurn(AGREEMENTS.counted, agreementsOf(spenders))
+  const order = first === 'with' ? SIDES.toReversed() : SIDES
+  const rates: BySide<number> = { without: 0, with: 0 }
+  for (const side of order) rates[side] = await spenders[side].spendBatch()
+  const row_per_second = await rowRate(system, spenders.with.owner)
+  const waits: BySide<number> = { without: 0, with: 0 }
+  for (const side of order) waits[side] = await neighbourMs(bob, spenders[side])
+  return {
+    agreement_p50_ms: { without: without!, with: withIt! },
+    agreements_per_second: rates,
+    row_per_second,
+    neighbour_p50_ms: waits,
+  }
+}
+
+const agreementsOf = (spenders: BySide<Spender>): (() => Promise<number>)[] =>
+  SIDES.map(side => () => spenders[side].spendOne())
+
+const ROW = `owner = $1 AND allowance = $2 AND whose = '' AND of = 'calls' AND per = 'all'`
+const LOCK_ROW = { name: 'lock', text: `SELECT used FROM allowance_windows WHERE ${ROW} FOR NO KEY UPDATE` }
+const ADD_TO_ROW = { name: 'add', text: `UPDATE allowance_windows SET used = used + 1 WHERE ${ROW}` }
+
+/**
+ * How many transactions a second the row of the allowance passes that do nothing else: the first statement
+ * locks it, and the second adds to it. They are as many as a batch has, and come over as many connections as
+ * an authority gives one owner.
+ */
+async function rowRate({ database, world }: System, owner: Owner): Promise<number> {
+  const lanes = Math.ceil(world.poolMax / 2)
+  const each = Math.ceil(BATCH / lanes)
+  const clients = Array.from({ length: lanes }, () => new Client({ connectionString: database.url }))
+  const values = [owner, ALLOWANCE]
+  const add = async (client: Client): Promise<void> => {
+    await client.query('BEGIN')
+    await client.query({ ...LOCK_ROW, values })
+    const { rowCount } = await client.query({ ...ADD_TO_ROW, values })
+    if (rowCount !== 1) throw new Error('the allowance has no row to add to')
+    await client.query('COMMIT')
+  }
+  try {
+    await Promise.all(clients.map(client => client.connect()))
+    await Promise.all(clients.map(add))
+    const from = performance.now()
+    await Promise.all(
+      clients.map(async client => {
+        for (let n = 0; n < each; n++) await add(client)
+      }),
+    )
+    return (lanes * each * 1_000) / (performance.now() - from)
+  } finally {
+    await Promise.all(clients.map(client => client.end()))
+  }
+}
+
+/** The median that bob waits while agents of another owner get and spend grants at a fixed rate. */
+async function neighbourMs(bob: Bob, spender: Spender): Promise<number> {
+  const faults: unknown[] = []
+  const [{ p50_ms, errors }] = await Promise.all([
+    bob.call(LOAD_SECONDS),
+    paced(LOAD_PER_SECOND, LOAD_SECONDS, async () => {
+      await spender.spendOne().catch((error: unknown) => faults.push(error))
+    }),
+  ])
+  if (faults.length > 0) throw faults[0]
+  if (errors > 0) throw new Error(`${errors} of bob's calls were not answered as they should be`)
+  return p50_ms
+}
+
+function costOf(seen: readonly Turn[]): AllowanceCost {
+  const bySide = (read: (turn: Turn) => BySide<number>): BySide<number[]> => ({
+    without: seen.map(turn => read(turn).without),
+    with: seen.map(turn => read(turn).with),
+  })
+  const ratio = ({ without, with: above }: BySide<number>): number => above / without
+  return {
+    agreement_p50_ms: bySide(turn => turn.agreement_p50_ms),
+    agreements_per_second: bySide(turn => turn.agreements_per_second),
+    row_per_second: seen.map(turn => turn.row_per_second),
+    neighbour_p50_ms: bySide(turn => turn.neighbour_p50_ms),
+    ratios: {
+      agreement: seen.map(turn => ratio(turn.agreement_p50_ms)),
+      overRow: seen.map(turn => turn.agreements_per_second.with / turn.row_per_second),
+      overWithout: seen.map(turn => ratio(turn.agreements_per_second)),
+      neighbour: seen.map(turn => ratio(turn.neighbour_p50_ms)),
+    },
+  }
+}
+
+/** What was measured, as lines of text. */
+export function renderAllowances(cost: AllowanceCost): string {
+  const { agreement_p50_ms, agreements_per_second, row_per_second, neighbour_p50_ms, ratios } = cost
+  const shown = (values: number[], digits: number): string => {
+    const { median, min, max } = spreadOf(values)!
+    return `${median.toFixed(digits)} (${min.toFixed(digits)} to ${max.toFixed(digits)})`
+  }
+  return [
+    'what an allowance costs',
+    `  p50 of an agreement without one, ms     ${shown(agreement_p50_ms.without, 2)}`,
+    `  p50 of one within an allowance, ms      ${shown(agreement_p50_ms.with, 2)}`,
+    `  the second over the first               ${shown(ratios.agreement, 3)}, goal at most 1.15`,
+    `  agreements a second without one         ${shown(agreements_per_second.without, 0)}`,
+    `  of many agents within one allowance     ${shown(agreements_per_second.with, 0)}`,
+    `  what the row alone passes               ${shown(row_per_second, 0)}`,
+    `  within one over without                 ${shown(ratios.overWithout, 3)}`,
+    `  within one over what the row passes     ${shown(ratios.overRow, 3)}`,
+    `  a neighbour's p50 beside neither, ms    ${shown(neighbour_p50_ms.without, 2)}`,
+    `  beside a busy allowance, ms             ${shown(neighbour_p50_ms.with, 2)}`,
+    `  the second over the first               ${shown(ratios.neighbour, 3)}, goal at most 1.05`,
+  ].join('\n')
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({ options: { uses: { type: 'string' } } })
+  const uses = values.uses === undefined ? undefined : Number(values.uses)
+  if (uses !== undefined && (!Number.isInteger(uses) || uses < 1_000))
+    throw new Error('Give --uses as a number from 1000.')
+  const directory = await mkdtemp(join(tmpdir(), 'usher-bench-'))
+  try {
+    const tell = (line: string): void => void process.stderr.write(`${line}\n`)
+    process.stdout.write(`${renderAllowances(await measureAllowances(directory, { tell }))}\n`)
+    if (uses === undefined) return
+    const measured = await measureAllowanceUses(directory, { many: uses, tell })
+    process.stdout.write(`${renderAllowanceUses(measured)}\n`)
+  } finally {
+    await rm(directory, { recursive: true, force: true })
+  }
+}
+
+if (import.meta.main) await main()
