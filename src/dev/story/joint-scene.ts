@@ -2,13 +2,12 @@
  * Owns what steps about an account held jointly share: who holds it, what each offers, and what waits for
  * each. Contract: "Tally for a jointly held resource".
  */
-import { AgentError } from '../../agent/index.ts'
 import { createOwnerClient, readAll, type OwnerClient, type PendingItem } from '../../owner/index.ts'
 import type { JsonObject } from '../../wire/json.ts'
 import { until } from '../stack/child-process.ts'
 import { object } from './held-grants.ts'
 import { ACCOUNT, type JointPlace } from '../stack/joint-place.ts'
-import { openScene, present, type RunningCall, type Scene } from './scene.ts'
+import { openScene, present, type Scene } from './scene.ts'
 import type { Stack } from '../stack/stack.ts'
 
 export const HOLDING = '/owner/joint'
@@ -93,10 +92,4 @@ export async function nothingWaitsFor(scene: Scene, name: HolderName): Promise<v
     const items = await readAll(asHolder(scene, name).pending())
     return items.length === 0
   })
-}
-
-/** The refusal of a call; undefined if it was not refused. */
-export async function refusalOf(call: RunningCall): Promise<AgentError | undefined> {
-  const failure: unknown = await call.result.catch((error: unknown) => error)
-  return failure instanceof AgentError ? failure : undefined
 }

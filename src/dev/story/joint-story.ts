@@ -15,11 +15,10 @@ import {
   jointOf,
   mandateFor,
   nothingWaitsFor,
-  refusalOf,
   waitingFor,
 } from './joint-scene.ts'
 import { callByHand, refusalIn, toolText } from './raw-call.ts'
-import { expectEqual, expectThat, present, show, firstEvent, type Scene } from './scene.ts'
+import { expectEqual, expectThat, present, show, firstEvent, refusalOf, type Scene } from './scene.ts'
 import { executions, expectRefusal, fetchJson, got, note, sent, type StoryStep } from './story.ts'
 
 const TRADE = { symbol: 'VTI', qty: 2 }

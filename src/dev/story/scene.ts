@@ -4,6 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import {
+  AgentError,
   createAgent,
   type Agent,
   type AgentEvent,
@@ -168,19 +169,26 @@ async function listen(access: Parameters<typeof watchEvents>[0]) {
   return { events, close }
 }
 
-/** The first event of the type, when it comes; fails like the call, if that fails first. */
+/** The first event of one of the types, when it comes; fails like the call, if that fails first. */
 export async function firstEvent<T extends AgentEvent['type']>(
   call: RunningCall,
-  type: T,
+  ...types: T[]
 ): Promise<Extract<AgentEvent, { type: T }>> {
+  const named = types.map(type => `"${type}"`).join(' or ')
   let failure: { cause: unknown } | undefined
   call.result.catch((cause: unknown) => (failure = { cause }))
-  return until(`the agent to tell of "${type}"`, async () => {
-    const found = call.events.find(event => event.type === type)
+  return until(`the agent to tell of ${named}`, async () => {
+    const found = call.events.find(event => types.some(type => event.type === type))
     if (found === undefined && failure !== undefined)
-      throw new StoryFault(`The call ended before "${type}"`, { cause: failure.cause })
+      throw new StoryFault(`The call ended before ${named}`, { cause: failure.cause })
     return found as Extract<AgentEvent, { type: T }> | undefined
   })
+}
+
+/** The refusal of a call; undefined if it was not refused. */
+export async function refusalOf(call: RunningCall): Promise<AgentError | undefined> {
+  const failure: unknown = await call.result.catch((error: unknown) => error)
+  return failure instanceof AgentError ? failure : undefined
 }
 
 /** The owner's event that fits, when it comes. */

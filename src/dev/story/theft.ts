@@ -3,20 +3,19 @@
  * `usher verify ledger` says which, by what the log had signed before. docs/proof.md. Contract: "Events" (row
  * 5). The thief goes to Postgres itself; alice uses the commands that anybody has.
  */
-import { execFile } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readAll, type OwnerClient } from '../../owner/index.ts'
-import { openConnection } from '../../storage/core/connection.ts'
 import { parseJsonObject } from '../../wire/json.ts'
 import { headOfCheckpoint, type LedgerHead } from '../../wire/ledger/ledger-head.ts'
 import { generatePrivateJwk, parseJwks } from '../../wire/signatures/keys.ts'
 import { until } from '../stack/child-process.ts'
 import { OWNER, writePrivate } from '../stack/household.ts'
 import type { Stack } from '../stack/stack.ts'
-import { expectEqual, expectThat, present, show, StoryFault, type Scene } from './scene.ts'
+import { rowsOf } from './database.ts'
+import { usher } from './owner-command.ts'
+import { expectEqual, expectThat, present, show, type Scene } from './scene.ts'
 import { fetchJson, got, note, sent, type StoryStep } from './story.ts'
-import { CLI, handSettings } from './try-by-hand.ts'
 
 /** It needs a stack of this machine, whose authority has `logKeys`. */
 export const THEFT: StoryStep = {
@@ -69,15 +68,15 @@ async function theft({ stack, owner }: Scene): Promise<string[]> {
   const seq = await tradeIn(owner)
   await writeFile(keys, `${JSON.stringify(await fetchJson(`${stack.issuer}/ledger/jwks`))}\n`)
   const headBefore = await until('a signed head that covers the trade', async () => {
-    await usher(stack, exportTo(before), 0)
+    await usher(stack, exportTo(before))
     const read = await headIn(before, keys)
     return read.size >= seq && read
   })
   await writeFile(head, `${JSON.stringify({ ledger_head: headBefore })}\n`)
-  const good = await usher(stack, ['verify', 'ledger', before, '--keys', keys], 0)
+  const { out: good } = await usher(stack, ['verify', 'ledger', before, '--keys', keys])
   expectEqual('One row was changed, the one that tells of the trade.', await changeRow(stack), [seq])
-  await usher(stack, exportTo(after), 0)
-  const found = await usher(stack, verifyAfter(files), 1)
+  await usher(stack, exportTo(after))
+  const { out: found } = await usher(stack, verifyAfter(files), 1)
   expectThat(
     'It names the entry.',
     found.every(line => line.startsWith(`entry: Entry ${seq} `)),
@@ -110,27 +109,7 @@ async function headIn(file: string, keysFile: string): Promise<LedgerHead> {
 }
 
 /** @returns the positions of the changed entries. */
-async function changeRow({ databaseUrl }: Stack): Promise<number[]> {
-  const url = present('The database is on this machine.', databaseUrl)
-  const connection = await openConnection({ url, name: 'thief' })
-  try {
-    const { rows } = await connection.client.query<{ seq: string }>(CHANGE)
-    return rows.map(({ seq }) => Number(seq))
-  } finally {
-    await connection.close()
-  }
-}
-
-const COMMAND_TIMEOUT_MS = 60_000
-
-/** Runs a command as alice, which must end with this exit code. @returns the lines that it printed. */
-function usher(stack: Stack, args: string[], expectedCode: number): Promise<string[]> {
-  const options = { env: handSettings(stack), timeout: COMMAND_TIMEOUT_MS }
-  return new Promise((resolve, reject) => {
-    execFile(process.execPath, [CLI, ...args], options, (error, out, err) => {
-      const code = error === null ? 0 : error.code
-      if (code === expectedCode) return resolve(out.trimEnd().split('\n'))
-      return reject(new StoryFault(`usher ${args.join(' ')} ended with ${code}.\n${out}${err}`.trimEnd()))
-    })
-  })
+async function changeRow(stack: Stack): Promise<number[]> {
+  const rows = await rowsOf<{ seq: string }>(stack, { name: 'thief', statement: CHANGE })
+  return rows.map(({ seq }) => Number(seq))
 }
