@@ -270,7 +270,7 @@ module.exports = {
           'oidc-provider',
         ],
       },
-      'the demo starts each party as a process, or by what the package exports; its thief alone goes to Postgres.',
+      'the demo starts each party as a process, or by what the package exports; only its thief and its midnight go to Postgres.',
     ),
     may(
       'doctor-asks-as-anybody-may',

@@ -29,7 +29,7 @@ $(CONSOLE): $(INSTALLED) rolldown.console.config.js $(shell find src/console src
 	@npm run console --silent -- --log-level warn
 	@touch $@
 
-demo: $(INSTALLED) $(CONSOLE) ## Run the whole story through a real Envoy, then stay up to try by hand (ONCE=1: end after the story; STORY=organization: one above her, STORY=joint: what three hold)
+demo: $(INSTALLED) $(CONSOLE) ## Run the whole story through a real Envoy, then stay up to try by hand (ONCE=1: end after the story; STORY=organization: one above her, STORY=joint: what three hold, STORY=allowance: what goes unasked)
 	@node src/cli.ts dev $(if $(ONCE),--once) $(if $(STORY),--story $(STORY))
 
 test: $(INSTALLED) $(CONSOLE) ## Format, lint, types, import rules, then what each change must pass (REQUIRE_ALL=1: a missing binary fails)

@@ -17,6 +17,7 @@ import { EnvoyAbsent, findEnvoy, type Envoy } from './stack/envoy-binary.ts'
 import { runDatabase, runEnvoy } from './one-part.ts'
 import { serveConsole } from '../owner/index.ts'
 import { openAgent, openScene, type Scene } from './story/scene.ts'
+import { ALLOWANCE_STORY } from './story/allowance-story.ts'
 import { startIdentityProvider } from './stack/identity-provider.ts'
 import { commandsOfSteps, legend } from './story/legend.ts'
 import { openJointScene } from './story/joint-scene.ts'
@@ -54,6 +55,7 @@ const STORIES = {
   owner: { steps: [...STORY, THEFT], starts: '', open: openScene },
   organization: { steps: ORGANIZATION_STORY, starts: 'an organization, ', open: openOrganizationScene },
   joint: { steps: JOINT_STORY, starts: 'a tally, a second authority, ', open: openJointScene },
+  allowance: { steps: ALLOWANCE_STORY, starts: '', open: openScene },
 }
 
 /** Runs `usher dev` with the arguments after it. Returns the exit code: 0 if the whole story held. */
@@ -66,7 +68,7 @@ export function runDev(args: readonly string[], terminal: Terminal = processTerm
     .addOption(
       new Option(
         '--story <name>',
-        'which story: hers, of an organization above her, or of what she holds jointly',
+        'which story: hers, of an organization above her, of what she holds jointly, or of an allowance',
       )
         .choices(Object.keys(STORIES))
         .default('owner'),

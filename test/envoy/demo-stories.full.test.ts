@@ -1,5 +1,6 @@
 /** The command behind `make demo`, with the other stories that it tells, and as it stays up. */
 import { expect, test } from 'vitest'
+import { ALLOWANCE_STORY } from '../../src/dev/story/allowance-story.ts'
 import { JOINT_STORY } from '../../src/dev/story/joint-story.ts'
 import { ORGANIZATION_STORY } from '../../src/dev/story/organization-story.ts'
 import { installedBrowser } from '../support/browser.ts'
@@ -15,6 +16,7 @@ describeWith(proxy, 'usher dev', () => {
   test.each([
     ['organization', 'of an organization above her', ORGANIZATION_STORY],
     ['joint', 'of what she holds with others', JOINT_STORY],
+    ['allowance', 'of what she allows once, within limits', ALLOWANCE_STORY],
   ])('with --story %s it tells that %s', async (name, _of, story) => {
     const { code, out, err } = await dev(['--story', name, '--once'])
     expect({ code, err }).toEqual({ code: 0, err: '' })

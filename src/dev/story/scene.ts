@@ -71,6 +71,8 @@ export interface Memory {
   preview?: JsonObject
   /** Who acts in an emergency. */
   desk?: ActingAgent
+  /** A second agent that she knows. */
+  other?: ActingAgent
 }
 
 /** How a call that is started is followed, and ended early. */
