@@ -173,13 +173,16 @@ const NOTHING_SERVED = 'Nothing is served at this path.'
 
 /** The error of an answer that is not a 2xx, in the answer's own words if it has any. */
 export function refusalOf(response: Response, json: Json | undefined): ApiError {
-  const { error, error_description } = isJsonObject(json) ? json : ({} as JsonObject)
+  const { error, error_description, reason } = isJsonObject(json) ? json : ({} as JsonObject)
   const code = typeof error === 'string' ? error : `http_${response.status}`
   const detail =
     typeof error_description === 'string'
       ? error_description
       : `Something answered with status ${response.status} and gave no reason. See that this is the address of the API, and what stands before it.`
-  return new ApiError(code, detail, { status: response.status })
+  return new ApiError(code, detail, {
+    status: response.status,
+    reason: typeof reason === 'string' ? reason : undefined,
+  })
 }
 
 /**

@@ -69,6 +69,25 @@ describe('An allowance that she adds from the command line', () => {
     expect((await tradingTier()).terms.template_id).toBe(terms.template_id)
   })
 
+  it('opens nothing if another device raises it while she reads what it opens', async () => {
+    const path = file('raised')
+    await hers(session => addAllowance(session, path, YES))
+    const json = { rules: [] }
+    await authority.call(authority.alice, { method: 'PUT', target: '/owner/policies/trading', json })
+    const raise = { ...YES, max: 'all:calls=900' }
+    const terminal = Object.assign(capturedTerminal(), {
+      confirm: async () => {
+        await hers(session => editAllowance(session, 'raised', undefined, raise))
+        return true
+      },
+    })
+    const session = { client: authority.alice.client, terminal, json: false }
+    const refused = { code: 'precondition_failed', status: 412, reason: 'allowance_moved' }
+    await expect(addAllowance(session, path, {})).rejects.toMatchObject(refused)
+    expect(terminal.said).toContain('The allowance was edited after you read it.')
+    expect((await tradingTier()).rules).toEqual([])
+  })
+
   it('has another limit after an edit, and refuses what is beyond if its file says so', async () => {
     const agent = testAgent(authority)
     await agent.granted('place_trade', { operation: { tool: 'place_trade', params: { qty: 1 } } })

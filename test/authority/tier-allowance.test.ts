@@ -2,10 +2,16 @@
  * A tier that names an allowance asks about what is not within it: contract, "Policy vocabulary and tiers",
  * "Owner API" (`/owner/policies`).
  */
+import { sql } from 'kysely'
 import { beforeEach, describe, expect, it } from 'vitest'
+import { lockQueue } from '../../src/storage/authority/owners/owners.ts'
+import { readAllowance, storeAllowance } from '../../src/storage/authority/policies/allowances.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
 import type { OwnerCall, Reply } from '../support/authority.ts'
 import { authorityStand } from '../support/stands.ts'
 import { decide, pendingAt, testAgent } from '../support/test-agent.ts'
+import { until } from '../support/until.ts'
 
 const authority = authorityStand()
 
@@ -100,6 +106,73 @@ describe('A tier that names an allowance', () => {
       expect((await put('trades', members)).status).toBe(200)
       expect((await agent.ask('place_trade', trade(1))).body.error).toBe('request_submitted')
       await decide(authority, agent.handle, 'denied')
+    }
+  })
+
+  describe('in an edit that says which version of the allowance she read', () => {
+    const rules = [AUTO, beyond('trades')]
+    const editAt = (version: number | string, json: object = { rules }) =>
+      own({ method: 'PUT', target: `/owner/policies/trading?allowance_version=${version}`, json })
+    const rulesNow = async (): Promise<object[]> => {
+      const { body } = await own({ target: '/owner/policies' })
+      return body.tiers.find(({ id }: { id: string }) => id === 'trading').rules
+    }
+    const moved = [412, 'precondition_failed', expect.stringContaining('read it again, then edit the tier')]
+    let version = 0
+
+    beforeEach(async () => {
+      version = (await put('trades', { tiers: trading })).body.version
+      expect((await edit([])).status).toBe(200)
+    })
+
+    it('is stored within that version alone; of another it is 412, which says what to do', async () => {
+      for (const other of [version - 1, version + 1]) {
+        const reply = await editAt(other)
+        expect([refusal(reply), reply.body.reason]).toEqual([moved, 'allowance_moved'])
+      }
+      expect(await rulesNow()).toEqual([])
+      expect((await editAt(version)).status).toBe(200)
+      expect(await rulesNow()).toEqual(rules)
+    })
+
+    it('is 412 also if the allowance names the tier no more', async () => {
+      expect((await put('trades', { tiers: {} })).status).toBe(200)
+      expect(refusal(await editAt(version))).toEqual(moved)
+    })
+
+    it('is refused if no rule names an allowance, and if that is no version', async () => {
+      expect(refusal(await editAt(version, { rules: [] }))).toEqual([
+        400,
+        'invalid_request',
+        expect.stringContaining('Leave out allowance_version'),
+      ])
+      for (const other of ['0', '1.5', 'last'])
+        expect(answers(await editAt(other))).toEqual([400, 'invalid_request'])
+      expect(refusal(await editAt(1, { rules: [AUTO, beyond('absent')] }))[2]).toContain('make it first')
+    })
+
+    it('opens nothing if the allowance is edited while that edit waits for its turn', async () => {
+      const { db } = authority.database
+      const alice = asOwner('alice')
+      const read = (await readAllowance(db, alice, 'trades'))!
+      const { editing } = await inTransaction(db, async tx => {
+        await lockQueue(tx, alice)
+        const waiting = editAt(read.version)
+        await until(async () => (await waitingStatements()) > 0)
+        const raised = { ...read, version: read.version + 1, hold_s: 600 }
+        expect(await storeAllowance(tx, alice, raised)).toBe('stored')
+        return { editing: waiting }
+      })
+      expect(refusal(await editing)).toEqual(moved)
+      expect(await rulesNow()).toEqual([])
+    })
+
+    /** Statements that wait for a lock in this database. */
+    async function waitingStatements(): Promise<number> {
+      const { rows } = await sql<{ waiting: number }>`
+        SELECT count(*)::int AS waiting FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'`.execute(authority.database.db)
+      return rows[0]!.waiting
     }
   })
 

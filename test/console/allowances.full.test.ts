@@ -113,9 +113,9 @@ describeWith(installedBrowser(), 'Her allowances on the page', path => {
       const opening = one.getByRole('form', { name: `What ${id} opens at The trading tier` })
       const yes = opening.getByLabel(/^I have read this/)
       await tick(yes)
-      // At the last moment: when the page asks which version is stored.
+      // At the last moment: when the page stores the rules.
       await page.route(
-        `**/owner/allowances/${id}`,
+        '**/owner/policies/trading**',
         async route => {
           await save(id, { windows: [{ of: 'qty', per: 'day', max: '900' }] })
           await route.continue()
@@ -164,7 +164,7 @@ describeWith(installedBrowser(), 'Her allowances on the page', path => {
       const yes = opening.getByRole('button', { name: 'Save and open' })
       expect(await yes.isDisabled()).toBe(true)
       await tick(opening.getByLabel(/^I have read this/))
-      await page.route('**/owner/policies/trading', route =>
+      await page.route('**/owner/policies/trading**', route =>
         route.fulfill({
           status: 503,
           json: { error: 'temporarily_unavailable', error_description: 'The database does not answer.' },
@@ -187,7 +187,7 @@ describeWith(installedBrowser(), 'Her allowances on the page', path => {
       await opening.getByRole('alert').getByText('The database does not answer.').waitFor()
       expect([(await stored(id))['version'], await rulesOfTrading()]).toEqual([1, []])
       expect((await agent.ask('place_trade', trade(1))).body).toMatchObject({ error: 'request_submitted' })
-      await page.unroute('**/owner/policies/trading')
+      await page.unroute('**/owner/policies/trading**')
       const [amounts, windows] = [[{ name: 'qty', each_max: '10' }], [{ of: 'qty', per: 'day', max: '30' }]]
       await save(id, { amounts, windows })
       await opening.getByText('qty: at most 30 (as the tool counts) in a day').waitFor()

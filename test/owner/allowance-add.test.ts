@@ -76,8 +76,9 @@ const file = (changes: object = {}): string => {
 const changes = () =>
   api.received
     .filter(({ method }) => method !== 'GET')
-    .map(({ path, headers, body }) => ({
+    .map(({ path, query, headers, body }) => ({
       path,
+      query,
       match: headers['if-match'] ?? headers['if-none-match'],
       body: JSON.parse(String(body)) as Record<string, unknown>,
     }))
@@ -124,6 +125,7 @@ describe('usher owner allowance add', () => {
     expect(made).toMatchObject({ path: '/owner/allowances/weekend', match: '*', body: { hold_s: 300 } })
     expect(edited).toEqual({
       path: '/owner/policies/shopping',
+      query: 'allowance_version=1',
       match: '"alice/shopping/v3"',
       body: { rules: [NEVER, AUTO, beyond('ask')] },
     })
@@ -187,19 +189,29 @@ describe('usher owner allowance add', () => {
     ])
   })
 
-  it('stores no rules if the allowance was edited after she read it to go on', async () => {
+  it('names the version that she read with the rules, and says so if the allowance was edited meanwhile', async () => {
     api.script('/owner/policies/shopping', { status: 502, body: 'Bad gateway' })
     const path = file()
     await owner('allowance', 'add', path, '--yes')
-    const before = changes().length
-    let version = 1
-    api.script('/owner/allowances/weekend', () => ({ body: { ...stored, version: version++ } }))
+    api.script('/owner/allowances/weekend', () => ({ body: { ...stored, version: 3 } }))
+    const body = {
+      error: 'precondition_failed',
+      error_description: 'Another device changed the allowance.',
+      reason: 'allowance_moved',
+    }
+    api.script('/owner/policies/shopping', { status: 412, body })
     const { code, said } = await atTerminal(true, 'allowance', 'add', path)
     expect(code).toBe(1)
-    expect(said).toContain('The allowance weekend was edited after you read it, so no rules were stored.\n')
-    expect(said).toContain('Read it: usher owner allowance show weekend\n')
-    expect(said).toContain(`To go on: usher owner allowance add ${path}\n`)
-    expect(changes()).toHaveLength(before)
+    expect(changes().at(-1)).toMatchObject({
+      path: '/owner/policies/shopping',
+      query: 'allowance_version=3',
+    })
+    expect(said).toContain(
+      'The allowance was edited after you read it. Read it: usher owner allowance show weekend\n' +
+        'Not stored: the rules of shopping. You are asked there as before.\n' +
+        `To go on: usher owner allowance add ${path}\n`,
+    )
+    expect(said).not.toContain('They were changed meanwhile')
   })
 
   it.each<[string, object[], string]>([

@@ -92,20 +92,24 @@ export async function readTierToOpen(
 /**
  * Adds the rules that a tier lacks, both or neither, over the version of it that she was shown. Fails with
  * `ApiFault` 412, and opens nothing, if the allowance has another version than `agreed`, which she read: she
- * says yes to its numbers. Returns what the authority warns of.
+ * says yes to its numbers. The authority compares them when it stores the rules. Returns what it warns of.
  */
 export async function openWithin(
   access: Access,
   { id, rules, terms }: Pick<Tier, 'id' | 'rules' | 'terms'>,
   agreed: Pick<OwnerAllowance, 'id' | 'version'>,
 ): Promise<string[]> {
-  const { version } = await ask<OwnerAllowance>(access, { path: pathOf(agreed.id) })
-  if (version !== agreed.version) throw new ApiFault(412, 'precondition_failed', WORDS.allowances.movedSince)
   const { warnings = [], clamped = [] } = await ask<SavedTier>(access, {
     method: 'PUT',
-    path: `owner/policies/${encodeURIComponent(id)}`,
+    path: `owner/policies/${encodeURIComponent(id)}?allowance_version=${agreed.version}`,
     body: { rules: [...rules, ...missingRules(rules, agreed.id)] },
     headers: { 'if-match': `"${terms.template_id}"` },
-  })
+  }).catch(asMoved)
   return [...warnings, ...clamped.map(({ text }) => text)]
+}
+
+/** The refusal of a yes to another version of the allowance, in the words of this page. */
+function asMoved(error: unknown): never {
+  if (!(error instanceof ApiFault) || error.body['reason'] !== 'allowance_moved') throw error
+  throw new ApiFault(error.status, error.code, WORDS.allowances.movedSince, error.body)
 }

@@ -250,6 +250,7 @@ const NUMBERS_AND_TIMES = {
   first_seen: TIME,
   first_used: TIME,
   last_pat_issued: TIME,
+  allowance_version: '3',
   'if-match': '"3"',
   'if-none-match': '"3"',
   'last-event-id': '41',

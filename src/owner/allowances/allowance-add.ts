@@ -7,7 +7,7 @@
 import { ApiError } from '../../client/api-error.ts'
 import { readAll } from '../../client/exchange.ts'
 import { allowancesIn } from '../../rules/allowance/tier-allowance.ts'
-import { EXIT, Exit, UsageError } from '../../terminal/command.ts'
+import { UsageError } from '../../terminal/command.ts'
 import { printable } from '../../terminal/printable.ts'
 import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
 import type { JsonObject } from '../../wire/json.ts'
@@ -16,7 +16,7 @@ import { ask } from '../display/answers.ts'
 import { waitingSentence } from '../display/show.ts'
 import { tell, type OwnerSession } from '../session.ts'
 import { allowanceFrom, isSameAllowance, readAllowanceFile } from './allowance-file.ts'
-import { askForYes, findAllowance, readAllowance, saveAllowance, type YesOption } from './allowance-steps.ts'
+import { askForYes, findAllowance, saveAllowance, type YesOption } from './allowance-steps.ts'
 import { openingsOf, openingText } from './openings.ts'
 import { cardText, clockAt } from './show-allowances.ts'
 
@@ -44,66 +44,64 @@ export async function addAllowance(session: OwnerSession, file: string, options:
       openings.map(one => openingText(stored, one, connections)).join('')
     await askForYes(session, options, { text, question: `Save the allowance ${id}, and these rules?` })
   }
-  if (before !== undefined && edits.length > 0) await checkIsAsRead(session, before, file)
   const saved = before ?? (await saveAllowance(session, allowance))
-  const tiers = await editTiers(session, edits, { id, file })
+  const tiers = await editTiers(session, edits, { id, file, version: saved.version })
   tell(session, { allowance: saved, tiers }, all => savedText(all, before === undefined))
-}
-
-/**
- * Ends the command if the allowance is no longer the one to which she said yes: the rules would open tiers
- * within other limits than she read.
- */
-async function checkIsAsRead(session: OwnerSession, read: OwnerAllowance, file: string): Promise<void> {
-  const now = await readAllowance(session, read.id)
-  if (now.version === read.version) return
-  const id = printable(read.id)
-  session.terminal.err(
-    `The allowance ${id} was edited after you read it, so no rules were stored.\n` +
-      `Read it: usher owner allowance show ${id}\n` +
-      `To go on: usher owner allowance add ${printable(file)}\n`,
-  )
-  throw new Exit(EXIT.refused)
 }
 
 type RulesEdit = Pick<Tier, 'rules'> & { tier: Tier }
 
+/** What an edit of a tier is for: the allowance, the version of it to which she said yes, and its file. */
+interface RulesPurpose {
+  id: string
+  version: number
+  file: string
+}
+
 /**
- * Edits each tier in the version that was shown. If one is refused, it says what is stored and how to go on.
+ * Edits each tier in the version that was shown, and only while the allowance has the version to which she
+ * said yes: the rules open the tier within its limits. If one is refused, it says what is stored and how to
+ * go on.
  */
 async function editTiers(
   session: OwnerSession,
   edits: readonly RulesEdit[],
-  of: { id: string; file: string },
+  purpose: RulesPurpose,
 ): Promise<JsonObject[]> {
   const saved: JsonObject[] = []
+  const query = { allowance_version: String(purpose.version) }
   for (const { tier, rules } of edits) {
     const path = `/owner/policies/${encodeURIComponent(tier.id)}`
     const headers = { 'if-match': `"${tier.terms.template_id}"` }
     try {
-      saved.push(await ask(session, { method: 'PUT', path, body: { rules }, headers }))
+      saved.push(await ask(session, { method: 'PUT', path, query, body: { rules }, headers }))
     } catch (error) {
-      const status = error instanceof ApiError ? error.status : undefined
-      session.terminal.err(partText(of, { edits, at: saved.length, status }))
+      const failure = error instanceof ApiError ? error : undefined
+      session.terminal.err(partText(purpose, { edits, at: saved.length, failure }))
       throw error
     }
   }
   return saved
 }
 
-/** What is stored and what is not, if the edit of the tier at `at` failed with `status`. */
+/** What is stored and what is not, if the edit of the tier at `at` failed so. */
 function partText(
-  { id, file }: { id: string; file: string },
-  { edits, at, status }: { edits: readonly RulesEdit[]; at: number; status: number | undefined },
+  { id, file }: RulesPurpose,
+  { edits, at, failure }: { edits: readonly RulesEdit[]; at: number; failure: ApiError | undefined },
 ): string {
   const ids = edits.map(({ tier }) => printable(tier.id))
   const done = ids.slice(0, at)
+  const status = failure?.status
   // Whatever stands before the authority may answer in its place, when it has saved them already.
   const isUnknown = status === undefined || status >= 500
-  const isStale = status === 412
+  const isMoved = failure?.reason === 'allowance_moved'
+  const isStale = status === 412 && !isMoved
   const asRead = edits.slice(isUnknown || isStale ? at + 1 : at)
   return [
     `Stored: the allowance ${printable(id)}${done.length === 0 ? '' : `, and the rules of ${done.join(', ')}`}.\n`,
+    isMoved
+      ? `The allowance was edited after you read it. Read it: usher owner allowance show ${printable(id)}\n`
+      : '',
     isUnknown ? `It is not known whether the rules of ${ids[at]!} were stored.\n` : '',
     isStale
       ? `Not stored: the rules of ${ids[at]!}. They were changed meanwhile; read them: usher owner tier show ${ids[at]!}\n`

@@ -99,6 +99,15 @@ const EDITED_TIER = z
 type TierContent = z.infer<typeof TIER_CONTENT>
 type TierFields = Omit<z.infer<typeof EDITED_TIER>, 'id'>
 
+/** Beside an edit whose rules name an allowance: which version of it she read. */
+const ALLOWANCE_READ = z.strictObject({
+  allowance_version: z
+    .string()
+    .regex(/^[1-9]\d{0,8}$/, 'give the version of the allowance that you read, such as 3')
+    .transform(Number)
+    .optional(),
+})
+
 const NO_SUCH_TIER = 'You have no tier of this id.'
 const TIER_ID = {
   schema: z.object({ tier_id: z.string().regex(NAME_PATTERN) }),
@@ -129,16 +138,23 @@ export const POLICIES: readonly Endpoint<OwnerApi>[] = [
       'Edits what the body names of a tier, or takes it back as it was read; the terms get a new version',
     credential: OWNER,
     parameters: TIER_ID,
+    query: ALLOWANCE_READ,
     reads: { 'if-match': 'The quoted template_id she edited; stale is 412.' },
     body: { schema: EDITED_TIER },
-    answers: { 200: { says: 'The tier as stored, with warnings.', schema: SAVED_TIER } },
+    answers: {
+      200: {
+        says: 'The tier as stored, with warnings. With `allowance_version`: only if the allowance that its rules name has this version still, else 412 with `reason: allowance_moved`.',
+        schema: SAVED_TIER,
+      },
+    },
     refuses: { 404: ['not_found'], 409: ['conflict'], 412: ['precondition_failed'] },
-    handle: async (api: OwnerApi, { caller, parameters, body, request, answer }) => {
+    handle: async (api: OwnerApi, { caller, parameters, query, body, request, answer }) => {
       const { id: repeated, ...change } = body
       const id = parameters.tier_id
       if (repeated !== undefined && repeated !== id)
         refuse('invalid_request', 'Leave out the id, or repeat the one in the path: a tier keeps its id.')
-      const edit = { id, change, ifMatch: request.headers['if-match'] }
+      const allowanceVersion = query.allowance_version
+      const edit = { id, change, ifMatch: request.headers['if-match'], allowanceVersion }
       const saved = await runAndTellTallies(api, caller.owner, () => editTier(api, caller, edit))
       return answer(200, saved, { etag: etagOf(saved) })
     },
@@ -165,11 +181,14 @@ export const POLICIES: readonly Endpoint<OwnerApi>[] = [
   }),
 ]
 
-/** `before` is the tier that an edit replaces. */
+/**
+ * `before` is the tier that an edit replaces, `allowanceVersion` the version of its allowance that she read.
+ */
 interface TierEdit {
   id: string
   content: TierContent
   before?: TierRow
+  allowanceVersion?: number | undefined
 }
 
 type Saved = Tier & { warnings: string[]; clamped?: Cut[] | undefined }
@@ -196,12 +215,22 @@ function addTier(api: OwnerApi, credential: OwnerCredential, edit: TierEdit): Pr
 function editTier(
   api: OwnerApi,
   credential: OwnerCredential,
-  { id, change, ifMatch }: { id: string; change: TierFields; ifMatch: string | undefined },
+  {
+    change,
+    ifMatch,
+    ...edit
+  }: Pick<TierEdit, 'id' | 'allowanceVersion'> & { change: TierFields; ifMatch: string | undefined },
 ): Promise<Saved> {
   const { owner } = credential
+  const { id } = edit
   return changeAs(api, credential, async tx => {
     const before = (await readTier(tx, owner, id)) ?? refuseOutcome('unknown')
-    const { tier, warnings } = await judge(tx, owner, { id, content: contentAfter(before, change), before })
+    // An edit of the allowance waits for the same lock, so it has the version that is read here until the end.
+    const { tier, warnings } = await judge(tx, owner, {
+      ...edit,
+      content: contentAfter(before, change),
+      before,
+    })
     const { tier: left, cuts: clamped } = await underCeiling(tx, tier)
     const done = await updateTier(tx, left, expectedVersion(ifMatch, owner, id))
     if (done.outcome !== 'updated') return refuseOutcome(done.outcome)
@@ -280,11 +309,14 @@ function contentAfter(before: TierRow, { terms = {}, ...change }: TierFields): T
 export const JOINT_APART =
   'Give what you hold jointly a tier of its own, for one account: this one governs other resources, too.'
 
-/** The tier as it would be stored, with warnings; or 400, which says why it cannot be stored. */
+/**
+ * The tier as it would be stored, with warnings; or 400, which says why it cannot be stored; or 412 if its
+ * allowance is not the one that she read.
+ */
 export async function judge(
   db: Db | Tx,
   owner: Owner,
-  { id, content, before }: TierEdit,
+  { id, content, before, allowanceVersion }: TierEdit,
 ): Promise<{ tier: NewTier; warnings: string[]; allowance: OwnerAllowance | undefined }> {
   const { terms, ...rest } = content
   const registered = await listGovernable(db, owner, content.resources)
@@ -298,12 +330,35 @@ export async function judge(
   }
   const [named] = allowancesIn(tier.rules)
   const allowance = named === undefined ? undefined : await readAllowance(db, owner, named)
+  if (allowanceVersion !== undefined) checkAllowanceRead(named, allowance, allowanceVersion)
   const fault =
     tierFault({ id, ...tier }, registered) ?? tierAllowanceFault({ id, ...tier }, allowance, before?.rules)
   if (fault !== undefined) refuse('invalid_request', fault)
   if (mixesJointAndOwn(registered.map(({ client_id }) => client_id))) refuse('conflict', JOINT_APART)
   const warnings = [...tierWarnings({ id, ...tier }, registered), ...tierAllowanceWarnings(tier, registered)]
   return { tier: { owner, tier_id: id, ...tier }, warnings, allowance }
+}
+
+/**
+ * Her yes is to the limits that she read, and the rules open the tier within whatever is stored. If she has
+ * no allowance of this name, the rules themselves are at fault.
+ */
+function checkAllowanceRead(
+  named: string | undefined,
+  allowance: OwnerAllowance | undefined,
+  version: number,
+): void {
+  if (named === undefined)
+    refuse(
+      'invalid_request',
+      'Leave out allowance_version, or name the allowance in a rule of the tier: no rule of it names one.',
+    )
+  if (allowance !== undefined && allowance.version !== version)
+    refuse(
+      'precondition_failed',
+      'Another device changed the allowance since you read it: read it again, then edit the tier.',
+      { extra: { reason: 'allowance_moved' } },
+    )
 }
 
 /** The version that `If-Match` names, if the owner said which one she edited (RFC 9110 §13.1.1). */
