@@ -131,7 +131,11 @@ describe('usher owner allowance list', () => {
     answers['/owner/allowances'] = { body: [bare, unused, untold] }
     const { printed } = await owner('allowance', 'list')
     expect(printed).toMatch(/^bare +- +- +- +- +- /m)
-    expect(printed).toMatch(/^unused +price a day +each +0 of 200 CHF +0 +200 /m)
+    expect(printed).toMatch(/^unused +price a day +each +- of 200 CHF +- +- +- +- *$/m)
+    expect(printed).toContain(
+      'No agent has used unused yet in its present windows, or your authority cannot tell how much.\n',
+    )
+    expect(printed).not.toContain('No agent has used weekend')
     expect(printed).toMatch(/^weekend +price a day +- +\? of 200 CHF +- +- /m)
     answers['/owner/allowances'] = { body: [] }
     expect((await owner('allowance', 'list')).printed).toContain('usher owner allowance add <file>')

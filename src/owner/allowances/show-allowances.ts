@@ -52,9 +52,13 @@ export function allowanceTable(all: readonly AllowanceRecord[], columns?: number
 }
 
 /** What the numbers of an allowance do not say. */
-function notesText({ id, more, windows }: AllowanceRecord): string {
+function notesText(allowance: AllowanceRecord): string {
+  const { id, more, windows } = allowance
   const isLowered = windows.some(({ ceiling }) => ceiling !== undefined)
   return [
+    isOfNobody(allowance)
+      ? `No agent has used ${printable(id)} yet in its present windows, or your authority cannot tell how much.\n`
+      : '',
     more === true ? `More agents than these used ${printable(id)}.\n` : '',
     isLowered
       ? `What is left of ${printable(id)} is by your own limit; at what your organization governs, less may be left.\n`
@@ -65,12 +69,14 @@ function notesText({ id, more, windows }: AllowanceRecord): string {
 function rowsOf(allowance: AllowanceRecord): WindowLine[] {
   const { id, until, windows, held_more } = allowance
   if (windows.length === 0) return [{ allowance: id, until }]
+  // A note says of what nobody used that nobody did; only the authority says a number of it.
+  const unsaid = isOfNobody(allowance) ? '-' : '?'
   return gaugesOf(allowance).flatMap(({ whose, windows: gauges }) =>
     gauges.map(({ of, per, max, used, held, left, ends }) => ({
       allowance: id,
       until,
       window: windowText({ of, per }),
-      used: `${used ?? '?'} of ${quantityText(allowance, of, max)}${ceilingText(allowance, { of, per })}`,
+      used: `${used ?? unsaid} of ${quantityText(allowance, of, max)}${ceilingText(allowance, { of, per })}`,
       whose,
       held: held !== undefined && held_more === true ? `${held} or more` : held,
       left,
@@ -94,15 +100,19 @@ interface KnownUse {
   windows: KnownWindow[]
 }
 
-/**
- * If no agent used its own windows yet, all of each is left for whoever comes. The windows that all agents
- * share are always told, used or not, so without them the authority cannot tell.
- */
-function gaugesOf({ use, windows, among }: AllowanceRecord): KnownUse[] {
-  if (use === undefined || (use.length === 0 && among === 'all')) return [{ windows }]
+/** What the authority tells of each window; of those that it leaves out, their limits are known. */
+function gaugesOf(allowance: AllowanceRecord): KnownUse[] {
+  const { use = [], windows } = allowance
   if (use.length > 0) return use
-  const unused = windows.map(({ of, per, max }) => ({ of, per, max, used: '0', held: '0', left: max }))
-  return [{ windows: unused, whose: 'each' }]
+  return [isOfNobody(allowance) ? { windows, whose: 'each' } : { windows }]
+}
+
+/**
+ * Whether no agent has begun a window of its own. Windows that all agents share are always told, used or not,
+ * so without them the authority cannot tell; and an earlier authority tells none.
+ */
+function isOfNobody({ use, windows, among }: AllowanceRecord): boolean {
+  return among === 'lineage' && use?.length === 0 && windows.length > 0
 }
 
 /**
