@@ -16,6 +16,7 @@ const { answers, api, directory, owner } = ownerCommand()
 const AUTO = { when: ['standing.approved_at_tier'], then: 'auto' }
 const beyond = (then: string) => ({ when: ['operation.beyond:weekend'], then })
 const NEVER = { when: ['standing.revoked_before'], then: 'refuse' }
+const BY_PAST = { when: ['standing.never_revoked'], then: 'auto' }
 const TIER = {
   id: 'shopping',
   name: 'Shopping',
@@ -154,6 +155,21 @@ describe('usher owner allowance add', () => {
     const { said } = await atTerminal(false, 'allowance', 'add', file())
     expect(said).toContain('shopping opens to nobody yet: you approved no agent there.\n')
     expect(said).toContain('Approving an operation there opens it to that agent, too.')
+  })
+
+  it.each<[string, object[]]>([
+    ['no rule goes by her approval yet', [BY_PAST]],
+    ['one goes by her approval, too', [BY_PAST, AUTO]],
+  ])('never says “to nobody” where agents pass by another rule, and %s', async (_what, rules) => {
+    tier = { ...TIER, rules }
+    const others =
+      'Another rule of shopping lets agents through already. Those who pass by it go on passing, within the allowance, whether they are named here or not.'
+    expect((await atTerminal(false, 'allowance', 'add', file())).said).toContain(others)
+    answers['/owner/connections'] = { body: [AGENTS[4]] }
+    const { said } = await atTerminal(false, 'allowance', 'add', file())
+    expect(said).toContain('By an approval of yours at shopping, nobody passes so far.')
+    expect(said).toContain(others)
+    expect(said).not.toMatch(/to nobody|approved nobody|no agent there/)
   })
 
   it('opens nothing at a tier that is open already, and adds the bound alone', async () => {

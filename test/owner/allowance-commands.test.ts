@@ -244,6 +244,14 @@ describe('usher owner allowance edit', () => {
         'Without asking you each may then use place_order: price: at most 50 CHF',
     ],
     [
+      'lets agents through that she approved, and others by another rule',
+      [
+        { when: ['standing.approved_at_tier'], then: 'auto' },
+        { when: ['standing.never_revoked'], then: 'auto' },
+      ],
+      'Another rule of market lets agents through, too. It opens to those who pass by it, within the allowance, whether they are named here or not.\n',
+    ],
+    [
       'lets agents through by something else',
       [{ when: ['standing.approved_at_tier', 'standing.first_party'], then: 'auto' }],
       'The rules of market go by it already: it opens at once to each agent that they let through.\n',

@@ -66,6 +66,11 @@ function isByApproval({ when, then }: OpeningRule): boolean {
   return then === 'auto' && when.length === 1 && when[0] === BY_APPROVAL
 }
 
+/** Whether agents pass also by another rule. Nobody here knows which: it may go by an agent's age, or past. */
+function hasOtherWay(rules: readonly OpeningRule[]): boolean {
+  return rules.some(rule => rule.then === 'auto' && !isByApproval(rule))
+}
+
 /**
  * What an edit does at a tier that the allowance did not name before. Its rules may go by the allowance
  * already; then they open it at once.
@@ -80,24 +85,45 @@ export function reopeningText(
   if (tier === undefined) return `You have no tier ${at}.\n`
   if (!allowancesIn(tier.rules).includes(allowance.id))
     return `No rule of ${at} goes by it yet: \`usher owner allowance add\` with this file writes the rules.\n`
+  // What an allowance does not name is beyond it, so that nobody passed there until now.
+  const otherwise = `Another rule of ${at} lets agents through, too. It opens to those who pass by it, within the allowance, whether they are named here or not.`
   if (tier.rules.some(isByApproval))
-    return `The rules of ${at} go by it already: ${opensText(allowance, tierId, connections)}\n`
+    return `The rules of ${at} go by it already: ${opensText(allowance, tier, { connections, otherwise })}\n`
   return tier.rules.some(({ then }) => then === 'auto')
     ? `The rules of ${at} go by it already: it opens at once to each agent that they let through.\n`
     : `The rules of ${at} go by it already, but none lets anything through, so nothing opens there.\n`
 }
 
-/** To whom a tier opens, what each may then do, and that the next approval opens it, too. */
-function opensText(allowance: OwnerAllowance, tierId: string, connections: readonly Connection[]): string {
-  const at = printable(tierId)
-  const tools = (allowance.tiers[tierId]?.tools ?? []).map(printable).join(', ')
+/**
+ * To whom a tier opens, what each may then do, and that the next approval opens it, too. `otherwise` is said
+ * if agents pass by another rule than the one that goes by her approval.
+ */
+function opensText(
+  allowance: OwnerAllowance,
+  { id, rules }: Pick<Tier, 'id' | 'rules'>,
+  { connections, otherwise }: { connections: readonly Connection[]; otherwise: string },
+): string {
+  const at = printable(id)
+  const tools = (allowance.tiers[id]?.tools ?? []).map(printable).join(', ')
   const limits = limitLines(allowance).map(printable).join('; ')
-  const names = agentsThrough(tierId, connections).map(printable)
-  const opens =
-    names.length === 0
-      ? `${at} opens to nobody yet: you approved no agent there.`
-      : `${at} opens at once to ${names.join(', ')}.\nWithout asking you each may then use ${tools}: ${limits}.`
-  return `${opens}\nApproving an operation there opens it to that agent, too.`
+  const names = agentsThrough(id, connections).map(printable)
+  const isOpenOtherwise = hasOtherWay(rules)
+  const none = isOpenOtherwise ? nobodyText(at) : `${at} opens to nobody yet: you approved no agent there.`
+  return [
+    ...(names.length === 0
+      ? [none]
+      : [
+          `${at} opens at once to ${names.join(', ')}.`,
+          `Without asking you each may then use ${tools}: ${limits}.`,
+        ]),
+    ...(isOpenOtherwise ? [otherwise] : []),
+    'Approving an operation there opens it to that agent, too.',
+  ].join('\n')
+}
+
+/** Of a tier where agents may pass by another rule: only who passes by her approval is known. */
+function nobodyText(at: string): string {
+  return `By an approval of yours at ${at}, nobody passes so far.`
 }
 
 /** What saving does at one tier: to whom it opens what, or what it takes back, and what is beyond it. */
@@ -110,12 +136,14 @@ export function openingText(
   const beyondIt = `What is beyond it ${beyond === 'refuse' ? 'is refused' : 'comes to you'}.\n`
   if (rules === undefined) return `\n${at} goes by it already. ${beyondIt}`
   const edit = `The rules of ${at} are edited: what waits for you there is withdrawn, and agents ask again.\n`
-  if (!isOpen) return `\n${opensText(allowance, tier.id, connections)} ${beyondIt}${edit}`
+  const otherwise = `Another rule of ${at} lets agents through already. Those who pass by it go on passing, within the allowance, whether they are named here or not.`
+  if (!isOpen) return `\n${opensText(allowance, tier, { connections, otherwise })} ${beyondIt}${edit}`
+  const isOpenOtherwise = hasOtherWay(tier.rules)
   const names = agentsThrough(tier.id, connections).map(printable)
-  const whom =
-    names.length === 0 ? 'You approved nobody there yet.' : `Its rules let through ${names.join(', ')} now.`
+  const none = isOpenOtherwise ? nobodyText(at) : 'You approved nobody there yet.'
+  const whom = names.length === 0 ? none : `Its rules let through ${names.join(', ')} now.`
   const already = `${at} is open already to each agent that you approved there; this bounds it.`
-  return `\n${already}\n${whom} ${beyondIt}${edit}`
+  return `\n${already}\n${whom} ${isOpenOtherwise ? `${otherwise} ` : ''}${beyondIt}${edit}`
 }
 
 /**
