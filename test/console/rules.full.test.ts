@@ -120,6 +120,38 @@ describeWith(installedBrowser(), 'Her rules on the page', path => {
     })
   })
 
+  it('a resource that another tier governs cannot be chosen, and the form says which tier to take it out of', async () => {
+    await edit('trading', { resources: ['alice/trades'] })
+    const browser = await stand.deviceOf(DESK)
+    const { page } = browser
+    await page.goto(`${authority.ownerUrl}/#/rules`)
+    const tier = item(page, 'reading')
+    await tier.getByRole('button', { name: 'Edit' }).click()
+    const governed = tier.getByLabel('alice/trades')
+    expect([await governed.isDisabled(), await governed.isChecked()]).toEqual([true, false])
+    const label = tier.locator('label', { has: page.locator('input[value="alice/trades"]') })
+    expect(await label.textContent()).toContain('governed by The trading tier: take it out there first')
+    const own = tier.locator('input[value="alice/portfolio"]')
+    expect([await own.isDisabled(), await own.isChecked()]).toEqual([false, true])
+    await browser.close()
+  })
+
+  it('a resource that another tier takes while it is chosen here can be taken out, and not chosen again', async () => {
+    await edit('trading', { resources: [] })
+    const browser = await stand.deviceOf(DESK)
+    const { page } = browser
+    await page.goto(`${authority.ownerUrl}/#/rules`)
+    await page.getByRole('button', { name: 'New tier' }).click()
+    const resource = page.getByRole('form', { name: 'A new tier' }).getByLabel('alice/trades')
+    await resource.check()
+    await edit('trading', { resources: ['alice/trades'] })
+    await page.getByText('governed by The trading tier: take it out there first').first().waitFor()
+    expect([await resource.isDisabled(), await resource.isChecked()]).toEqual([false, true])
+    await resource.uncheck()
+    await expect.poll(() => resource.isDisabled()).toBe(true)
+    await browser.close()
+  })
+
   it('a tier that another device removes while it is edited stays on the page, and is said to be gone', async () => {
     await edit('trading', { resources: [] })
     const json = {

@@ -48,7 +48,7 @@ export function TermsFields({ id, draft, resources, onChange }: Props) {
       <Choices
         legend={W.members.resources}
         none={W.noResources}
-        choices={resources.map(one => ({
+        choices={resources.map((one): Choice => ({
           value: one._id,
           note:
             one.tier !== null && one.tier !== id
@@ -56,7 +56,7 @@ export function TermsFields({ id, draft, resources, onChange }: Props) {
               : one.name === one._id
                 ? undefined
                 : one.name,
-          isTaken: one.tier !== null && one.tier !== id,
+          inOtherTier: one.tier !== null && one.tier !== id,
         }))}
         chosen={draft.resources}
         onChange={chosen => onChange({ resources: chosen })}
@@ -97,6 +97,7 @@ export function TermsFields({ id, draft, resources, onChange }: Props) {
 interface Choice {
   value: string
   note?: string | undefined
+  /** Another tier governs it, so it cannot be chosen; if it was chosen before, it can be taken out. */
   inOtherTier?: boolean
 }
 
@@ -118,7 +119,7 @@ function Choices(props: {
             type="checkbox"
             value={value}
             checked={chosen.includes(value)}
-            disabled={inOtherTier}
+            disabled={inOtherTier && !chosen.includes(value)}
             onChange={event =>
               onChange(
                 event.currentTarget.checked ? [...chosen, value] : chosen.filter(other => other !== value),
