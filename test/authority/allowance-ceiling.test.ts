@@ -55,7 +55,7 @@ async function limitOf({ handle }: TestAgent): Promise<unknown> {
   const entries = body.entries as { facts: { operation: { limit?: string } } }[]
   return entries.at(-1)!.facts.operation.limit
 }
-async function says(max_allowance: AllowanceCeiling[]): Promise<void> {
+async function says(max_allowance: AllowanceCeiling[] | undefined): Promise<void> {
   await stand.publish(bounding(max_allowance))
   await dueAtOnce(stand.authority.database, 'view')
   const text = JSON.stringify(max_allowance)
@@ -103,8 +103,8 @@ describe('An allowance at a resource that an organization governs', () => {
     expect(await limitOf(agent)).toBe('ceiling:qty')
   })
 
-  it('follows a later charter at once, down and up again to what is hers', async () => {
-    await allow()
+  it('follows a later charter down at once, and up again once she has agreed to it', async () => {
+    const id = await allow()
     await stand.joined()
     const agent = await known()
     expect(await ask(agent, 5)).toBe('granted')
@@ -112,10 +112,36 @@ describe('An allowance at a resource that an organization governs', () => {
       await says([dollars('8')])
       expect(await ask(agent, 5)).toBe('operation')
       await denyAll(stand.authority)
-      await says([dollars('1000')])
+      // A tier stays as it was cut, too.
+      await says([dollars('12')])
+      expect(await ask(agent, 5)).toBe('operation')
+      expect((await own({ target: `/owner/allowances/${id}` })).body.windows[0].ceiling).toBe('8')
+      await denyAll(stand.authority)
+      const { charter_version, binds_s256, waiting } = (await stand.own('GET')).body
+      expect(waiting).toEqual({
+        version: charter_version,
+        changes: ['An allowance could let through up to 12 USD in all there.'],
+      })
+      const again = await stand.own('POST', '', { agreed: true, charter_version, binds_s256 })
+      expect([again.status, again.body.waiting]).toEqual([200, null])
       expect(await ask(agent, 5)).toBe('granted')
       await says([])
-      expect(await ask(agent, 5)).toBe('operation')
+      expect(await ask(agent, 1)).toBe('operation')
+    } finally {
+      await says([dollars('12')])
+    }
+  })
+
+  it('stays bounded as she agreed if a later charter bounds none', async () => {
+    await allow()
+    await stand.joined()
+    const agent = await known()
+    try {
+      await says(undefined)
+      expect([await ask(agent, 9), await ask(agent, 9)]).toEqual(['granted', 'operation'])
+      expect((await stand.own('GET')).body.waiting.changes).toEqual([
+        'It would not bound what your allowances let through there.',
+      ])
     } finally {
       await says([dollars('12')])
     }

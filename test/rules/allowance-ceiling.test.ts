@@ -6,7 +6,11 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { isAtMost, sumOf } from '../../src/rules/allowance/decimal.ts'
 import { judgeOperation, type AllowanceResult, type WindowUse } from '../../src/rules/allowance/operation.ts'
-import { judgeUnderCeiling, underAllowanceCeiling } from '../../src/rules/organization/allowance-ceiling.ts'
+import {
+  judgeUnderCeiling,
+  narrowerCeilings,
+  underAllowanceCeiling,
+} from '../../src/rules/organization/allowance-ceiling.ts'
 import { PERIODS } from '../../src/wire/allowance-words.ts'
 import type { OwnerAllowance } from '../../src/wire/documents/allowance.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
@@ -172,6 +176,41 @@ describe('Whatever an organization says of allowances', () => {
         expect(entries.length).toBeGreaterThan(0)
         for (const { max } of entries) expect(isAtMost(sumOf(used, `${params.price}`)!, max)).toBe(true)
       }),
+    )
+  })
+})
+
+const EUROS: AllowanceCeiling = { unit: 'EUR', per: 'month', max: '1000' }
+const FRANCS = CEILING[0]!
+
+describe('Two ceilings together', () => {
+  it.each<[string, AllowanceCeiling[] | undefined, AllowanceCeiling[] | undefined, unknown]>([
+    ['bound nothing if neither does', undefined, undefined, undefined],
+    ['are the one that bounds', undefined, CEILING, CEILING],
+    ['have the lower number', CEILING, [{ ...FRANCS, max: '99.5' }], [{ ...FRANCS, max: '99.5' }]],
+    ['have each span of a unit', CEILING, [{ ...FRANCS, per: 'week' }], [FRANCS, { ...FRANCS, per: 'week' }]],
+    ['have no unit that one leaves out', [FRANCS, EUROS], CEILING, CEILING],
+    ['let nothing through if one lets nothing', CEILING, [], []],
+  ])('%s', (_what, one, other, both) => {
+    expect(narrowerCeilings(one, other)).toEqual(both)
+    expect(narrowerCeilings(both as AllowanceCeiling[] | undefined, other)).toEqual(both)
+  })
+
+  it('let through what each of them does, and nothing else', () => {
+    fc.assert(
+      fc.property(
+        anyAllowance,
+        fc.tuple(fc.option(anyCeilings, { nil: undefined }), fc.option(anyCeilings, { nil: undefined })),
+        anyOrder,
+        anyUsed,
+        (hers, [one, other], params, used) => {
+          const isWithin = (ceilings: readonly AllowanceCeiling[] | undefined): boolean =>
+            judgeUnderCeiling(hers, order(params), usesOf(hers, used), ceilings).within
+          const both = isWithin(narrowerCeilings(one, other))
+          expect(both).toBe(isWithin(one) && isWithin(other))
+          expect(isWithin(narrowerCeilings(other, one))).toBe(both)
+        },
+      ),
     )
   })
 })

@@ -7,6 +7,7 @@ import { describe, expect, it } from 'vitest'
 import { readView } from '../../src/authority/organization/view-document.ts'
 import { charterFault } from '../../src/rules/organization/charter.ts'
 import { memberView, shownView } from '../../src/rules/organization/member-view.ts'
+import { enlargements } from '../../src/rules/organization/membership.ts'
 import {
   parseCharter,
   VIEW_BYTES_MAX,
@@ -90,6 +91,21 @@ describe('The bounds of allowances in a view', () => {
     expect(view.max_allowance).toEqual([euros])
     expect(shownView(view).own_words.join(' ')).not.toContain('llowance')
     expect(read(bounding())).not.toHaveProperty('max_allowance')
+  })
+
+  it('that rise, or end, wait for her: each is said by its number, unit and span', () => {
+    const waits = (agreed: AllowanceCeiling[] | undefined, later: AllowanceCeiling[] | undefined) =>
+      enlargements({ agreed: viewOf(bounding(agreed)), view: viewOf(bounding(later)) })
+    const monthly: AllowanceCeiling = { ...euros, per: 'month', max: '1000' }
+    const unbounded = 'An allowance could let through any amount of EUR a month there.'
+    const more = 'An allowance could let through up to 200.5 EUR a day there.'
+    expect(waits([euros], [{ ...euros, max: '200.5' }])).toEqual([more])
+    expect(waits([], [{ ...euros, max: '200.5' }])).toEqual([more])
+    expect(waits([euros, monthly], [euros])).toEqual([unbounded])
+    expect(waits([euros], undefined)).toEqual(['It would not bound what your allowances let through there.'])
+    for (const later of [[], [{ ...euros, max: '200.0' }], [{ ...euros, max: '10' }, monthly]])
+      expect(waits([euros], later)).toEqual([])
+    expect(waits(undefined, [euros])).toEqual([])
   })
 })
 

@@ -51,7 +51,8 @@ export async function findAllowance(
     operation: { allowance: id, version: allowance.version, beyond: true, limit },
   })
   if (use.signedOnly || jointAccountOf(family.client_id) !== undefined) return beyond('approval')
-  const ceilings = organization && readAllowanceCeilings(organization.view)
+  const bounds = organization && [organization.agreed, organization.view]
+  const ceilings = bounds && readAllowanceCeilings(bounds)
   if (ceilings === 'unreadable') return beyond('ceiling')
   const { windows, now } = use
   const judged = judgeUnderCeiling(allowance, { tier_id: tier.tier_id, operation, now }, windows, ceilings)
@@ -67,7 +68,7 @@ export async function findAllowance(
     within: {
       share: {
         ...shareOf(underAllowanceCeiling(allowance, ceilings), use, amounts),
-        ...(ceilings && { ceilings }),
+        ...(bounds && { bounds: bounds.map(({ max_allowance }) => max_allowance) }),
       },
       amounts,
       latest,

@@ -4,9 +4,10 @@
  * (discovery, preview, join, envelope).
  */
 import { z } from 'zod'
-import { viewFault } from '../../rules/organization/membership.ts'
+import { narrowerCeilings } from '../../rules/organization/allowance-ceiling.ts'
+import { viewFault, type AgreedView } from '../../rules/organization/membership.ts'
 import { sameOrigin } from '../../rules/registration.ts'
-import { ALLOWANCE_CEILINGS, MEMBER_VIEW, type MemberView } from '../../wire/documents/member-view.ts'
+import { ALLOWANCE_CEILING, MEMBER_VIEW, type MemberView } from '../../wire/documents/member-view.ts'
 import type { Json } from '../../wire/json.ts'
 import type { AllowanceCeiling } from '../../wire/organization/charter.ts'
 
@@ -30,15 +31,35 @@ export function readView(json: Json, issuer: string): MemberView {
 }
 
 /**
- * How a view that is stored bounds allowances; undefined if it does not. `unreadable`: nobody here knows how,
- * as another version of this authority may have stored it.
+ * How views that are stored bound allowances together: what one of them does not let through does not pass.
+ * Undefined if none bounds them. `unreadable`: nobody here knows how, as another version of this authority
+ * may have stored one.
  */
-export function readAllowanceCeilings({
-  max_allowance,
-}: Pick<MemberView, 'max_allowance'>): AllowanceCeiling[] | 'unreadable' | undefined {
-  if (max_allowance === undefined) return undefined
-  const read = ALLOWANCE_CEILINGS.safeParse(max_allowance)
-  return read.success ? read.data : 'unreadable'
+export function readAllowanceCeilings(
+  views: readonly Pick<MemberView, 'max_allowance'>[],
+): readonly AllowanceCeiling[] | 'unreadable' | undefined {
+  let bounds: readonly AllowanceCeiling[] | undefined
+  for (const { max_allowance } of views) {
+    if (max_allowance === undefined) continue
+    const read = STORED_CEILINGS.safeParse(max_allowance)
+    if (!read.success) return 'unreadable'
+    bounds = narrowerCeilings(bounds, read.data)
+  }
+  return bounds
+}
+
+/** Two lists together may have more entries than one. */
+const STORED_CEILINGS = z.array(ALLOWANCE_CEILING)
+
+/**
+ * What she agreed to when a later view comes: her allowances are bounded as low as any view said since she
+ * agreed, because a tier stays as it was cut, too. What is raised counts once she has agreed to it.
+ */
+export function agreedUnder({ agreed, view }: AgreedView, later: MemberView): MemberView {
+  const bounds = readAllowanceCeilings([agreed, view, later])
+  // What nobody here can read stays as it was stored, and lets nothing through.
+  if (bounds === undefined || bounds === 'unreadable') return agreed
+  return { ...agreed, max_allowance: [...bounds] }
 }
 
 const DISCOVERED = z.object({

@@ -26,6 +26,7 @@ import { startDueRounds } from '../due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 import { named, VIEW_SECONDS, waitingFor } from './membership.ts'
 import { warmReach, applyMembership } from './membership-effect.ts'
+import { agreedUnder } from './view-document.ts'
 
 /** How long one replica has a member to itself: longer than asking takes. */
 const CLAIM_SECONDS = 30
@@ -108,7 +109,8 @@ export function takeView(
       return true
     }
     // A view does not show what is attested about her, so each later view may mean that it changed.
-    await updateMembership(tx, owner, { view, loses: takesAccess(before.view, view) || 'cleared' })
+    const loses = takesAccess(before.view, view) || 'cleared'
+    await updateMembership(tx, owner, { agreed: agreedUnder(before, view), view, loses })
     await applyMembership(tx, owner, { by: 'organization' })
     await dueNow(tx, owner, 'compliance')
     const after = (await readMembership(tx, owner))!

@@ -29,6 +29,46 @@ export function allowanceCeilingsFault(ceilings: readonly AllowanceCeiling[]): s
 }
 
 /**
+ * The ceiling of two together: whatever is within it is within both. Of a unit that both name it has the
+ * lower number of each span, and of any other unit nothing. Undefined bounds nothing.
+ */
+export function narrowerCeilings(
+  one: readonly AllowanceCeiling[] | undefined,
+  other: readonly AllowanceCeiling[] | undefined,
+): readonly AllowanceCeiling[] | undefined {
+  if (one === undefined || other === undefined) return one ?? other
+  const units = new Set(one.map(({ unit }) => unit))
+  const others = new Set(other.map(({ unit }) => unit))
+  const lowest = new Map<string, AllowanceCeiling>()
+  for (const entry of [...one, ...other]) {
+    const { unit, per, max } = entry
+    if (!units.has(unit) || !others.has(unit)) continue
+    // No span has a blank.
+    const place = `${per} ${unit}`
+    const known = lowest.get(place)
+    lowest.set(place, known === undefined ? entry : { unit, per, max: lower(known.max, max) })
+  }
+  return [...lowest.values()]
+}
+
+/**
+ * What a later list would let through beyond `bounds`: its entries that are higher, and those of `bounds` in
+ * place of which it has none, although it names their unit.
+ */
+export function ceilingRises(
+  bounds: readonly AllowanceCeiling[],
+  later: readonly AllowanceCeiling[],
+): { rises: AllowanceCeiling[]; ends: AllowanceCeiling[] } {
+  const maxOf = (list: readonly AllowanceCeiling[], { unit, per }: AllowanceCeiling): string | undefined =>
+    list.find(one => one.unit === unit && one.per === per)?.max
+  const kept = narrowerCeilings(bounds, later) ?? []
+  return {
+    rises: later.filter(one => !isAtMost(one.max, maxOf(kept, one) ?? '')),
+    ends: kept.filter(one => maxOf(later, one) === undefined),
+  }
+}
+
+/**
  * The allowance with the `max` of each window lowered to that of the ceiling, where the ceiling's is lower.
  * Without a ceiling it stays as it is.
  */

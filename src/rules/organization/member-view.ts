@@ -21,6 +21,7 @@ import { s256Json } from '../../wire/encoding.ts'
 import type { MemberView } from '../../wire/documents/member-view.ts'
 import type { ShownView } from '../../wire/owner/owner-organization.ts'
 import { wordText } from '../words/allowance-words.ts'
+import { ceilingRises } from './allowance-ceiling.ts'
 
 export type { MemberView } from '../../wire/documents/member-view.ts'
 
@@ -198,13 +199,35 @@ function allowanceSentences(ceilings: readonly AllowanceCeiling[] | undefined): 
   if (ceilings.length === 0) return ['Nothing there passes by an allowance of yours.']
   return [
     ...ceilings.map(
-      // The organization chooses the unit, and could go on in it with a sentence that we did not write.
-      ({ unit, per, max }) =>
-        `An allowance may let through at most ${max} ${wordText(unit)} ${SPAN_SAYS[per]} there.`,
+      ({ max, ...place }) => `An allowance may let through at most ${max} ${countedText(place)} there.`,
     ),
     'An allowance lets through nothing there that it counts in no such unit and time.',
     'Each allowance is bounded by itself, and for each agent if it counts each.',
   ]
+}
+
+/**
+ * How much more a later view lets through by an allowance of hers, in sentences; `bounds` is what holds until
+ * she has agreed again.
+ */
+export function allowanceEnlargements(
+  bounds: readonly AllowanceCeiling[] | undefined,
+  later: readonly AllowanceCeiling[] | undefined,
+): string[] {
+  if (bounds === undefined) return []
+  if (later === undefined) return ['It would not bound what your allowances let through there.']
+  const { rises, ends } = ceilingRises(bounds, later)
+  return [
+    ...rises.map(
+      ({ max, ...place }) => `An allowance could let through up to ${max} ${countedText(place)} there.`,
+    ),
+    ...ends.map(place => `An allowance could let through any amount of ${countedText(place)} there.`),
+  ]
+}
+
+/** The organization chooses the unit, and could go on in it with a sentence that we did not write. */
+function countedText({ unit, per }: Pick<AllowanceCeiling, 'unit' | 'per'>): string {
+  return `${wordText(unit)} ${SPAN_SAYS[per]}`
 }
 
 const SPAN_SAYS: Record<AllowancePeriod, string> = {

@@ -16,7 +16,7 @@ import { allowanceCeilingsFault } from './allowance-ceiling.ts'
 import { claimFault, coveredBy, namedBy, patternFault } from './charter-patterns.ts'
 import { BREAK_GLASS_SECONDS_MAX, CEILING_SECONDS_MAX, isInvoker } from './charter.ts'
 import type { Vouching } from '../identity-assertion.ts'
-import { bindingDigest, type MemberView } from './member-view.ts'
+import { allowanceEnlargements, bindingDigest, type MemberView } from './member-view.ts'
 
 /** The version that she agreed to, and the organization's present one. */
 export interface AgreedView {
@@ -94,6 +94,7 @@ export function enlargements({ agreed, view }: AgreedView): string[] {
   return [
     ...claimed.map(claim => `It would govern ${claim}, too.`),
     ...breakGlassEnlargements(agreed.break_glass, view.break_glass, view.claims),
+    ...allowanceEnlargements(agreed.max_allowance, view.max_allowance),
     ...(view.identity_provider !== null && view.identity_provider.issuer !== agreed.identity_provider?.issuer
       ? [`${view.identity_provider.issuer} would vouch for who you are.`]
       : []),

@@ -20,13 +20,9 @@ const patterns = z.array(text).max(CHARTER_LIST_MAX)
  * How much one allowance of hers may let through there. An entry with a further member is none: nobody here
  * knows how it bounds.
  */
-export const ALLOWANCE_CEILINGS = z
-  .array(
-    z
-      .strictObject({ unit: text, per: z.enum(PERIODS), max: z.string().regex(DECIMAL) })
-      .meta({ examples: [{ unit: 'EUR', per: 'day', max: '200' }] }),
-  )
-  .max(CHARTER_LIST_MAX)
+export const ALLOWANCE_CEILING = z
+  .strictObject({ unit: text, per: z.enum(PERIODS), max: z.string().regex(DECIMAL) })
+  .meta({ examples: [{ unit: 'EUR', per: 'day', max: '200' }] })
 /** Each is one thing that joining brings about. */
 const powers = z.array(z.object({ what: text, detail: text })).max(VIEW_SENTENCES_MAX)
 
@@ -50,7 +46,7 @@ export const MEMBER_VIEW = z
     always_ask: patterns,
     require_clearance: z.record(text, texts),
     /** Left out: the organization bounds no allowance. */
-    max_allowance: ALLOWANCE_CEILINGS.exactOptional(),
+    max_allowance: z.array(ALLOWANCE_CEILING).max(CHARTER_LIST_MAX).exactOptional(),
     break_glass: z.object({
       enabled: z.boolean(),
       resources: patterns,

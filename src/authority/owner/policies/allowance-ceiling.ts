@@ -17,7 +17,7 @@ export async function withCeilings<Stored extends OwnerAllowance>(
   allowances: readonly Stored[],
 ): Promise<(Stored & Pick<ShownAllowance, 'windows'>)[]> {
   const membership = await readMembership(db, owner)
-  const ceilings = membership && readAllowanceCeilings(membership.view)
+  const ceilings = membership && readAllowanceCeilings([membership.agreed, membership.view])
   // Nothing passes under a ceiling that nobody can read, and no number says so.
   if (ceilings === undefined || ceilings === 'unreadable') return [...allowances]
   return allowances.map(allowance => {

@@ -27,8 +27,11 @@ export interface AllowanceShare {
   whose: string
   /** Every window of the allowance that was the present one, and how much of it the grant takes. */
   windows: readonly (Pick<AllowanceWindow, 'of' | 'per' | 'max' | 'start' | 'ends'> & { amount: string })[]
-  /** By what her organization bounds allowances at the resource, if it does; no `max` is above it. */
-  ceilings?: readonly AllowanceCeiling[]
+  /**
+   * At what her organization governs: how the view that she agreed to and the present one bound allowances.
+   * No `max` is above either.
+   */
+  bounds?: readonly (readonly AllowanceCeiling[] | undefined)[]
 }
 
 /** A grant to be recorded, and what it takes. */
@@ -61,8 +64,8 @@ const LOCK = prepared(
 )
 
 /**
- * `$9` the allowance, `$10` its version, `$11` whose windows, `$12` what is taken of which, `$13` the ceiling
- * of her organization, both as JSON.
+ * `$9` the allowance, `$10` its version, `$11` whose windows, `$12` what is taken of which, `$13` how her
+ * organization bounds allowances, both as JSON.
  */
 const RECORD_WITHIN = recordStatement<{ outcome: 'made' | 'taken' | WithinFault | null }>(
   'record-grant-within',
@@ -88,9 +91,10 @@ const RECORD_WITHIN = recordStatement<{ outcome: 'made' | 'taken' | WithinFault 
         AND NOT EXISTS (SELECT FROM share s
           WHERE s.start <> CASE s.per WHEN 'all' THEN a.made_at ELSE date_trunc(s.per, clock.at, a.zone) END)
         AND r.approval IS DISTINCT FROM 'signed'
-        -- Her organization may have lowered its ceiling since that was read.
+        -- Her organization may have lowered its bound since that was read, or she may have agreed to another.
         AND (g.org_handle_epoch IS NULL OR EXISTS (SELECT FROM memberships m WHERE m.owner = $1
-          AND (m.view->'max_allowance')::jsonb IS NOT DISTINCT FROM $13::jsonb))),
+          AND jsonb_build_array((m.agreed->'max_allowance')::jsonb, (m.view->'max_allowance')::jsonb)
+            = $13::jsonb))),
     added AS (
       UPDATE allowance_windows w SET used = w.used + s.amount,
         -- By the minute, so that a row that many take of is seldom moved in its index.
@@ -195,11 +199,11 @@ async function recordLocked(
   { share, ...record }: WithinRecording,
   counting: { margin: number; counts: Db },
 ): Promise<Attempt> {
-  const { allowance, version, whose, windows, ceilings } = share
+  const { allowance, version, whose, windows, bounds } = share
   const { owner } = record.grant
   if (windows.length > 0) await LOCK(tx, [owner, allowance, whose, JSON.stringify(windows)])
-  const ceiling = ceilings === undefined ? null : JSON.stringify(ceilings)
-  const more = [allowance, version, whose, JSON.stringify(windows), ceiling]
+  const boundsJson = bounds === undefined ? null : JSON.stringify(bounds.map(list => list ?? null))
+  const more = [allowance, version, whose, JSON.stringify(windows), boundsJson]
   const recorded = await runRecord(RECORD_WITHIN, tx, [record], { ...counting, more })
   if (recorded === 'near') return 'near'
   const outcome = recorded.rows.find(row => row.outcome !== null)?.outcome
