@@ -66,7 +66,7 @@ function isByApproval({ when, then }: OpeningRule): boolean {
   return then === 'auto' && when.length === 1 && when[0] === BY_APPROVAL
 }
 
-/** Whether agents pass also by another rule. Nobody here knows which: it may go by an agent's age, or past. */
+/** Whether agents pass also by another rule. Which ones is unknown here: it may go by an agent's past. */
 function hasOtherWay(rules: readonly OpeningRule[]): boolean {
   return rules.some(rule => rule.then === 'auto' && !isByApproval(rule))
 }

@@ -191,6 +191,12 @@ interface TierEdit {
   allowanceVersion?: number | undefined
 }
 
+/** What she changes of a stored tier; `ifMatch` is the header that says which version of it she edited. */
+interface TierRevision extends Pick<TierEdit, 'id' | 'allowanceVersion'> {
+  change: TierFields
+  ifMatch: string | undefined
+}
+
 type Saved = Tier & { warnings: string[]; clamped?: Cut[] | undefined }
 
 /**
@@ -215,17 +221,13 @@ function addTier(api: OwnerApi, credential: OwnerCredential, edit: TierEdit): Pr
 function editTier(
   api: OwnerApi,
   credential: OwnerCredential,
-  {
-    change,
-    ifMatch,
-    ...edit
-  }: Pick<TierEdit, 'id' | 'allowanceVersion'> & { change: TierFields; ifMatch: string | undefined },
+  { change, ifMatch, ...edit }: TierRevision,
 ): Promise<Saved> {
   const { owner } = credential
   const { id } = edit
   return changeAs(api, credential, async tx => {
     const before = (await readTier(tx, owner, id)) ?? refuseOutcome('unknown')
-    // An edit of the allowance waits for the same lock, so it has the version that is read here until the end.
+    // An edit of the allowance waits for the same lock, so it keeps the version that is read here.
     const { tier, warnings } = await judge(tx, owner, {
       ...edit,
       content: contentAfter(before, change),
