@@ -3,7 +3,7 @@
  * Contract: "What the service does" (`ENFORCEMENT_MODE=gateway|embedded`, one core) and "Resource server
  * enforcement point". Opens no door itself.
  */
-import type { SidecarConfig, SidecarOwner } from '../config.ts'
+import type { EmbeddedConfig, SidecarOwner } from '../config.ts'
 import { createJwksCache, type JwksCache } from '../http/outbound/jwks-cache.ts'
 import type { Logger } from '../http/telemetry/log.ts'
 import { watchCertificates } from '../http/servers/certificates.ts'
@@ -43,20 +43,8 @@ import type { Route, RouteTable, Tool } from './request/routes.ts'
 import { serveOwners } from './served-owners.ts'
 import { watchToolNeeds } from './preflight/tool-needs.ts'
 
-/** The part of a sidecar's configuration that the core needs wherever it runs: nothing about listeners. */
-export type CoreConfig = Omit<
-  SidecarConfig,
-  | 'listen'
-  | 'checkTls'
-  | 'checkClientNames'
-  | 'httpTls'
-  | 'network_trusted'
-  | 'drain_ms'
-  | 'idle_seconds'
-  | 'logLevel'
-  | 'traces'
-  | 'configFile'
->
+/** What the core needs wherever it runs. What it logs and traces with is among its surroundings. */
+export type CoreConfig = Omit<EmbeddedConfig, 'logLevel' | 'traces'>
 
 export interface Surroundings {
   logger: Logger
