@@ -13,12 +13,12 @@ import { Part } from '../organization/commitment.tsx'
 import { Form, FormEnd } from '../parts/form.tsx'
 import { Awaited, Fault } from '../parts/parts.tsx'
 import { Shown, shownText } from '../parts/shown.tsx'
+import { RuleLines } from '../rules/rule-lines.tsx'
 import { Warnings } from '../rules/trial.tsx'
 import { WORDS } from '../words.ts'
 import { AllowanceCard } from './card.tsx'
 import { membersOf } from './record.ts'
 import { openWithin, readTierToOpen, storeNew, type TierReading } from './store.ts'
-import { RuleLines } from './tier-card.tsx'
 import { hasOtherWay, isOpen, mayName, missingRules } from './tier-rules.ts'
 
 const W = WORDS.allowances

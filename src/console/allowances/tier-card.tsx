@@ -3,12 +3,12 @@
  * vocabulary and tiers", "Owner API" (`/owner/allowances`).
  */
 import type { ComponentChildren } from 'preact'
-import { ruleText } from '../../rules/words/rule-words.ts'
 import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
 import type { Tier } from '../../wire/owner/owner-api.ts'
 import { Part, Sentences } from '../organization/commitment.tsx'
 import { Chips } from '../parts/parts.tsx'
-import { Field, sentenceOf, Shown, shownText } from '../parts/shown.tsx'
+import { Field, shownText } from '../parts/shown.tsx'
+import { RuleLines } from '../rules/rule-lines.tsx'
 import { WORDS } from '../words.ts'
 import { tierLines } from './allowance-card.ts'
 import { isNamedIn, isOpen, mayName } from './tier-rules.ts'
@@ -82,18 +82,5 @@ export function TierStanding(props: {
       <RuleLines rules={rules} />
       {isOpen(tier, allowance) ? null : <p class="note">{W.opensNothing}</p>}
     </>
-  )
-}
-
-/** Rules as she reads them elsewhere on the page. */
-export function RuleLines({ rules }: { rules: Tier['rules'] }) {
-  return (
-    <ul class="rule-lines">
-      {rules.map(rule => (
-        <li key={`${rule.then} ${rule.when.join(' ')}`} data-then={rule.then}>
-          <Shown text={sentenceOf(ruleText(rule))} />
-        </li>
-      ))}
-    </ul>
   )
 }

@@ -3,16 +3,17 @@
  * them. Contract: "Policy vocabulary and tiers", "Owner API" (`/owner/policies*`).
  */
 import { useState } from 'preact/hooks'
-import { ruleText, secondsText } from '../../rules/words/rule-words.ts'
+import { secondsText } from '../../rules/words/rule-words.ts'
 import type { Resource, Tier, VocabularyWord } from '../../wire/owner/owner-api.ts'
 import { ask, askAll, type Access } from '../access/api.ts'
 import { Asking, Awaited, Chips, Fault, Nothing, PageHead } from '../parts/parts.tsx'
 import { draftOf, linesOf } from '../rules/draft.ts'
+import { RuleLines } from '../rules/rule-lines.tsx'
 import { TierEditor, type SavedTier } from '../rules/tier-editor.tsx'
 import { allTiers } from '../rules/tiers.ts'
 import { Warnings } from '../rules/trial.tsx'
 import { useDeed, useLoaded, useSession, type PageProps } from '../access/session.ts'
-import { Field, sentenceOf, Shown } from '../parts/shown.tsx'
+import { Field, Shown } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
 
 const W = WORDS.rules
@@ -153,13 +154,7 @@ function TierView({ tier, onEdit, onRemoved }: { tier: Tier; onEdit: () => void;
         <h3>{W.rules}</h3>
         <p class="sentence">{ask_me ? W.asksEach : W.asksSome}</p>
         {rules.length === 0 ? <p class="quiet">{W.noRules}</p> : null}
-        <ul class="rule-lines">
-          {rules.map(rule => (
-            <li key={`${rule.then} ${rule.when.join(' ')}`} data-then={rule.then}>
-              <Shown text={sentenceOf(ruleText(rule))} />
-            </li>
-          ))}
-        </ul>
+        <RuleLines rules={rules} />
       </div>
       <Fault text={fault} />
       <div class="row">
