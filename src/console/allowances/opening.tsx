@@ -10,6 +10,7 @@ import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
 import type { Connection } from '../../wire/owner/owner-api.ts'
 import { useDeed, useLoaded, useSession } from '../access/session.ts'
 import { Part } from '../organization/commitment.tsx'
+import { AgreementBox } from '../parts/agreement-box.tsx'
 import { Form, FormEnd } from '../parts/form.tsx'
 import { Awaited, Fault } from '../parts/parts.tsx'
 import { Shown, shownText } from '../parts/shown.tsx'
@@ -125,7 +126,7 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
             <RuleLines rules={missing} />
             <p class="note">{W.newVersion}</p>
           </Part>
-          <Agreeing
+          <AgreementBox
             text={W.agree(id, tierName)}
             isAgreed={agreedTo === shown}
             onChange={isAgreed => setAgreedTo(isAgreed ? shown : undefined)}
@@ -189,22 +190,5 @@ function OpenedAgents({ agents, none }: { agents: readonly Connection[]; none: s
         </li>
       ))}
     </ul>
-  )
-}
-
-function Agreeing(props: { text: string; isAgreed: boolean; onChange: (isAgreed: boolean) => void }) {
-  const { text, isAgreed, onChange } = props
-  return (
-    <label class="check agreed">
-      <input
-        type="checkbox"
-        name="agreed"
-        checked={isAgreed}
-        onChange={event => onChange(event.currentTarget.checked)}
-      />
-      <span>
-        <Shown text={text} />
-      </span>
-    </label>
   )
 }

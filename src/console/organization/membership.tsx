@@ -6,6 +6,7 @@ import { useState } from 'preact/hooks'
 import { secondsText } from '../../rules/words/rule-words.ts'
 import { canonicalize, type Json } from '../../wire/json.ts'
 import { ask } from '../access/api.ts'
+import { AgreementBox } from '../parts/agreement-box.tsx'
 import { Form } from '../parts/form.tsx'
 import { Asking, Chips, Fault } from '../parts/parts.tsx'
 import { useDeed, useSession } from '../access/session.ts'
@@ -95,17 +96,7 @@ function Waiting({ standing, onChanged }: Props) {
       <h2>{W.waiting}</h2>
       <p class="quiet">{W.waitingHint}</p>
       <Sentences texts={waiting.changes} />
-      <label class="check agreed">
-        <input
-          type="checkbox"
-          name="agreed"
-          checked={isAgreed}
-          onChange={event => setAgreed(event.currentTarget.checked)}
-        />
-        <span>
-          <Shown text={W.agree(charter_name, waiting.version)} />
-        </span>
-      </label>
+      <AgreementBox text={W.agree(charter_name, waiting.version)} isAgreed={isAgreed} onChange={setAgreed} />
       <Fault text={fault} />
       <button type="submit" class="primary" disabled={busy || !isAgreed}>
         {W.agreeAgain}

@@ -5,10 +5,10 @@
  */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
+import { AgreementBox } from './agreement-box.tsx'
 import { Form, FormEnd } from './form.tsx'
 import { Fault } from './parts.tsx'
 import { useDeed } from '../access/session.ts'
-import { Shown } from './shown.tsx'
 
 interface Props {
   title: ComponentChildren
@@ -41,17 +41,7 @@ export function AgreementForm({ title, isMoved, words, onAgree, onCancel, childr
         <p class="notice">{words.previewHint}</p>
       )}
       {children}
-      <label class="check agreed">
-        <input
-          type="checkbox"
-          name="agreed"
-          checked={isAgreed}
-          onChange={event => setAgreed(event.currentTarget.checked)}
-        />
-        <span>
-          <Shown text={words.agreed} />
-        </span>
-      </label>
+      <AgreementBox text={words.agreed} isAgreed={isAgreed} onChange={setAgreed} />
       <Fault text={fault} />
       <FormEnd disabled={busy || !isAgreed} onCancel={onCancel}>
         {busy ? words.acting : words.act}
