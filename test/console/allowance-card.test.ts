@@ -1,26 +1,19 @@
 /**
- * An allowance on her page, in words and numbers: contract, "Policy vocabulary and tiers"; an addition
- * (docs/details/owner-api.md): nothing passes that the words of its card would not let through.
+ * An allowance on her page, in numbers: contract, "Policy vocabulary and tiers"; an addition
+ * (docs/details/owner-api.md). test/rules/allowance-words.test.ts has the words of its card.
  */
 import { describe, expect, it } from 'vitest'
-import {
-  amountText,
-  limitsOf,
-  tierLines,
-  timeSentences,
-  unboundedOf,
-  useText,
-} from '../../src/console/allowances/allowance-card.ts'
 import { membersIn, newForm, type AllowanceForm } from '../../src/console/allowances/draft.ts'
 import {
   barOf,
   endedAt,
+  isBoundless,
   isLower,
   isOver,
   membersOf,
   standingAt,
+  useText,
   withNumber,
-  type LimitPlace,
 } from '../../src/console/allowances/record.ts'
 import {
   hasOtherWay,
@@ -29,100 +22,25 @@ import {
   missingRules,
   openedAgents,
 } from '../../src/console/allowances/tier-rules.ts'
-import { whenText } from '../../src/console/parts/time.ts'
+import type { LimitPlace } from '../../src/rules/words/allowance-words.ts'
 import { asHandle } from '../../src/wire/identifiers.ts'
 import type { Connection, Tier } from '../../src/wire/owner/owner-api.ts'
 import { allowance, SHOPPING } from '../support/allowance.ts'
 
-const textsOf = (changes: object) => limitsOf(allowance(changes)).map(({ text }) => text)
 const NOW = 1_800_000_000
-/** The tier takes the tool's word for what the number means. */
-const UNCOMPARED = {
-  tiers: { shopping: { tools: ['place_order'], amounts: { price: { pointer: '/price', as: 'query' } } } },
-}
 
-describe('The card of an allowance', () => {
-  it('says each number with its unit, for one operation and for each window', () => {
-    const windows = [
-      { of: 'price', per: 'day', max: '200' },
-      { of: 'price', per: 'all', max: '1000.5' },
-      { of: 'calls', per: 'week', max: '3' },
-      { of: 'calls', per: 'hour', max: '1' },
-    ]
-    expect(textsOf({ windows })).toEqual([
-      'price: at most 50 CHF in one operation',
-      'price: at most 200 CHF in a day',
-      'price: at most 1000.5 CHF in all',
-      'At most 3 calls in a week, from Monday',
-      'At most 1 call in an hour',
-    ])
-  })
-
-  it('says “each” of what every agent has for itself, and “as the tool counts” of what no unit is compared with', () => {
-    expect(textsOf({ among: 'lineage' })).toEqual([
-      'price: at most 50 CHF in one operation',
-      'price: at most 200 CHF in a day, each',
-    ])
-    expect(textsOf(UNCOMPARED)).toEqual([
-      'price: at most 50 CHF (as the tool counts) in one operation',
-      'price: at most 200 CHF (as the tool counts) in a day',
-    ])
-    const { amounts, tiers } = allowance({ amounts: [{ name: 'price' }], ...UNCOMPARED })
-    expect(amountText({ amounts, tiers }, 'price', '50')).toBe('50 (as the tool counts)')
-    expect(amountText({ amounts, tiers }, 'calls', '7')).toBe('7')
-  })
-
-  it('says of a window what her organization lets through at most, and that what is left is by her own number', () => {
-    const day = { of: 'price', per: 'day' as const, max: '200' }
-    const [, limit] = limitsOf({ ...allowance(), windows: [{ ...day, ceiling: '100' }] })
-    expect(limit).toMatchObject({ most: '200', text: 'price: at most 200 CHF in a day' })
-    expect(limit?.ceiling).toBe(
-      'Your organization lets less through at what it governs: at most 100 CHF. How much is left is told by your own number, not by that one.',
-    )
-    expect(limitsOf({ ...allowance(), windows: [day] })[1]?.ceiling).toBeUndefined()
-  })
-
-  it('says what nothing bounds', () => {
-    expect(unboundedOf(allowance())).toEqual([])
-    const boundless = allowance({ amounts: [{ name: 'price' }], windows: [], ...UNCOMPARED })
-    expect(unboundedOf(boundless)).toEqual([
-      'No window bounds how often it is used, or how much in all.',
-      'Nothing bounds price.',
-    ])
-  })
-
-  it('says whose calendar counts, that twice as much can pass across a midnight, and when it ends', () => {
-    const sentences = timeSentences(allowance(), NOW)
-    expect(sentences).toContain('All your agents use it together.')
-    expect(sentences).toContain('It has no end.')
-    expect(sentences).toContain(
-      'Windows begin anew by the calendar of Europe/Zurich. So across a midnight, twice as much can pass within minutes.',
-    )
-    expect(sentences).toContain('A window that an edit adds counts from then on.')
-    expect(sentences).toContain('What is let through is a grant for one call, good for at most 5 minutes.')
-    const [of, max] = ['price', '9']
-    const once = timeSentences(allowance({ among: 'lineage', windows: [{ of, per: 'all', max }] }), NOW)
-    expect(once).toContain('Each agent has it for itself, together with those that it introduced.')
-    expect(once.join(' ')).not.toContain('midnight')
-    const until = '2027-01-15T08:00:00.000Z'
-    const at = Date.parse(until) / 1_000
-    expect(timeSentences(allowance({ until }), at - 1)).toContain(`It ends ${whenText(until)}.`)
-    expect(timeSentences(allowance({ until }), at)).toContain(
-      `It ended ${whenText(until)}. Every operation is beyond it.`,
-    )
-  })
-
-  it('says of a tier each tool, place, value and free parameter', () => {
-    expect(tierLines(allowance(), 'shopping')).toEqual({
-      tools: ['place_order'],
-      amounts: ['price is what stands at /price; at /currency stands CHF.'],
-      only: [{ pointer: '/payee/name', values: ['"Zoë"', '"Corner Bakery"'] }],
-      free: ['/note'],
-    })
-    expect(tierLines(allowance(UNCOMPARED), 'shopping')?.amounts).toEqual([
-      'price is what stands at /price, as the only value of that parameter, as the tool counts.',
-    ])
-    expect(tierLines(allowance(), 'constructor')).toBeUndefined()
+describe('What nothing bounds', () => {
+  const sum = { of: 'price', per: 'day', max: '200' }
+  const calls = { of: 'calls', per: 'day', max: '3' }
+  it.each<[string, object, boolean]>([
+    ['an amount that an operation and a window bound', {}, false],
+    ['an amount that a window alone bounds', { amounts: [{ name: 'price', unit: 'CHF' }] }, false],
+    ['an amount that is bounded in one operation alone', { windows: [calls] }, false],
+    ['an amount without a number', { amounts: [{ name: 'price' }], windows: [calls] }, true],
+    ['one amount of two', { amounts: [{ name: 'price' }, { name: 'tip' }], windows: [sum] }, true],
+    ['an allowance without a window', { windows: [] }, true],
+  ])('is told apart from what something bounds: %s', (_what, changes, expected) => {
+    expect(isBoundless({ ...allowance(), ...changes })).toBe(expected)
   })
 })
 

@@ -18,7 +18,7 @@ const MEMBERS = {
     trading: { tools: ['place_trade'], amounts: { qty: { pointer: '/qty' } }, only: [], free: ['/note'] },
   },
 }
-const LOWER_DAY = 'Lower: qty: at most 20 shares (as the tool counts) in a day'
+const LOWER_DAY = 'Lower: qty: at most 20 shares (as the tool counts) a day'
 
 describeWith(installedBrowser(), 'Her allowances on the page', path => {
   const stand = consoleStand(path)
@@ -82,7 +82,7 @@ describeWith(installedBrowser(), 'Her allowances on the page', path => {
       const one = item(page, id)
       await press(one.getByRole('button', { name: `End: ${id}` }))
       await press(one.getByRole('button', { name: 'End it now' }))
-      await one.getByText(/^It ended .*Every operation is beyond it\.$/).waitFor()
+      await one.getByText(/^It ended at .*; every operation is beyond it\.$/).waitFor()
       expect(await one.getByRole('button', { name: /^(Lower|End)/ }).count()).toBe(0)
       const { version, until } = await stored(id)
       expect([version, Date.parse(String(until)) <= Date.now()]).toEqual([2, true])
@@ -159,7 +159,7 @@ describeWith(installedBrowser(), 'Her allowances on the page', path => {
       const opening = page.getByRole('form', { name: `What ${id} opens at The trading tier` })
       await opening.locator(`[data-agent="${agent.handle}"]`).waitFor()
       await opening.getByText('qty: at most 10 (as the tool counts) in one operation').waitFor()
-      await opening.getByText('May say anything').waitFor()
+      await opening.getByText('/note may say anything').waitFor()
       await expectSound(page, 'allowance-opening')
       const yes = opening.getByRole('button', { name: 'Save and open' })
       expect(await yes.isDisabled()).toBe(true)
@@ -190,7 +190,7 @@ describeWith(installedBrowser(), 'Her allowances on the page', path => {
       await page.unroute('**/owner/policies/trading**')
       const [amounts, windows] = [[{ name: 'qty', each_max: '10' }], [{ of: 'qty', per: 'day', max: '30' }]]
       await save(id, { amounts, windows })
-      await opening.getByText('qty: at most 30 (as the tool counts) in a day').waitFor()
+      await opening.getByText('qty: at most 30 (as the tool counts) a day').waitFor()
       await tick(opening.getByLabel(/^I have read this/))
       await press(opening.getByRole('button', { name: 'Open', exact: true }))
       await opening.getByText(`${id} is in force at The trading tier.`).waitFor()
@@ -267,7 +267,7 @@ describeWith(installedBrowser(), 'Her allowances on the page', path => {
       expect([await widthOf('.bar-spent'), await widthOf('.bar-open')]).toEqual(['50', '12.5'])
       const apart = item(page, 'apart').locator('[data-lineage="jkt:first"]')
       await apart.getByText('12.5 of 20 shares (as the tool counts) used, 7.5 left').waitFor()
-      await item(page, 'apart').getByText('in a day, each').waitFor()
+      await item(page, 'apart').getByText('a day, each').waitFor()
       await item(page, 'apart').getByText('Only the latest are shown.').waitFor()
       await together.getByText('at what it governs: at most 15 shares (as the tool counts).').waitFor()
       await item(page, 'untold').getByText('Either nothing of its present windows is used, or').waitFor()

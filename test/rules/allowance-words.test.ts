@@ -1,6 +1,12 @@
 /** Contract, "Policy vocabulary and tiers": the card of an allowance says each limit; nothing else passes. */
 import { describe, expect, it } from 'vitest'
-import { allowanceLines, changedLines } from '../../src/rules/words/allowance-words.ts'
+import {
+  allowanceLines,
+  changedLines,
+  limitsOf,
+  tierLines,
+  unboundedLines,
+} from '../../src/rules/words/allowance-words.ts'
 import type { OwnerAllowance } from '../../src/wire/documents/allowance.ts'
 
 const CLOCK = { nowMs: Date.parse('2026-03-07T12:00:00Z'), timeText: (time: string) => `<${time}>` }
@@ -103,5 +109,55 @@ describe('The card of an allowance', () => {
       comes: ['price: at most 300 CHF a day', 'calls: no limit on how many'],
     })
     expect(changedLines(WEEKEND, WEEKEND, CLOCK)).toEqual({ goes: [], comes: [] })
+  })
+
+  it('quotes a unit of several words, and shows names that only a later version has as they are', () => {
+    const unit = 'CHF in one operation, no'
+    expect(card({ amounts: [{ name: 'price', unit, each_max: '5' }] })).toContain(
+      'price: at most 5 "CHF in one operation, no" in one operation',
+    )
+    const windows = [{ of: 'price', per: 'constructor', max: '5' }] as unknown as OwnerAllowance['windows']
+    expect(card({ windows })).toContain('price: at most 5 CHF constructor')
+  })
+
+  it('says of a tier what an operation there must be like, and nothing of one that it does not name', () => {
+    expect(tierLines(WEEKEND, 'shopping')).toEqual([
+      'the tools place_order, "order, then pay"',
+      'price stands at /price as a number, and /currency must be exactly "CHF"',
+      '/payee must be exactly "Corner Bakery" or {"id":7}',
+      '/note may say anything',
+    ])
+    expect(tierLines(WEEKEND, 'constructor')).toEqual([])
+  })
+})
+
+describe('A number on the card of an allowance', () => {
+  it('has its place, so that it can be lowered there', () => {
+    expect(limitsOf(WEEKEND)).toEqual([
+      { place: { each: 'price' }, most: '50', text: 'price: at most 50 CHF in one operation' },
+      { place: { of: 'price', per: 'day' }, most: '200', text: 'price: at most 200 CHF a day' },
+      { place: { of: 'calls', per: 'all' }, most: '20', text: 'calls: at most 20 in all' },
+    ])
+  })
+
+  it('is there for what has a number alone, and what nothing bounds is told apart', () => {
+    const bare = { ...WEEKEND, amounts: [{ name: 'price' }], windows: [] }
+    expect(limitsOf(bare)).toEqual([])
+    expect(unboundedLines(bare)).toEqual([
+      'price: any amount in one operation',
+      'price: no limit on the sum',
+      'calls: no limit on how many',
+    ])
+    expect(unboundedLines(WEEKEND)).toEqual([])
+  })
+
+  it('has what an organization lets through there, if that is less, and is its owner’s own all the same', () => {
+    const windows = [{ of: 'price', per: 'day' as const, max: '200', ceiling: '100' }]
+    expect(limitsOf({ ...WEEKEND, among: 'lineage', windows })[1]).toEqual({
+      place: { of: 'price', per: 'day' },
+      most: '200',
+      text: 'price: at most 200 CHF a day, each',
+      ceiling: '100 CHF, each',
+    })
   })
 })

@@ -4,6 +4,7 @@
  */
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { CALLS } from '../../rules/allowance/operation.ts'
+import { limitsOf, type CardLimit } from '../../rules/words/allowance-words.ts'
 import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
 import { ApiFault } from '../access/api.ts'
 import { useDeed, useSession } from '../access/session.ts'
@@ -12,7 +13,6 @@ import { Fault } from '../parts/parts.tsx'
 import { Shown, shownText } from '../parts/shown.tsx'
 import { TextField } from '../parts/text-field.tsx'
 import { WORDS } from '../words.ts'
-import { limitsOf, type CardLimit } from './allowance-card.ts'
 import { isLower, standingAt, withNumber, type AllowanceMembers, type ListedAllowance } from './record.ts'
 import { storeOver } from './store.ts'
 import { WindowUse } from './use.tsx'
@@ -84,7 +84,7 @@ export function LimitList({ allowance, edits }: { allowance: ListedAllowance; ed
             </p>
             {limit.ceiling === undefined ? null : (
               <p class="note">
-                <Shown text={limit.ceiling} />
+                <Shown text={W.ceiling(limit.ceiling)} />
               </p>
             )}
             {standing === undefined ? null : <WindowUse allowance={allowance} standing={standing} />}

@@ -3,15 +3,15 @@
  * "Owner API" (`/owner/allowances*`).
  */
 import { useState } from 'preact/hooks'
+import { otherLine } from '../../rules/words/allowance-words.ts'
 import type { Tier } from '../../wire/owner/owner-api.ts'
 import { nowOf } from '../access/api.ts'
 import { useSession } from '../access/session.ts'
-import { Part, Sentences } from '../organization/commitment.tsx'
+import { Part } from '../organization/commitment.tsx'
 import { Asking } from '../parts/parts.tsx'
-import { Shown } from '../parts/shown.tsx'
+import { sentenceOf, Shown } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
-import { timeSentences } from './allowance-card.ts'
-import { Unbounded } from './card.tsx'
+import { TimePart, Unbounded } from './card.tsx'
 import { EditNotice, LimitList, useEdits } from './edits.tsx'
 import { Opening } from './opening.tsx'
 import { endedAt, isOver, type ListedAllowance } from './record.ts'
@@ -34,8 +34,7 @@ export function AllowanceItem({ allowance, tiers, labels, onChanged }: ItemProps
   const edits = useEdits(onChanged)
   const [openingAt, setOpeningAt] = useState<string>()
   const { id, version, among, use } = allowance
-  const nowSeconds = nowOf(access)
-  const hasEnded = isOver(allowance, nowSeconds)
+  const hasEnded = isOver(allowance, nowOf(access))
   const tierOf = (tier_id: string): Tier | undefined => tiers.find(one => one.id === tier_id)
   const ids = Object.keys(allowance.tiers)
   const isInForce = tiers.some(one => ids.includes(one.id) && isOpen(one, id))
@@ -61,10 +60,8 @@ export function AllowanceItem({ allowance, tiers, labels, onChanged }: ItemProps
           <LineageUse allowance={allowance} labels={labels} />
         </Part>
       )}
-      <Part title={W.time}>
-        <Sentences texts={timeSentences(allowance, nowSeconds)} />
-      </Part>
-      {ids.length === 0 ? <p class="note">{W.noTiers}</p> : null}
+      <TimePart allowance={allowance} />
+      {ids.length === 0 ? <p class="note">{sentenceOf(otherLine(allowance))}</p> : null}
       {ids.map(one => (
         <TierCard key={one} allowance={allowance} id={one} name={tierOf(one)?.name ?? one}>
           {openingAt === one ? (

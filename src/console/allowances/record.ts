@@ -1,11 +1,13 @@
 /**
- * Owns her allowances as the page reads them, what lowers or ends one, and how the bar of a window is
- * divided. Contract: "Owner API" (`/owner/allowances*`).
+ * Owns her allowances as the page reads them, what lowers or ends one, and how the use of a window is told.
+ * Contract: "Owner API" (`/owner/allowances*`).
  */
 import { isAtMost } from '../../rules/allowance/decimal.ts'
 import { CALLS } from '../../rules/allowance/operation.ts'
+import { quantityText, type LimitPlace } from '../../rules/words/allowance-words.ts'
 import { DECIMAL } from '../../wire/decimal.ts'
 import type { AllowancePeriod, OwnerAllowance, ShownAllowance } from '../../wire/documents/allowance.ts'
+import { WORDS } from '../words.ts'
 
 /**
  * A window as it stands now. Numbers are decimal text: `used` is all that is taken, and `held` the part of it
@@ -44,9 +46,6 @@ export function membersOf(allowance: OwnerAllowance): AllowanceMembers {
   return { zone, among, until, hold_s, amounts, windows, tiers }
 }
 
-/** One of its numbers: the most of an amount in one operation, or the most of a window. */
-export type LimitPlace = { readonly each: string } | { readonly of: string; readonly per: AllowancePeriod }
-
 /** Whether `to` is a number that an allowance accepts at this place, and lower than the present one. */
 export function isLower(place: LimitPlace, to: string, present: string): boolean {
   if ('of' in place && place.of === CALLS && to.includes('.')) return false
@@ -78,6 +77,25 @@ export function endedAt(allowance: OwnerAllowance, nowSeconds: number): Allowanc
 /** Whether its end has come; `nowSeconds` since the epoch. */
 export function isOver({ until }: Pick<OwnerAllowance, 'until'>, nowSeconds: number): boolean {
   return until !== null && Date.parse(until) <= nowSeconds * 1_000
+}
+
+/**
+ * Whether no number at all bounds one of its amounts, or all that it lets through, which she may not have
+ * meant.
+ */
+export function isBoundless({ amounts, windows }: Pick<OwnerAllowance, 'amounts' | 'windows'>): boolean {
+  return (
+    windows.length === 0 ||
+    amounts.some(({ name, each_max }) => each_max === undefined && windows.every(({ of }) => of !== name))
+  )
+}
+
+/** How much of a window is used, and how much is left, in numbers. */
+export function useText(
+  allowance: Pick<OwnerAllowance, 'amounts' | 'tiers'>,
+  { of, max, used, left }: Pick<ListedWindow, 'of' | 'max' | 'used' | 'left'>,
+): string {
+  return WORDS.allowances.used(used, quantityText(allowance, of, max), left)
 }
 
 /** The window of all her agents at this place, if the allowance is counted for all of them together. */

@@ -3,14 +3,13 @@
  * vocabulary and tiers", "Owner API" (`/owner/allowances`).
  */
 import type { ComponentChildren } from 'preact'
+import { otherLine, tierLines } from '../../rules/words/allowance-words.ts'
 import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
 import type { Tier } from '../../wire/owner/owner-api.ts'
 import { Part, Sentences } from '../organization/commitment.tsx'
-import { Chips } from '../parts/parts.tsx'
-import { Field, shownText } from '../parts/shown.tsx'
+import { sentenceOf, shownText } from '../parts/shown.tsx'
 import { RuleLines } from '../rules/rule-lines.tsx'
 import { WORDS } from '../words.ts'
-import { tierLines } from './allowance-card.ts'
 import { isNamedIn, isOpen, mayName } from './tier-rules.ts'
 
 const W = WORDS.allowances
@@ -24,31 +23,11 @@ export function TierCard(props: {
 }) {
   const { allowance, id, name, children } = props
   const lines = tierLines(allowance, id)
-  if (lines === undefined) return null
-  const { tools, amounts, only, free } = lines
+  if (lines.length === 0) return null
   return (
     <Part title={W.at(shownText(name))}>
-      <dl>
-        <Field name={W.tools}>
-          <Chips texts={tools} />
-        </Field>
-        {amounts.length === 0 ? null : (
-          <Field name={W.amounts}>
-            <Sentences texts={amounts} />
-          </Field>
-        )}
-        {only.map(({ pointer, values }) => (
-          <Field key={pointer} name={W.only(pointer)}>
-            <Chips texts={values} />
-          </Field>
-        ))}
-        {free.length === 0 ? null : (
-          <Field name={W.free}>
-            <Chips texts={free} />
-          </Field>
-        )}
-      </dl>
-      <p class="note">{W.nothingElse}</p>
+      <Sentences texts={lines} />
+      <p class="note">{sentenceOf(otherLine(allowance))}</p>
       {children}
     </Part>
   )

@@ -2,11 +2,11 @@
  * Owns how much of an allowance is used as she sees it: a bar for each window, with its numbers beside it,
  * and when the window begins anew. Contract: "Owner API" (`/owner/allowances`).
  */
+import { quantityText, windowLimitText } from '../../rules/words/allowance-words.ts'
 import { Shown } from '../parts/shown.tsx'
 import { whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
-import { amountText, useText, windowText } from './allowance-card.ts'
-import { barOf, type ListedAllowance, type ListedWindow } from './record.ts'
+import { barOf, useText, type ListedAllowance, type ListedWindow } from './record.ts'
 
 const W = WORDS.allowances
 
@@ -24,7 +24,7 @@ function Bar({ standing }: { standing: ListedWindow }) {
 /** One window of one allowance. */
 export function WindowUse({ allowance, standing }: { allowance: ListedAllowance; standing: ListedWindow }) {
   const { of, ends } = standing
-  const maybeBack = /[1-9]/.test(standing.held) ? amountText(allowance, of, standing.held) : undefined
+  const maybeBack = /[1-9]/.test(standing.held) ? quantityText(allowance, of, standing.held) : undefined
   return (
     <div class="window-use" data-window={`${of} ${standing.per}`}>
       <Bar standing={standing} />
@@ -71,7 +71,7 @@ export function LineageUse(props: { allowance: ListedAllowance; labels: Readonly
             {windows.map(standing => (
               <div key={`${standing.of} ${standing.per}`}>
                 <p class="small">
-                  <Shown text={windowText(allowance, standing)} />
+                  <Shown text={windowLimitText(allowance, standing)} />
                 </p>
                 <WindowUse allowance={allowance} standing={standing} />
               </div>

@@ -14,49 +14,13 @@ export const ALLOWANCES = {
   over: 'Ended',
   version: (version: number) => `version ${version}`,
 
-  // The card
+  // The card, beside the lines that a terminal shows, too (rules/words/allowance-words.ts)
   limits: 'At most',
-  inOne: (name: string, most: string) => `${name}: at most ${most} in one operation`,
-  perWindow: (name: string, most: string, per: string) => `${name}: at most ${most} ${per}`,
-  calls: (most: string, per: string) => `At most ${most} ${most === '1' ? 'call' : 'calls'} ${per}`,
-  per: {
-    hour: 'in an hour',
-    day: 'in a day',
-    week: 'in a week, from Monday',
-    month: 'in a month',
-    all: 'in all',
-  } as Record<string, string>,
   ceiling: (most: string) =>
     `Your organization lets less through at what it governs: at most ${most}. How much is left is told by your own number, not by that one.`,
-  each: ', each',
-  asCounted: 'as the tool counts',
-  noWindow: 'No window bounds how often it is used, or how much in all.',
-  unbounded: (name: string) => `Nothing bounds ${name}.`,
   time: 'When, and for whom',
-  forAll: 'All your agents use it together.',
-  forEach: 'Each agent has it for itself, together with those that it introduced.',
-  noEnd: 'It has no end.',
-  until: (time: string) => `It ends ${time}.`,
-  ended: (time: string) => `It ended ${time}. Every operation is beyond it.`,
-  grants: (time: string) => `What is let through is a grant for one call, good for at most ${time}.`,
-  midnight: (zone: string) =>
-    `Windows begin anew by the calendar of ${zone}. So across a midnight, twice as much can pass within minutes.`,
-  fromThen: 'A window that an edit adds counts from then on.',
   byHand: 'What you approve yourself takes nothing from it.',
   at: (name: string) => `At ${name}`,
-  tools: 'Tools',
-  amounts: 'Amounts',
-  place: (name: string, pointer: string) => `${name} is what stands at ${pointer}`,
-  as: { number: '', string: ', as text', query: ', as the only value of that parameter' } as Record<
-    string,
-    string
-  >,
-  withUnit: (pointer: string, unit: string) => `; at ${pointer} stands ${unit}.`,
-  withoutUnit: ', as the tool counts.',
-  only: (pointer: string) => `${pointer} is one of`,
-  free: 'May say anything',
-  nothingElse: 'Any other tool, amount, value or parameter is beyond it.',
-  noTiers: 'It names no tier, so nothing is within it.',
 
   // How a tier stands to it
   isNamed: 'The rules of this tier keep to it:',

@@ -1,9 +1,15 @@
 /**
- * Owns the card of an allowance: the lines in which its owner reads what it lets through without asking her.
- * Each line makes sense alone, so that an edit is told as the lines that go and those that come. Contract:
- * "Policy vocabulary and tiers", "Owner API"; an addition (docs/details/owner-api.md).
+ * Owns the card of an allowance: the lines in which its owner reads, at a terminal and on her page, what it
+ * lets through without asking her. Each line makes sense alone, so that an edit is told as the lines that go
+ * and those that come. Contract: "Policy vocabulary and tiers", "Owner API"; an addition
+ * (docs/details/owner-api.md).
  */
-import type { AllowancePeriod, OwnerAllowance, TierAllowance } from '../../wire/documents/allowance.ts'
+import type {
+  AllowancePeriod,
+  OwnerAllowance,
+  ShownAllowance,
+  TierAllowance,
+} from '../../wire/documents/allowance.ts'
 import { canonicalize } from '../../wire/json.ts'
 import { CALLS } from '../allowance/operation.ts'
 import { secondsText } from './rule-words.ts'
@@ -35,40 +41,70 @@ export interface CardClock {
 
 /** All that an allowance says: what is counted and how far, until when, and what each tier lets through. */
 export function allowanceLines(allowance: OwnerAllowance, clock: CardClock): string[] {
-  const { among, hold_s, tiers } = allowance
-  const named = Object.entries(tiers)
   return [
-    among === 'lineage'
-      ? 'each agent, together with those that it introduced, has all of this for itself'
-      : 'all your agents together have this',
+    whoseLine(allowance),
     ...limitLines(allowance),
-    ...calendarLines(allowance),
-    endLine(allowance, clock),
-    `a grant is good for one operation, for at most ${secondsText(hold_s)}`,
-    ...named.flatMap(([id, tier]) => tierLines(allowance, id, tier)),
-    named.length === 0 ? 'it names no tier, so every operation is beyond it' : otherLine(allowance),
+    ...timeLines(allowance, clock),
+    ...Object.keys(allowance.tiers).flatMap(id => tierLines(allowance, id).map(line => `at ${id}: ${line}`)),
+    otherLine(allowance),
+  ]
+}
+
+/** For whom its windows count. */
+export function whoseLine({ among }: Pick<OwnerAllowance, 'among'>): string {
+  return among === 'lineage'
+    ? 'each agent, together with those that it introduced, has all of this for itself'
+    : 'all your agents together have this'
+}
+
+/** One number of an allowance: the most of an amount in one operation, or the most of a window. */
+export type LimitPlace = { readonly each: string } | { readonly of: string; readonly per: AllowancePeriod }
+
+/** A number in words; `most` is the number itself, as decimal text. */
+export interface CardLimit {
+  readonly place: LimitPlace
+  readonly text: string
+  readonly most: string
+  /** The number that her organization sets at what it governs, if that is lower. */
+  readonly ceiling?: string
+}
+
+/** What an allowance says of numbers. */
+type LimitMembers = Pick<ShownAllowance, 'among' | 'amounts' | 'windows' | 'tiers'>
+
+/** Each number that bounds one operation, then each that bounds a window. */
+export function limitsOf(allowance: LimitMembers): CardLimit[] {
+  const { among, amounts, windows } = allowance
+  const each = among === 'lineage' ? ', each' : ''
+  const ofOne = amounts.flatMap(({ name, each_max: most }) => {
+    if (most === undefined) return []
+    const text = `${name}: at most ${quantityText(allowance, name, most)} in one operation`
+    return [{ place: { each: name }, most, text }]
+  })
+  const ofWindows = windows.map(({ of, per, max: most, ceiling }) => ({
+    place: { of, per },
+    most,
+    text: `${windowLimitText(allowance, { of, per, max: most })}${each}`,
+    ...(ceiling === undefined ? {} : { ceiling: `${quantityText(allowance, of, ceiling)}${each}` }),
+  }))
+  return [...ofOne, ...ofWindows]
+}
+
+/** What no number bounds: one operation, or all of them together. */
+export function unboundedLines({ amounts, windows }: Pick<LimitMembers, 'amounts' | 'windows'>): string[] {
+  const isBounded = (name: string): boolean => windows.some(({ of }) => of === name)
+  return [
+    ...amounts
+      .filter(({ each_max }) => each_max === undefined)
+      .map(({ name }) => `${name}: any amount in one operation`),
+    ...amounts.flatMap(({ name }) => (isBounded(name) ? [] : [`${name}: no limit on the sum`])),
+    ...(isBounded(CALLS) ? [] : [`${CALLS}: no limit on how many`]),
   ]
 }
 
 /** How much each operation may be, and all of them together; that there is no limit is said as well. */
-export function limitLines(
-  allowance: Pick<OwnerAllowance, 'among' | 'amounts' | 'windows' | 'tiers'>,
-): string[] {
-  const { among, amounts, windows } = allowance
-  const each = among === 'lineage' ? ', each' : ''
-  const isBounded = (name: string): boolean => windows.some(({ of }) => of === name)
-  return [
-    ...amounts.map(({ name, each_max }) =>
-      each_max === undefined
-        ? `${name}: any amount in one operation`
-        : `${name}: at most ${quantityText(allowance, name, each_max)} in one operation`,
-    ),
-    ...windows.map(
-      ({ of, per, max }) => `${of}: at most ${quantityText(allowance, of, max)} ${PER[per]}${each}`,
-    ),
-    ...amounts.flatMap(({ name }) => (isBounded(name) ? [] : [`${name}: no limit on the sum`])),
-    ...(isBounded(CALLS) ? [] : [`${CALLS}: no limit on how many`]),
-  ]
+export function limitLines(allowance: LimitMembers): string[] {
+  return [...limitsOf(allowance).map(({ text }) => text), ...unboundedLines(allowance)]
 }
 
 /**
@@ -95,15 +131,35 @@ function isUnitCompared({ amounts, tiers }: Pick<OwnerAllowance, 'amounts' | 'ti
 }
 
 /** What no tier lets through; a unit is among it only if each tier compares that of each amount. */
-function otherLine(allowance: OwnerAllowance): string {
-  const { amounts } = allowance
+export function otherLine(allowance: Pick<OwnerAllowance, 'amounts' | 'tiers'>): string {
+  const { amounts, tiers } = allowance
+  if (Object.keys(tiers).length === 0) return 'it names no tier, so every operation is beyond it'
   const isUnit = amounts.length > 0 && amounts.every(({ name }) => isUnitCompared(allowance, name))
   return `any other tool, ${isUnit ? 'unit, ' : ''}value or parameter is beyond it`
 }
 
+type WindowMembers = OwnerAllowance['windows'][number]
+
 /** What a window counts, and how long it is: `price a day`. */
-export function windowText({ of, per }: Pick<OwnerAllowance['windows'][number], 'of' | 'per'>): string {
-  return `${of} ${PER[per]}`
+export function windowText({ of, per }: Pick<WindowMembers, 'of' | 'per'>): string {
+  return `${of} ${wordIn(PER, per)}`
+}
+
+/** How much a window lets through, without for whom: `price: at most 200 CHF a day`. */
+export function windowLimitText(
+  allowance: Pick<OwnerAllowance, 'amounts' | 'tiers'>,
+  { of, per, max }: WindowMembers,
+): string {
+  return `${of}: at most ${quantityText(allowance, of, max)} ${wordIn(PER, per)}`
+}
+
+/** How its windows follow each other, when it ends, and how long what it lets through is good. */
+export function timeLines(allowance: OwnerAllowance, clock: CardClock): string[] {
+  return [
+    ...calendarLines(allowance),
+    endLine(allowance, clock),
+    `a grant is good for one operation, for at most ${secondsText(allowance.hold_s)}`,
+  ]
 }
 
 /** A window of the calendar bounds itself alone, not any 24 hours, and begins empty. */
@@ -128,28 +184,36 @@ function endLine({ until }: OwnerAllowance, { nowMs, timeText }: CardClock): str
     : `it ended at ${timeText(until)}; every operation is beyond it`
 }
 
-function tierLines({ amounts }: OwnerAllowance, id: string, tier: TierAllowance): string[] {
-  const at = (line: string): string => `at ${id}: ${line}`
+/** What an operation at one tier must be like; none if the allowance does not name the tier. */
+export function tierLines({ amounts, tiers }: OwnerAllowance, id: string): string[] {
+  const tier = Object.hasOwn(tiers, id) ? tiers[id] : undefined
+  if (tier === undefined) return []
   return [
-    at(`the tools ${tier.tools.map(wordText).join(', ')}`),
+    `the tools ${tier.tools.map(wordText).join(', ')}`,
     ...Object.entries(tier.amounts).map(([name, { pointer, as, unit_pointer }]) => {
       const unit = amounts.find(one => one.name === name)?.unit ?? null
       const counted =
         unit_pointer === undefined
           ? UNIT_OF_TOOL
           : `and ${wordText(unit_pointer)} must be exactly ${canonicalize(unit)}`
-      return at(`${name} stands at ${wordText(pointer)} ${AS[as]}, ${counted}`)
+      return `${name} stands at ${wordText(pointer)} ${wordIn(AS, as)}, ${counted}`
     }),
-    ...tier.only.map(({ pointer, one_of }) =>
-      at(`${wordText(pointer)} must be exactly ${one_of.map(value => canonicalize(value)).join(' or ')}`),
+    ...tier.only.map(
+      ({ pointer, one_of }) =>
+        `${wordText(pointer)} must be exactly ${one_of.map(value => canonicalize(value)).join(' or ')}`,
     ),
-    ...tier.free.map(pointer => at(`${wordText(pointer)} may say anything`)),
+    ...tier.free.map(pointer => `${wordText(pointer)} may say anything`),
   ]
 }
 
 /** A text that another chose: one word, or quoted as JSON, so that no sentence of ours goes on in it. */
 export function wordText(text: string): string {
   return ONE_WORD.test(text) ? text : canonicalize(text)
+}
+
+/** What stands for a name. An authority of another version may have other names: they stay as they are. */
+function wordIn(words: Readonly<Record<string, string>>, name: string): string {
+  return Object.hasOwn(words, name) ? words[name]! : name
 }
 
 /** What an edit changes, as lines of the card: those that hold no longer, and those that come. */
