@@ -35,6 +35,32 @@ export function choicesOf<Value extends string>(words: Record<Value, string>): [
   return Object.entries(words) as [Value, string][]
 }
 
+/** A field, and what she should know of it. */
+export function FieldWithNote({ note, children }: { note: string; children: ComponentChildren }) {
+  return (
+    <div>
+      {children}
+      <span class="note">{note}</span>
+    </div>
+  )
+}
+
+/** For a member of a row, what its field shows, and what changes it. */
+type FieldOf<Row> = <Member extends keyof Row>(
+  member: Member,
+) => { value: Row[Member]; onValue: (value: Row[Member]) => void }
+
+/** The fields of a row, each of which changes its own member. */
+export function fieldsOf<Row extends object>(
+  row: Row,
+  change: (changed: Partial<Row>) => void,
+): FieldOf<Row> {
+  return member => ({
+    value: row[member],
+    onValue: value => change({ [member]: value } as unknown as Partial<Row>),
+  })
+}
+
 /** Rows of fields, each with a name of its own, that she adds and takes out. */
 export function FieldRows<Row extends object>(props: {
   legend: string
@@ -45,7 +71,7 @@ export function FieldRows<Row extends object>(props: {
   rows: readonly Row[]
   fresh: Row
   onChange: (rows: Row[]) => void
-  children: (row: Row, change: (changed: Partial<Row>) => void) => ComponentChildren
+  children: (field: FieldOf<Row>) => ComponentChildren
 }) {
   const { legend, hint, each, add, most, rows, fresh, onChange, children } = props
   const list = useRef<HTMLUListElement>(null)
@@ -63,7 +89,7 @@ export function FieldRows<Row extends object>(props: {
         {rows.map((row, at) => (
           <li key={at}>
             <div class="rule" role="group" aria-label={each(at + 1)}>
-              {children(row, changed => onChange(rows.with(at, { ...row, ...changed })))}
+              {children(fieldsOf(row, changed => onChange(rows.with(at, { ...row, ...changed }))))}
               <div class="row">
                 <button
                   type="button"

@@ -22,14 +22,25 @@ import {
   type OnlyFields,
   type WindowFields,
 } from './draft.ts'
-import { ChoiceField, choicesOf, FieldRows } from './fields.tsx'
+import { ChoiceField, choicesOf, FieldRows, fieldsOf, FieldWithNote } from './fields.tsx'
 
 const W = WORDS.allowances
 /** What the authority accepts (wire/documents/allowance.ts), in the syntax of browser forms. */
 const ID = String.raw`[a-z0-9\-]{1,32}`
 const NAME = '[a-z][a-z0-9_]{0,31}'
-const NUMBER = String.raw`(0|[1-9]\d{0,14})(\.\d{1,9})?`
-const POINTER = String.raw`(\/([^~\/]|~[01])*)+`
+const POINTER = {
+  class: 'mono',
+  maxLength: 400,
+  pattern: String.raw`(\/([^~\/]|~[01])*)+`,
+  title: W.pointerHint,
+  placeholder: W.pointerHint,
+}
+const NUMBER = {
+  inputMode: 'decimal',
+  maxLength: 25,
+  pattern: String.raw`(0|[1-9]\d{0,14})(\.\d{1,9})?`,
+  title: W.decimal,
+} as const
 
 interface NewAllowanceProps {
   form: AllowanceForm
@@ -43,6 +54,7 @@ export function NewAllowance({ form, tiers, onChange, onRead, onLeave }: NewAllo
   const [fault, setFault] = useState<string>()
   const heading = useRef<HTMLHeadingElement>(null)
   useLayoutEffect(() => heading.current?.focus(), [])
+  const field = fieldsOf(form, onChange)
   const read = (): void => {
     const made = membersIn(form)
     if ('fault' in made) return setFault(made.fault)
@@ -55,7 +67,7 @@ export function NewAllowance({ form, tiers, onChange, onRead, onLeave }: NewAllo
         {W.newTitle}
       </h2>
       <p class="quiet">{W.formHint}</p>
-      <div>
+      <FieldWithNote note={W.idHint}>
         <TextField
           label={W.id}
           isExact
@@ -64,16 +76,13 @@ export function NewAllowance({ form, tiers, onChange, onRead, onLeave }: NewAllo
           required
           maxLength={32}
           pattern={ID}
-          value={form.id}
-          onValue={id => onChange({ id })}
+          {...field('id')}
         />
-        <span class="note">{W.idHint}</span>
-      </div>
+      </FieldWithNote>
       <ChoiceField
         label={W.tier}
-        value={form.tier}
         choices={tiers.map(({ id, name }): [string, string] => [id, shownText(name)])}
-        onValue={tier => onChange({ tier })}
+        {...field('tier')}
       />
       <ListField
         legend={W.toolsLegend}
@@ -114,48 +123,18 @@ function Amounts(props: { rows: readonly AmountFields[]; onChange: (rows: Amount
       most={4}
       fresh={NEW_AMOUNT}
     >
-      {({ name, pointer, as, eachMax, unit, unitPointer }, change) => (
+      {field => (
         <>
-          <TextField
-            label={W.name}
-            isExact
-            required
-            maxLength={32}
-            pattern={NAME}
-            value={name}
-            onValue={text => change({ name: text })}
-          />
-          <PointerField
-            label={W.pointer}
-            required
-            value={pointer}
-            onValue={text => change({ pointer: text })}
-          />
-          <ChoiceField
-            label={W.asLabel}
-            value={as}
-            choices={choicesOf(W.asChoices)}
-            onValue={chosen => change({ as: chosen })}
-          />
-          <NumberField label={W.eachMax} value={eachMax} onValue={text => change({ eachMax: text })} />
-          <div>
-            <TextField
-              label={W.unit}
-              isExact
-              maxLength={64}
-              value={unit}
-              onValue={text => change({ unit: text })}
-            />
-            <span class="note">{W.unitHint}</span>
-          </div>
-          <div>
-            <PointerField
-              label={W.unitPointer}
-              value={unitPointer}
-              onValue={text => change({ unitPointer: text })}
-            />
-            <span class="note">{W.unitPointerHint}</span>
-          </div>
+          <TextField label={W.name} isExact required maxLength={32} pattern={NAME} {...field('name')} />
+          <TextField label={W.pointer} isExact required {...POINTER} {...field('pointer')} />
+          <ChoiceField label={W.asLabel} choices={choicesOf(W.asChoices)} {...field('as')} />
+          <TextField label={W.eachMax} isExact {...NUMBER} {...field('eachMax')} />
+          <FieldWithNote note={W.unitHint}>
+            <TextField label={W.unit} isExact maxLength={64} {...field('unit')} />
+          </FieldWithNote>
+          <FieldWithNote note={W.unitPointerHint}>
+            <TextField label={W.unitPointer} isExact {...POINTER} {...field('unitPointer')} />
+          </FieldWithNote>
         </>
       )}
     </FieldRows>
@@ -179,24 +158,18 @@ function Windows({ form, onChange }: { form: AllowanceForm; onChange: (rows: Win
       most={8}
       fresh={NEW_WINDOW}
     >
-      {({ of, per, max }, change) => (
+      {field => (
         <>
           <ChoiceField
             label={W.of}
-            value={of}
-            choices={[CALLS, ...amounts(of)].map((name): [string, string] => [
+            choices={[CALLS, ...amounts(field('of').value)].map((name): [string, string] => [
               name,
               name === CALLS ? W.ofCalls : name,
             ])}
-            onValue={chosen => change({ of: chosen })}
+            {...field('of')}
           />
-          <NumberField label={W.max} required value={max} onValue={text => change({ max: text })} />
-          <ChoiceField
-            label={W.perLabel}
-            value={per}
-            choices={choicesOf(W.perChoices)}
-            onValue={chosen => change({ per: chosen })}
-          />
+          <TextField label={W.max} isExact required {...NUMBER} {...field('max')} />
+          <ChoiceField label={W.perLabel} choices={choicesOf(W.perChoices)} {...field('per')} />
         </>
       )}
     </FieldRows>
@@ -214,100 +187,42 @@ function OnlyThese(props: { rows: readonly OnlyFields[]; onChange: (rows: OnlyFi
       most={16}
       fresh={NEW_ONLY}
     >
-      {({ pointer, kind, values }, change) => (
+      {field => (
         <>
-          <PointerField
-            label={W.pointer}
-            required
-            value={pointer}
-            onValue={text => change({ pointer: text })}
-          />
-          <ChoiceField
-            label={W.valuesAre}
-            value={kind}
-            choices={choicesOf(W.valueChoices)}
-            onValue={chosen => change({ kind: chosen })}
-          />
-          <label>
-            <span class="label">{W.values}</span>
-            <textarea
-              required
-              rows={3}
-              autocapitalize="off"
-              spellcheck={false}
-              value={values}
-              onInput={event => change({ values: event.currentTarget.value })}
-            />
-          </label>
+          <TextField label={W.pointer} isExact required {...POINTER} {...field('pointer')} />
+          <ChoiceField label={W.valuesAre} choices={choicesOf(W.valueChoices)} {...field('kind')} />
+          <ValuesField {...field('values')} />
         </>
       )}
     </FieldRows>
   )
 }
 
+function ValuesField({ value, onValue }: { value: string; onValue: (value: string) => void }) {
+  return (
+    <label>
+      <span class="label">{W.values}</span>
+      <textarea
+        required
+        rows={3}
+        autocapitalize="off"
+        spellcheck={false}
+        value={value}
+        onInput={event => onValue(event.currentTarget.value)}
+      />
+    </label>
+  )
+}
+
 function Times({ form, onChange }: Pick<NewAllowanceProps, 'form' | 'onChange'>) {
-  const { among, zone, until } = form
+  const field = fieldsOf(form, onChange)
   return (
     <>
-      <ChoiceField
-        label={W.amongLabel}
-        value={among}
-        choices={choicesOf(W.amongChoices)}
-        onValue={chosen => onChange({ among: chosen })}
-      />
-      <TextField
-        label={W.zone}
-        isExact
-        required
-        maxLength={64}
-        value={zone}
-        onValue={text => onChange({ zone: text })}
-      />
-      <div>
-        <TextField
-          label={W.untilLabel}
-          type="datetime-local"
-          value={until}
-          onValue={text => onChange({ until: text })}
-        />
-        <span class="note">{W.untilHint}</span>
-      </div>
+      <ChoiceField label={W.amongLabel} choices={choicesOf(W.amongChoices)} {...field('among')} />
+      <TextField label={W.zone} isExact required maxLength={64} {...field('zone')} />
+      <FieldWithNote note={W.untilHint}>
+        <TextField label={W.untilLabel} type="datetime-local" {...field('until')} />
+      </FieldWithNote>
     </>
-  )
-}
-
-interface ExactFieldProps {
-  label: string
-  required?: boolean
-  value: string
-  onValue: (value: string) => void
-}
-
-function PointerField({ required = false, ...field }: ExactFieldProps) {
-  return (
-    <TextField
-      {...field}
-      isExact
-      required={required}
-      class="mono"
-      maxLength={400}
-      pattern={POINTER}
-      title={W.pointerHint}
-      placeholder={W.pointerHint}
-    />
-  )
-}
-
-function NumberField({ required = false, ...field }: ExactFieldProps) {
-  return (
-    <TextField
-      {...field}
-      isExact
-      required={required}
-      inputMode="decimal"
-      maxLength={25}
-      pattern={NUMBER}
-      title={W.decimal}
-    />
   )
 }
