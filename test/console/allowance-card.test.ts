@@ -11,6 +11,7 @@ import {
   isLower,
   isOver,
   membersOf,
+  saysSame,
   standingAt,
   useText,
   withNumber,
@@ -88,6 +89,29 @@ describe('A number of an allowance', () => {
     const members = endedAt(allowance(), NOW)
     expect(members).toEqual({ ...membersOf(allowance()), until: members.until })
     expect(isOver(members, NOW - 4)).toBe(true)
+  })
+})
+
+describe('What is stored is what she wanted', () => {
+  const wanted = membersOf(allowance())
+  it.each<[string, object, object, boolean]>([
+    ['if it says the very same, whatever its version', { version: 7 }, {}, true],
+    ['not if a number differs', {}, { windows: [] }, false],
+    ['not if one has ended alone', { until: '2020-01-01T00:00:00.000Z' }, {}, false],
+    [
+      'not if it is to end later',
+      { until: '2099-01-01T00:00:00.000Z' },
+      { until: '2099-01-02T00:00:00.000Z' },
+      false,
+    ],
+    [
+      'if both have ended, at whatever time',
+      { until: '2020-01-01T00:00:00.000Z' },
+      { until: '2020-01-01T00:00:05.000Z' },
+      true,
+    ],
+  ])('%s', (_when, stored, changes, expected) => {
+    expect(saysSame(allowance(stored), { ...wanted, ...changes }, NOW)).toBe(expected)
   })
 })
 

@@ -230,6 +230,62 @@ describeWith(installedBrowser(), 'Her allowances on the page', path => {
     await device.close()
   })
 
+  it('what she stored is no change of another device, although its answer was lost', async () => {
+    const id = 'answer-lost'
+    await save(id)
+    const { page, ...device } = await opened(DESK)
+    const one = item(page, id)
+    await one.getByRole('button', { name: LOWER_DAY }).click()
+    await one.getByLabel(/^New number for/).fill('12')
+    await page.route(
+      `**/owner/allowances/${id}`,
+      async route => {
+        await route.fetch()
+        await route.abort()
+      },
+      { times: 1 },
+    )
+    const lower = one.getByRole('button', { name: 'Lower it', exact: true })
+    await lower.click()
+    await one.getByRole('alert').waitFor()
+    await lower.click()
+    await one.getByText('It is lowered, from now on.').waitFor()
+    expect(await one.getByText('Another device changed').count()).toBe(0)
+    expect(await stored(id)).toMatchObject({ version: 2, windows: [{ max: '12' }] })
+    await device.close()
+  })
+
+  it('begins no act over what she has changed herself, until it has read that', async () => {
+    const id = 'read-late'
+    await save(id)
+    const { page, ...device } = await opened(DESK)
+    const one = item(page, id)
+    const lower = one.getByRole('button', { name: /^Lower: qty: at most .* a day$/ })
+    await lower.click()
+    await one.getByLabel(/^New number for/).fill('12')
+    const { promise: isAllowed, resolve: allow } = Promise.withResolvers<void>()
+    await page.route(
+      url => url.pathname === '/owner/allowances',
+      async route => {
+        await isAllowed
+        await route.continue()
+      },
+    )
+    await one.getByRole('button', { name: 'Lower it', exact: true }).click()
+    await one.getByText('It is lowered, from now on.').waitFor()
+    expect(await lower.getAttribute('aria-disabled')).toBe('true')
+    await lower.press('Enter')
+    expect(await one.getByLabel(/^New number for/).count()).toBe(0)
+    allow()
+    await one.getByText('qty: at most 12 shares').waitFor()
+    await lower.click()
+    await one.getByLabel(/^New number for/).fill('11')
+    await one.getByRole('button', { name: 'Lower it', exact: true }).click()
+    await one.getByText('qty: at most 11 shares').waitFor()
+    expect(await stored(id)).toMatchObject({ version: 3, windows: [{ max: '11' }] })
+    await device.close()
+  })
+
   it('says how much of each window is used in numbers beside its bar, without a fault that axe finds', async () => {
     const listed = (id: string, changes: object) => ({
       id,

@@ -23,6 +23,7 @@ const W = WORDS.allowances
 type EditOutcome = 'lowered' | 'ended' | 'stale'
 
 export interface AllowanceEdits {
+  /** One is under way, or the page has not read yet what one has stored. */
   busy: boolean
   fault: string | undefined
   outcome: EditOutcome | undefined
@@ -34,25 +35,30 @@ export interface AllowanceEdits {
 }
 
 /** Her acts on one allowance, one at a time; what is stored now is read again after each. */
-export function useEdits(onChanged: () => void): AllowanceEdits {
+export function useEdits({ version }: ListedAllowance, onChanged: () => void): AllowanceEdits {
   const { access } = useSession()
   const { busy, fault, run } = useDeed()
   const [outcome, setOutcome] = useState<EditOutcome>()
+  const [storedVersion, setStoredVersion] = useState(0)
   const store: AllowanceEdits['store'] = ({ shown, body, what }, done) => {
     setOutcome(undefined)
     run(async () => {
       try {
-        await storeOver(access, shown, body)
+        const stored = await storeOver(access, shown, body)
+        setStoredVersion(stored.version)
         setOutcome(what)
       } catch (error) {
         if (!(error instanceof ApiFault) || error.status !== 412) throw error
         setOutcome('stale')
+      } finally {
+        // Whatever came of it, she is shown what is stored now.
+        onChanged()
       }
       done?.()
-      onChanged()
     })
   }
-  return { busy, fault, outcome, store }
+  // Until the page has read what she stored, another act would be over a version that is gone by her own.
+  return { busy: busy || version < storedVersion, fault, outcome, store }
 }
 
 /** What came of her last act. An allowance that has ended says so itself. */
@@ -124,7 +130,11 @@ function Lowering({ allowance, limit, edits }: LoweringProps) {
         type="button"
         class="link"
         aria-label={`${W.lower}: ${shownText(limit.text)}`}
-        onClick={() => setBegun({ allowance, limit })}
+        // It keeps the focus while it waits, which a disabled button would lose.
+        aria-disabled={edits.busy}
+        onClick={() => {
+          if (!edits.busy) setBegun({ allowance, limit })
+        }}
       >
         {W.lower}
       </button>

@@ -31,7 +31,7 @@ interface ItemProps {
 
 export function AllowanceItem({ allowance, tiers, labels, onChanged }: ItemProps) {
   const { access } = useSession()
-  const edits = useEdits(onChanged)
+  const edits = useEdits(allowance, onChanged)
   const [openingAt, setOpeningAt] = useState<string>()
   const { id, version, among, use } = allowance
   const hasEnded = isOver(allowance, nowOf(access))

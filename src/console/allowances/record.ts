@@ -7,6 +7,7 @@ import { CALLS } from '../../rules/allowance/operation.ts'
 import { quantityText, type LimitPlace } from '../../rules/words/allowance-words.ts'
 import { DECIMAL } from '../../wire/decimal.ts'
 import type { AllowancePeriod, OwnerAllowance, ShownAllowance } from '../../wire/documents/allowance.ts'
+import { isSame } from '../rules/draft.ts'
 import { WORDS } from '../words.ts'
 
 /**
@@ -77,6 +78,15 @@ export function endedAt(allowance: OwnerAllowance, nowSeconds: number): Allowanc
 /** Whether its end has come; `nowSeconds` since the epoch. */
 export function isOver({ until }: Pick<OwnerAllowance, 'until'>, nowSeconds: number): boolean {
   return until !== null && Date.parse(until) <= nowSeconds * 1_000
+}
+
+/**
+ * Whether an allowance says all that she wanted stored. If both have ended by `nowSeconds` since the epoch,
+ * they may have ended at different times.
+ */
+export function saysSame(stored: OwnerAllowance, body: AllowanceMembers, nowSeconds: number): boolean {
+  const haveEnded = isOver(stored, nowSeconds) && isOver(body, nowSeconds)
+  return isSame(membersOf(stored), haveEnded ? { ...body, until: stored.until } : body)
 }
 
 /**

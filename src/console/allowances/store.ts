@@ -5,12 +5,11 @@
  */
 import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
 import type { Connection, Tier } from '../../wire/owner/owner-api.ts'
-import { ApiFault, ask, askAll, type Access } from '../access/api.ts'
-import { isSame } from '../rules/draft.ts'
+import { ApiFault, ask, askAll, nowOf, type Access } from '../access/api.ts'
 import type { SavedTier } from '../rules/tier-editor.tsx'
 import { allTiers } from '../rules/tiers.ts'
 import { WORDS } from '../words.ts'
-import { membersOf, type AllowanceMembers, type ListedAllowance } from './record.ts'
+import { saysSame, type AllowanceMembers, type ListedAllowance } from './record.ts'
 import { missingRules, openedAgents } from './tier-rules.ts'
 
 const pathOf = (id: string): string => `owner/allowances/${encodeURIComponent(id)}`
@@ -34,32 +33,39 @@ export async function readAllowances(access: Access): Promise<AllowancesAndTiers
   return { allowances, tiers, labels }
 }
 
-/** Stores an edit over the version that she was shown. Fails with `ApiFault` 412 if there is another one. */
-export async function storeOver(
+/**
+ * Stores an edit over the version that she was shown, and returns what is stored. Fails with `ApiFault` 412
+ * if there is another version that says something else.
+ */
+export function storeOver(
   access: Access,
   { id, version }: OwnerAllowance,
   body: AllowanceMembers,
-): Promise<void> {
-  await ask(access, {
-    method: 'PUT',
-    path: pathOf(id),
-    body,
-    headers: { 'if-match': `"${version}"` },
-  })
+): Promise<OwnerAllowance> {
+  return store(access, id, body, { 'if-match': `"${version}"` })
 }
 
 /**
- * Makes it, and returns it as it is stored. If there is one of this name, that is no fault if it says the
- * very same: the answer to an earlier attempt may have been lost.
+ * Makes it, and returns it as it is stored. Fails with `ApiFault` 412 if there is one of this name that says
+ * something else.
  */
-export async function storeNew(access: Access, id: string, body: AllowanceMembers): Promise<OwnerAllowance> {
+export function storeNew(access: Access, id: string, body: AllowanceMembers): Promise<OwnerAllowance> {
+  return store(access, id, body, { 'if-none-match': '*' })
+}
+
+/** What says the very same is no fault: the answer to an earlier attempt of hers may have been lost. */
+async function store(
+  access: Access,
+  id: string,
+  body: AllowanceMembers,
+  headers: Record<string, string>,
+): Promise<OwnerAllowance> {
   try {
-    const headers = { 'if-none-match': '*' }
     return await ask<OwnerAllowance>(access, { method: 'PUT', path: pathOf(id), body, headers })
   } catch (error) {
     if (!(error instanceof ApiFault) || error.status !== 412) throw error
     const stored = await ask<OwnerAllowance>(access, { path: pathOf(id) })
-    if (!isSame(membersOf(stored), body)) throw error
+    if (!saysSame(stored, body, nowOf(access))) throw error
     return stored
   }
 }
