@@ -11,10 +11,12 @@ import {
   isLower,
   isOver,
   membersOf,
+  nextTurnMs,
   saysSame,
   standingAt,
   useText,
   withNumber,
+  type ListedAllowance,
 } from '../../src/console/allowances/record.ts'
 import {
   hasOtherWay,
@@ -143,6 +145,27 @@ describe('The bar of a window', () => {
   function part(spent: number, open: number) {
     return { spent, open }
   }
+})
+
+describe('The clock makes untrue what the page shows of allowances', () => {
+  const at = (seconds: number): string => new Date((NOW + seconds) * 1_000).toISOString()
+  const numbers = { max: '9', used: '0', held: '0', left: '9' }
+  const begins = (seconds: number | null) => {
+    const ends = seconds === null ? null : at(seconds)
+    return {
+      ...allowance(),
+      use: [{ windows: [{ of: 'price', per: 'day' as const, ...numbers, starts: at(-9), ends }] }],
+    }
+  }
+  it.each<[string, ListedAllowance[], number | undefined]>([
+    ['when the first window begins anew', [begins(60), begins(30), allowance({ until: at(90) })], 30],
+    ['when one ends', [begins(60), allowance({ until: at(20) })], 20],
+    ['not by what is over', [begins(-1), allowance({ until: at(0) }), begins(70)], 70],
+    ['never, if nothing ends', [begins(null), allowance()], undefined],
+  ])('%s', (_when, allowances, seconds) => {
+    const expected = seconds === undefined ? undefined : (NOW + seconds) * 1_000
+    expect(nextTurnMs(allowances, NOW * 1_000)).toBe(expected)
+  })
 })
 
 describe('A tier that is opened within an allowance', () => {

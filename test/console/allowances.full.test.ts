@@ -286,6 +286,31 @@ describeWith(installedBrowser(), 'Her allowances on the page', path => {
     await device.close()
   })
 
+  it('shows by itself that an allowance ends while she looks, and that a window begins anew', async () => {
+    const { page, ...device } = await stand.deviceOf(DESK)
+    let turn: number | undefined
+    const members = { version: 1, zone: 'UTC', among: 'all', until: null, hold_s: 300, ...MEMBERS }
+    await page.route(
+      url => url.pathname === '/owner/allowances',
+      async route => {
+        turn ??= Date.now() + 2_000
+        const ends = new Date(turn).toISOString()
+        const used = Date.now() < turn ? '12.5' : '0'
+        const day = { of: 'qty', per: 'day', max: '20', used, held: '0', left: '7.5', starts: ends, ends }
+        await route.fulfill({
+          json: [
+            { id: 'ending', ...members, until: ends, use: [] },
+            { id: 'beginning', ...members, use: [{ windows: [day] }] },
+          ],
+        })
+      },
+    )
+    await page.goto(`${authority.ownerUrl}/#/allowances`)
+    await item(page, 'ending').getByText(/^It ended at/).waitFor()
+    await item(page, 'beginning').getByText('0 of 20 shares (as the tool counts) used').waitFor()
+    await device.close()
+  })
+
   it('says how much of each window is used in numbers beside its bar, without a fault that axe finds', async () => {
     const listed = (id: string, changes: object) => ({
       id,

@@ -114,6 +114,17 @@ export function standingAt({ among, use }: ListedAllowance, place: LimitPlace): 
   return use?.[0]?.windows.find(({ of, per }) => of === place.of && per === place.per)
 }
 
+/**
+ * When the clock next makes untrue what a page shows of allowances, because one ends or a window begins anew:
+ * milliseconds since the epoch, later than `nowMs`; undefined if it never does.
+ */
+export function nextTurnMs(allowances: readonly ListedAllowance[], nowMs: number): number | undefined {
+  const windows = allowances.flatMap(({ use = [] }) => use.flatMap(one => one.windows))
+  const times = [...allowances.map(({ until }) => until), ...windows.map(({ ends }) => ends)]
+  const coming = times.map(time => Date.parse(time ?? '')).filter(at => at > nowMs)
+  return coming.length === 0 ? undefined : Math.min(...coming)
+}
+
 /** How a bar is divided, in hundredths of its length. Only for the picture: the numbers stand beside it. */
 export interface BarParts {
   spent: number

@@ -3,14 +3,16 @@
  * much is used, lowers or ends one, and makes another. Contract: "Owner API" (`/owner/allowances*`), "Policy
  * vocabulary and tiers".
  */
-import { useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
 import type { Tier } from '../../wire/owner/owner-api.ts'
-import { useLoaded } from '../access/session.ts'
+import { nowOf } from '../access/api.ts'
+import { useLoaded, useSession } from '../access/session.ts'
 import { newForm, type AllowanceForm } from '../allowances/draft.ts'
 import { NewAllowance } from '../allowances/form.tsx'
 import { AllowanceItem } from '../allowances/item.tsx'
 import { Opening } from '../allowances/opening.tsx'
+import { nextTurnMs, type ListedAllowance } from '../allowances/record.ts'
 import { readAllowances } from '../allowances/store.ts'
 import { mayName } from '../allowances/tier-rules.ts'
 import { Awaited, Nothing, PageHead } from '../parts/parts.tsx'
@@ -23,6 +25,7 @@ export function AllowancesPage() {
     readAllowances,
     /^(allowance|policy_changed|decided|connection|reset)/,
   )
+  useTurns(data?.allowances, reload)
   const [isMaking, setMaking] = useState(false)
   // A tier keeps to one allowance at most.
   const free = data?.tiers.filter(tier => mayName(tier, '')) ?? []
@@ -63,6 +66,23 @@ export function AllowancesPage() {
       )}
     </>
   )
+}
+
+/** How much later than a turn the page reads again, because clocks may differ a little. */
+const TURN_MARGIN_MS = 2_000
+/** The longest time that a timer of a browser takes. */
+const TIMER_MAX_MS = 2 ** 31 - 1
+
+/** Reads again when the clock has made untrue what was read. */
+function useTurns(allowances: readonly ListedAllowance[] | undefined, reload: () => void): void {
+  const { access } = useSession()
+  useEffect(() => {
+    const nowMs = nowOf(access) * 1_000
+    const next = allowances === undefined ? undefined : nextTurnMs(allowances, nowMs)
+    if (next === undefined) return undefined
+    const timer = setTimeout(reload, Math.min(next - nowMs + TURN_MARGIN_MS, TIMER_MAX_MS))
+    return () => clearTimeout(timer)
+  }, [access, allowances, reload])
 }
 
 /** First the form, then what it means. Going back keeps what she wrote. */
