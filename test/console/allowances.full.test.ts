@@ -53,6 +53,7 @@ describeWith(installedBrowser(), 'Her allowances on the page', path => {
       const { page, ...device } = await opened(options)
       const one = item(page, id)
       await press(one.getByRole('button', { name: LOWER_DAY }))
+      await one.getByText('Lower than 20 shares (as the tool counts).').waitFor()
       const [field, button] = [
         one.getByLabel(/^New number for/),
         one.getByRole('button', { name: 'Lower it', exact: true }),

@@ -4,7 +4,7 @@
  */
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { CALLS } from '../../rules/allowance/operation.ts'
-import { limitsOf, type CardLimit } from '../../rules/words/allowance-words.ts'
+import { limitsOf, quantityText, type CardLimit } from '../../rules/words/allowance-words.ts'
 import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
 import { ApiFault } from '../access/api.ts'
 import { useDeed, useSession } from '../access/session.ts'
@@ -143,23 +143,25 @@ function Lowering({ allowance, limit, edits }: LoweringProps) {
     const body = withNumber(begun.allowance, begun.limit.place, to)
     edits.store({ shown: begun.allowance, body, what: 'lowered' }, leave)
   }
-  return <LowerForm limit={begun.limit} busy={edits.busy} onLower={lower} onCancel={leave} />
+  return <LowerForm {...begun} busy={edits.busy} onLower={lower} onCancel={leave} />
 }
 
 function LowerForm(props: {
+  allowance: OwnerAllowance
   limit: CardLimit
   busy: boolean
   onLower: (to: string) => void
   onCancel: () => void
 }) {
-  const { limit, busy, onLower, onCancel } = props
+  const { allowance, limit, busy, onLower, onCancel } = props
   const { place, text, most } = limit
   const [to, setTo] = useState('')
   const field = useRef<HTMLInputElement>(null)
   useLayoutEffect(() => field.current?.focus(), [])
   const number = to.trim()
   const isFit = isLower(place, number, most)
-  const isWhole = 'of' in place && place.of === CALLS
+  const of = 'of' in place ? place.of : place.each
+  const hint = of === CALLS ? W.lowerWhole(most) : W.lowerHint(quantityText(allowance, of, most))
   return (
     <Form
       class="lower"
@@ -180,7 +182,9 @@ function LowerForm(props: {
         value={to}
         onValue={setTo}
       />
-      <p class="note">{isWhole ? W.lowerWhole(most) : W.lowerHint(most)}</p>
+      <p class="note">
+        <Shown text={hint} />
+      </p>
       <FormEnd disabled={busy || !isFit} onCancel={onCancel}>
         {W.lowerNow}
       </FormEnd>

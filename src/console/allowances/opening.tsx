@@ -72,7 +72,8 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
       onChanged()
     }
   }
-  if (data === undefined) return <Awaited data={data} fault={unread} reload={reload} />
+  const awaited = <Awaited data={data} fault={unread} reload={reload} />
+  if (data === undefined) return <Leaving onLeave={onLeave}>{awaited}</Leaving>
   const title = W.opensTitle(id, shownText(tierName))
   const shown = nameOf(data, asRead)
   // The card of one that she has stands above, as the page read it last.
@@ -97,6 +98,7 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
           {title}
         </h3>
       )}
+      {awaited}
       <Outcome isDone={isDone} isHalf={isNew && isStored && !busy} id={id} tierName={tierName} />
       {isDone ? (
         <Leaving onLeave={onLeave}>
@@ -132,7 +134,7 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
             onChange={isAgreed => setAgreedTo(isAgreed ? shown : undefined)}
           />
           <Fault text={fault} />
-          <FormEnd disabled={busy || agreedTo !== shown} onCancel={onLeave}>
+          <FormEnd disabled={busy || unread !== undefined || agreedTo !== shown} onCancel={onLeave}>
             {isStored ? W.openNow : W.save}
           </FormEnd>
         </>

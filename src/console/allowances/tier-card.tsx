@@ -49,7 +49,12 @@ export function TierStanding(props: {
         <p class="note warn">{W.notNamed}</p>
         {ask_me ? null : <p class="note">{W.notAsking}</p>}
         {onOpen === undefined || !mayName(tier, allowance) ? null : (
-          <button type="button" class="plain" onClick={onOpen}>
+          <button
+            type="button"
+            class="plain"
+            aria-label={`${W.openIt}: ${allowance}, ${shownText(tier.name)}`}
+            onClick={onOpen}
+          >
             {W.openIt}
           </button>
         )}

@@ -47,7 +47,7 @@ export const ALLOWANCES = {
   lower: 'Lower',
   lowerTo: (what: string) => `New number for “${what}”`,
   lowerHint: (most: string) => `Lower than ${most}. It can never be raised here.`,
-  lowerWhole: (most: string) => `A whole number, lower than ${most}. It can never be raised here.`,
+  lowerWhole: (most: string) => `A whole number of calls, lower than ${most}. It can never be raised here.`,
   lowerNow: 'Lower it',
   lowered: 'It is lowered, from now on. Grants that were issued before live on to their end.',
   end: 'End',
