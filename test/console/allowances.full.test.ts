@@ -99,7 +99,7 @@ describeWith(installedBrowser(), 'Her allowances on the page', path => {
       await save(id, { windows: [{ of: 'qty', per: 'day', max: '15' }] })
       await write(one.getByLabel(/^New number for/), '17')
       await press(one.getByRole('button', { name: 'Lower it', exact: true }))
-      await one.getByRole('alert').getByText('Another device changed this allowance').waitFor()
+      await one.getByRole('alert').getByText('This allowance was changed since you were shown it').waitFor()
       await one.getByText('qty: at most 15 shares').waitFor()
       expect(await stored(id)).toMatchObject({ version: 2, windows: [{ max: '15' }] })
       await device.close()

@@ -35,17 +35,19 @@ export interface AllowanceEdits {
 }
 
 /** Her acts on one allowance, one at a time; what is stored now is read again after each. */
-export function useEdits({ version }: ListedAllowance, onChanged: () => void): AllowanceEdits {
+export function useEdits(allowance: ListedAllowance, onChanged: () => void): AllowanceEdits {
   const { access } = useSession()
   const { busy, fault, run } = useDeed()
   const [outcome, setOutcome] = useState<EditOutcome>()
-  const [storedVersion, setStoredVersion] = useState(0)
+  const latest = useRef(allowance)
+  latest.current = allowance
+  const [replaced, setReplaced] = useState<ListedAllowance>()
   const store: AllowanceEdits['store'] = ({ shown, body, what }, done) => {
     setOutcome(undefined)
     run(async () => {
       try {
-        const stored = await storeOver(access, shown, body)
-        setStoredVersion(stored.version)
+        await storeOver(access, shown, body)
+        setReplaced(latest.current)
         setOutcome(what)
       } catch (error) {
         if (!(error instanceof ApiFault) || error.status !== 412) throw error
@@ -57,8 +59,9 @@ export function useEdits({ version }: ListedAllowance, onChanged: () => void): A
       done?.()
     })
   }
-  // Until the page has read what she stored, another act would be over a version that is gone by her own.
-  return { busy: busy || version < storedVersion, fault, outcome, store }
+  // Until the page has read again, another act would be over a version that is gone by her own. Versions are
+  // not compared, because a standby that took over may have lost what she stored.
+  return { busy: busy || allowance === replaced, fault, outcome, store }
 }
 
 /** What came of her last act. An allowance that has ended says so itself. */

@@ -122,7 +122,7 @@ export function nextTurnMs(allowances: readonly ListedAllowance[], nowMs: number
   const windows = allowances.flatMap(({ use = [] }) => use.flatMap(one => one.windows))
   const times = [...allowances.map(({ until }) => until), ...windows.map(({ ends }) => ends)]
   const coming = times.map(time => Date.parse(time ?? '')).filter(at => at > nowMs)
-  return coming.length === 0 ? undefined : Math.min(...coming)
+  return coming.length === 0 ? undefined : coming.reduce((least, at) => Math.min(least, at))
 }
 
 /** How a bar is divided, in hundredths of its length. Only for the picture: the numbers stand beside it. */

@@ -23,7 +23,7 @@ const W = WORDS.allowances
 export function AllowancesPage() {
   const { data, fault, reload } = useLoaded(
     readAllowances,
-    /^(allowance|policy_changed|decided|connection|reset)/,
+    /^(allowance|policy_changed|decided|connection|organization|reset)/,
   )
   useTurns(data?.allowances, reload)
   const [isMaking, setMaking] = useState(false)
@@ -68,8 +68,10 @@ export function AllowancesPage() {
   )
 }
 
-/** How much later than a turn the page reads again, because clocks may differ a little. */
-const TURN_MARGIN_MS = 2_000
+/** How much later than a turn the page reads again: its idea of the clock may be ahead by 5 s. */
+const TURN_MARGIN_MS = 7_000
+/** Within this time more, so that not every open page asks at the same midnight. */
+const TURN_SPREAD_MS = 10_000
 /** The longest time that a timer of a browser takes. */
 const TIMER_MAX_MS = 2 ** 31 - 1
 
@@ -80,7 +82,8 @@ function useTurns(allowances: readonly ListedAllowance[] | undefined, reload: ()
     const nowMs = nowOf(access) * 1_000
     const next = allowances === undefined ? undefined : nextTurnMs(allowances, nowMs)
     if (next === undefined) return undefined
-    const timer = setTimeout(reload, Math.min(next - nowMs + TURN_MARGIN_MS, TIMER_MAX_MS))
+    const laterMs = TURN_MARGIN_MS + Math.random() * TURN_SPREAD_MS
+    const timer = setTimeout(reload, Math.min(next - nowMs + laterMs, TIMER_MAX_MS))
     return () => clearTimeout(timer)
   }, [access, allowances, reload])
 }

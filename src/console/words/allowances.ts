@@ -55,7 +55,7 @@ export const ALLOWANCES = {
     'From now on every operation is beyond it, so you are asked about each, or it is refused as the rules of its tiers say. Nothing opens.',
   endNow: 'End it now',
   stale:
-    'Another device changed this allowance since you were shown it, so nothing of yours was stored. This is how it is now: look at it, then act again if you still want to.',
+    'This allowance was changed since you were shown it, by another device or by an act of yours, so nothing more was stored. This is how it is now: look at it, then act again if you still want to.',
 
   // The form
   newTitle: 'A new allowance',
