@@ -117,7 +117,8 @@ describe('An allowance at a resource that an organization governs', () => {
       expect(await ask(agent, 5)).toBe('operation')
       expect((await own({ target: `/owner/allowances/${id}` })).body.windows[0].ceiling).toBe('8')
       await denyAll(stand.authority)
-      const { charter_version, binds_s256, waiting } = (await stand.own('GET')).body
+      const { charter_version, binds_s256, waiting, summary } = (await stand.own('GET')).body
+      expect(summary).toContain('An allowance may let through at most 8 USD in all there.')
       expect(waiting).toEqual({
         version: charter_version,
         changes: ['An allowance could let through up to 12 USD in all there.'],

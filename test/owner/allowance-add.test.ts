@@ -225,7 +225,7 @@ describe('usher owner allowance add', () => {
     expect(said).toContain(
       'The allowance was edited after you read it. Read it: usher owner allowance show weekend\n' +
         'Not stored: the rules of shopping. You are asked there as before.\n' +
-        `To go on: usher owner allowance add ${path}\n`,
+        `To go on: write what it says now into the file, then usher owner allowance add ${path}\n`,
     )
     expect(said).not.toContain('They were changed meanwhile')
   })

@@ -4,7 +4,7 @@
  */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { readView } from '../../src/authority/organization/view-document.ts'
+import { agreedUnder, readAllowanceCeilings, readView } from '../../src/authority/organization/view-document.ts'
 import { charterFault } from '../../src/rules/organization/charter.ts'
 import { memberView, shownView } from '../../src/rules/organization/member-view.ts'
 import { enlargements } from '../../src/rules/organization/membership.ts'
@@ -106,6 +106,20 @@ describe('The bounds of allowances in a view', () => {
     for (const later of [[], [{ ...euros, max: '200.0' }], [{ ...euros, max: '10' }, monthly]])
       expect(waits([euros], later)).toEqual([])
     expect(waits(undefined, [euros])).toEqual([])
+  })
+
+  it('stay as low as any view said since she agreed, also as one that nobody here can read', () => {
+    const agreed = viewOf(bounding([euros]))
+    const lower = viewOf(bounding([{ ...euros, max: '10' }]))
+    const later = viewOf(bounding([{ ...euros, max: '300' }]))
+    expect(agreedUnder({ agreed, view: lower }, later).max_allowance).toEqual([{ ...euros, max: '10' }])
+    const unread = { ...lower, max_allowance: [{ ...euros, per: 'year' }] as unknown as AllowanceCeiling[] }
+    const kept = agreedUnder({ agreed, view: unread }, later)
+    expect(readAllowanceCeilings([kept, later])).toBe('unreadable')
+    const strange = { ...agreed, max_allowance: {} as unknown as AllowanceCeiling[] }
+    expect(enlargements({ agreed: strange, view: later })).toEqual([
+      'It would bound your allowances in another way.',
+    ])
   })
 })
 

@@ -57,9 +57,13 @@ const STORED_CEILINGS = z.array(ALLOWANCE_CEILING)
  */
 export function agreedUnder({ agreed, view }: AgreedView, later: MemberView): MemberView {
   const bounds = readAllowanceCeilings([agreed, view, later])
+  if (bounds === undefined) return agreed
+  if (bounds !== 'unreadable') return { ...agreed, max_allowance: [...bounds] }
   // What nobody here can read stays as it was stored, and lets nothing through.
-  if (bounds === undefined || bounds === 'unreadable') return agreed
-  return { ...agreed, max_allowance: [...bounds] }
+  const unreadable = [agreed, view].find(one => readAllowanceCeilings([one]) === 'unreadable')
+  return unreadable?.max_allowance === undefined
+    ? agreed
+    : { ...agreed, max_allowance: unreadable.max_allowance }
 }
 
 const DISCOVERED = z.object({

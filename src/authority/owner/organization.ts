@@ -7,7 +7,7 @@ import { refuseGuessing } from '../../credentials/attempt-limit.ts'
 import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
 import { plainText } from '../../http/servers/pages.ts'
 import { shownView } from '../../rules/organization/member-view.ts'
-import { reachOf, VIEW_AGE_SECONDS_MAX } from '../../rules/organization/membership.ts'
+import { reachOf, VIEW_AGE_SECONDS_MAX, type AgreedView } from '../../rules/organization/membership.ts'
 import { needsApproval } from '../../rules/organization/tier-ceiling.ts'
 import { readMembership, type Membership } from '../../storage/authority/membership/membership.ts'
 import { listTiers, type TierRow } from '../../storage/authority/policies/tiers.ts'
@@ -31,6 +31,7 @@ import {
   waitingFor,
 } from '../organization/membership.ts'
 import { previewCuts } from '../organization/membership-effect.ts'
+import { readAllowanceCeilings } from '../organization/view-document.ts'
 import { LEASES_AWAITED, runAndAwaitLeases } from '../protection/lease-wait.ts'
 import type { KnownInvitation, OwnerApi } from './api.ts'
 import { OWNER, type OwnerCredential } from './credentials/guard.ts'
@@ -272,6 +273,7 @@ async function standing(api: OwnerApi, owner: Owner): Promise<OrganizationStandi
   return {
     enrolled: true,
     ...shownView(view),
+    summary: summaryOf(membership),
     joined: joined_at,
     agreed_version: agreed.charter_version,
     waiting: waitingFor(membership),
@@ -287,6 +289,13 @@ async function standing(api: OwnerApi, owner: Owner): Promise<OrganizationStandi
     conflicts,
     administrators_may,
   }
+}
+
+/** What binds her now, in sentences: a bound of allowances that was raised does once she has agreed to it. */
+function summaryOf({ agreed, view }: AgreedView): string[] {
+  const bounds = readAllowanceCeilings([agreed, view])
+  const isRead = bounds !== undefined && bounds !== 'unreadable'
+  return shownView(isRead ? { ...view, max_allowance: [...bounds] } : view).summary
 }
 
 /** A tier, and which part of it lies under a ceiling. */

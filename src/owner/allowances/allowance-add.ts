@@ -109,7 +109,7 @@ function partText(
     ...asRead.map(
       ({ tier }) => `Not stored: the rules of ${printable(tier.id)}. ${asBeforeText(tier, id)}\n`,
     ),
-    `To go on: usher owner allowance add ${printable(file)}\n`,
+    `To go on: ${isMoved ? 'write what it says now into the file, then ' : ''}usher owner allowance add ${printable(file)}\n`,
   ].join('')
 }
 

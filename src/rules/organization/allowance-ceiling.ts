@@ -61,10 +61,10 @@ export function ceilingRises(
 ): { rises: AllowanceCeiling[]; ends: AllowanceCeiling[] } {
   const maxOf = (list: readonly AllowanceCeiling[], { unit, per }: AllowanceCeiling): string | undefined =>
     list.find(one => one.unit === unit && one.per === per)?.max
-  const kept = narrowerCeilings(bounds, later) ?? []
+  const together = narrowerCeilings(bounds, later) ?? []
   return {
-    rises: later.filter(one => !isAtMost(one.max, maxOf(kept, one) ?? '')),
-    ends: kept.filter(one => maxOf(later, one) === undefined),
+    rises: later.filter(one => !isAtMost(one.max, maxOf(together, one) ?? '')),
+    ends: together.filter(one => maxOf(later, one) === undefined),
   }
 }
 

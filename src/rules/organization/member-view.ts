@@ -215,6 +215,8 @@ export function allowanceEnlargements(
   later: readonly AllowanceCeiling[] | undefined,
 ): string[] {
   if (bounds === undefined) return []
+  // Another version may have stored what nobody here can read: it lets nothing through.
+  if (![bounds, later ?? []].every(Array.isArray)) return ['It would bound your allowances in another way.']
   if (later === undefined) return ['It would not bound what your allowances let through there.']
   const { rises, ends } = ceilingRises(bounds, later)
   return [

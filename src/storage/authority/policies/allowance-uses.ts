@@ -85,7 +85,7 @@ const BEFORE_IT_BEGINS = `interval '3 hours'`
  * window, so these are enough for the lineages that are read. `which` bounds the part of the index that is
  * read.
  */
-const takenWindows = (which: string): string => `
+const usedWindows = (which: string): string => `
           SELECT w.whose, w.used_at FROM allowance_windows w
           WHERE w.owner = $1 AND w.allowance = a.id AND w.whose <> '' AND w.used > 0 AND ${which}
             AND (SELECT true FROM ${WINDOW_ROWS}
@@ -99,9 +99,9 @@ const takenWindows = (which: string): string => `
  */
 const LINEAGES = `ARRAY(
         SELECT recent.whose FROM (
-          (${takenWindows(`w.used_at >= (SELECT min(s.starts) - ${BEFORE_IT_BEGINS} FROM ${WINDOW_ROWS})`)})
+          (${usedWindows(`w.used_at >= (SELECT min(s.starts) - ${BEFORE_IT_BEGINS} FROM ${WINDOW_ROWS})`)})
           UNION ALL
-          (${takenWindows('w.used_at IS NULL')})) recent
+          (${usedWindows('w.used_at IS NULL')})) recent
         GROUP BY recent.whose ORDER BY max(recent.used_at) DESC NULLS LAST, recent.whose LIMIT ${LINEAGES_MAX + 1})`
 
 /**
