@@ -82,7 +82,11 @@ async function takeTurns(
   { turns, tell }: { turns: number; tell: (line: string) => void },
 ): Promise<Pick<AllowanceUses, 'p50_ms' | 'ratios'>> {
   const agreements = [few, many].flatMap(({ spenders }) => SIDES.map(side => () => spenders[side].spendOne()))
-  const lists = [few, many].map(({ spenders }) => () => listMs(spenders.with))
+  const lists = [few, many].map(
+    ({ spenders }) =>
+      () =>
+        listMs(spenders.with),
+  )
   // After a batch her list reads as many places as it ever does, by plans that know of them.
   for (const { system, spenders } of [few, many]) {
     for (const side of SIDES) await spenders[side].spendBatch()

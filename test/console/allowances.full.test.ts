@@ -307,7 +307,9 @@ describeWith(installedBrowser(), 'Her allowances on the page', path => {
       },
     )
     await page.goto(`${authority.ownerUrl}/#/allowances`)
-    await item(page, 'ending').getByText(/^It ended at/).waitFor()
+    await item(page, 'ending')
+      .getByText(/^It ended at/)
+      .waitFor()
     await item(page, 'beginning').getByText('0 of 20 shares (as the tool counts) used').waitFor()
     await device.close()
   })

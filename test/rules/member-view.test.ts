@@ -4,7 +4,11 @@
  */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { agreedUnder, readAllowanceCeilings, readView } from '../../src/authority/organization/view-document.ts'
+import {
+  agreedUnder,
+  readAllowanceCeilings,
+  readView,
+} from '../../src/authority/organization/view-document.ts'
 import { charterFault } from '../../src/rules/organization/charter.ts'
 import { memberView, shownView } from '../../src/rules/organization/member-view.ts'
 import { enlargements } from '../../src/rules/organization/membership.ts'
