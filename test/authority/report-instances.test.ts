@@ -199,12 +199,14 @@ describe('A run that falls silent', () => {
     await sendNumbers(1)
     await dueNow(db, ALICE, 'sweep')
     const [taken] = await takeDue(db, 'sweep', { limit: 1, seconds: 60 })
+    // Those of earlier calls expire after some minutes, which is sooner the slower the tests before this are.
+    await sql`DELETE FROM spent_signatures`.execute(db)
     await sweepAgain(db, taken!, { more: false, pauseSeconds: 60, idleSeconds: 3_600 })
     const { rows } = await sql<{ seconds: number }>`
       SELECT extract(epoch FROM at - now())::float8 AS seconds FROM due WHERE owner = 'alice' AND kind = 'sweep'`.execute(
       db,
     )
-    expect(rows[0]!.seconds).toBeGreaterThan(60)
+    expect(rows[0]!.seconds).toBeGreaterThan(500)
     expect(rows[0]!.seconds).toBeLessThanOrEqual(600)
   })
 
