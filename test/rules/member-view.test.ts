@@ -11,7 +11,7 @@ import {
 } from '../../src/authority/organization/view-document.ts'
 import { charterFault } from '../../src/rules/organization/charter.ts'
 import { memberView, shownView } from '../../src/rules/organization/member-view.ts'
-import { enlargements } from '../../src/rules/organization/membership.ts'
+import { enlargements, type AgreedView } from '../../src/rules/organization/membership.ts'
 import {
   parseCharter,
   VIEW_BYTES_MAX,
@@ -124,6 +124,45 @@ describe('The bounds of allowances in a view', () => {
     expect(enlargements({ agreed: strange, view: later })).toEqual([
       'It would bound your allowances in another way.',
     ])
+  })
+})
+
+describe('What a view has approved', () => {
+  const asking = (always_ask: string[], claims = CHARTER.claims) =>
+    viewOf(charterWith({ claims, envelope: { ...CHARTER.envelope, always_ask } }))
+  /** What is approved after these lists, each of a later view than the one before. */
+  const approvedAfter = (first: string[], ...lists: string[][]) => {
+    let bound: AgreedView = { agreed: asking(first), view: asking(first) }
+    for (const list of lists) bound = { agreed: agreedUnder(bound, asking(list)), view: asking(list) }
+    return bound.agreed.always_ask
+  }
+
+  it('waits for her if a later one does not: each pattern that is still claimed is said', () => {
+    const waits = (agreed: string[], later: string[], claims?: string[]) =>
+      enlargements({ agreed: asking(agreed), view: asking(later, claims) })
+    const through = (pattern: string) =>
+      `A rule of yours could let an operation on ${pattern} through without anybody's approval.`
+    expect(waits(['acme/a', 'acme/b-*'], ['acme/a'])).toEqual([through('acme/b-*')])
+    expect(waits(['acme/a', 'acme/b'], [])).toEqual([through('acme/a'), through('acme/b')])
+    expect(waits(['acme/*'], [], ['acme/a', 'acme/x/y'])).toEqual([through('acme/a')])
+    expect(waits(['acme/a'], [], ['acme/b'])).toEqual([])
+    for (const later of [['acme/a'], ['acme/*'], ['acme/b', 'acme/a']])
+      expect(waits(['acme/a'], later)).toEqual([])
+    expect(waits([], ['acme/a'])).toEqual([])
+  })
+
+  it('stays so as far as any view said since she agreed', () => {
+    expect(approvedAfter(['acme/a'], [])).toEqual(['acme/a'])
+    expect(approvedAfter(['acme/a'], ['acme/b'], [])).toEqual(['acme/a', 'acme/b'])
+    expect(approvedAfter(['acme/a', 'acme/b'], ['acme/*'], ['acme/a'])).toEqual(['acme/*'])
+    const before = { agreed: asking([]), view: asking(['acme/a']) }
+    expect(agreedUnder(before, asking([])).always_ask).toEqual(['acme/a'])
+  })
+
+  it('is everything that she agreed may be claimed, if views add up to more than a list holds', () => {
+    expect(approvedAfter(many(120, 20), many(80, 21))).toHaveLength(200)
+    expect(approvedAfter(many(120, 20), many(81, 21))).toEqual(CHARTER.claims)
+    expect(approvedAfter(many(120, 20), many(81, 21), [])).toEqual(CHARTER.claims)
   })
 })
 

@@ -151,10 +151,16 @@ function refusedByOrganization(
   return { ...refusalWords(ruling), sentence: ORGANIZATION_REFUSES, data }
 }
 
-/** If every operation needs somebody's approval, none of her rules lets one through. */
+/**
+ * If every operation needs somebody's approval, none of her rules lets one through. That stays so where the
+ * organization no longer asks for it, until she has agreed to that. But she may turn `ask_me` off at once,
+ * because her own act widens her terms then.
+ */
 function underMembership(tier: TierRules, { organization, resource }: Governed): TierRules {
-  if (organization === undefined || !needsApproval(resource.resource_id, organization.view)) return tier
-  return { ask_me: true, rules: tier.rules.filter(rule => rule.then !== 'auto') }
+  if (organization === undefined) return tier
+  const asksNow = needsApproval(resource.resource_id, organization.view)
+  if (!asksNow && !needsApproval(resource.resource_id, organization.agreed)) return tier
+  return { ask_me: tier.ask_me || asksNow, rules: tier.rules.filter(rule => rule.then !== 'auto') }
 }
 
 /**

@@ -4,6 +4,7 @@
  * (discovery, preview, join, envelope).
  */
 import { z } from 'zod'
+import { approvalsNeeded } from '../../rules/organization/agreed-charter.ts'
 import { narrowerCeilings } from '../../rules/organization/allowance-ceiling.ts'
 import { viewFault, type AgreedView } from '../../rules/organization/membership.ts'
 import { sameOrigin } from '../../rules/registration.ts'
@@ -52,10 +53,13 @@ export function readAllowanceCeilings(
 const STORED_CEILINGS = z.array(ALLOWANCE_CEILING)
 
 /**
- * What she agreed to when a later view comes: her allowances are bounded as low as any view said since she
- * agreed, because a tier stays as it was cut, too. What is raised counts once she has agreed to it.
+ * What she agreed to when a later view comes: her allowances are bounded as low, and as much needs somebody's
+ * approval, as any view said since she agreed, because a tier stays as it was cut, too. What is raised, or
+ * needs none any more, counts once she has agreed to it.
  */
-export function agreedUnder({ agreed, view }: AgreedView, later: MemberView): MemberView {
+export function agreedUnder(bound: AgreedView, later: MemberView): MemberView {
+  const { view } = bound
+  const agreed = { ...bound.agreed, always_ask: approvalsNeeded(bound.agreed, [view, later]) }
   const bounds = readAllowanceCeilings([agreed, view, later])
   if (bounds === undefined) return agreed
   if (bounds !== 'unreadable') return { ...agreed, max_allowance: [...bounds] }

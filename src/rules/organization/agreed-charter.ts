@@ -3,7 +3,8 @@
  * does" (nothing above the owner can widen) and "Versioning" (join names the version agreed): it narrows at
  * once, and takes nothing more before she has agreed again.
  */
-import type { Charter } from '../../wire/organization/charter.ts'
+import type { MemberView } from '../../wire/documents/member-view.ts'
+import { CHARTER_LIST_MAX, type Charter } from '../../wire/organization/charter.ts'
 import { coveredBy } from './charter-patterns.ts'
 
 /**
@@ -25,6 +26,38 @@ export function agreedCharter(inForce: CharterBinding, agreed: CharterBinding): 
       invokers: now.invokers.filter(one => then.invokers.includes(one)),
     },
   }
+}
+
+/** The parts of a view that say where every operation needs somebody's approval. */
+export type ApprovalBinding = Pick<MemberView, 'claims' | 'always_ask'>
+
+/**
+ * Where every operation needs somebody's approval by the view that she agreed to, or by one of the later
+ * ones. Together they may have more patterns than a charter has. Then it is everything that she agreed may be
+ * claimed: nothing else is governed before she agrees again.
+ */
+export function approvalsNeeded(agreed: ApprovalBinding, later: readonly ApprovalBinding[]): string[] {
+  let patterns = agreed.always_ask
+  for (const { always_ask } of later) {
+    const earlier = notCovered(patterns, always_ask)
+    patterns = [...earlier, ...notCovered(always_ask, earlier)]
+  }
+  return patterns.length > CHARTER_LIST_MAX ? agreed.claims : patterns
+}
+
+/**
+ * Where operations no longer need somebody's approval by a later view, among what both views claim. A pattern
+ * that a claim only overlaps is left out, because the two name nothing together.
+ */
+export function approvalsDropped(agreed: ApprovalBinding, later: ApprovalBinding): string[] {
+  const claims = within(later.claims, agreed.claims)
+  return notCovered(within(agreed.always_ask, claims), later.always_ask)
+}
+
+/** Those of `patterns` that none of `list` covers. */
+function notCovered(patterns: readonly string[], list: readonly string[]): string[] {
+  const covered = new Set(coveredBy(list, patterns))
+  return patterns.filter(one => !covered.has(one))
 }
 
 /**

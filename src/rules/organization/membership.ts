@@ -11,7 +11,7 @@ import {
   type Delegation,
 } from '../../wire/organization/charter.ts'
 import { s256Json } from '../../wire/encoding.ts'
-import { agreedCharter } from './agreed-charter.ts'
+import { agreedCharter, approvalsDropped } from './agreed-charter.ts'
 import { allowanceCeilingsFault } from './allowance-ceiling.ts'
 import { claimFault, coveredBy, namedBy, patternFault } from './charter-patterns.ts'
 import { BREAK_GLASS_SECONDS_MAX, CEILING_SECONDS_MAX, isInvoker } from './charter.ts'
@@ -94,6 +94,9 @@ export function enlargements({ agreed, view }: AgreedView): string[] {
   return [
     ...claimed.map(claim => `It would govern ${claim}, too.`),
     ...breakGlassEnlargements(agreed.break_glass, view.break_glass, view.claims),
+    ...approvalsDropped(agreed, view).map(
+      one => `A rule of yours could let an operation on ${one} through without anybody's approval.`,
+    ),
     ...allowanceEnlargements(agreed.max_allowance, view.max_allowance),
     ...(view.identity_provider !== null && view.identity_provider.issuer !== agreed.identity_provider?.issuer
       ? [`${view.identity_provider.issuer} would vouch for who you are.`]

@@ -1,0 +1,80 @@
+/**
+ * What an organization leaves out of the operations that it always has approved: contract, "What the service
+ * does" (nothing above the owner can widen), "Organization membership, on the member's authorization server".
+ */
+import { afterEach, describe, expect, it } from 'vitest'
+import type { Reply } from '../support/authority.ts'
+import { dueAtOnce } from '../support/due.ts'
+import { CLAIMING, startMembershipStand } from '../support/membership.ts'
+import { startedOnce } from '../support/started.ts'
+import { denyAll, testAgent, type TestAgent } from '../support/test-agent.ts'
+import { until } from '../support/until.ts'
+
+/** Her trades are shared with her. */
+const asking = (always_ask: string[]) => ({
+  default_role: 'traders',
+  envelope: { ...CLAIMING.envelope, always_ask },
+})
+const TRADES = ['alice/trades']
+const TRADE = { operation: { tool: 'place_trade', params: { qty: 5 } } }
+
+const stand = startedOnce(() => startMembershipStand({ charter: asking([]) }))
+const edit = (json: object): Promise<Reply> =>
+  stand.authority.call(stand.alice, { method: 'PUT', target: '/owner/policies/trading', json })
+const outcome = ({ status, body }: Reply): unknown => (status === 200 ? 'granted' : (body.kind ?? body.error))
+const ask = async (agent: TestAgent) => outcome(await agent.ask('place_trade', TRADE))
+
+/** An agent whose trade she approved once, which a rule of the tier lets trade from then on. */
+async function known(): Promise<TestAgent> {
+  const rules = [{ when: ['standing.approved_at_tier'], then: 'auto' }]
+  const edited = await edit({ ask_me: true, rules, terms: { per_operation: true } })
+  if (edited.status !== 200) throw new Error(edited.text)
+  await stand.joined()
+  const agent = testAgent(stand.authority)
+  await agent.granted('place_trade', TRADE)
+  return agent
+}
+
+async function says(always_ask: string[]): Promise<void> {
+  await stand.publish(asking(always_ask))
+  await dueAtOnce(stand.authority.database, 'view')
+  const text = JSON.stringify(always_ask)
+  await until(async () => JSON.stringify((await stand.own('GET')).body.always_ask) === text)
+}
+
+afterEach(async () => {
+  await denyAll(stand.authority)
+  await stand.own('DELETE')
+  await stand.publish(asking([]))
+})
+
+describe('An operation that an organization no longer has approved', () => {
+  it('passes by a rule of hers only once she has agreed to that', async () => {
+    const agent = await known()
+    expect(await ask(agent)).toBe('granted')
+    await says(TRADES)
+    expect(await ask(agent)).toBe('operation')
+    await denyAll(stand.authority)
+    await says([])
+    expect(await ask(agent)).toBe('operation')
+    await denyAll(stand.authority)
+    const { charter_version, binds_s256, waiting } = (await stand.own('GET')).body
+    expect(waiting).toEqual({
+      version: charter_version,
+      changes: ["A rule of yours could let an operation on alice/trades through without anybody's approval."],
+    })
+    const again = await stand.own('POST', '', { agreed: true, charter_version, binds_s256 })
+    expect([again.status, again.body.waiting]).toEqual([200, null])
+    expect(await ask(agent)).toBe('granted')
+  })
+
+  it('passes by her tier as soon as she asks to be asked no more', async () => {
+    await stand.publish(asking(TRADES))
+    const agent = await known()
+    expect(await ask(agent)).toBe('operation')
+    await says([])
+    const edited = await edit({ ask_me: false, terms: { per_operation: false } })
+    expect([edited.status, edited.body.ask_me, edited.body.clamped]).toEqual([200, false, []])
+    expect(outcome(await agent.ask('place_trade'))).toBe('granted')
+  })
+})
