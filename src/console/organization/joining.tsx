@@ -7,6 +7,7 @@ import { isJsonObject } from '../../wire/json.ts'
 import type { OrganizationPreview, OrganizationStanding } from '../../wire/owner/owner-organization.ts'
 import { AgreementForm } from '../parts/agreement-form.tsx'
 import { ApiFault, ask } from '../access/api.ts'
+import { CheckBox } from '../parts/check-box.tsx'
 import { Form } from '../parts/form.tsx'
 import { Asking, Fault, Nothing } from '../parts/parts.tsx'
 import { useDeed, useSession } from '../access/session.ts'
@@ -206,17 +207,15 @@ function Preview({ entry, preview, isMoved, onMoved, onCancel, onJoined }: JoinP
         <ul class="checks">
           {POWERS.map(power => (
             <li key={power}>
-              <label class="check">
-                <input
-                  type="checkbox"
-                  name={power}
-                  checked={left.includes(power)}
-                  onChange={({ currentTarget: { checked } }) =>
-                    setLeft(POWERS.filter(one => (one === power ? checked : left.includes(one))))
-                  }
-                />
+              <CheckBox
+                name={power}
+                isChecked={left.includes(power)}
+                onCheck={isChecked =>
+                  setLeft(POWERS.filter(one => (one === power ? isChecked : left.includes(one))))
+                }
+              >
                 {W.powers[power]}
-              </label>
+              </CheckBox>
             </li>
           ))}
         </ul>

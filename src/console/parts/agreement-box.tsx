@@ -2,6 +2,7 @@
  * Owns the box by which she says that she agrees to what she was shown. Contract: "Organization membership,
  * on the member's authorization server", "Tally for a jointly held resource", "Policy vocabulary and tiers".
  */
+import { CheckBox } from './check-box.tsx'
 import { Shown } from './shown.tsx'
 
 /** `text` is what she says by it. Whether she may go on without it is up to the form. */
@@ -12,16 +13,8 @@ export function AgreementBox(props: {
 }) {
   const { text, isAgreed, onChange } = props
   return (
-    <label class="check agreed">
-      <input
-        type="checkbox"
-        name="agreed"
-        checked={isAgreed}
-        onChange={event => onChange(event.currentTarget.checked)}
-      />
-      <span>
-        <Shown text={text} />
-      </span>
-    </label>
+    <CheckBox look="agreed" name="agreed" isChecked={isAgreed} onCheck={onChange}>
+      <Shown text={text} />
+    </CheckBox>
   )
 }

@@ -5,6 +5,7 @@
 import { useState } from 'preact/hooks'
 import { TERMS_SECONDS_MAX } from '../../rules/tier.ts'
 import type { Resource } from '../../wire/owner/owner-api.ts'
+import { CheckBox } from '../parts/check-box.tsx'
 import { Shown } from '../parts/shown.tsx'
 import { WORDS } from '../words.ts'
 import type { Draft } from './draft.ts'
@@ -69,18 +70,10 @@ export function TermsFields({ id, draft, resources, onChange }: Props) {
         onChange={scope => onChange({ scope })}
       />
       <Lifetime seconds={draft.expires_in} onChange={expires_in => onChange({ expires_in })} />
-      <label class="check">
-        <input
-          type="checkbox"
-          name="ask_me"
-          checked={draft.ask_me}
-          onChange={event => onChange({ ask_me: event.currentTarget.checked })}
-        />
-        <span>
-          {W.askMe}
-          <span class="note">{draft.ask_me ? W.asksEach : W.asksSome}</span>
-        </span>
-      </label>
+      <CheckBox name="ask_me" isChecked={draft.ask_me} onCheck={ask_me => onChange({ ask_me })}>
+        {W.askMe}
+        <span class="note">{draft.ask_me ? W.asksEach : W.asksSome}</span>
+      </CheckBox>
       <ListField
         legend={W.members.prohibited}
         hint={W.prohibitedHint}
@@ -114,27 +107,22 @@ function Choices(props: {
       <legend>{legend}</legend>
       {choices.length === 0 ? <p class="quiet">{none}</p> : null}
       {choices.map(({ value, note, inOtherTier = false }) => (
-        <label key={value} class="check">
-          <input
-            type="checkbox"
-            value={value}
-            checked={chosen.includes(value)}
-            disabled={inOtherTier && !chosen.includes(value)}
-            onChange={event =>
-              onChange(
-                event.currentTarget.checked ? [...chosen, value] : chosen.filter(other => other !== value),
-              )
-            }
-          />
-          <span>
-            <Shown text={value} isName />
-            {note === undefined ? null : (
-              <span class="note">
-                <Shown text={note} />
-              </span>
-            )}
-          </span>
-        </label>
+        <CheckBox
+          key={value}
+          value={value}
+          isChecked={chosen.includes(value)}
+          disabled={inOtherTier && !chosen.includes(value)}
+          onCheck={isChecked =>
+            onChange(isChecked ? [...chosen, value] : chosen.filter(other => other !== value))
+          }
+        >
+          <Shown text={value} isName />
+          {note === undefined ? null : (
+            <span class="note">
+              <Shown text={note} />
+            </span>
+          )}
+        </CheckBox>
       ))}
     </fieldset>
   )

@@ -7,6 +7,7 @@ import type { DecisionItem } from '../../wire/owner/decision-item.ts'
 import { canonicalize } from '../../wire/json.ts'
 import { ApiFault, ask } from '../access/api.ts'
 import { approve, deny } from '../decision.ts'
+import { CheckBox } from '../parts/check-box.tsx'
 import { Form, FormEnd } from '../parts/form.tsx'
 import { Asking, Fault } from '../parts/parts.tsx'
 import { useDeed, useSession } from '../access/session.ts'
@@ -178,20 +179,12 @@ function Only(props: { item: DecisionItem; isOnly: boolean; onChange: (isOnly: b
   const isCall = item.kind === 'operation'
   const hint = isCall ? A.onlyCallHint : W.onlyHint
   return (
-    <label class="check only">
-      <input
-        type="checkbox"
-        name="only"
-        checked={isOnly}
-        onChange={event => onChange(event.currentTarget.checked)}
-      />
-      <span>
-        {isCall ? A.onlyCall : W.only}
-        <span class="note">
-          <Shown text={hint(item.tier)} />
-        </span>
+    <CheckBox look="only" name="only" isChecked={isOnly} onCheck={onChange}>
+      {isCall ? A.onlyCall : W.only}
+      <span class="note">
+        <Shown text={hint(item.tier)} />
       </span>
-    </label>
+    </CheckBox>
   )
 }
 
