@@ -10,10 +10,11 @@ import { OWNER, writePrivate } from '../stack/household.ts'
 import { usher } from './owner-command.ts'
 import { toolText } from './raw-call.ts'
 import {
+  expectDenied,
   expectEqual,
   firstEvent,
+  pendingItem,
   present,
-  refusalOf,
   type ActingAgent,
   type RunningCall,
   type Scene,
@@ -120,14 +121,10 @@ export async function tradeForHer(
 
 /** What waits for her of a trade that was started. */
 export async function waitingTrade(
-  { owner }: Pick<Scene, 'owner'>,
+  scene: Pick<Scene, 'owner'>,
   { trade, call, family }: StartedTrade,
 ): Promise<WaitingTrade> {
-  const items = await readAll(owner.pending())
-  const item = present(
-    `She is asked about ${JSON.stringify(trade)}.`,
-    items.find(one => one.family === family),
-  )
+  const item = await pendingItem(scene, present(`She is asked about ${JSON.stringify(trade)}.`, family))
   expectEqual('She sees the exact operation.', item.operation, { tool: 'place_trade', params: trade })
   return { trade, call, item }
 }
@@ -147,9 +144,7 @@ export async function approve({ owner }: Pick<Scene, 'owner'>, waiting: WaitingT
 /** She denies it, which its agent is told. @returns the sentence that the agent got. */
 export async function deny({ owner }: Pick<Scene, 'owner'>, { item, call }: WaitingTrade): Promise<string> {
   await owner.decide(item.family, 'denied')
-  const refusal = await refusalOf(call)
-  expectEqual('The agent is refused.', [refusal?.code, refusal?.status], ['request_denied', 403])
-  return refusal?.detail ?? ''
+  return expectDenied(call)
 }
 
 /** What her command says of a request that waits: its sentences, and why it came to her. */

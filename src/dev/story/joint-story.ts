@@ -18,7 +18,7 @@ import {
   waitingFor,
 } from './joint-scene.ts'
 import { callByHand, refusalIn, toolText } from './raw-call.ts'
-import { expectEqual, expectThat, present, show, firstEvent, refusalOf, type Scene } from './scene.ts'
+import { expectDenied, expectEqual, expectThat, present, show, firstEvent, type Scene } from './scene.ts'
 import { executions, expectRefusal, fetchJson, got, note, sent, type StoryStep } from './story.ts'
 
 const TRADE = { symbol: 'VTI', qty: 2 }
@@ -47,12 +47,11 @@ export const JOINT_STORY: readonly StoryStep[] = [
 ]
 
 async function unheld(scene: Scene): Promise<string[]> {
-  const refusal = await refusalOf(scene.startCall('statement_read', { month: '2026-10' }))
-  expectEqual('It is denied.', [refusal?.code, refusal?.status], ['request_denied', 403])
+  const sentence = await expectDenied(scene.startCall('statement_read', { month: '2026-10' }))
   return [
     sent(`POST ${PATH}  tools/call statement_read`),
     got(`401 WWW-Authenticate: UMA …, as_uri="${jointOf(scene).tally}", which is the tally`),
-    got(`POST /token: 403 request_denied: ${refusal?.detail}`),
+    got(`POST /token: 403 request_denied: ${sentence}`),
   ]
 }
 

@@ -26,11 +26,13 @@ import {
 } from './organization-scene.ts'
 import { refusalIn, toolText } from './raw-call.ts'
 import {
+  expectDenied,
   expectEqual,
   expectThat,
   ownerEvent,
   openAgent,
   present,
+  refusalOf,
   show,
   type ActingAgent,
   type Scene,
@@ -150,9 +152,7 @@ async function joined(scene: Scene): Promise<string[]> {
 async function unvouched({ stack }: Scene): Promise<string[]> {
   const { issuer } = present('There is an organization.', stack.organization).identityProvider
   const call = openAgent(stack).startCall('portfolio_read')
-  const failure: unknown = await call.result.catch((error: unknown) => error)
-  const refusal = failure instanceof AgentError ? failure : undefined
-  expectEqual('It is asked who sent it.', refusal?.code, 'identity_required')
+  expectEqual('It is asked who sent it.', (await refusalOf(call))?.code, 'identity_required')
   expectEqual(
     'It saw no terms.',
     call.events.filter(({ type }) => type === 'terms_offered'),
@@ -190,14 +190,12 @@ async function within(scene: Scene): Promise<string[]> {
 
 async function beyond(scene: Scene): Promise<string[]> {
   const before = executions(scene, 'place_trade').length
-  const failure: unknown = await scene.startCall('place_trade', TRADE).result.catch((error: unknown) => error)
-  const refusal = failure instanceof AgentError ? failure : undefined
-  expectEqual('It is denied.', [refusal?.code, refusal?.status], ['request_denied', 403])
+  const sentence = await expectDenied(scene.startCall('place_trade', TRADE))
   expectEqual('Nothing waits for her: it is not hers to allow.', await readAll(scene.owner.pending()), [])
   expectEqual('Nothing was traded.', executions(scene, 'place_trade').length, before)
   return [
     sent(`POST /mcp/alice  tools/call place_trade ${JSON.stringify(TRADE)}`),
-    got(`401; POST /token: 403 request_denied: ${refusal?.detail}`),
+    got(`401; POST /token: 403 request_denied: ${sentence}`),
   ]
 }
 
@@ -228,12 +226,12 @@ async function cleared(scene: Scene): Promise<string[]> {
   return [
     note('she asks for a clearance: "reading" for desk = markets, "statements" for desk = audit'),
     sent('POST /mcp/alice  tools/call portfolio_read, while nothing is attested of her'),
-    got(`401; POST /token: 403 request_denied: ${before.detail}`),
+    got(`401; POST /token: 403 request_denied: ${before}`),
     sent(`PUT ${CLEARANCE}  {"clearance":{"desk":"markets"}}  (signed by ines)`),
     sent('POST /mcp/alice  tools/call portfolio_read, once more'),
     got(`200 "${toolText(answer)}", by a grant with the digest ${show(clearance).slice(0, 16)}… alone`),
     sent('POST /mcp/alice  tools/call statement_read, by another agent of hers'),
-    got(`401; POST /token: 403 request_denied: ${refused.detail}`),
+    got(`401; POST /token: 403 request_denied: ${refused}`),
     sent(`PUT ${CLEARANCE}  {"clearance":{}}`),
     sent('POST /mcp/alice  tools/call portfolio_read, under the grant that was admitted'),
     got(`403 ${refusalIn(ended).error}`),
@@ -242,24 +240,22 @@ async function cleared(scene: Scene): Promise<string[]> {
   ]
 }
 
-/** An agent that no clearance admits: it sees no terms, and nothing waits for her. */
-async function deniedUncleared(scene: Scene, agent: ActingAgent, tool: string): Promise<AgentError> {
+/**
+ * Fails unless no clearance admits an agent: it sees no terms, and nothing waits for her. @returns the
+ * sentence that it got.
+ */
+async function deniedUncleared(scene: Scene, agent: ActingAgent, tool: string): Promise<string> {
   const args = tool === 'statement_read' ? { month: '2026-10' } : {}
   const call = agent.startCall(tool, args)
-  const failure: unknown = await call.result.catch((error: unknown) => error)
-  if (!(failure instanceof AgentError)) throw failure
-  expectEqual(
-    'What is attested does not admit it.',
-    [failure.code, failure.status, /clearance/.test(failure.detail)],
-    ['request_denied', 403, true],
-  )
+  const sentence = await expectDenied(call)
+  expectThat('What is attested does not admit it.', /clearance/.test(sentence), sentence)
   const offered = call.events.filter(({ type }) => type === 'terms_offered')
   expectEqual(
     'It saw no terms, and nothing waits.',
     [offered, await readAll(scene.owner.pending())],
     [[], []],
   )
-  return failure
+  return sentence
 }
 
 async function ended(scene: Scene): Promise<string[]> {

@@ -13,7 +13,14 @@ import {
   type Grant,
 } from '../../agent/index.ts'
 import { thumbprintHandle } from '../../wire/agents/handles.ts'
-import { createOwnerClient, watchEvents, type OwnerClient, type OwnerEvent } from '../../owner/index.ts'
+import {
+  createOwnerClient,
+  readAll,
+  watchEvents,
+  type OwnerClient,
+  type OwnerEvent,
+  type PendingItem,
+} from '../../owner/index.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../wire/signatures/keys.ts'
 import type { JsonObject } from '../../wire/json.ts'
 import type { Challenge } from '../../wire/negotiation/negotiation.ts'
@@ -191,6 +198,22 @@ export async function firstEvent<T extends AgentEvent['type']>(
 export async function refusalOf(call: RunningCall): Promise<AgentError | undefined> {
   const failure: unknown = await call.result.catch((error: unknown) => error)
   return failure instanceof AgentError ? failure : undefined
+}
+
+/** Waits for the end of a call, which must be denied. @returns the sentence that its agent got. */
+export async function expectDenied(call: RunningCall): Promise<string> {
+  const refusal = await refusalOf(call)
+  expectEqual('It is denied.', [refusal?.code, refusal?.status], ['request_denied', 403])
+  return refusal?.detail ?? ''
+}
+
+/** The request of this family, which must wait for her. */
+export async function pendingItem({ owner }: Pick<Scene, 'owner'>, family: string): Promise<PendingItem> {
+  const items = await readAll(owner.pending())
+  return present(
+    `The pending list holds ${family}.`,
+    items.find(item => item.family === family),
+  )
 }
 
 /** The owner's event that fits, when it comes. */

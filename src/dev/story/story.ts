@@ -4,17 +4,17 @@
  * 4 and "Behaviour that must hold".
  */
 import type { Grant } from '../../agent/index.ts'
-import { AgentError } from '../../agent/index.ts'
-import { readAll, type PendingItem } from '../../owner/index.ts'
 import { parseResourceMetadata, resourceMetadataUrl } from '../../wire/resources/resource-metadata.ts'
 import { parseChallenge } from '../../wire/negotiation/negotiation.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../../wire/json.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../wire/signatures/keys.ts'
 import { callByHand, refusalIn, toolText, type RawReply } from './raw-call.ts'
 import {
+  expectDenied,
   expectEqual,
   expectThat,
   ownerEvent,
+  pendingItem,
   present,
   show,
   StoryFault,
@@ -323,16 +323,11 @@ async function stolen(scene: Scene): Promise<string[]> {
 }
 
 async function ungoverned(scene: Scene): Promise<string[]> {
-  const failure = await scene.startCall('close_account').result.then(
-    () => undefined,
-    (error: unknown) => error,
-  )
-  const refusal = failure instanceof AgentError ? failure : undefined
-  expectEqual('It is denied.', [refusal?.code, refusal?.status], ['request_denied', 403])
+  const sentence = await expectDenied(scene.startCall('close_account'))
   expectEqual('The account stands.', executions(scene, 'close_account'), [])
   return [
     sent('POST /mcp/alice  tools/call close_account'),
-    got(`401; POST /token: 403 request_denied: ${refusal?.detail}`),
+    got(`401; POST /token: 403 request_denied: ${sentence}`),
   ]
 }
 
@@ -374,14 +369,6 @@ function expectChallenge(what: string, answer: RawReply): void {
 /** The arguments of every execution of a tool so far. */
 export function executions({ stack }: Scene, tool: string): unknown[] {
   return stack.toolServer.record.executions.filter(one => one.tool === tool).map(one => one.arguments)
-}
-
-async function pendingItem(scene: Scene, family: string): Promise<PendingItem> {
-  const items = await readAll(scene.owner.pending())
-  return present(
-    `The pending list holds ${family}.`,
-    items.find(item => item.family === family),
-  )
 }
 
 function namesFamily(data: Json, family: string): boolean {
