@@ -5,7 +5,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Client } from 'pg'
 import { startChild, until, untilReady, type Child } from '../src/dev/stack/child-process.ts'
@@ -17,7 +17,12 @@ import { inTransaction } from '../src/storage/core/database.ts'
 import { openDatabase, type Database } from '../src/storage/authority/database.ts'
 import { lockQueue } from '../src/storage/authority/owners/owners.ts'
 import { thumbprintHandle } from '../src/wire/agents/handles.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../src/wire/signatures/keys.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  publicJwk,
+  type PrivateKey,
+} from '../src/wire/signatures/keys.ts'
 import type { Histogram } from './histogram.ts'
 import { bundledCommand } from '../test/support/deployed.ts'
 import { openAuthority } from './scenarios/negotiation.ts'
@@ -31,9 +36,9 @@ export type Party = 'bare' | 'sidecar' | 'authority' | 'postgres'
 export interface System {
   world: World
   database: Database
-  /** Where her API listens, and the file of the device key that she signs with. */
+  /** Where her API listens, and the device key that she signs with. */
   ownerApi: string
-  ownerKeyFile: string
+  ownerKey: PrivateKey
   pids: Partial<Record<Party, number[]>>
   /**
    * Waits until the owner's ledger holds so many calls more than were waited for before. Throws if they do
@@ -90,6 +95,19 @@ export async function startSystem(options: SystemOptions): Promise<System> {
     await stop()
     throw error
   }
+}
+
+/**
+ * Starts this checkout for one scenario, with its files in this folder, on the server that `DATABASE_URL`
+ * names or on an embedded one.
+ */
+export async function startOwnSystem(
+  directory: string,
+  settings: Record<string, string> = {},
+): Promise<System> {
+  await mkdir(directory, { recursive: true, mode: 0o755 })
+  const databaseUrl = process.env['DATABASE_URL']
+  return startSystem({ directory, tree: undefined, databaseUrl, profileDirectory: undefined, settings })
 }
 
 async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<System, 'stop'>> {
@@ -182,7 +200,7 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
     world,
     database,
     ownerApi: `http://127.0.0.1:${ports.authorities[0].owner}`,
-    ownerKeyFile: household.ownerKeyFile,
+    ownerKey: household.ownerKey,
     pids: pidsOf({ bare, sidecar: sidecars, authority: [authority], postgres: [postgres] }),
     untilRecorded: more => untilRecorded(database, (recorded += more)),
     droppedReports: async () =>

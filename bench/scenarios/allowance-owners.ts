@@ -6,17 +6,11 @@
 import { randomUUID } from 'node:crypto'
 import { createOwnerClient, type OwnerClient } from '../../src/owner/client.ts'
 import { admitConnection, recordApproval } from '../../src/storage/authority/connections/connections.ts'
-import { insertDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
 import { lockQueue } from '../../src/storage/authority/owners/owners.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { thumbprintHandle } from '../../src/wire/agents/handles.ts'
 import type { Owner } from '../../src/wire/identifiers.ts'
-import {
-  generatePrivateJwk,
-  importPrivateJwk,
-  publicJwk,
-  type PrivateKey,
-} from '../../src/wire/signatures/keys.ts'
+import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import * as seed from '../../test/support/seed.ts'
 import type { System } from '../system.ts'
 import { worldOfSeeded } from './bob.ts'
@@ -65,12 +59,10 @@ export async function openSpenders(system: System): Promise<BySide<Spender>> {
 async function openSpender(system: System, side: Side): Promise<Spender> {
   const { db } = system.database
   const { issuer } = system.world
-  const owner = await seed.seedOwner(db, { ask_me: true })
-  const [device, ...keys] = Array.from({ length: AGENTS + 1 }, () => importPrivateJwk(generatePrivateJwk()))
-  const laptop = { owner, kid: device!.thumbprint, jwk: publicJwk(device!), name: 'laptop' }
-  await inTransaction(db, tx => insertDeviceKey(tx, laptop))
+  const { owner, key } = await seed.seedOwnerWithKey(db, { ask_me: true })
+  const keys = Array.from({ length: AGENTS }, () => importPrivateJwk(generatePrivateJwk()))
   await approveAll(system, owner, keys)
-  const client = createOwnerClient({ api: system.ownerApi, issuer, key: device! })
+  const client = createOwnerClient({ api: system.ownerApi, issuer, key })
   await openTier(client, side)
   const world = worldOfSeeded(system, owner)
   const door = await openAuthority(world, { inFlight: IN_FLIGHT, connections: IN_FLIGHT }, 'notes')

@@ -4,12 +4,11 @@
  * filled in, as they are kept for a day; docs/performance.md names what else a use leaves. It is a part of
  * `node bench/scenarios/allowances.ts --uses N`.
  */
-import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isJsonObject } from '../../src/wire/json.ts'
 import { thumbprintHandle } from '../../src/wire/agents/handles.ts'
 import { spreadOf, type Spread } from '../figures.ts'
-import { analyze, startSystem, type System } from '../system.ts'
+import { analyze, startOwnSystem, type System } from '../system.ts'
 import { openSpenders, SIDES, type BySide, type Spender } from './allowance-owners.ts'
 import { inTurn } from './in-turn.ts'
 import { checkDisk, insertGrants } from './scale.ts'
@@ -50,11 +49,7 @@ export async function measureAllowanceUses(
   await checkDisk(many)
   const stops: (() => Promise<void>)[] = []
   const open = async (name: string, uses: number): Promise<Used> => {
-    const own = join(directory, name)
-    await mkdir(own, { mode: 0o755 })
-    const databaseUrl = process.env['DATABASE_URL']
-    const place = { directory: own, tree: undefined, databaseUrl, profileDirectory: undefined }
-    const system = await startSystem(place)
+    const system = await startOwnSystem(join(directory, name))
     stops.push(() => system.stop())
     const spenders = await openSpenders(system)
     for (const side of SIDES) stops.push(() => spenders[side].close())

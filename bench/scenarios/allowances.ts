@@ -4,15 +4,13 @@
  * beside transactions that only change its row; and what bob notices of a busy one, beside the same load
  * without one. docs/performance.md says how to read it. By itself: `node bench/scenarios/allowances.ts`.
  */
-import { mkdir, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Client } from 'pg'
 import type { Owner } from '../../src/wire/identifiers.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { spreadOf } from '../figures.ts'
-import { analyze, startSystem, type System } from '../system.ts'
+import { analyze, startOwnSystem, type System } from '../system.ts'
 import {
   ALLOWANCE,
   BATCH,
@@ -24,6 +22,7 @@ import {
 } from './allowance-owners.ts'
 import { measureAllowanceUses, renderAllowanceUses } from './allowance-uses.ts'
 import { openBob, type Bob } from './bob.ts'
+import { runByItself } from './by-itself.ts'
 import { inTurn } from './in-turn.ts'
 import { paced } from './paced.ts'
 
@@ -56,11 +55,7 @@ export async function measureAllowances(
   { turns = TURNS, tell }: { turns?: number; tell: (line: string) => void },
 ): Promise<AllowanceCost> {
   tell('allowances: starting their system')
-  const own = join(directory, 'allowances')
-  await mkdir(own, { recursive: true })
-  const databaseUrl = process.env['DATABASE_URL']
-  const place = { directory: own, tree: undefined, databaseUrl, profileDirectory: undefined }
-  const system = await startSystem(place)
+  const system = await startOwnSystem(join(directory, 'allowances'))
   const stops: (() => Promise<void>)[] = [() => system.stop()]
   try {
     const spenders = await openSpenders(system)
@@ -213,16 +208,11 @@ async function main(): Promise<void> {
   const uses = values.uses === undefined ? undefined : Number(values.uses)
   if (uses !== undefined && (!Number.isInteger(uses) || uses < 1_000))
     throw new Error('Give --uses as a number from 1000.')
-  const directory = await mkdtemp(join(tmpdir(), 'usher-bench-'))
-  try {
-    const tell = (line: string): void => void process.stderr.write(`${line}\n`)
-    process.stdout.write(`${renderAllowances(await measureAllowances(directory, { tell }))}\n`)
-    if (uses === undefined) return
-    const measured = await measureAllowanceUses(directory, { many: uses, tell })
-    process.stdout.write(`${renderAllowanceUses(measured)}\n`)
-  } finally {
-    await rm(directory, { recursive: true, force: true })
-  }
+  await runByItself(async (directory, tell) => renderAllowances(await measureAllowances(directory, { tell })))
+  if (uses === undefined) return
+  await runByItself(async (directory, tell) =>
+    renderAllowanceUses(await measureAllowanceUses(directory, { many: uses, tell })),
+  )
 }
 
 if (import.meta.main) await main()

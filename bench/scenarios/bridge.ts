@@ -5,8 +5,6 @@
  * about and approves at once. By itself: `node bench/scenarios/bridge.ts`.
  */
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
@@ -19,6 +17,7 @@ import { bundledCommand } from '../../test/support/deployed.ts'
 import { ROOT } from '../../test/support/repository.ts'
 import { percentile, spreadOf, type Spread } from '../figures.ts'
 import { obtainDatabase } from '../system.ts'
+import { runByItself } from './by-itself.ts'
 
 const STARTS = 5
 const TURNS = 5
@@ -197,12 +196,5 @@ async function connected(transport: Parameters<Client['connect']>[0]): Promise<C
   return client
 }
 
-if (import.meta.main) {
-  const directory = await mkdtemp(join(tmpdir(), 'usher-bench-bridge-'))
-  try {
-    const tell = (line: string): void => void process.stderr.write(`${line}\n`)
-    process.stdout.write(`${renderBridge(await measureBridge(directory, { tell }))}\n`)
-  } finally {
-    await rm(directory, { recursive: true, force: true })
-  }
-}
+if (import.meta.main)
+  await runByItself(async (directory, tell) => renderBridge(await measureBridge(directory, { tell })))

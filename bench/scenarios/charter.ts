@@ -5,8 +5,6 @@
  * what his owner's client reads. docs/performance.md says how to read it. By itself alone: `node
  * bench/scenarios/charter.ts`.
  */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Client } from 'pg'
@@ -25,14 +23,13 @@ import type { Scene } from '../../src/dev/story/scene.ts'
 import { startStack, type Stack } from '../../src/dev/stack/stack.ts'
 import { createOwnerClient } from '../../src/owner/client.ts'
 import { openDatabase } from '../../src/storage/authority/database.ts'
-import { insertDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
-import { inTransaction } from '../../src/storage/core/database.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
 import { thumbprintHandle } from '../../src/wire/agents/handles.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import * as seed from '../../test/support/seed.ts'
 import { percentile, spreadOf, type Spread } from '../figures.ts'
 import { analyze } from '../system.ts'
+import { runByItself } from './by-itself.ts'
 import { openAuthority } from './negotiation.ts'
 import { paced } from './paced.ts'
 import { openProtection } from './protection-door.ts'
@@ -72,21 +69,18 @@ interface Bob {
  * negotiated, and a device key for his client.
  */
 async function settleBob({ issuer, ownerApi }: Stack, databaseUrl: string): Promise<Bob> {
-  const [agent, device] = [1, 2].map(() => importPrivateJwk(generatePrivateJwk())) as [Key, Key]
+  const agent = importPrivateJwk(generatePrivateJwk())
   const database = openDatabase({ url: databaseUrl, poolMax: 1 })
   const { db } = database
-  const owner = await seed.seedOwner(db)
+  const { owner, key } = await seed.seedOwnerWithKey(db)
   await seed.seedConnection(db, owner, thumbprintHandle(agent))
-  await inTransaction(db, tx =>
-    insertDeviceKey(tx, { owner, kid: device.thumbprint, jwk: publicJwk(device), name: 'laptop' }),
-  )
   await database.close()
   const his = { issuer, owner, clientId: seed.CLIENT_ID, clientSecret: seed.CLIENT_SECRET }
   const negotiating = await openAuthority(his, { inFlight: 1, connections: 1 }, 'notes')
   const standing = await negotiating.negotiate(agent)
   await negotiating.close()
   const server = await openProtection(his, { connections: CONNECTIONS })
-  const client = createOwnerClient({ api: ownerApi, issuer, key: device })
+  const client = createOwnerClient({ api: ownerApi, issuer, key })
   return {
     ask: async n => {
       if (n % 2 === 0 && (await server.introspect(standing))['active'] !== true)
@@ -96,8 +90,6 @@ async function settleBob({ issuer, ownerApi }: Stack, databaseUrl: string): Prom
     close: () => server.close(),
   }
 }
-
-type Key = ReturnType<typeof importPrivateJwk>
 
 /** Publishes the next version, by which her tiers are cut anew. @returns the one before it. */
 async function publish(scene: Scene): Promise<number> {
@@ -211,9 +203,8 @@ function render({ p50_ms, p99_ms, most_ms, beside, ratios }: Waited): string {
   ].join('\n')
 }
 
-async function main(): Promise<void> {
-  const directory = await mkdtemp(join(tmpdir(), 'usher-bench-'))
-  const stops: (() => Promise<unknown>)[] = [() => rm(directory, { recursive: true, force: true })]
+async function run(directory: string): Promise<string> {
+  const stops: (() => Promise<unknown>)[] = []
   try {
     const server = await startEmbeddedPostgres({ maxConnections: 200, durable: true })
     stops.push(() => server.stop())
@@ -236,7 +227,7 @@ async function main(): Promise<void> {
     await agreeTo(scene, code, await previewOf(scene, code))
     const bob = await settleBob(stack, authority!)
     stops.push(() => bob.close())
-    process.stdout.write(`${render(await measure(bob, scene))}\n`)
+    return render(await measure(bob, scene))
   } finally {
     for (const stop of stops.toReversed()) await stop()
   }
@@ -253,4 +244,4 @@ async function made(serverUrl: string, name: string): Promise<string> {
   return url.href
 }
 
-if (import.meta.main) await main()
+if (import.meta.main) await runByItself(run)

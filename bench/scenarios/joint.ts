@@ -4,8 +4,6 @@
  * ordinary standing call at the same sidecar. In turns, on a system of its own. By itself: `node
  * bench/scenarios/joint.ts`.
  */
-import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startChild, untilReady } from '../../src/dev/stack/child-process.ts'
 import type { Household } from '../../src/dev/stack/household.ts'
@@ -15,13 +13,14 @@ import { freePorts } from '../../src/dev/stack/ports.ts'
 import type { Scene } from '../../src/dev/story/scene.ts'
 import { createOwnerClient } from '../../src/owner/client.ts'
 import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
-import { importPrivateJwk, type PrivateJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
+import { importPrivateJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import { bundledCommand } from '../../test/support/deployed.ts'
 import { ROOT } from '../../test/support/repository.ts'
 import { percentile, spreadOf, type Spread } from '../figures.ts'
 import { checkLoad } from '../load/check-load.ts'
-import { analyze, obtainDatabase, startSystem, type System } from '../system.ts'
+import { analyze, obtainDatabase, startOwnSystem, type System } from '../system.ts'
 import type { Load, World } from '../world.ts'
+import { runByItself } from './by-itself.ts'
 import { openAuthority, Unexpected, type AuthorityDoor } from './negotiation.ts'
 import { standingCorpus } from './standing.ts'
 
@@ -49,13 +48,9 @@ export async function measureJoint(
 ): Promise<JointCost> {
   tell('joint: starting its system')
   const own = join(directory, 'joint')
-  await mkdir(own, { recursive: true })
   const [port] = await freePorts(1)
   const tally = `http://127.0.0.1:${port}`
-  const databaseUrl = process.env['DATABASE_URL']
-  const settings = { UMA_AS_TALLIES: tally }
-  const options = { directory: own, tree: undefined, databaseUrl, profileDirectory: undefined, settings }
-  const system = await startSystem(options)
+  const system = await startOwnSystem(own, { UMA_AS_TALLIES: tally })
   const stops: (() => Promise<void>)[] = [() => system.stop()]
   try {
     const place = await startJoint(system, { directory: own, tally, stops })
@@ -122,7 +117,7 @@ export function renderJoint(cost: JointCost): string {
 
 /** Tally and second authority with the settings that they have by default; the holders agree, and offer. */
 async function startJoint(
-  { world, ownerApi, ownerKeyFile }: System,
+  { world, ownerApi, ownerKey }: System,
   of: { directory: string; tally: string; stops: (() => Promise<void>)[] },
 ): Promise<JointPlace> {
   const { directory, tally, stops } = of
@@ -130,7 +125,6 @@ async function startJoint(
     tally: (await obtainDatabase(world.databaseUrl, stops)).url,
     authority: (await obtainDatabase(world.databaseUrl, stops)).url,
   }
-  const ownerKey = importPrivateJwk(JSON.parse(await readFile(ownerKeyFile, 'utf8')) as PrivateJwk)
   // Nothing is in front of this tally.
   const turned = { url: tally, lead: () => undefined, inflate: () => '', stop: async () => undefined }
   const { issuer, publicUrl } = world
@@ -255,12 +249,5 @@ async function callTurn(
   return rates
 }
 
-if (import.meta.main) {
-  const directory = await mkdtemp(join(tmpdir(), 'usher-bench-joint-'))
-  try {
-    const tell = (line: string): void => void process.stderr.write(`${line}\n`)
-    process.stdout.write(`${renderJoint(await measureJoint(directory, { tell }))}\n`)
-  } finally {
-    await rm(directory, { recursive: true, force: true })
-  }
-}
+if (import.meta.main)
+  await runByItself(async (directory, tell) => renderJoint(await measureJoint(directory, { tell })))

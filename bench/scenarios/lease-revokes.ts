@@ -3,20 +3,11 @@
  * answer about the very grant that ends, beside the revokes of an owner of whom nobody holds any, in turns;
  * and the same with one sidecar stopped. By itself: `node bench/scenarios/lease-revokes.ts`.
  */
-import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { until } from '../../src/dev/stack/child-process.ts'
 import { createOwnerClient, type OwnerClient } from '../../src/owner/client.ts'
-import { insertDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
-import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Handle, Owner } from '../../src/wire/identifiers.ts'
-import {
-  generatePrivateJwk,
-  importPrivateJwk,
-  publicJwk,
-  type PrivateJwk,
-} from '../../src/wire/signatures/keys.ts'
+import { importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import type { Revoked } from '../../src/wire/owner/owner-api.ts'
 import { connect, type CheckClient } from '../../test/support/check-client.ts'
 import * as seed from '../../test/support/seed.ts'
@@ -24,8 +15,9 @@ import { percentile, spreadOf, type Spread } from '../figures.ts'
 import { checkOf } from '../load/corpus.ts'
 import { readResidentMib } from '../machine.ts'
 import type { MeasuredSidecar } from '../sidecars.ts'
-import { startSystem, type System } from '../system.ts'
+import { startOwnSystem, type System } from '../system.ts'
 import type { KnownAgent } from '../world.ts'
+import { runByItself } from './by-itself.ts'
 
 const HOLDERS = 10
 const REVOKES = 200
@@ -65,11 +57,7 @@ export async function measureLeaseRevokes(
   { tell }: { tell: (line: string) => void },
 ): Promise<LeaseRevokes> {
   tell('leases: starting their system')
-  const own = join(directory, 'leases')
-  await mkdir(own, { recursive: true })
-  const databaseUrl = process.env['DATABASE_URL']
-  const options = { directory: own, tree: undefined, databaseUrl, profileDirectory: undefined }
-  const system = await startSystem(options)
+  const system = await startOwnSystem(join(directory, 'leases'))
   const stops: (() => void)[] = []
   try {
     const sidecars = await Promise.all(
@@ -122,18 +110,14 @@ export function renderLeaseRevokes(measured: LeaseRevokes): string {
 }
 
 /** Alice's agents are as the system made them; the other owner's have a connection and a grant each. */
-async function settle({ world, database: { db }, ownerApi, ownerKeyFile }: System): Promise<Owners> {
-  const key = importPrivateJwk(JSON.parse(await readFile(ownerKeyFile, 'utf8')) as PrivateJwk)
-  const otherKey = importPrivateJwk(generatePrivateJwk())
-  const other = await seed.seedOwner(db)
-  const device = { owner: other, kid: otherKey.thumbprint, jwk: publicJwk(otherKey), name: 'laptop' }
-  await inTransaction(db, tx => insertDeviceKey(tx, device))
+async function settle({ world, database: { db }, ownerApi, ownerKey }: System): Promise<Owners> {
+  const { owner: other, key } = await seed.seedOwnerWithKey(db)
   const handles: Handle[] = []
   while (handles.length < WARM_UP + REVOKES) handles.push(await seedAgent(db, other))
   const at = { api: ownerApi, issuer: world.issuer }
   return {
-    leased: { client: createOwnerClient({ ...at, key }), agents: [...world.agents] },
-    asked: { client: createOwnerClient({ ...at, key: otherKey }), handles },
+    leased: { client: createOwnerClient({ ...at, key: ownerKey }), agents: [...world.agents] },
+    asked: { client: createOwnerClient({ ...at, key }), handles },
   }
 }
 
@@ -270,12 +254,7 @@ async function readRenewals({ database: { pool } }: System): Promise<Map<string,
   return new Map(rows.map(({ id, renewals }) => [id, renewals]))
 }
 
-if (import.meta.main) {
-  const directory = await mkdtemp(join(tmpdir(), 'usher-bench-leases-'))
-  try {
-    const tell = (line: string): void => void process.stderr.write(`${line}\n`)
-    process.stdout.write(`${renderLeaseRevokes(await measureLeaseRevokes(directory, { tell }))}\n`)
-  } finally {
-    await rm(directory, { recursive: true, force: true })
-  }
-}
+if (import.meta.main)
+  await runByItself(async (directory, tell) =>
+    renderLeaseRevokes(await measureLeaseRevokes(directory, { tell })),
+  )

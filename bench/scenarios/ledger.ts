@@ -4,14 +4,14 @@
  * million entries beside a thousand. docs/performance.md says how to read it. By itself:
  * `node bench/scenarios/ledger.ts`.
  */
-import { mkdir, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { spreadOf, type Spread } from '../figures.ts'
 import { runRounds, type Round } from '../run.ts'
-import { startSystem, type System } from '../system.ts'
+import { startOwnSystem, type System } from '../system.ts'
+import { runByItself } from './by-itself.ts'
 import { scenarioNamed } from './index.ts'
 import { ACTS, measureLedgerSize, writeLogKeys, type Act, type LedgerSize } from './ledger-size.ts'
 import { openAuthority, type AuthorityDoor } from './negotiation.ts'
@@ -66,9 +66,7 @@ async function compareSystems(
       const own = join(directory, side)
       await mkdir(own, { mode: 0o755 })
       const settings = side === 'with' ? { UMA_AS_LOG_KEYS_FILE: await writeLogKeys(own) } : {}
-      const databaseUrl = process.env['DATABASE_URL']
-      const place = { directory: own, tree: undefined, databaseUrl, profileDirectory: undefined }
-      systems.push(await startSystem({ ...place, settings }))
+      systems.push(await startOwnSystem(own, settings))
     }
     const [without, withKeys] = systems as [System, System]
     const bySide = { without, with: withKeys }
@@ -240,13 +238,7 @@ async function main(): Promise<void> {
   const { values } = parseArgs({ options: { entries: { type: 'string', default: String(MANY) } } })
   const many = Number(values.entries)
   if (!Number.isInteger(many) || many < 1_000) throw new Error('Give --entries as a number from 1000.')
-  const directory = await mkdtemp(join(tmpdir(), 'usher-bench-'))
-  try {
-    const tell = (line: string): void => void process.stderr.write(`${line}\n`)
-    process.stdout.write(`${renderLedger(await measureLedger(directory, { many, tell }))}\n`)
-  } finally {
-    await rm(directory, { recursive: true, force: true })
-  }
+  await runByItself(async (directory, tell) => renderLedger(await measureLedger(directory, { many, tell })))
 }
 
 if (import.meta.main) await main()

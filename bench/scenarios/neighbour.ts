@@ -5,16 +5,14 @@
  * docs/performance.md says what is compared, and why. By itself: `node bench/scenarios/neighbour.ts`.
  */
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { Client } from 'pg'
 import { thumbprintHandle } from '../../src/wire/agents/handles.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import * as seed from '../../test/support/seed.ts'
 import { spreadOf, type Spread } from '../figures.ts'
-import { startSystem, type System } from '../system.ts'
+import { startOwnSystem, type System } from '../system.ts'
 import { BOB_CALLS_PER_SECOND, openBob, worldOfSeeded, type Bob, type BobSaw } from './bob.ts'
+import { runByItself } from './by-itself.ts'
 import { Unexpected, openAuthority, type AuthorityDoor } from './negotiation.ts'
 import { paced } from './paced.ts'
 
@@ -180,21 +178,12 @@ export function renderNeighbour({ phases, ratios, ...measured }: Neighbour): str
   ].join('\n')
 }
 
-async function main(): Promise<void> {
-  const directory = await mkdtemp(join(tmpdir(), 'usher-bench-'))
-  const system = await startSystem({
-    directory,
-    tree: undefined,
-    databaseUrl: process.env['DATABASE_URL'],
-    profileDirectory: undefined,
+if (import.meta.main)
+  await runByItself(async (directory, tell) => {
+    const system = await startOwnSystem(directory)
+    try {
+      return renderNeighbour(await measureNeighbour(system, { tell }))
+    } finally {
+      await system.stop()
+    }
   })
-  try {
-    const tell = (line: string): void => void process.stderr.write(`${line}\n`)
-    process.stdout.write(`${renderNeighbour(await measureNeighbour(system, { tell }))}\n`)
-  } finally {
-    await system.stop()
-    await rm(directory, { recursive: true, force: true })
-  }
-}
-
-if (import.meta.main) await main()

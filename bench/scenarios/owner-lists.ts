@@ -4,17 +4,14 @@
  * turns. A page deep in a list must cost what the first one does. docs/performance.md says how to read it. By
  * itself: `node bench/scenarios/owner-lists.ts`.
  */
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { createOwnerClient, type OwnerClient } from '../../src/owner/client.ts'
 import { signedFetch, type ApiRequest } from '../../src/client/signed-fetch.ts'
 import { isJsonObject, type Json } from '../../src/wire/json.ts'
-import { importPrivateJwk, type PrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { BUSY, crowd, FIRST_SEQ } from '../../test/support/crowded-owner.ts'
 import { percentile } from '../figures.ts'
-import { startSystem, type System } from '../system.ts'
+import { startOwnSystem, type System } from '../system.ts'
+import { runByItself } from './by-itself.ts'
 
 const WAITING = 1_000
 const CONNECTIONS = 10_000
@@ -114,8 +111,7 @@ export async function measureOwnerLists(
   const began = performance.now()
   await crowd(system.database.db, { owner, ledgerRows, connections: CONNECTIONS, waiting: WAITING })
   const fill_seconds = (performance.now() - began) / 1_000
-  const key = importPrivateJwk(JSON.parse(await readFile(system.ownerKeyFile, 'utf8')) as PrivateJwk)
-  const client = createOwnerClient({ api: system.ownerApi, issuer, key })
+  const client = createOwnerClient({ api: system.ownerApi, issuer, key: system.ownerKey })
   const timed = timedCalls(ledgerRows)
   const turns = new Map([...timed.map(({ name }) => name), EVENTS].map(name => [name, [] as number[]]))
   const items = new Map<string, number>([[EVENTS, 0]])
@@ -204,31 +200,21 @@ export function renderOwnerLists(lists: OwnerLists): string {
   ].join('\n')
 }
 
-async function main(): Promise<number> {
+async function main(): Promise<void> {
   const { values } = parseArgs({ options: { 'ledger-rows': { type: 'string', default: '100000' } } })
   const ledgerRows = Number(values['ledger-rows'])
   if (!Number.isInteger(ledgerRows) || ledgerRows < 10_000)
     throw new Error('Give --ledger-rows as a number from 10000.')
-  const directory = await mkdtemp(join(tmpdir(), 'usher-bench-'))
-  try {
-    const databaseUrl = process.env['DATABASE_URL']
-    const system = await startSystem({
-      directory,
-      tree: undefined,
-      databaseUrl,
-      profileDirectory: undefined,
-    })
+  await runByItself(async (directory, tell) => {
+    const system = await startOwnSystem(directory)
     try {
-      const tell = (line: string): void => void process.stderr.write(`${line}\n`)
       const lists = await measureOwnerLists(system, { ledgerRows, tell })
-      process.stdout.write(`${renderOwnerLists(lists)}\n`)
-      return lists.bounded ? 0 : 1
+      if (!lists.bounded) process.exitCode = 1
+      return renderOwnerLists(lists)
     } finally {
       await system.stop()
     }
-  } finally {
-    await rm(directory, { recursive: true, force: true })
-  }
+  })
 }
 
-if (import.meta.main) process.exitCode = await main()
+if (import.meta.main) await main()

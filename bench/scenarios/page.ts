@@ -4,8 +4,6 @@
  * docs/performance.md says how to read it. By itself alone: `node bench/scenarios/page.ts`; it needs a
  * Chromium.
  */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { chromium, type BrowserContext } from 'playwright-core'
 import { startEmbeddedPostgres } from '../../src/dev/stack/embedded-postgres.ts'
@@ -15,6 +13,7 @@ import { createOwnerClient, serveConsole } from '../../src/owner/index.ts'
 import { installedBrowser } from '../../test/support/browser.ts'
 import { until } from '../../test/support/until.ts'
 import { spreadOf } from '../figures.ts'
+import { runByItself } from './by-itself.ts'
 
 const TIMES = 10
 
@@ -48,11 +47,10 @@ async function opened(context: BrowserContext, link: string): Promise<number> {
   return ms
 }
 
-async function main(): Promise<void> {
+async function run(directory: string): Promise<string> {
   const found = installedBrowser()
   if ('missing' in found) throw new Error(`There is none here: ${found.missing}`)
-  const directory = await mkdtemp(join(tmpdir(), 'usher-bench-'))
-  const stops: (() => Promise<unknown>)[] = [() => rm(directory, { recursive: true, force: true })]
+  const stops: (() => Promise<unknown>)[] = []
   try {
     const server = await startEmbeddedPostgres({ maxConnections: 100, durable: true })
     stops.push(() => server.stop())
@@ -74,12 +72,10 @@ async function main(): Promise<void> {
       const { median, min, max } = spreadOf(ms)!
       return `${median.toFixed(0)} ms (${min.toFixed(0)} to ${max.toFixed(0)})`
     }
-    process.stdout.write(
-      `Until a request can be approved: ${shown(first)} in a new browser, ${shown(again)} in one that was there (goal: less than 1000 ms)\n`,
-    )
+    return `Until a request can be approved: ${shown(first)} in a new browser, ${shown(again)} in one that was there (goal: less than 1000 ms)`
   } finally {
     for (const stop of stops.toReversed()) await stop()
   }
 }
 
-if (import.meta.main) await main()
+if (import.meta.main) await runByItself(run)

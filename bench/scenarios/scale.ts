@@ -3,15 +3,15 @@
  * million of them beside one with ten thousand, turn by turn, one call at a time. docs/performance.md says
  * how to read it. By itself: `node bench/scenarios/scale.ts`.
  */
-import { mkdir, mkdtemp, readFile, rm, statfs } from 'node:fs/promises'
+import { statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Client } from 'pg'
 import { createOwnerClient, type OwnerClient } from '../../src/owner/client.ts'
-import { importPrivateJwk, type PrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { spreadOf, type Spread } from '../figures.ts'
-import { startSystem, type System } from '../system.ts'
+import { startOwnSystem, type System } from '../system.ts'
+import { runByItself } from './by-itself.ts'
 import { openProtection, type ProtectionDoor } from './protection-door.ts'
 
 const FEW = 10_000
@@ -54,21 +54,13 @@ export async function measureScale(
   await checkDisk(many)
   const systems: System[] = []
   const open = async (name: string, count: number): Promise<Filled> => {
-    const own = join(directory, name)
-    await mkdir(own, { mode: 0o755 })
-    const databaseUrl = process.env['DATABASE_URL']
-    const system = await startSystem({
-      directory: own,
-      tree: undefined,
-      databaseUrl,
-      profileDirectory: undefined,
-    })
+    const system = await startOwnSystem(join(directory, name))
     systems.push(system)
     tell(`scale: filling ${count} grants`)
     await fill(system, count)
-    const key = importPrivateJwk(JSON.parse(await readFile(system.ownerKeyFile, 'utf8')) as PrivateJwk)
-    const owner = createOwnerClient({ api: system.ownerApi, issuer: system.world.issuer, key })
-    return { system, door: await openProtection(system.world), owner, count, nextUnspent: 2 }
+    const { world, ownerApi: api, ownerKey: key } = system
+    const owner = createOwnerClient({ api, issuer: world.issuer, key })
+    return { system, door: await openProtection(world), owner, count, nextUnspent: 2 }
   }
   const began = performance.now()
   try {
@@ -274,14 +266,10 @@ export function renderScale(scale: Scale): string {
 
 async function main(): Promise<void> {
   const { values } = parseArgs({ options: { grants: { type: 'string', default: String(MANY) } } })
-  const directory = await mkdtemp(join(tmpdir(), 'usher-bench-'))
-  try {
-    const tell = (line: string): void => void process.stderr.write(`${line}\n`)
+  await runByItself(async (directory, tell) => {
     const scale = await measureScale(directory, { many: Number(values.grants), tell })
-    process.stdout.write(`${renderScale(scale)}\n${JSON.stringify(scale.ratios)}\n`)
-  } finally {
-    await rm(directory, { recursive: true, force: true })
-  }
+    return `${renderScale(scale)}\n${JSON.stringify(scale.ratios)}`
+  })
 }
 
 if (import.meta.main) await main()

@@ -3,21 +3,16 @@
  * calls take meanwhile, and what memory the authority holds before, with, and after them. docs/performance.md
  * says how to read it. By itself alone: `node bench/scenarios/streams.ts`; `--owners 25` spreads the streams.
  */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { createOwnerClient } from '../../src/owner/client.ts'
 import { signedFetch, type ApiAccess } from '../../src/client/signed-fetch.ts'
-import { insertDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
-import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Owner } from '../../src/wire/identifiers.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/signatures/keys.ts'
 import * as seed from '../../test/support/seed.ts'
 import { percentile, spreadOf } from '../figures.ts'
 import { readResidentMib } from '../machine.ts'
-import { startSystem, type System } from '../system.ts'
+import { startOwnSystem, type System } from '../system.ts'
+import { runByItself } from './by-itself.ts'
 import { openProtection, type ProtectionDoor } from './protection-door.ts'
 
 const STREAMS = 500
@@ -40,12 +35,7 @@ interface Audience extends Household {
 }
 
 async function settle(system: System): Promise<Household> {
-  const { db } = system.database
-  const owner = await seed.seedOwner(db)
-  const key = importPrivateJwk(generatePrivateJwk())
-  await inTransaction(db, tx =>
-    insertDeviceKey(tx, { owner, kid: key.thumbprint, jwk: publicJwk(key), name: 'laptop' }),
-  )
+  const { owner, key } = await seed.seedOwnerWithKey(system.database.db)
   return { owner, access: { api: system.ownerApi, issuer: system.world.issuer, key } }
 }
 
@@ -145,20 +135,14 @@ async function measure(system: System, owners: number): Promise<string> {
 async function main(): Promise<void> {
   const { values } = parseArgs({ options: { owners: { type: 'string' } } })
   const owners = Number(values.owners ?? 1)
-  const directory = await mkdtemp(join(tmpdir(), 'usher-bench-'))
-  const system = await startSystem({
-    directory,
-    tree: undefined,
-    databaseUrl: process.env['DATABASE_URL'],
-    profileDirectory: undefined,
-    settings: { UMA_AS_STREAMS_PER_OWNER: String(STREAMS) },
+  await runByItself(async directory => {
+    const system = await startOwnSystem(directory, { UMA_AS_STREAMS_PER_OWNER: String(STREAMS) })
+    try {
+      return await measure(system, owners)
+    } finally {
+      await system.stop()
+    }
   })
-  try {
-    process.stdout.write(`${await measure(system, owners)}\n`)
-  } finally {
-    await system.stop()
-    await rm(directory, { recursive: true, force: true })
-  }
 }
 
 if (import.meta.main) await main()

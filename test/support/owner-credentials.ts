@@ -3,17 +3,10 @@
  * owners with one key.
  */
 import { beforeEach } from 'vitest'
-import { inTransaction } from '../../src/storage/core/database.ts'
-import { insertDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
-import {
-  generatePrivateJwk,
-  importPrivateJwk,
-  publicJwk,
-  type PrivateKey,
-} from '../../src/wire/signatures/keys.ts'
+import { publicJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import type { OwnerCall, TestOwner } from './authority.ts'
 import { startRealmAuthority, type RealmAuthority } from './realm-authority.ts'
-import { seedOwner } from './seed.ts'
+import { seedOwnerWithKey } from './seed.ts'
 import { nowIn, startedOnce } from './started.ts'
 
 /** A request that any credential of the owner suffices for. */
@@ -37,11 +30,7 @@ export const removeLogin = (id: string): OwnerCall => ({ method: 'DELETE', targe
 
 /** An owner of her own with one device key, called laptop. */
 export async function newcomer({ authority }: RealmAuthority): Promise<TestOwner> {
-  const owner = await seedOwner(authority.database.db)
-  const key = importPrivateJwk(generatePrivateJwk())
-  const row = { owner, kid: key.thumbprint, jwk: publicJwk(key), name: 'laptop' }
-  await inTransaction(authority.database.db, tx => insertDeviceKey(tx, row))
-  return { ...authority.alice, owner, key }
+  return { ...authority.alice, ...(await seedOwnerWithKey(authority.database.db)) }
 }
 
 /**

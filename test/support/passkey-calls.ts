@@ -1,8 +1,6 @@
 /** Owns what tests of passkeys ask of an authority: registrations and logins, as wrong as they are told. */
 import { randomBytes } from 'node:crypto'
 import { expect } from 'vitest'
-import { insertDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
-import { inTransaction } from '../../src/storage/core/database.ts'
 import { canonicalize, type JsonObject } from '../../src/wire/json.ts'
 import { publicJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import type { PasskeyOptions } from '../../src/wire/owner/owner-credentials.ts'
@@ -17,7 +15,7 @@ import {
   type Wrongly,
   type WrongRegistration,
 } from './passkeys.ts'
-import { seedOwner } from './seed.ts'
+import { seedOwnerWithKey } from './seed.ts'
 import { newKey } from './wire-samples.ts'
 
 /** A new one, as devices name theirs. */
@@ -35,11 +33,7 @@ export interface Changes {
 export function passkeyCalls(authority: TestAuthority) {
   /** An owner of her own, with one device key. */
   async function newOwner(): Promise<TestOwner> {
-    const { db } = authority.database
-    const [owner, key] = [await seedOwner(db), newKey()]
-    const row = { owner, kid: key.thumbprint, jwk: publicJwk(key), name: 'laptop' }
-    await inTransaction(db, tx => insertDeviceKey(tx, row))
-    return { ...authority.alice, owner, key }
+    return { ...authority.alice, ...(await seedOwnerWithKey(authority.database.db)) }
   }
 
   async function options(use: string, owner?: TestOwner): Promise<Reply> {

@@ -7,6 +7,7 @@ import { sql } from 'kysely'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Db } from '../../src/storage/authority/database.ts'
 import { admitConnection } from '../../src/storage/authority/connections/connections.ts'
+import { insertDeviceKey } from '../../src/storage/authority/credentials/device-keys.ts'
 import {
   connectionFacts,
   keepFacts,
@@ -31,6 +32,12 @@ import {
 } from '../../src/wire/identifiers.ts'
 import type { TermsTemplate } from '../../src/wire/negotiation/terms.ts'
 import type { RptClaims } from '../../src/wire/negotiation/tokens.ts'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  publicJwk,
+  type PrivateKey,
+} from '../../src/wire/signatures/keys.ts'
 
 export const CLIENT_ID = asClientId('demo-tools')
 export const CLIENT_SECRET = 'a secret of sixteen'
@@ -69,6 +76,18 @@ export async function seedOwner(db: Db, options: { ask_me?: boolean } = {}): Pro
     await insertTier(tx, tierOf(owner, options.ask_me ?? false))
   })
   return owner
+}
+
+/** An owner as `seedOwner` makes her, with a device key that is called laptop. */
+export async function seedOwnerWithKey(
+  db: Db,
+  options: { ask_me?: boolean } = {},
+): Promise<{ owner: Owner; key: PrivateKey }> {
+  const owner = await seedOwner(db, options)
+  const key = importPrivateJwk(generatePrivateJwk())
+  const row = { owner, kid: key.thumbprint, jwk: publicJwk(key), name: 'laptop' }
+  await inTransaction(db, tx => insertDeviceKey(tx, row))
+  return { owner, key }
 }
 
 export const resourceId = (owner: Owner) => `${owner}/notes`
