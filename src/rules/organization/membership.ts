@@ -16,7 +16,8 @@ import { allowanceCeilingsFault } from './allowance-ceiling.ts'
 import { claimFault, coveredBy, namedBy, patternFault } from './charter-patterns.ts'
 import { BREAK_GLASS_SECONDS_MAX, CEILING_SECONDS_MAX, isInvoker } from './charter.ts'
 import type { Vouching } from '../identity-assertion.ts'
-import { allowanceEnlargements, bindingDigest, type MemberView } from './member-view.ts'
+import { allowanceEnlargements } from './charter-sentences.ts'
+import { bindingDigest, type MemberView } from './member-view.ts'
 
 /** The version that she agreed to, and the organization's present one. */
 export interface AgreedView {
