@@ -21,7 +21,7 @@ import type { AnswerEffect, TierPreview, TriedRequest } from '../../../wire/owne
 import type { OwnerApi } from '../api.ts'
 import { OWNER } from '../credentials/guard.ts'
 import { FAMILY, HANDLE } from '../../../wire/documents/names.ts'
-import { judge, NEW_TIER } from './tier-commands.ts'
+import { judge, NEW_TIER } from './tier-content.ts'
 
 const PREVIEW = z.strictObject({
   tier: NEW_TIER,
