@@ -6,6 +6,7 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { CALLS } from '../../rules/allowance/operation.ts'
 import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
 import type { Tier } from '../../wire/owner/owner-api.ts'
+import { useFocusHandover } from '../parts/focus.ts'
 import { Form, FormEnd } from '../parts/form.tsx'
 import { Fault } from '../parts/parts.tsx'
 import { shownText } from '../parts/shown.tsx'
@@ -54,6 +55,7 @@ export function NewAllowance({ form, tiers, onChange, onRead, onLeave }: NewAllo
   const [fault, setFault] = useState<string>()
   const heading = useRef<HTMLHeadingElement>(null)
   useLayoutEffect(() => heading.current?.focus(), [])
+  useFocusHandover(() => heading.current?.closest('form') ?? null)
   const field = fieldsOf(form, onChange)
   const read = (): void => {
     const made = membersIn(form)

@@ -11,6 +11,7 @@ import type { Connection } from '../../wire/owner/owner-api.ts'
 import { useDeed, useLoaded, useSession } from '../access/session.ts'
 import { Part } from '../organization/commitment.tsx'
 import { AgreementBox } from '../parts/agreement-box.tsx'
+import { useFocusHandover } from '../parts/focus.ts'
 import { Form, FormEnd } from '../parts/form.tsx'
 import { Awaited, Fault } from '../parts/parts.tsx'
 import { Shown, shownText } from '../parts/shown.tsx'
@@ -55,6 +56,7 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
   const heading = useRef<HTMLHeadingElement>(null)
   const isRead = data !== undefined
   useLayoutEffect(() => heading.current?.focus(), [isRead])
+  useFocusHandover(() => heading.current?.closest('form') ?? null)
   const tier = data?.tier
   const tierName = tier?.name ?? tierId
   // Once it is stored, another device may have changed it: her yes is to what is stored.

@@ -3,6 +3,7 @@
  */
 import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { useFocusHandover } from './focus.ts'
 import { Shown } from './shown.tsx'
 import { WORDS } from '../words.ts'
 
@@ -82,7 +83,10 @@ export function Awaited({
   ) : null
 }
 
-/** A button that first says what it is about to do, and does it on the second press. */
+/**
+ * A button that first says what it is about to do, and does it on the second press. The focus comes back to
+ * the button from the question, whatever she answers.
+ */
 export function Asking(props: {
   label: string
   /** What the label alone does not say, for people who use a screen reader. */
@@ -95,13 +99,20 @@ export function Asking(props: {
 }) {
   const { label, about, asks, confirm, busy = false, kind = 'plain', onConfirm } = props
   const [isOpen, setOpen] = useState(false)
+  const opener = useRef<HTMLButtonElement>(null)
+  const question = useRef<HTMLDivElement>(null)
   const first = useRef<HTMLButtonElement>(null)
+  const wasOpen = useRef(false)
   useLayoutEffect(() => {
     if (isOpen) first.current?.focus()
+    else if (wasOpen.current) opener.current?.focus()
+    wasOpen.current = isOpen
   }, [isOpen])
+  useFocusHandover(() => question.current ?? opener.current)
   if (!isOpen)
     return (
       <button
+        ref={opener}
         type="button"
         class={kind}
         aria-label={about === undefined ? undefined : `${label}: ${about}`}
@@ -112,6 +123,7 @@ export function Asking(props: {
     )
   return (
     <div
+      ref={question}
       class="asking"
       role="group"
       aria-label={label}
