@@ -87,11 +87,15 @@ describeWith(installedBrowser(), 'The page about an organization', path => {
       await press(page().getByRole('button', { name: 'Read what it means' }).last())
       const agreed = page().getByLabel(/^I have read this and agree/)
       await agreed.check()
+      const approve = page().getByLabel('Approve requests')
+      await approve.uncheck()
       await stand.publish({ envelope: { ...CLAIMING.envelope, max_expires_in: 800 } })
       await press(page().getByRole('button', { name: 'Join' }))
       await page().getByText('It has changed since you read it').waitFor()
       await page().getByText('Access to them lasts at most 800 seconds.').waitFor()
       expect(await agreed.isChecked()).toBe(false)
+      // What she wants to let its administrators do is no part of the charter, and stays as she chose it.
+      expect(await approve.isChecked()).toBe(false)
       expect((await stand.own('GET')).body).toMatchObject({ enrolled: false })
       await agreed.check()
       await press(page().getByRole('button', { name: 'Join' }))
@@ -141,6 +145,35 @@ describeWith(installedBrowser(), 'The page about an organization', path => {
     await page.getByRole('heading', { name: 'A later version waits for you' }).waitFor({ state: 'detached' })
     expect((await stand.own('GET')).body.governed_resources).toContain('alice/statements')
     await stand.publish({})
+  })
+
+  it('takes a tick for no still later version, which comes while she reads: she reads it, and ticks again', async () => {
+    await stand.joined()
+    const { body: standing } = await stand.own('GET')
+    const { page } = devices.keyboard
+    const isStanding = (url: URL): boolean => url.pathname === '/owner/organization'
+    let version = 2
+    await page.route(isStanding, route => {
+      const waiting = { version, changes: [`It reaches what version ${version} names.`] }
+      const charter_version = version
+      return route.fulfill({ json: { ...standing, charter_version, binds_s256: `of-${version}`, waiting } })
+    })
+    await shown(page)
+    await page.getByText('It reaches what version 2 names.').waitFor()
+    const agreed = page.getByLabel(/^I have read this and agree/)
+    const agree = page.getByRole('button', { name: 'Agree to it' })
+    await agreed.check()
+    expect(await agree.isEnabled()).toBe(true)
+    version = 3
+    // The page reads again at whatever happens to her membership.
+    await stand.own('PUT', '', { administrators_may: [] })
+    await page.getByText('It reaches what version 3 names.').waitFor()
+    await page.getByRole('alert').getByText('It has changed since you read it').waitFor()
+    expect([await agreed.isChecked(), await agree.isEnabled()]).toEqual([false, false])
+    await agreed.check()
+    expect(await agree.isEnabled()).toBe(true)
+    expect(await page.getByText('It has changed since you read it').count()).toBe(0)
+    await page.unroute(isStanding)
   })
 
   it.each(['touch', 'keyboard'] as const)('has no fault that axe finds, by %s', async name => {

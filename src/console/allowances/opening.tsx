@@ -10,7 +10,7 @@ import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
 import type { Connection } from '../../wire/owner/owner-api.ts'
 import { useDeed, useLoaded, useSession } from '../access/session.ts'
 import { Part } from '../organization/commitment.tsx'
-import { AgreementBox } from '../parts/agreement-box.tsx'
+import { AgreementBox, useAgreement } from '../parts/agreement-box.tsx'
 import { useFocusHandover } from '../parts/focus.ts'
 import { Form, FormEnd } from '../parts/form.tsx'
 import { Awaited, Fault } from '../parts/parts.tsx'
@@ -50,7 +50,6 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
     fault: unread,
     reload,
   } = useLoaded(at => readTierToOpen(at, tierId, isStored ? id : undefined), EVENTS)
-  const [agreedTo, setAgreedTo] = useState<string>()
   /** What the authority warned of when it was opened. */
   const [warnings, setWarnings] = useState<readonly string[]>()
   const heading = useRef<HTMLHeadingElement>(null)
@@ -61,6 +60,7 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
   const tierName = tier?.name ?? tierId
   // Once it is stored, another device may have changed it: her yes is to what is stored.
   const asRead = data?.stored ?? allowance
+  const { isAgreed, setAgreed } = useAgreement(data === undefined ? '' : nameOf(data, asRead))
   const open = async (): Promise<void> => {
     if (tier === undefined) return
     try {
@@ -77,7 +77,6 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
   const awaited = <Awaited data={data} fault={unread} reload={reload} />
   if (data === undefined) return <Leaving onLeave={onLeave}>{awaited}</Leaving>
   const title = W.opensTitle(id, shownText(tierName))
-  const shown = nameOf(data, asRead)
   // The card of one that she has stands above, as the page read it last.
   const hasCard = isNew || asRead.version !== allowance.version
   const missing = missingRules(tier?.rules ?? [], id)
@@ -130,13 +129,9 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
             <RuleLines rules={missing} />
             <p class="note">{W.newVersion}</p>
           </Part>
-          <AgreementBox
-            text={W.agree(id, tierName)}
-            isAgreed={agreedTo === shown}
-            onChange={isAgreed => setAgreedTo(isAgreed ? shown : undefined)}
-          />
+          <AgreementBox text={W.agree(id, tierName)} isAgreed={isAgreed} onChange={setAgreed} />
           <Fault text={fault} />
-          <FormEnd disabled={busy || unread !== undefined || agreedTo !== shown} onCancel={onLeave}>
+          <FormEnd disabled={busy || unread !== undefined || !isAgreed} onCancel={onLeave}>
             {isStored ? W.openNow : W.save}
           </FormEnd>
         </>

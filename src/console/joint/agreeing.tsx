@@ -88,7 +88,7 @@ export function MandatePreview({ preview, isMoved, onMoved, onCancel, onAgreed }
     </h2>
   )
   return (
-    <AgreementForm {...{ title, isMoved, words, onCancel }} onAgree={agree}>
+    <AgreementForm {...{ title, isMoved, words, onCancel }} about={mandate_s256} onAgree={agree}>
       <section class="facts">
         <h3>{W.means}</h3>
         <Sentences texts={summary} />

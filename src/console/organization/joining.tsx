@@ -76,7 +76,6 @@ export function Joining({ standing, onChanged }: Props) {
       <Fault text={fault} />
       {read === undefined ? null : (
         <Preview
-          key={read.preview.binds_s256}
           {...read}
           onMoved={preview => setRead({ ...read, preview, isMoved: true })}
           onCancel={() => setRead(undefined)}
@@ -186,6 +185,7 @@ function Preview({ entry, preview, isMoved, onMoved, onCancel, onJoined }: JoinP
     }
     onJoined()
   }
+  const about = `${charter_version} ${binds_s256}`
   const agreed = W.agree(charter_name, charter_version)
   const words = { ...W, agreed, act: W.join, acting: W.joining }
   const title = (
@@ -199,7 +199,7 @@ function Preview({ entry, preview, isMoved, onMoved, onCancel, onJoined }: JoinP
     </div>
   )
   return (
-    <AgreementForm {...{ title, isMoved, words, onCancel }} onAgree={join}>
+    <AgreementForm {...{ title, about, isMoved, words, onCancel }} onAgree={join}>
       <Commitment view={preview} />
       <Governed resources={governed_resources} conflicts={[]} />
       <Changes changes={changes} />

@@ -2,11 +2,10 @@
  * Her membership: what it may, what its ceiling cuts, a later version that waits for her, and the way out.
  * Contract: "Organization membership, on the member's authorization server".
  */
-import { useState } from 'preact/hooks'
 import { secondsText } from '../../rules/words/rule-words.ts'
 import { canonicalize, type Json } from '../../wire/json.ts'
 import { ask } from '../access/api.ts'
-import { AgreementBox } from '../parts/agreement-box.tsx'
+import { AgreementBox, useAgreement } from '../parts/agreement-box.tsx'
 import { Form } from '../parts/form.tsx'
 import { Asking, Chips, Fault } from '../parts/parts.tsx'
 import { useDeed, useSession } from '../access/session.ts'
@@ -83,17 +82,28 @@ export function Membership({ standing, onChanged, onLeft }: Props & { onLeft: ()
 function Waiting({ standing, onChanged }: Props) {
   const { access } = useSession()
   const { busy, fault, run } = useDeed()
-  const [isAgreed, setAgreed] = useState(false)
   const { waiting, charter_name, charter_version, binds_s256 } = standing
+  // A still later version may come while she reads this one.
+  const { isAgreed, isMoved, setAgreed } = useAgreement(`${charter_version} ${binds_s256}`)
   if (waiting === null) return null
   const agree = async (): Promise<void> => {
     const body = { agreed: true, charter_version, binds_s256 }
-    await ask(access, { method: 'POST', path: 'owner/organization', body })
-    onChanged()
+    try {
+      await ask(access, { method: 'POST', path: 'owner/organization', body })
+      setAgreed(false)
+    } finally {
+      // Whatever came of it, she is shown what waits now.
+      onChanged()
+    }
   }
   return (
     <Form class="panel invited" onSubmit={() => run(agree)}>
       <h2>{W.waiting}</h2>
+      {isMoved ? (
+        <p class="notice warn" role="alert">
+          {W.moved}
+        </p>
+      ) : null}
       <p class="quiet">{W.waitingHint}</p>
       <Sentences texts={waiting.changes} />
       <AgreementBox text={W.agree(charter_name, waiting.version)} isAgreed={isAgreed} onChange={setAgreed} />

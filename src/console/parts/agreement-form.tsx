@@ -4,14 +4,15 @@
  * jointly held resource".
  */
 import type { ComponentChildren } from 'preact'
-import { useState } from 'preact/hooks'
-import { AgreementBox } from './agreement-box.tsx'
+import { AgreementBox, useAgreement } from './agreement-box.tsx'
 import { Form, FormEnd } from './form.tsx'
 import { Fault } from './parts.tsx'
 import { useDeed } from '../access/session.ts'
 
 interface Props {
   title: ComponentChildren
+  /** Names what she agrees to, such as a digest: if it becomes something else, she says so anew. */
+  about: string
   /** What she reads differs from what she was shown before. */
   isMoved: boolean
   words: {
@@ -27,9 +28,9 @@ interface Props {
   children: ComponentChildren
 }
 
-export function AgreementForm({ title, isMoved, words, onAgree, onCancel, children }: Props) {
+export function AgreementForm({ title, about, isMoved, words, onAgree, onCancel, children }: Props) {
   const { busy, fault, run } = useDeed()
-  const [isAgreed, setAgreed] = useState(false)
+  const { isAgreed, setAgreed } = useAgreement(about)
   return (
     <Form class="panel preview" onSubmit={() => run(onAgree)}>
       {title}
