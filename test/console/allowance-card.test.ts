@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { membersIn, newForm, type AllowanceForm } from '../../src/console/allowances/draft.ts'
 import {
   barOf,
+  baseAfter,
   endedAt,
   isBoundless,
   isLower,
@@ -114,6 +115,19 @@ describe('What is stored is what she wanted', () => {
     ],
   ])('%s', (_when, stored, changes, expected) => {
     expect(saysSame(allowance(stored), { ...wanted, ...changes }, NOW)).toBe(expected)
+  })
+})
+
+describe('A second edit that she began before her first was stored', () => {
+  const shown: ListedAllowance = { ...allowance(), use: [] }
+  const stored = allowance({ version: 2, amounts: [{ name: 'price', unit: 'CHF', each_max: '5' }] })
+  it('is stored over the first, if she was shown the same when she began it', () => {
+    expect(baseAfter(shown, { over: allowance(), stored })).toBe(stored)
+  })
+  it('is stored over nothing that she was not shown: another device had changed it before her first', () => {
+    const windows = [{ of: 'price', per: 'day', max: '900' }]
+    const over = allowance({ version: 2, windows })
+    expect(baseAfter(shown, { over, stored: { ...stored, version: 3, windows: over.windows } })).toBe(shown)
   })
 })
 

@@ -13,7 +13,15 @@ import { Fault } from '../parts/parts.tsx'
 import { Shown, shownText } from '../parts/shown.tsx'
 import { TextField } from '../parts/text-field.tsx'
 import { WORDS } from '../words.ts'
-import { isLower, standingAt, withNumber, type AllowanceMembers, type ListedAllowance } from './record.ts'
+import {
+  baseAfter,
+  isLower,
+  standingAt,
+  withNumber,
+  type AllowanceMembers,
+  type ListedAllowance,
+  type StoredEdit,
+} from './record.ts'
 import { storeOver } from './store.ts'
 import { WindowUse } from './use.tsx'
 
@@ -27,6 +35,8 @@ export interface AllowanceEdits {
   busy: boolean
   fault: string | undefined
   outcome: EditOutcome | undefined
+  /** The last one that was stored here. */
+  last: StoredEdit | undefined
   /** Stores `body` over `shown`, then calls `done`, also if another device was quicker. */
   store: (
     edit: { shown: OwnerAllowance; body: AllowanceMembers; what: EditOutcome },
@@ -42,12 +52,14 @@ export function useEdits(allowance: ListedAllowance, onChanged: () => void): All
   const latest = useRef(allowance)
   latest.current = allowance
   const [replaced, setReplaced] = useState<ListedAllowance>()
+  const [last, setLast] = useState<StoredEdit>()
   const store: AllowanceEdits['store'] = ({ shown, body, what }, done) => {
     setOutcome(undefined)
     run(async () => {
       try {
-        await storeOver(access, shown, body)
+        const stored = await storeOver(access, shown, body)
         setReplaced(latest.current)
+        setLast({ over: shown, stored })
         setOutcome(what)
       } catch (error) {
         if (!(error instanceof ApiFault) || error.status !== 412) throw error
@@ -61,7 +73,7 @@ export function useEdits(allowance: ListedAllowance, onChanged: () => void): All
   }
   // Until the page has read again, another act would be over a version that is gone by her own. Versions are
   // not compared, because a standby that took over may have lost what she stored.
-  return { busy: busy || allowance === replaced, fault, outcome, store }
+  return { busy: busy || allowance === replaced, fault, outcome, last, store }
 }
 
 /** What came of her last act. An allowance that has ended says so itself. */
@@ -117,14 +129,19 @@ interface LoweringProps {
 }
 
 function Lowering({ allowance, limit, edits }: LoweringProps) {
-  // What she was shown when she began: a number is never stored over what came since.
-  const [begun, setBegun] = useState<Pick<LoweringProps, 'allowance' | 'limit'>>()
+  // What she was shown when she began: a number is never stored over what came since, but for her own edits.
+  const [begun, setBegun] = useState<{ allowance: OwnerAllowance; limit: CardLimit }>()
+  const { last } = edits
   const button = useRef<HTMLButtonElement>(null)
   const wasOpen = useRef(false)
   useLayoutEffect(() => {
     if (begun === undefined && wasOpen.current) button.current?.focus()
     wasOpen.current = begun !== undefined
   }, [begun])
+  useLayoutEffect(() => {
+    // She may have begun two numbers, and has just stored the other one. What she has typed here stays.
+    if (last !== undefined) setBegun(one => one && { ...one, allowance: baseAfter(one.allowance, last) })
+  }, [last])
   const leave = (): void => setBegun(undefined)
   if (begun === undefined)
     return (

@@ -66,6 +66,21 @@ export function withNumber(allowance: OwnerAllowance, place: LimitPlace, to: str
   return { ...members, windows }
 }
 
+/** An edit of hers that is stored, and what she was shown of the allowance when she began it. */
+export interface StoredEdit {
+  over: OwnerAllowance
+  stored: OwnerAllowance
+}
+
+/**
+ * The version over which she stores another edit, which she began when she was shown `begun`. If `begun` says
+ * what her stored edit replaced, nothing but that edit came since, and the other one is stored over it. If
+ * not, the other one stays over what she was shown, and is refused.
+ */
+export function baseAfter(begun: OwnerAllowance, { over, stored }: StoredEdit): OwnerAllowance {
+  return isSame(membersOf(begun), membersOf(over)) ? stored : begun
+}
+
 /** How far the page's idea of the server's clock may be ahead of it. */
 const CLOCK_SECONDS = 5
 
