@@ -12,6 +12,7 @@ import {
 import { awaitDatabase } from '../storage/core/database-wait.ts'
 import { SHARED_ROLE } from '../storage/core/runtime-role.ts'
 import { lookAt } from '../storage/migrate.ts'
+import { connectionWords } from '../terminal/connection-words.ts'
 import { isJsonObject, jsonIn, type Json, type JsonObject } from '../wire/json.ts'
 import { parseJwks, type PrivateKey } from '../wire/signatures/keys.ts'
 import { resourceMetadataUrl } from '../wire/resources/resource-metadata.ts'
@@ -195,7 +196,7 @@ function tokenRequest(url: string, form: Record<string, string>, proof: ServerPr
 
 function refusalOf(proof: ServerProof): string {
   return proof.kind === 'secret'
-    ? 'the authority does not take client_secret for this client_id and owner. Give the secret that it has, or correct client_id.'
+    ? 'the authority does not take client_secret for this client_id and owner. Give the secret that it has, correct client_id or owner, or, if its provisioning file was changed for them, send it SIGHUP.'
     : `the authority does not take the first key of keys_file (kid ${proof.key.kid}) for this client_id and owner. List its public half in jwks of its provisioning file (the sidecar serves it at /jwks) and send it SIGHUP, or correct client_id; if the sidecar registers, start it first.`
 }
 
@@ -243,9 +244,13 @@ export async function ask(
     return await outbound.request(request)
   } catch (error) {
     if (!(error instanceof OutboundFault)) throw error
-    throw new Unwell(`${error.message}. Start it, correct ${setting}, or see to the network between.`, {
-      cause: error,
-    })
+    // What broke a connection is mostly of TLS: a CA that is not known here, or a port that speaks http.
+    const why = error.reason === 'broken' ? connectionWords(error.cause) : undefined
+    const fault =
+      why === undefined
+        ? `${error.message}. Start it, correct ${setting}, or see to the network between.`
+        : `${new URL(request.url).origin} cannot be used: ${why}`
+    throw new Unwell(fault, { cause: error })
   }
 }
 

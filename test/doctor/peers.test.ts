@@ -204,6 +204,17 @@ describe('usher doctor of a sidecar looks at a door that takes known clients alo
   })
 })
 
+describe('usher doctor of a sidecar looks at an authority', () => {
+  it('whose certificate is by a CA that is not known here, and names the setting for that CA', async () => {
+    const authority = `https://127.0.0.1:${(door.address() as AddressInfo).port}`
+    const owners = [{ owner: 'alice', authority, ...TOOLS, tools: tools('alice') }]
+    const found = await looked({ owners })
+    expect(found.get(`authority ${authority}`)).toMatch(
+      /^FAIL: \S+ cannot be used: its certificate is by a CA that is not known here \(\w+\)\. Name that CA in NODE_EXTRA_CA_CERTS\.$/,
+    )
+  })
+})
+
 describe('usher doctor of a tally', () => {
   it('looks at the authorities of the holders, and names the file that names them', async () => {
     const { lines } = await doctor(tally.environment)

@@ -71,7 +71,7 @@ async function faultOf(
     const reason = refusedCredential(error)
     if (reason === undefined) return undefined
     return kind === 'secret'
-      ? `client_secret (or client_secret_file) of ${owner}: ${authority} does not take it for the client_id ${client_id} (${reason}). Give the secret that this authority has for ${client_id} of ${owner}, or correct client_id or owner.`
-      : `keys_file, whose first key signs for ${owner} (signature: true): ${authority} does not take it for the client_id ${client_id} (${reason}). List its public half (\`usher keys public\` prints it) in jwks of the file of UMA_AS_PROVISION, or correct client_id or owner.`
+      ? `client_secret (or client_secret_file) of ${owner}: ${authority} does not take it for the client_id ${client_id} (${reason}). Give the secret that this authority has for ${client_id} of ${owner}, correct client_id or owner, or, if the file of UMA_AS_PROVISION was changed for them, send that authority SIGHUP.`
+      : `keys_file, whose first key signs for ${owner} (signature: true): ${authority} does not take it for the client_id ${client_id} (${reason}). List its public half (\`usher keys public\` prints it) in jwks of the file of UMA_AS_PROVISION and send that authority SIGHUP, or correct client_id or owner.`
   }
 }
