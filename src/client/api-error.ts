@@ -13,7 +13,7 @@ interface ApiErrorOptions {
  * A refusal of the API, or an API that could not be asked. `code` is its `error`, or one of `unreachable`,
  * `answer_malformed`, `answer_too_large`, `list_endless`, `address_refused`, `redirect_refused`, `aborted`.
  * `status` is undefined if nothing was answered. `reason` is the word by which the API tells refusals of one
- * code apart, if it gave one.
+ * code apart, if it gave one, or `not_served` if it does not have the path.
  */
 export class ApiError extends Error {
   override readonly name = 'ApiError'

@@ -156,16 +156,19 @@ async function send(access: ApiAccess, request: ApiRequest): Promise<Response> {
   return signedFetch(access, { ...request, signal })
 }
 
-/** If the address was a guess, and nothing of the API is there: what to set. */
+/** Nothing is there at all, as opposed to nothing of this name. */
+export const NOT_SERVED = 'not_served'
+
+/** If the API does not have this path: the remedy, as far as one is known. */
 function missingApi(
-  { guessed }: ApiAccess,
+  { unserved }: ApiAccess,
   response: Response,
   json: Json | undefined,
 ): ApiError | undefined {
   const { error_description: description } = isJsonObject(json) ? json : ({} as JsonObject)
-  const isNothing = typeof description !== 'string' || description === NOTHING_SERVED
-  if (guessed === undefined || response.status !== 404 || !isNothing) return undefined
-  return new ApiError('not_found', guessed, { status: response.status })
+  const isUntold = typeof description !== 'string' && unserved !== undefined
+  if (response.status !== 404 || (description !== NOTHING_SERVED && !isUntold)) return undefined
+  return new ApiError('not_found', unserved ?? NOTHING_SERVED, { status: 404, reason: NOT_SERVED })
 }
 
 /** What our listeners answer at a path that they do not have. */

@@ -171,7 +171,7 @@ async function openSession<Client>(
   values: CommonValues,
   { terminal, readKey, key }: { terminal: Terminal; readKey: () => Promise<PrivateKey>; key: string },
 ): Promise<ClientSession<Client>> {
-  const { party, prefix, settings, publishedAs, connect, called, profiled } = options
+  const { party, prefix, settings, publishedAs, connect, profiled } = options
   const { issuer, api: named } = await placeOf(options, values, key)
   const enrolled = profiled === true ? ', or enrol, which keeps it' : ''
   if (issuer === undefined)
@@ -181,14 +181,22 @@ async function openSession<Client>(
   const token = values.token ?? (values.key === undefined ? settings().token : undefined)
   if (token !== undefined && !/^[A-Za-z0-9._~+/-]+=*$/.test(token))
     throw new UsageError('Give the access token alone, as your realm issued it.')
-  const guessed =
-    found === undefined
-      ? `${issuer} does not serve ${called} and does not say where it is. Name its address: --api <url> or ${prefix}_API.`
-      : undefined
-  const where = { api: found ?? issuer, issuer, guessed }
+  const unserved = named === undefined ? unservedWords(options, issuer, found) : undefined
+  const where = { api: found ?? issuer, issuer, unserved }
   const access = token === undefined ? { ...where, key: await readKey() } : { ...where, token }
   const columns = values.wide === true ? undefined : terminal.columns
   return { client: connect(access), terminal, json: values.json === true, columns }
+}
+
+/** The remedy if a path of the API is not served, which the metadata says to be at `found`. */
+function unservedWords<Client>(
+  { called, prefix, publishedAs }: ProgramOptions<Client>,
+  issuer: string,
+  found: string | undefined,
+): string {
+  if (publishedAs === undefined || found === undefined)
+    return `${issuer} does not serve ${called} and does not say where it is. Name its address: --api <url> or ${prefix}_API.`
+  return `${issuer} says that ${called} is at ${found}, and this path is not served there. ${publishedAs.unserved}`
 }
 
 function isMissing(cause: unknown): boolean {

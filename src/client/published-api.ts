@@ -11,11 +11,12 @@ const SECONDS_MAX = 5
 
 /**
  * The member of an issuer's metadata with the address of `path` of the API; the API itself is the part before
- * it.
+ * it. `unserved` says what to do if that part does not serve what is asked for.
  */
 export interface PublishedApi {
   member: string
   path: string
+  unserved: string
 }
 
 /**

@@ -18,8 +18,8 @@ interface ApiAddress {
   api: string
   issuer: string
   now?: () => number
-  /** The remedy if nothing of the API is at `api`, because nobody said that it is there. */
-  guessed?: string | undefined
+  /** The remedy if nothing is served at a path of the API; undefined if somebody named `api` by hand. */
+  unserved?: string | undefined
 }
 
 /** The address, and the credential: a device key that signs, or an access token that is sent as Bearer. */

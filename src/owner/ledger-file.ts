@@ -5,7 +5,7 @@
  * docs/choices.md, "The file of a ledger". Contract: "Owner API".
  */
 import { ApiError } from '../client/api-error.ts'
-import { exchangeBytes, readNumbered } from '../client/exchange.ts'
+import { exchangeBytes, NOT_SERVED, readNumbered } from '../client/exchange.ts'
 import type { ApiAccess } from '../client/signed-fetch.ts'
 import { planInclusion, proofOf, TILE_HASHES, type Tile } from '../rules/ledger/merkle.ts'
 import { decodeBase64url } from '../wire/encoding.ts'
@@ -42,7 +42,8 @@ export async function* ledgerFileLines(
   { witnessed = false, pagesMax }: { witnessed?: boolean | undefined; pagesMax?: number | undefined } = {},
 ): AsyncGenerator<string, LedgerExtent> {
   const query = witnessed ? { witnessed: 'true' } : {}
-  const checkpoint = (await exchangeBytes(access, { method: 'GET', path: CHECKPOINT, query })).toString()
+  const asking = exchangeBytes(access, { method: 'GET', path: CHECKPOINT, query })
+  const checkpoint = (await asking.catch(refuseWithoutLog)).toString()
   const { origin, size } = headOf(checkpoint)
   const ofEntries = { bodies: 'true', handle, pagesMax: pagesMax ?? size + 1 }
   const proofAt = createProver(access, size)
@@ -66,6 +67,16 @@ export async function* ledgerFileLines(
       `No entry${handle === undefined ? '' : ` of ${handle}`} is left below the last checkpoint, so there is nothing to verify.`,
     )
   return { origin, size, entries }
+}
+
+/** An authority without keys of the log does not have the path. */
+function refuseWithoutLog(error: unknown): never {
+  if (!(error instanceof ApiError) || error.reason !== NOT_SERVED) throw error
+  throw new ApiError(
+    'not_found',
+    'The authority signs no heads of ledgers, so nobody could verify this one. Its operator names keys of the log in UMA_AS_LOG_KEYS_FILE; entries of before then are covered, too.',
+    { status: 404, cause: error },
+  )
 }
 
 async function* tileLines(access: ApiAccess, size: number): AsyncGenerator<string> {

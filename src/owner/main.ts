@@ -98,7 +98,12 @@ function ownerCommand(terminal: Terminal): Command {
       prefix: 'UMA_OWNER',
       power: 'decides as you',
       settings,
-      publishedAs: { member: 'owner_endpoint', path: AUTHORITY_PATH.owner },
+      publishedAs: {
+        member: 'owner_endpoint',
+        path: AUTHORITY_PATH.owner,
+        unserved:
+          'Its operator lets /owner lead there to UMA_AS_OWNER_LISTEN, or names in UMA_AS_OWNER_URL where it is. If other commands work, its version or its settings lack what this one asks for.',
+      },
       profiled: true,
       connect: createOwnerClient,
     },

@@ -87,6 +87,15 @@ describe('The export of a ledger', () => {
       /no checkpoint before the first entry/,
     ],
     [
+      'the authority has no keys of the log',
+      () => {
+        const body = { error: 'not_found', error_description: 'Nothing is served at this path.' }
+        answers['/owner/ledger/checkpoint'] = { status: 404, body }
+      },
+      1,
+      /signs no heads of ledgers.*UMA_AS_LOG_KEYS_FILE/,
+    ],
+    [
       'older entries wait',
       () => {
         const body = { error: 'temporarily_unavailable', error_description: 'Ask again shortly.' }

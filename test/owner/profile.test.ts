@@ -116,3 +116,23 @@ describe('an issuer that does not say where the owner API is', () => {
     await agents.close()
   })
 })
+
+describe('an issuer that says where the owner API is', () => {
+  it('and does not serve it there is told with the settings of its operator that mend it', async () => {
+    const agents = await startScriptedServer(() => ({
+      status: 404,
+      body: { error: 'not_found', error_description: 'Nothing is served at this path.' },
+    }))
+    const { origin } = agents
+    const metadata = { issuer: origin, owner_endpoint: `${origin}/owner` }
+    agents.script('/.well-known/uma2-configuration', { body: metadata })
+    vi.stubEnv('UMA_OWNER_API', undefined)
+    expect(await owner('--issuer', origin, 'pending')).toMatchObject({
+      code: 1,
+      said: expect.stringMatching(
+        /^not_found: \S+ says that the owner API is at \S+, and .*UMA_AS_OWNER_LISTEN.*UMA_AS_OWNER_URL/,
+      ) as string,
+    })
+    await agents.close()
+  })
+})
