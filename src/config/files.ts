@@ -28,7 +28,8 @@ export function readFile(name: string, path: string, read: (path: string) => Buf
     if (error instanceof ExposedFile) throw new ConfigFault([`${name}: ${error.message}`])
     const { code = 'unreadable' } = error as NodeJS.ErrnoException
     const remedy = READ_REMEDIES.get(code) ?? 'Give a file that this process may read.'
-    throw new ConfigFault([`${name}: cannot read ${path} (${code}). ${remedy}`])
+    // A path that begins elsewhere than its writer meant is seen by its beginning.
+    throw new ConfigFault([`${name}: cannot read ${resolve(path)} (${code}). ${remedy}`])
   }
 }
 

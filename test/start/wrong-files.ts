@@ -141,4 +141,11 @@ export const WRONG_FILES: Case[] = [
     setting: /UMA_ORG_PROVISION: unknown member "administratos"/,
     remedy: /did you mean administrators\?/,
   },
+  {
+    name: 'the path of a file begins in another folder than was meant',
+    args: ['authority'],
+    environment: () => ({ ...ofAuthority(), UMA_AS_KEYS_FILE: 'nowhere/keys.json' }),
+    setting: /UMA_AS_KEYS_FILE: cannot read \/.+\/nowhere\/keys\.json/,
+    remedy: /correct the path, or make it/,
+  },
 ]

@@ -131,6 +131,10 @@ function withStatus(error: unknown): never {
   throw error
 }
 
+const UNPUBLISHED =
+  ' No resource is published for that address: correct it. If it is yours, its gateway must send this path to ' +
+  'listen.http of the sidecar, whose file must have the resource.'
+
 async function readMetadata(
   resource: string,
   clock: { date: string | undefined },
@@ -144,7 +148,11 @@ async function readMetadata(
     DOCUMENT_BYTES_MAX,
   )
   clock.date = answer.headers.get('date') ?? undefined
-  if (answer.status !== 200) fail('unreachable', `${url.href} answered with status ${answer.status}.`)
+  if (answer.status !== 200)
+    fail(
+      'unreachable',
+      `${url.href} answered with status ${answer.status}.${answer.status === 404 ? UNPUBLISHED : ''}`,
+    )
   const document = readObject(answer, 'resource metadata')
   const metadata = reading('challenge_untrusted', 'It is not usable', () =>
     parseResourceMetadata(document, resource),
@@ -164,7 +172,7 @@ function readClock(url: URL, date: string | undefined, now: number): { message: 
     const which = off > 0 ? 'ahead of' : 'behind'
     fail(
       'request_invalid',
-      `This clock is ${Math.abs(off)} s ${which} that of ${url.origin}; signatures need ${CLOCK_SECONDS_MAX} s at most.`,
+      `This clock is ${Math.abs(off)} s ${which} that of ${url.origin}; signatures need ${CLOCK_SECONDS_MAX} s at most. Set the clock that is wrong, by NTP.`,
     )
   }
   return { message: `${Math.abs(off)} s apart`, value: undefined }
