@@ -2,7 +2,7 @@
  * Contract, "Operator documents" and "Limits": documents that others name, within the bounds of outbound
  * fetching.
  */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createFetchGate } from '../../src/http/outbound/fetch-gate.ts'
 import { createOriginBudget } from '../../src/http/outbound/origin-budget.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound/outbound.ts'
@@ -248,6 +248,8 @@ describe('At most 16 are fetched at once', () => {
   })
 
   test('only so many may wait, the known among them twice as many', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
     const g = gate()
     const places = await Promise.all(
       Array.from({ length: 16 }, (_, n) => enter(g, `https://s${n}.example`, true)),
@@ -258,6 +260,7 @@ describe('At most 16 are fetched at once', () => {
     waiting.push(...Array.from({ length: 8 }, (_, n) => wait(`k${n}`, true)))
     expect(await wait('more', true)).toBeUndefined()
     for (const leave of places) leave!()
+    await vi.advanceTimersByTimeAsync(500)
     expect((await Promise.all(waiting)).filter(Boolean)).toHaveLength(12)
   })
 
