@@ -92,7 +92,7 @@ describe('An authority that answers', () => {
   })
 
   test('gets what came during a request together with what comes soon after, not by itself', async () => {
-    open({ gatherMs: 500 })
+    open({ gatherMs: 2_000 })
     const client = clientOf(authority)
     authority.script('/audit/access', (_received, nth) => {
       if (nth === 2) add(client, 1, 'during')
@@ -194,7 +194,7 @@ describe('An authority that is away', () => {
     add(little, 20)
     expect([reports.waiting(), dropped.length]).toEqual([100, 70])
     other.script('/audit/access', undefined)
-    await reports.close(400)
+    await reports.close(3_000)
     expect(batches(other).flat()).toContain('e0')
     expect(dropped.reduce((sum, [count]) => sum + count, 0) + sent).toBe(170)
   })
@@ -202,9 +202,9 @@ describe('An authority that is away', () => {
 
 describe('At the end', () => {
   test('what waits is sent at once, however long it might have waited', async () => {
-    open({ gatherMs: 60_000 })
+    open({ gatherMs: 600_000 })
     add(clientOf(authority), 3)
-    await reports.close(2_000)
+    await reports.close(30_000)
     expect([sent, dropped]).toEqual([3, []])
   })
 
@@ -212,10 +212,10 @@ describe('At the end', () => {
     authority.script('/audit/access', { status: 503, body: {} })
     open()
     add(clientOf(authority), 3)
-    await reports.close(450)
+    await reports.close(3_000)
     expect(dropped).toEqual([[3, 'there was no time left to send them']])
     expect(batches(authority).length).toBeGreaterThan(1)
-    expect(batches(authority).length).toBeLessThan(30)
+    expect(batches(authority).length).toBeLessThan(200)
   })
 
   test('nothing is taken any more, and the call of it is not let through', async () => {

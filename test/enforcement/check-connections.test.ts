@@ -89,7 +89,7 @@ describe('A connection to the check server', () => {
   })
 
   test('may send its preface in pieces, and with what follows it', async () => {
-    const slow = await stranger(await start())
+    const slow = await stranger(await start({ prefaceMs: 60_000 }))
     slow.socket.write(PREFACE.slice(0, 5))
     await new Promise(resolve => setImmediate(resolve))
     slow.socket.write(Buffer.concat([Buffer.from(PREFACE.slice(5)), EMPTY_SETTINGS]))

@@ -75,9 +75,10 @@ describe('time', () => {
   test('the call knows the deadline of the proxy', async () => {
     let call: Call | undefined
     const { client } = await stand({ decide: async each => ((call = each), ALLOW) })
-    const deadline = Date.now() + 60_000
+    const deadline = Date.now() + 600_000
     await client.check(checkBytes(), { deadline })
-    expect(Math.abs(call!.deadline!.at - deadline)).toBeLessThan(5_000)
+    // It is told how long the proxy waits, and not until when: it took a while to come here.
+    expect(Math.abs(call!.deadline!.at - deadline)).toBeLessThan(60_000)
   })
 
   test('without a deadline it has none', async () => {
@@ -89,8 +90,9 @@ describe('time', () => {
 
   test('an undecided call is denied with 503 before the deadline, not ended with an error after it', async () => {
     const { opened, open } = gate()
-    const { client } = await stand({ deadlineMarginMs: 1_000, decide: async () => (await opened, ALLOW) })
-    const reply = await client.check(checkBytes(), { deadline: Date.now() + 1_500 })
+    const { client } = await stand({ deadlineMarginMs: 59_000, decide: async () => (await opened, ALLOW) })
+    // It is denied when half of the margin is left: half a second from now.
+    const reply = await client.check(checkBytes(), { deadline: Date.now() + 30_000 })
     open()
     expect(statusOf(reply)).toBe(503)
     expect(deniedBody(reply)).toMatchObject({ error: 'temporarily_unavailable' })
@@ -99,7 +101,7 @@ describe('time', () => {
   test('a call that comes with less than the margin left is denied unjudged', async () => {
     let judged = 0
     const { client } = await stand({ deadlineMarginMs: 60_000, decide: async () => (judged++, ALLOW) })
-    expect(statusOf(await client.check(checkBytes(), { deadline: Date.now() + 5_000 }))).toBe(503)
+    expect(statusOf(await client.check(checkBytes(), { deadline: Date.now() + 30_000 }))).toBe(503)
     expect(judged).toBe(0)
   })
 
@@ -386,13 +388,13 @@ describe('certificates', () => {
         : credentials.createSsl(pem(ca.cert))
       const connection = connect(server.address.replace('127.0.0.1', 'localhost'), channel)
       ends.push(() => connection.close())
-      return connection.check(checkBytes(), { deadline: Date.now() + 3_000 })
+      return connection.check(checkBytes(), { deadline: Date.now() + 30_000 })
     }
     expect((await checkAs(envoy)).ok_response).toBeDefined()
     await expect(checkAs(undefined)).rejects.toMatchObject({ code: 14 })
     await expect(checkAs(stranger)).rejects.toMatchObject({ code: 14 })
     await expect(
-      connect(server.address).check(checkBytes(), { deadline: Date.now() + 3_000 }),
+      connect(server.address).check(checkBytes(), { deadline: Date.now() + 30_000 }),
     ).rejects.toMatchObject({ code: 14 })
   })
 })

@@ -46,7 +46,8 @@ describe('An outage of the authority is a denied 503, never an allow, and never 
 
   test.each(faults)('/consume %s: it is sent once, whatever happens', async (_what, scripted) => {
     authority.script('/consume', scripted)
-    const call = trade({}, { deadlineAt: deadlineFor(scripted) })
+    // Long enough to come as far as this.
+    const call = trade({}, { deadlineAt: Math.max(deadlineFor(scripted), Date.now() + 5_000) })
     const outcome = await core.decide(call)
     expect(verdict(outcome)).toBe('503 temporarily_unavailable')
     expect(authority.count('/consume')).toBe(1)
@@ -181,15 +182,19 @@ describe('What may be sent again', () => {
 describe("Every wait ends at the caller's deadline minus a margin", () => {
   test.each(['/introspect', '/consume', '/token'])('a slow %s', async path => {
     authority.script(path, 'hang')
-    const deadlineAt = Date.now() + 1_000
-    const call = trade({}, { deadlineAt, marginMs: 500 })
-    expect(verdict(await core.decide(call))).toBe('503 temporarily_unavailable')
-    expect(Date.now()).toBeLessThan(deadlineAt)
+    // The caller gives up then. Timers of one process end in their order, however busy the machine is.
+    let isLate = false
+    const caller = setTimeout(() => (isLate = true), 5_000)
+    const call = trade({}, { deadlineAt: Date.now() + 5_000, marginMs: 4_500 })
+    const outcome = await core.decide(call)
+    expect(isLate).toBe(false)
+    clearTimeout(caller)
+    expect(verdict(outcome)).toBe('503 temporarily_unavailable')
   })
 
   test('and leaves its line in the decision log, with the step that it waited in', async () => {
     authority.script('/introspect', 'hang')
-    await core.decide(trade({}, { deadlineAt: Date.now() + 600 }))
+    await core.decide(trade({}, { deadlineAt: Date.now() + 5_000 }))
     expect(core.lines).toMatchObject([
       {
         decision: 'deny',
@@ -243,9 +248,9 @@ describe('Access reports never stand in the way', () => {
     let jumped = 0
     const clock = () => Date.now() + jumped
     await restart({ clock })
-    const call = trade({}, { deadlineAt: Date.now() + 2_000, clock })
+    const call = trade({}, { deadlineAt: Date.now() + 10_000, clock })
     authority.script('/consume', () => {
-      jumped = 10_000
+      jumped = 20_000
       return { status: 200, body: { consumed: true } }
     })
     expect(verdict(await core.decide(call))).toBe('503 temporarily_unavailable')
