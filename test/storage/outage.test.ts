@@ -36,7 +36,7 @@ it('a connection lost in the midst of a transaction is an outage of its caller a
 it('a server that falls silent is an outage of the waiting caller, and its connection is given up', async () => {
   const database = await freshDatabase()
   const link = await severableLink(database.url)
-  const away = openDatabase({ url: link.url, poolMax: 1, statementTimeoutMs: 500 })
+  const away = openDatabase({ url: link.url, poolMax: 1, statementTimeoutMs: 3_000 })
   try {
     await sql`SELECT 1`.execute(away.db)
     link.freeze()
