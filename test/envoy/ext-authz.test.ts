@@ -131,6 +131,7 @@ for (const { title, envoy: required } of await envoys()) {
       })
 
       test('the call has the route facts, the peer and the deadline of the proxy', async () => {
+        const before = Date.now()
         await ask(listener, { path: '/mcp/alice?a=%20', headers: { 'x-request-id': 'r1' } })
         expect(calls[0]).toMatchObject({
           method: 'POST',
@@ -139,7 +140,7 @@ for (const { title, envoy: required } of await envoys()) {
           context: { owner: 'alice' },
           peer: '127.0.0.1',
         })
-        expect(calls[0]!.deadline!.at).toBeGreaterThan(Date.now() - 2_000)
+        expect(calls[0]!.deadline!.at).toBeGreaterThan(before)
         expect(calls[0]!.body).toEqual({ state: 'complete', bytes: Buffer.from('{}'), lossyText: false })
       })
 
