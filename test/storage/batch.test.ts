@@ -143,7 +143,7 @@ describe('Look-ups that come at the same time are one statement', () => {
       true,
     ])
     expect(sent.map(({ keys }) => keys)).toEqual([[1, 2, 3], [1]])
-  }, 5_000)
+  }, 12_000)
 
   it.each([
     '08006',
@@ -178,7 +178,7 @@ describe('Look-ups that come at the same time are one statement', () => {
     expect(sent.map(({ keys }) => keys)).toEqual([[1], [4]])
     sent[1]!.answer()
     expect(await later).toBe('answer 4')
-  }, 30_000)
+  }, 12_000)
 
   it('the same key asked for twice is looked up twice: nothing is remembered', async () => {
     const { sent, look, turn } = scene()
