@@ -304,7 +304,7 @@ describe('Documents that cannot be had in time', () => {
     }
     for (const path of ['/client.json', DIRECTORY]) operator.server.script(path, { write })
     const item = await shown({ key, client_id: operator.client_id })
-    // One after the other takes twice the time, which operator-document-times.test.ts tells.
+    // Asked one after the other, they would take twice the time (operator-document-times.test.ts).
     await expect.poll(() => seen).toEqual(['asked', 'asked', 'given up', 'given up'])
     expect(item['assurance'].accountability).toBe(0)
     expect(item['assurance_notes'].join('\n')).toMatch(/did not come in time/)
