@@ -386,6 +386,7 @@ describe('a lease', () => {
     await withdrawn
     // Its word ended the wait, and not the time of a lease.
     expect(told).toMatchObject([{ holders: 1, acknowledged: 1 }])
+    expect(told[0]!.waited_ms).toBeLessThan(LEASE_SETTLEMENT_MS)
     now += LEASE_SILENT_MS
     expect(await sweep(() => now)).toBe(0)
   })
