@@ -21,7 +21,7 @@ const asked = (bytes: number, deadlineMs = 60_000) =>
 describe('Bodies of calls that wait', () => {
   test('beyond what may be held at a time are refused as an outage, before anybody is asked', async () => {
     authority.script('/introspect', 'hang')
-    const waiting = [asked(20_000, 2_000), asked(20_000, 2_000)]
+    const waiting = [asked(20_000, 5_000), asked(20_000, 5_000)]
     await until(() => authority.count('/introspect') === 2)
     expect(await asked(20_000)).toBe('503 temporarily_unavailable')
     expect(core.lines.at(-1)).toMatchObject({ detail: expect.stringContaining('large bodies') })

@@ -45,7 +45,7 @@ export async function startBothDoors({
       ...door,
       address: { host: '127.0.0.1', port: 0 },
       gateway: { length: 'x-length' },
-      deadlineMs: 2_000,
+      deadlineMs: 5_000,
       outageStatus: 503,
     }),
   }

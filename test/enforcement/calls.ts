@@ -273,7 +273,7 @@ export function startCore(authority: string, overrides: CoreOverrides = {}): Cor
     requireContentDigest: false,
     reportArguments: false,
     bodiesBytesMax: 8_388_608,
-    deadlineMs: 2_000,
+    deadlineMs: 5_000,
     deadlineMarginMs: MARGIN_MS,
     ...overrides,
   })
