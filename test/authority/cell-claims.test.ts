@@ -24,7 +24,7 @@ it('a login that another owner of the cell gave up is hers, though her share is 
     await moveOwner({ owner, cells, home: 'home', to: 'east', restSeconds: 0 })
   const key = JSON.stringify(['https://realm.example', 'shared'])
   await claimIn(home.db, { kind: 'login', key, owner: bob })
-  const options = { poolMax: 2, connectTimeoutMs: 1_000 }
+  const options = { poolMax: 2, connectTimeoutMs: 10_000 }
   const directory = openDatabase({ url: home.url, ...options })
   const here = openDatabase({ url: east.url, ...options })
   try {

@@ -113,7 +113,7 @@ test('while a process runs, a file of the URL that is taken away is an outage to
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
   const url = `postgres://usher@127.0.0.1:${port}/usher?sslmode=verify-full&sslrootcert=${ca}`
-  const database = openDatabase({ url, poolMax: 1, connectTimeoutMs: 2_000 })
+  const database = openDatabase({ url, poolMax: 1, connectTimeoutMs: 10_000 })
   const ask = (): Promise<unknown> => database.pool.query('SELECT 1').catch((error: unknown) => error)
   try {
     // One connection is under way; where it fails, the pool makes the next one for those who wait.

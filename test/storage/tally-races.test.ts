@@ -2,7 +2,7 @@
  * A tally's grants on a real Postgres, when several things happen at once: contract, "Tally for a jointly
  * held resource", "Grant (RPT) liveness", "Single-use grant".
  */
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { advance, letRest, readAnswers } from '../../src/storage/tally/answers.ts'
 import { putMandate, putRegistered } from '../../src/storage/tally/accounts.ts'
@@ -297,21 +297,27 @@ describe('A holder who gives no answer', () => {
   test('is left alone twice as long after each time that she was asked, up to a minute', async () => {
     const family = await waiting(database)
     const key = { account: ACCOUNT, family }
-    const rests: number[] = []
+    const rests: { least: number; most: number }[] = []
+    const secondsOf = async (when: RawBuilder<unknown>): Promise<number> => {
+      const { rows } = await sql<{ seconds: number }>`
+        SELECT extract(epoch FROM ${when})::float8 AS seconds FROM answers
+        WHERE family = ${family} AND holder = ${BEA}`.execute(database.db)
+      return rows[0]!.seconds
+    }
     for (let time = 1; time <= 6; time++) {
       await sql`UPDATE answers SET due_at = now() WHERE family = ${family}`.execute(database.db)
       const next = await advance(database.db, key, { threshold: 2 })
       const asked = next!.questions.find(({ holder }) => holder === BEA)!
+      const before = await secondsOf(sql`clock_timestamp()`)
       await letRest(database.db, key, asked)
-      const { rows } = await sql<{ seconds: number }>`
-        SELECT round(extract(epoch FROM due_at - clock_timestamp()))::int AS seconds FROM answers
-        WHERE family = ${family} AND holder = ${BEA}`.execute(database.db)
-      rests.push(rows[0]!.seconds)
+      const due = await secondsOf(sql`due_at`)
+      rests.push({ least: due - (await secondsOf(sql`clock_timestamp()`)), most: due - before })
     }
-    const longest = [5, 10, 20, 40, 60, 60]
-    rests.forEach((seconds, i) => {
-      expect(seconds).toBeLessThanOrEqual(longest[i]!)
-      expect(seconds).toBeGreaterThan(longest[i]! / 2)
+    // It rests from some moment between the two on, however far apart a busy machine has them.
+    const all = [5, 10, 20, 40, 60, 60]
+    rests.forEach(({ least, most }, i) => {
+      expect(least).toBeLessThanOrEqual(all[i]!)
+      expect(most).toBeGreaterThanOrEqual(all[i]!)
     })
   })
 
