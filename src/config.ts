@@ -223,8 +223,9 @@ export function configurationWarnings(
 ): string[] {
   if (process_ !== 'sidecar' || configurationFaults(process_, path, environment).length > 0) return []
   const variables = path === undefined ? environment : { ...environment, UMA_PEP_CONFIG: path }
-  const { owners } = loadSidecarFile(readSettings(SIDECAR_SETTINGS, variables, KNOWN), { make: false })
-  return owners.flatMap(approvalWarnings)
+  const values = readSettings(SIDECAR_SETTINGS, variables, KNOWN)
+  const { owners, warnings } = loadSidecarFile(values, { make: false })
+  return [...warnings, ...owners.flatMap(approvalWarnings)]
 }
 
 /** How a server process of this name exports traces; undefined if it does not. Throws `ConfigFault`. */

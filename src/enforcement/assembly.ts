@@ -302,11 +302,12 @@ function openTool(
   return { ...tool, ownerApproval: { keys, marks: openMarks(approval.state_dir, { clock }) } }
 }
 
-function warnOfLaxSettings({ devLoopback, owners }: CoreConfig, logger: Logger): void {
+function warnOfLaxSettings({ devLoopback, owners, warnings }: CoreConfig, logger: Logger): void {
   if (devLoopback)
     logger.warn(
       'UMA_DEV_LOOPBACK is on: http and loopback are admitted. Never run like this where others can reach it.',
     )
+  for (const sentence of warnings) logger.warn(sentence)
   for (const { owner, joint } of owners) {
     if (joint?.pinned === 'any')
       logger.warn(

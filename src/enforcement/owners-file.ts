@@ -65,6 +65,7 @@ function takeOver({ config, serve, logger }: OwnersFile, reread: () => SidecarCo
   }
   if (restOf(read) !== restOf(config))
     logger.warn('of the configuration file owners alone are taken over while it runs: the rest needs a start')
+  for (const sentence of read.warnings) logger.warn(sentence)
   serve(read.owners)
   const owners = new Set(read.owners.map(({ owner }) => owner)).size
   logger.info(
@@ -73,10 +74,11 @@ function takeOver({ config, serve, logger }: OwnersFile, reread: () => SidecarCo
   )
 }
 
-/** Everything except owners and the contents of other files. */
+/** Everything except owners, warnings about them, and the contents of other files. */
 function restOf(config: SidecarConfig): string {
   const {
     owners: _o,
+    warnings: _w,
     keys: _k,
     checkTls: _c,
     httpTls: _h,

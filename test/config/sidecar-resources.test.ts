@@ -6,10 +6,11 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { configurationWarnings } from '../../src/config.ts'
 import { faultsOf, sidecarFiles } from '../support/config-files.ts'
 import { ROOT } from '../support/repository.ts'
 
-const { folder, read } = sidecarFiles()
+const { folder, read, write } = sidecarFiles()
 writeFileSync(join(folder, 'alice'), 'of alice\n', { mode: 0o600 })
 writeFileSync(join(folder, 'bea'), 'of bea\n', { mode: 0o600 })
 
@@ -70,6 +71,19 @@ describe('Several resources of an owner', () => {
       },
       { owner: 'carol', path: '/mcp/c', client_id: 'hers', tools: toolsOf('carol') },
     ])
+  })
+
+  test('resources of the file that no owner gets are warned of, and one owner who gets them is enough', () => {
+    const shared = { resources: [{ client_id: 'tools', tools: toolsOf('{owner}') }] }
+    const own = { ...alice, client_id: 'hers', tools: toolsOf('alice') }
+    const listing = { ...alice, owner: 'bea', resources: [{ ...notes, tools: toolsOf('bea') }] }
+    const warnings = (owners: object[], more?: object) =>
+      configurationWarnings('sidecar', write(owners, more), {})
+    expect(warnings([own, listing], shared)).toEqual([
+      expect.stringMatching(/^resources: no owner gets them, because every entry of owners has tools or/),
+    ])
+    expect(warnings([own, listing])).toEqual([])
+    expect(warnings([own, listing, { ...alice, owner: 'carol' }], shared)).toEqual([])
   })
 
   test.each<[string, object[], object, RegExp]>([

@@ -214,3 +214,17 @@ it('an owner who is one more entry has the resources that the file has for every
   expect(await tools('bea')).toEqual(['read'])
   expect(await refusal('bea', 'read')).toBe('temporarily_unavailable')
 })
+
+it('resources of the file that no owner gets are told of when it is taken over, and at a start', async () => {
+  const resources = [{ tools: [{ tool: 'read', resource_id: '{owner}/x', scopes: ['read'] }] }]
+  say([owner('alice'), owner('bea')], { resources })
+  await until(async () => (await document('bea')).status === 200)
+  expect(told('resources: no owner gets them')).toBe(1)
+  // They are a matter of owners, which need no start.
+  expect(told('the rest needs a start')).toBe(0)
+  await sidecar.close()
+  lines = []
+  const logger = createLogger({ name: 'test', level: 'info', write: line => lines.push(line) })
+  sidecar = await startSidecar(readSidecarConfig(file, { UMA_DEV_LOOPBACK: 'true' }), { logger })
+  expect(told('resources: no owner gets them')).toBe(1)
+})

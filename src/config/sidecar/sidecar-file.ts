@@ -258,8 +258,12 @@ export type WrittenSidecarFile = z.output<typeof SIDECAR_FILE>
 export type WrittenOwner = WrittenSidecarFile['owners'][number]
 /**
  * The same file, with an entry for each resource of an owner, and with the authority that is asked about her.
+ * `warnings` says what in it has no effect, one sentence each.
  */
-export type SidecarFile = Omit<WrittenSidecarFile, 'owners' | 'resources'> & { owners: SidecarFileOwner[] }
+export type SidecarFile = Omit<WrittenSidecarFile, 'owners' | 'resources'> & {
+  owners: SidecarFileOwner[]
+  warnings: string[]
+}
 export type SidecarFileOwner = Omit<OwnedResource, 'authority'> & { authority: string }
 /** One resource with its owner's own settings, and the names of both for sentences. */
 export type OwnedResource = Omit<WrittenOwner, 'resources' | 'tools' | 'register' | 'path'> & {

@@ -47,6 +47,19 @@ export function placeFaults({ owners, resources: shared }: WrittenSidecarFile): 
   return [...pinnedForAll, ...misplaced, ...unpaired]
 }
 
+/**
+ * Warnings, which do not stop the start: `resources` of the file that no owner gets, because every entry of
+ * `owners` has its own. Whoever wrote them takes them for enforced, and they are served nowhere.
+ */
+export function placeWarnings({ owners, resources: shared }: WrittenSidecarFile): string[] {
+  const someGetThem = owners.some(({ tools, resources }) => tools === undefined && resources === undefined)
+  if (shared === undefined || someGetThem) return []
+  return [
+    'resources: no owner gets them, because every entry of owners has tools or resources of its own. ' +
+      'Take tools and resources out of the entries of those who are to get them, or take resources out of the file.',
+  ]
+}
+
 /** An entry for each resource of each owner. Call this only if `placeFaults` finds none. */
 export function ownedResources({ owners, resources: shared = [] }: WrittenSidecarFile): OwnedResource[] {
   return owners.flatMap(entry => {

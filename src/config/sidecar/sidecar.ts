@@ -36,7 +36,7 @@ import { gatewayFaults, ownerFaults, sidecarFaults } from './sidecar-faults.ts'
 import { approvalReaders } from './sidecar-approval.ts'
 import { jointFaults, loadJoint, withAuthority, type SidecarJoint } from './sidecar-joint.ts'
 import { loadOrganization, type SidecarOrganization } from './sidecar-organization.ts'
-import { ownedResources, placeFaults } from './sidecar-resources.ts'
+import { ownedResources, placeFaults, placeWarnings } from './sidecar-resources.ts'
 import {
   SIDECAR_FILE,
   type OwnedResource,
@@ -210,7 +210,8 @@ function judgeFile(
   if (misplaced.length + askingNobody.length > 0)
     throw new ConfigFault([...new Set([...misplaced, ...askingNobody])])
   const { resources: _shared, ...whole } = written
-  const document: SidecarFile = { ...whole, owners: owned.map(withAuthority) }
+  const warnings = placeWarnings(written)
+  const document: SidecarFile = { ...whole, owners: owned.map(withAuthority), warnings }
   const faults = [
     ...sidecarFaults(document, written.owners, devLoopback),
     ...faultsOfMode(document),
