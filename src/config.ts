@@ -5,6 +5,7 @@
 import { ADMINISTRATORS_FILE } from './config/provisioning/administrators.ts'
 import {
   AUTHORITY_SETTINGS,
+  authorityWarnings,
   loadAuthorityFiles,
   MIGRATION_SETTINGS,
   OWNERS_SETTINGS,
@@ -50,7 +51,7 @@ import type { TraceExport } from './http/telemetry/otlp.ts'
 
 export { ConfigFault } from './config/settings.ts'
 export type { NamedCertificates } from './config/files.ts'
-export type { AuthorityConfig } from './config/authority.ts'
+export { authorityWarnings, type AuthorityConfig } from './config/authority.ts'
 export type { OrganizationConfig } from './config/organization.ts'
 export type { TallyConfig } from './config/tally.ts'
 export type { WitnessConfig } from './config/witness/witness.ts'
@@ -221,7 +222,10 @@ export function configurationWarnings(
   path?: string,
   environment: Environment = process.env,
 ): string[] {
-  if (process_ !== 'sidecar' || configurationFaults(process_, path, environment).length > 0) return []
+  if (configurationFaults(process_, path, environment).length > 0) return []
+  if (process_ === 'authority')
+    return authorityWarnings(readSettings(AUTHORITY_SETTINGS, environment, KNOWN))
+  if (process_ !== 'sidecar') return []
   const variables = path === undefined ? environment : { ...environment, UMA_PEP_CONFIG: path }
   const values = readSettings(SIDECAR_SETTINGS, variables, KNOWN)
   const { owners, warnings } = loadSidecarFile(values, { make: false })

@@ -3,7 +3,7 @@
  * Contract: "Parties" (owner's authorization server), "Owner API", "Health".
  */
 import type { AuthorityConfig, ProvisionedOwner } from '../config.ts'
-import { readAuthorityConfig, readMigrationConfig } from '../config.ts'
+import { authorityWarnings, readAuthorityConfig, readMigrationConfig } from '../config.ts'
 import { openAccepted } from '../credentials/acceptance.ts'
 import { startParty, type Means, type PartyListener, type StartOptions } from '../http/party.ts'
 import { runServed, type ServedParty } from '../http/process.ts'
@@ -80,6 +80,7 @@ function listenersOf(
   config: AuthorityConfig,
   { log, metrics, closers }: Means<AuthorityMetrics>,
 ) {
+  for (const sentence of authorityWarnings(config)) log.warn(sentence)
   const { authority } = cells.home
   let ownerUrl = config.ownerUrl ?? config.issuer
   const page = (): string => ownerUrl

@@ -307,6 +307,24 @@ export interface AuthorityConfig extends Values<typeof AUTHORITY_SETTINGS.settin
   logKeys: PrivateKey[]
 }
 
+/**
+ * Warnings, which do not stop the start. Without a URL of the owner API, owners are led to the issuer. There
+ * an authority that does TLS by itself has its public listener alone, unless a proxy, which no setting shows,
+ * is before it.
+ */
+export function authorityWarnings({
+  issuer,
+  ownerUrl,
+  tlsCertFile,
+  devLoopback,
+}: Pick<AuthorityConfig, 'issuer' | 'ownerUrl' | 'tlsCertFile' | 'devLoopback'>): string[] {
+  if (tlsCertFile === undefined || ownerUrl !== undefined || devLoopback) return []
+  return [
+    `UMA_AS_OWNER_URL: it is not set beside UMA_AS_TLS_CERT_FILE, so owners are led to ${issuer}/owner, where UMA_AS_LISTEN answers 404. ` +
+      'Set it to the https URL of UMA_AS_OWNER_LISTEN, unless a proxy leads /owner there.',
+  ]
+}
+
 /** Loads the files that the settings name. Throws `ConfigFault`. */
 export function loadAuthorityFiles(values: Values<typeof AUTHORITY_SETTINGS.settings>): AuthorityConfig {
   const realm = values.ownerAuth.includes('oidc') ? realmPolicy(values) : undefined

@@ -10,6 +10,7 @@ import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Database } from '../../src/storage/authority/database.ts'
 import { insertOwner, spendSignature } from '../../src/storage/authority/owners/owners.ts'
 import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
+import { issueCertificate, makeCa } from '../support/local-ca.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import { severableLink } from '../support/severable-link.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -111,6 +112,20 @@ describe('usher authority', () => {
     const run = usher(['authority'], { UMA_DEV_LOOPBACK: 'true', UMA_AS_ISSUER: 'http://127.0.0.1:9100' })
     await serving(run)
     expect(run.output()).toMatch(/"level":"warn".*UMA_DEV_LOOPBACK IS ON/)
+  })
+
+  it('that does TLS by itself warns if nothing says where owners reach their API', async () => {
+    const pair = await issueCertificate(await makeCa(), 'server')
+    const file = (name: string, content: string) => {
+      writeFileSync(join(directory, name), content, { mode: 0o600 })
+      return join(directory, name)
+    }
+    const run = usher(['authority'], {
+      UMA_AS_TLS_CERT_FILE: file('tls.crt', pair.cert),
+      UMA_AS_TLS_KEY_FILE: file('tls.key', pair.key),
+    })
+    await serving(run)
+    expect(run.output()).toMatch(/"level":"warn".*UMA_AS_OWNER_URL: it is not set/)
   })
 
   it('names, in development, the address of its owner API', async () => {

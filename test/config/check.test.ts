@@ -7,8 +7,9 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
-import { configurationFaults, type ConfiguredParty } from '../../src/config.ts'
+import { configurationFaults, configurationWarnings, type ConfiguredParty } from '../../src/config.ts'
 import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
+import { issueCertificate, makeCa } from '../support/local-ca.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
@@ -55,6 +56,23 @@ it('names the faults of settings, of several together, and of files, all at once
     /^OTEL_EXPORTER_OTLP_ENDPOINT/,
   ])
     expect(faults).toContainEqual(expect.stringMatching(part))
+})
+
+it('warns of an authority that does TLS by itself and does not say where owners reach their API', async () => {
+  const pair = await issueCertificate(await makeCa(), 'server')
+  const tls = {
+    ...AUTHORITY,
+    UMA_AS_TLS_CERT_FILE: write('tls.crt', pair.cert),
+    UMA_AS_TLS_KEY_FILE: write('tls.key', pair.key),
+  }
+  const warnings = (environment: Record<string, string>) =>
+    configurationWarnings('authority', undefined, environment)
+  expect(warnings(tls)).toEqual([
+    expect.stringMatching(/^UMA_AS_OWNER_URL: .*UMA_AS_TLS_CERT_FILE.* led to https:\/\/as\.example\/owner/),
+  ])
+  expect(warnings({ ...tls, UMA_AS_OWNER_URL: 'https://as.example:9101' })).toEqual([])
+  expect(warnings({ ...tls, UMA_DEV_LOOPBACK: 'true' })).toEqual([])
+  expect(warnings(AUTHORITY)).toEqual([])
 })
 
 it.each<[ConfiguredParty, RegExp]>([
