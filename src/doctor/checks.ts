@@ -1,7 +1,7 @@
 /**
  * Owns the single checks of `usher doctor`. Contract: "Limits" (clocks), "Authorization server metadata
- * members", "Resource metadata (RFC 9728)", "Protection access token (PAT)". Each sends only requests that
- * anybody may send, and changes nothing.
+ * members", "Resource metadata (RFC 9728)", "Protection access token (PAT)", "Owner API". Each sends only
+ * requests that anybody may send, and changes nothing.
  */
 import {
   OutboundFault,
@@ -17,7 +17,7 @@ import { isJsonObject, jsonIn, type Json, type JsonObject } from '../wire/json.t
 import { parseJwks, type PrivateKey } from '../wire/signatures/keys.ts'
 import { resourceMetadataUrl } from '../wire/resources/resource-metadata.ts'
 import { signedFields } from '../wire/signatures/sent-request.ts'
-import { GRANT_TYPE_CLIENT_CREDENTIALS, PROTECTION_SCOPE } from '../wire/names.ts'
+import { AUTHORITY_PATH, GRANT_TYPE_CLIENT_CREDENTIALS, PROTECTION_SCOPE } from '../wire/names.ts'
 
 /** What was found wrong: the fault, and the remedy. */
 export class Unwell extends Error {}
@@ -205,12 +205,30 @@ const REFUSED: Readonly<Record<string, string>> = {
   access_denied: 'the owner has withdrawn it. She may let it ask again: `usher owner servers`.',
 }
 
-/** There is a server at `url`, whatever it answers. */
-export async function checkReached(
+/**
+ * Where an authority publishes its owner API, as `UMA_OWNER_API` would name it; undefined if it publishes
+ * none.
+ */
+export function publishedOwnerApi({ owner_endpoint: endpoint }: JsonObject): string | undefined {
+  if (typeof endpoint !== 'string') return undefined
+  const address = endpoint.replace(/\/+$/, '')
+  return address.endsWith(AUTHORITY_PATH.owner) ? address.slice(0, -AUTHORITY_PATH.owner.length) : address
+}
+
+/**
+ * The owner API is at `api`: it refuses a request without a credential. `remedy` is the one if it is not
+ * there, `setting` names the address if there is no answer.
+ */
+export async function checkOwnerApi(
   outbound: Outbound,
-  { url, setting }: { url: string; setting: string },
+  { api, setting, remedy }: { api: string; setting: string; remedy: string },
 ): Promise<string> {
-  await get(outbound, url, setting)
+  const url = api.replace(/\/+$/, '') + AUTHORITY_PATH.owner
+  const { status } = await get(outbound, `${url}/pending`, setting)
+  if (status >= 500)
+    throw new Unwell(`${url}/pending answers with status ${status}. See its log, and that of what is before it.`)
+  if (status < 400 || status === 404)
+    throw new Unwell(`${url}/pending answers with status ${status}, so the owner API is not there. ${remedy}`)
   return `${url} is reached`
 }
 

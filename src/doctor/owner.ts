@@ -3,8 +3,10 @@
  */
 import type { ClientConfig } from '../config.ts'
 import { WELL_KNOWN } from '../wire/names.ts'
-import { checkReached, Unwell } from './checks.ts'
+import { checkOwnerApi, publishedOwnerApi, Unwell } from './checks.ts'
 import { examinePeer, withOutbound, type Look } from './look.ts'
+
+const API_SETTING = 'UMA_OWNER_API'
 
 /** Her authority, and her API at its published address or at the one that she configured. */
 export async function examineOwner(look: Look, read: () => ClientConfig): Promise<void> {
@@ -21,9 +23,13 @@ export async function examineOwner(look: Look, read: () => ClientConfig): Promis
       document,
       setting: 'UMA_OWNER_ISSUER',
     })
-    const published = found?.['owner_endpoint']
-    const url = ownerApi ?? (typeof published === 'string' ? published : undefined)
-    if (url !== undefined) await look('API', () => checkReached(outbound, { url, setting: 'UMA_OWNER_API' }))
+    const api = ownerApi ?? (found && publishedOwnerApi(found))
+    const remedy =
+      ownerApi === undefined
+        ? 'The operator of the authority lets /owner lead there to UMA_AS_OWNER_LISTEN, or names in UMA_AS_OWNER_URL where it is.'
+        : `Correct ${API_SETTING}, which is the address before /owner, or leave it out: the authority publishes its own.`
+    if (api !== undefined)
+      await look('API', () => checkOwnerApi(outbound, { api, setting: API_SETTING, remedy }))
   })
 }
 

@@ -6,8 +6,16 @@ import type { AuthorityConfig, OrganizationConfig, TallyConfig } from '../config
 import type { ListenAddress } from '../http/servers/listen-address.ts'
 import type { Outbound } from '../http/outbound/outbound.ts'
 import type { PrivateKey } from '../wire/signatures/keys.ts'
+import type { JsonObject } from '../wire/json.ts'
 import { ALIAS, aliasIn, WELL_KNOWN } from '../wire/names.ts'
-import { checkDatabase, checkDatabaseClock, checkMetadata, checkPublishedKeys } from './checks.ts'
+import {
+  checkDatabase,
+  checkDatabaseClock,
+  checkMetadata,
+  checkOwnerApi,
+  checkPublishedKeys,
+  publishedOwnerApi,
+} from './checks.ts'
 import { checkDoor } from './doors.ts'
 import { COMPLETE, examinePeer, withOutbound, type Look, type Peer } from './look.ts'
 import { checkRealm } from './peers.ts'
@@ -35,6 +43,8 @@ interface ServerKind<Config extends ServerConfig> {
   peers: (config: Config) => Peer[]
   /** The realms whose tokens of people it accepts, by the setting that names each. */
   realms: (config: Config) => { setting: string; issuer: string | undefined }[]
+  /** Looks at what its metadata leads to. */
+  examinePublished?: (look: Look, outbound: Outbound, document: JsonObject) => Promise<void>
   /** Whoever else it works with; `databases` are the URLs of those that were found well. */
   examineFurther?: (
     look: Look,
@@ -68,6 +78,7 @@ export const AUTHORITY: ServerKind<AuthorityConfig> = {
     { setting: 'UMA_AS_ADMIN_OIDC_ISSUER', issuer: adminRealm?.issuer },
     ...identityIssuers.map(issuer => ({ setting: 'UMA_AS_IDENTITY_ISSUERS', issuer })),
   ],
+  examinePublished: examineOwnerApi,
   examineFurther: (look, outbound, { config: { witnesses = [] }, databases }) =>
     examineWitnesses(look, outbound, { witnesses, databases }),
 }
@@ -102,8 +113,9 @@ export const TALLY: ServerKind<TallyConfig> = {
 export async function examineServer<Config extends ServerConfig>(
   look: Look,
   read: () => Config,
-  { party, prefix, command, document, peers, realms, examineFurther }: ServerKind<Config>,
+  kind: ServerKind<Config>,
 ): Promise<void> {
+  const { party, prefix, command, document, peers, realms } = kind
   const config = await look('settings', read, COMPLETE)
   if (config === undefined) return
   const { issuer, keys, devLoopback, listen: address, tls } = config
@@ -118,12 +130,13 @@ export async function examineServer<Config extends ServerConfig>(
       () => checkMetadata(outbound, { url: issuer + document, issuer, setting: `${prefix}_ISSUER` }),
       () => `${issuer} is reached, and names itself`,
     )
+    if (found !== undefined) await kind.examinePublished?.(look, outbound, found.document)
     const url = `${issuer}/jwks`
     if (found !== undefined)
       await look('keys', () => checkPublishedKeys(outbound, { url, keys, setting: `${prefix}_KEYS_FILE` }))
     for (const peer of peers(config)) await examinePeer(look, outbound, peer)
     for (const realm of realms(config)) await examineRealm(look, outbound, realm)
-    await examineFurther?.(look, outbound, { config, databases })
+    await kind.examineFurther?.(look, outbound, { config, databases })
   })
 }
 
@@ -157,4 +170,12 @@ async function examineRealm(
   { setting, issuer }: { setting: string; issuer: string | undefined },
 ): Promise<void> {
   if (issuer !== undefined) await look(`realm ${issuer}`, () => checkRealm(outbound, { issuer, setting }))
+}
+
+/** Its metadata may lead owners to the public listener, which answers 404 to `/owner`. */
+async function examineOwnerApi(look: Look, outbound: Outbound, document: JsonObject): Promise<void> {
+  const api = publishedOwnerApi(document)
+  const setting = 'UMA_AS_OWNER_URL'
+  const remedy = `Let /owner lead there to UMA_AS_OWNER_LISTEN, or name in ${setting} where that listener is reached.`
+  if (api !== undefined) await look('owner API', () => checkOwnerApi(outbound, { api, setting, remedy }))
 }

@@ -13,6 +13,7 @@ import { doctor } from '../support/doctor.ts'
 import { discoveryOf, startHostile } from '../support/hostile-organization.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import { startRealm } from '../support/realm.ts'
+import { startScriptedServer } from '../support/scripted-http.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const SECRET = 'a secret of sixteen or more characters'
@@ -113,6 +114,7 @@ describe('usher doctor', () => {
       'ok    authority database',
       'ok    authority clock',
       'ok    authority metadata',
+      'ok    authority owner API',
       'ok    authority keys',
     ])
     expect(code).toBe(0)
@@ -287,6 +289,27 @@ describe('usher doctor', () => {
       `ok    owner API: http://${running.ownerAddress}/owner is reached`,
     ])
     expect(code).toBe(0)
+  })
+
+  it('finds that the owner API is not where the metadata leads, for its authority and for an owner', async () => {
+    const elsewhere = await startScriptedServer(() => undefined)
+    const { origin } = elsewhere
+    const metadata = { issuer: origin, owner_endpoint: `${origin}/owner` }
+    elsewhere.script(WELL_KNOWN.umaConfiguration, { body: metadata })
+    const lineOf = async (variables: Record<string, string>) =>
+      (await doctor({ ...variables, UMA_DEV_LOOPBACK: 'true' })).lines.find(line => line.includes(' API: '))
+    const owner = { UMA_OWNER_ISSUER: origin }
+    expect(await lineOf({ ...environment, UMA_AS_ISSUER: origin })).toMatch(
+      /^FAIL {2}authority owner API: \S+\/owner\/pending answers with status 404.*UMA_AS_OWNER_LISTEN.*UMA_AS_OWNER_URL/,
+    )
+    expect(await lineOf(owner)).toMatch(/^FAIL {2}owner API: \S+ answers with status 404.*UMA_AS_OWNER_URL/)
+    expect(await lineOf({ ...owner, UMA_OWNER_API: origin })).toMatch(/^FAIL .*Correct UMA_OWNER_API/)
+    expect(await lineOf({ ...owner, UMA_OWNER_API: `http://${running.ownerAddress}` })).toMatch(/^ok/)
+    elsewhere.script('/owner/pending', { body: '<p>A page for every path.</p>' })
+    expect(await lineOf(owner)).toMatch(/^FAIL .*answers with status 200, so the owner API is not there/)
+    elsewhere.script('/owner/pending', { status: 502 })
+    expect(await lineOf(owner)).toMatch(/^FAIL .*answers with status 502\. See its log/)
+    await elsewhere.close()
   })
 
   it('without any settings says which to give', async () => {
