@@ -19,18 +19,23 @@ import { createLogger } from '../../src/http/telemetry/log.ts'
 import { createOutbound } from '../../src/http/outbound/outbound.ts'
 import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
 import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
+import { issueCertificate, makeCa } from '../support/local-ca.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
+import { startScriptedServer } from '../support/scripted-http.ts'
 import { until } from '../support/until.ts'
 import { PUBLIC_URL } from './calls.ts'
 
 const SERVED = `${PUBLIC_URL}/mcp/alice`
 const OTHER = 'https://elsewhere.example/mcp/alice'
 let authority: ScriptedAuthority
+/** Where the sidecar asks for alice and bea. */
+let issuer: string
 let folder: string
 let sidecar: Sidecar | undefined
 let lines: string[]
 beforeEach(async () => {
   authority = await startScriptedAuthority()
+  issuer = authority.issuer
   folder = mkdtempSync(join(tmpdir(), 'usher-record-'))
   writeFileSync(join(folder, 'keys.json'), JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
   lines = []
@@ -61,7 +66,7 @@ async function start(...owners: string[]): Promise<{ status: number; because?: s
   const file = join(folder, 'sidecar.yaml')
   const entry = (owner: string) => ({
     owner,
-    authority: authority.issuer,
+    authority: issuer,
     client_id: 'demo',
     client_secret: 'shh',
     tools: [{ tool: 'portfolio_read', resource_id: `${owner}/portfolio`, scopes: ['read'] }],
@@ -119,12 +124,29 @@ describe('A sidecar whose authority has another resource on record', () => {
   })
 })
 
+test('a CA that a sidecar does not know is told once at its start, which goes on, with the setting for that CA', async () => {
+  const untrusted = await startScriptedServer(() => undefined, await issueCertificate(await makeCa(), 'as'))
+  issuer = untrusted.origin
+  await start('alice', 'bea')
+  const warnings = lines
+    .map(line => JSON.parse(line) as { level: string; msg: string })
+    .filter(({ msg }) => msg.includes('authority_ca_file'))
+  expect(warnings).toMatchObject([
+    {
+      level: 'warn',
+      msg: expect.stringMatching(/^https:\S+: its certificate is by a CA that is not known here \(\w+\)/),
+    },
+  ])
+  expect((await request(`http://${sidecar!.httpAddress}/health`)).statusCode).toBe(200)
+  await untrusted.close()
+})
+
 test('nobody is asked for an approval while the record differs; once it is corrected, calls go on', async () => {
   answersWith({ alice: OTHER })
   const outbound = createOutbound({ devLoopback: true })
   const clock = (): number => Date.now()
   const client = createAuthorityClient({
-    authority: authority.issuer,
+    authority: issuer,
     owner: asOwner('alice'),
     resource: SERVED,
     client_id: asClientId('demo'),

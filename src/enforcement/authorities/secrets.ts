@@ -4,6 +4,7 @@
  * starts and not by its callers.
  */
 import type { SidecarOwner } from '../../config.ts'
+import { OutboundFault } from '../../http/outbound/outbound.ts'
 import type { Logger } from '../../http/telemetry/log.ts'
 import { deadlineAt } from '../deadline.ts'
 import type { AuthorityClient } from './authority-client.ts'
@@ -13,6 +14,13 @@ import { refusedCredential, type PatCredential } from './pat.ts'
 const ALL_MS_MAX = 1_000
 /** So many are asked about at a time. */
 const AT_ONCE = 8
+/** By these codes a certificate is by a CA that is not trusted here, which no later try mends. */
+const UNKNOWN_CA: ReadonlySet<string> = new Set([
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+])
 
 /**
  * Whether its authority's file declares it, so that what proves it can be judged at once. One that registers
@@ -36,42 +44,53 @@ interface ProvingClient {
 
 /**
  * Presents what each client proves itself by to its authority. What is refused is logged with its owner; a
- * check that is not finished in time is passed over, because an outage must not prevent a start.
+ * check that is not finished in time is passed over, because an outage must not prevent a start. An authority
+ * whose certificate is not trusted here is warned of once, because nothing of it would be told before a call.
  * @param clients those that the authority's file declares. @param inAll how many owners are served.
  * @throws Error if every owner's is refused, so that nothing could be served. One owner's alone does not end
  * the process: the others are served.
  */
 export async function checkSecrets(
   clients: readonly ProvingClient[],
-  { inAll, logger }: { inAll: number; logger: Pick<Logger, 'error'> },
+  { inAll, logger }: { inAll: number; logger: Pick<Logger, 'error' | 'warn'> },
 ): Promise<void> {
   const clock = (): number => performance.now()
   const until = clock() + ALL_MS_MAX
   const refused: string[] = []
+  const untrusted = new Map<string, string>()
+  const judge = (one: ProvingClient, error: unknown): void => {
+    const fault = faultOf(one, error)
+    if (fault !== undefined) refused.push(fault)
+    const code = unknownCaOf(error)
+    if (code !== undefined) untrusted.set(one.client.of.authority, code)
+  }
   for (let i = 0; i < clients.length && clock() < until; i += AT_ONCE) {
-    const checks = clients.slice(i, i + AT_ONCE).map(async one => {
-      const fault = await faultOf(one, () => one.client.prove(deadlineAt(until, clock)))
-      if (fault !== undefined) refused.push(fault)
-    })
+    const checks = clients
+      .slice(i, i + AT_ONCE)
+      .map(one => one.client.prove(deadlineAt(until, clock)).catch((error: unknown) => judge(one, error)))
     await Promise.all(checks)
   }
   if (refused.length > 0 && refused.length === inAll) throw new Error(refused.join(' '))
   for (const fault of refused) logger.error(fault)
+  for (const [authority, code] of untrusted)
+    logger.warn(
+      `${authority}: its certificate is by a CA that is not known here (${code}), so that no call can be let through. Name that CA in authority_ca_file, or in NODE_EXTRA_CA_CERTS.`,
+    )
 }
 
-async function faultOf(
-  { client, kind }: ProvingClient,
-  prove: () => Promise<void>,
-): Promise<string | undefined> {
+function faultOf({ client, kind }: ProvingClient, error: unknown): string | undefined {
   const { owner, client_id, authority } = client.of
-  try {
-    await prove()
-    return undefined
-  } catch (error) {
-    const reason = refusedCredential(error)
-    if (reason === undefined) return undefined
-    return kind === 'secret'
-      ? `client_secret (or client_secret_file) of ${owner}: ${authority} does not take it for the client_id ${client_id} (${reason}). Give the secret that this authority has for ${client_id} of ${owner}, correct client_id or owner, or, if the file of UMA_AS_PROVISION was changed for them, send that authority SIGHUP.`
-      : `keys_file, whose first key signs for ${owner} (signature: true): ${authority} does not take it for the client_id ${client_id} (${reason}). List its public half (\`usher keys public\` prints it) in jwks of the file of UMA_AS_PROVISION and send that authority SIGHUP, or correct client_id or owner.`
-  }
+  const reason = refusedCredential(error)
+  if (reason === undefined) return undefined
+  return kind === 'secret'
+    ? `client_secret (or client_secret_file) of ${owner}: ${authority} does not take it for the client_id ${client_id} (${reason}). Give the secret that this authority has for ${client_id} of ${owner}, correct client_id or owner, or, if the file of UMA_AS_PROVISION was changed for them, send that authority SIGHUP.`
+    : `keys_file, whose first key signs for ${owner} (signature: true): ${authority} does not take it for the client_id ${client_id} (${reason}). List its public half (\`usher keys public\` prints it) in jwks of the file of UMA_AS_PROVISION and send that authority SIGHUP, or correct client_id or owner.`
+}
+
+/** The code by which the certificate of an authority is not trusted here; undefined for any other error. */
+function unknownCaOf(error: unknown): string | undefined {
+  const fault = error instanceof Error ? error.cause : undefined
+  const cause = fault instanceof OutboundFault ? fault.cause : undefined
+  const { code } = (cause ?? {}) as { code?: unknown }
+  return typeof code === 'string' && UNKNOWN_CA.has(code) ? code : undefined
 }
