@@ -26,6 +26,7 @@ import { RECEIPT_BYTES_MAX } from '../wire/negotiation/receipt.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { parseJws } from '../wire/signatures/jws.ts'
 import { UsageError } from './command.ts'
+import { printable } from './printable.ts'
 
 /** The keys of the log, of the authority and of witnesses, and the authority if the file names it. */
 export interface VerifyingKeys {
@@ -43,8 +44,9 @@ export interface VerifyingKeys {
  */
 export async function readVerifyingKeys(path: string): Promise<VerifyingKeys> {
   const text = await readText(path)
+  let value: Json | undefined
   try {
-    const value = parseJson(text)
+    value = parseJson(text)
     if (isJsonObject(value)) {
       const { log_keys, keys = [] } = value
       const issuer = member(value, 'issuer') === undefined ? undefined : textMember(value, 'issuer')
@@ -58,7 +60,28 @@ export async function readVerifyingKeys(path: string): Promise<VerifyingKeys> {
   } catch (cause) {
     if (!(cause instanceof Refusal)) throw cause
   }
-  throw new UsageError(`${path} holds no Ed25519 key: give what the authority publishes at /ledger/jwks.`)
+  throw new UsageError(
+    `${path} holds no Ed25519 key: ${foundIn(value)}. Give what the authority publishes at /ledger/jwks.`,
+  )
+}
+
+/** What is in a file in place of usable keys, in words; `value` is undefined if the file has no JSON. */
+function foundIn(value: Json | undefined): string {
+  if (value === undefined) return 'it is no well-formed JSON'
+  if (!isJsonObject(value)) return 'it is no object with a list `keys`'
+  const { issuer, log_keys, keys } = value
+  if (issuer !== undefined && (typeof issuer !== 'string' || issuer === '')) return 'its `issuer` is no text'
+  const deep = Object.entries(value).find(
+    ([name, part]) => name !== 'log_keys' && isJsonObject(part) && Array.isArray(part['keys']),
+  )
+  if (deep !== undefined) return `its list of keys is one step too deep, in \`${printable(deep[0])}\``
+  const isOfLog = log_keys !== undefined && (keys === undefined || Array.isArray(keys))
+  const [name, list] = isOfLog
+    ? (['log_keys', isJsonObject(log_keys) ? log_keys['keys'] : log_keys] as const)
+    : (['keys', keys] as const)
+  if (!Array.isArray(list)) return `it has no list \`${name}\``
+  if (list.length === 0) return `its list \`${name}\` is empty`
+  return `none of the ${list.length} in its list \`${name}\` is one`
 }
 
 /** One that cannot be read is not passed over: what it cosigned would then count for nothing, unnoticed. */

@@ -175,8 +175,13 @@ describe('The file of a ledger', () => {
     ['that is not there', () => join(folder, 'none'), KEYS, /none cannot be read/],
     ['that is none', () => fileOf('{"seq":1}\n'), KEYS, /Line 1 is none of a ledger's file/],
     ['that is empty', () => fileOf(''), KEYS, /The file is empty/],
-    ['with a file of keys without keys', () => exported(whole), { keys: [] }, /holds no Ed25519 key/],
+    ['with a file of keys without keys', () => exported(whole), { keys: [] }, /list `keys` is empty\. Give/],
     ['with empty log_keys', () => exported(whole), { ...KEYS, log_keys: [] }, /holds no Ed25519 key/],
+    ['with keys of another kind', () => exported(whole), { keys: [{ kty: 'RSA' }] }, /none of the 1 in its/],
+    ['with keys within a document', () => exported(whole), { jwks: KEYS }, /one step too deep, in `jwks`\./],
+    ['with a JWKS for its keys', () => exported(whole), { keys: { keys: [] } }, /too deep, in `keys`\./],
+    ['with a list alone', () => exported(whole), [], /is no object with a list `keys`\./],
+    ['with another issuer', () => exported(whole), { ...KEYS, issuer: 1 }, /its `issuer` is no text\./],
   ])('%s is wrong usage', async (_what, path, keys, sentence) => {
     const { code, said } = await verify(path(), {}, keys)
     expect([code, said]).toEqual([2, expect.stringMatching(sentence)])
