@@ -194,8 +194,13 @@ function unservedWords<Client>(
   issuer: string,
   found: string | undefined,
 ): string {
-  if (publishedAs === undefined || found === undefined)
-    return `${issuer} does not serve ${called} and does not say where it is. Name its address: --api <url> or ${prefix}_API.`
+  if (publishedAs === undefined || found === undefined) {
+    const lacking = `${issuer} does not serve ${called} and does not say where it is`
+    // Metadata counts if it names the issuer to the letter (RFC 8414 §3.3): none of ours has that slash.
+    if (publishedAs !== undefined && issuer.endsWith('/'))
+      return `${lacking}, because no issuer ends with a slash. Give it as ${issuer.replace(/\/+$/, '')}.`
+    return `${lacking}. Name its address: --api <url> or ${prefix}_API.`
+  }
   return `${issuer} says that ${called} is at ${found}, and this path is not served there. ${publishedAs.unserved}`
 }
 

@@ -115,6 +115,22 @@ describe('an issuer that does not say where the owner API is', () => {
     })
     await agents.close()
   })
+
+  it('because it was given with a slash at its end is told so, and what to give', async () => {
+    const authority = await startScriptedServer(() => ({
+      status: 404,
+      body: { error: 'not_found', error_description: 'Nothing is served at this path.' },
+    }))
+    const { origin } = authority
+    const metadata = { issuer: origin, owner_endpoint: `${origin}/owner` }
+    authority.script('/.well-known/uma2-configuration', { body: metadata })
+    vi.stubEnv('UMA_OWNER_API', undefined)
+    expect(await owner('--issuer', `${origin}/`, 'pending')).toMatchObject({
+      code: 1,
+      said: `not_found: ${origin}/ does not serve the owner API and does not say where it is, because no issuer ends with a slash. Give it as ${origin}.\n`,
+    })
+    await authority.close()
+  })
 })
 
 describe('an issuer that says where the owner API is', () => {
