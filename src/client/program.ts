@@ -13,7 +13,7 @@ import { publicJwk, type PrivateKey } from '../wire/signatures/keys.ts'
 import { ApiError } from './api-error.ts'
 import type { ClientAction, ClientSession } from './session.ts'
 import { publishedApi, type PublishedApi } from './published-api.ts'
-import type { ApiAccess } from './signed-fetch.ts'
+import { apiBase, type ApiAccess } from './signed-fetch.ts'
 
 /** The configuration's values, for options that the command line leaves out. */
 export interface ClientSettings {
@@ -176,6 +176,7 @@ async function openSession<Client>(
   const enrolled = profiled === true ? ', or enrol, which keeps it' : ''
   if (issuer === undefined)
     throw new UsageError(`Name ${party}: --issuer <url> or ${prefix}_ISSUER${enrolled}.`)
+  if (named === undefined) requireAddress(issuer, prefix)
   const found = named ?? (publishedAs === undefined ? undefined : await publishedApi(issuer, publishedAs))
   // A key that is named on the command line wins over a token in the environment.
   const token = values.token ?? (values.key === undefined ? settings().token : undefined)
@@ -186,6 +187,20 @@ async function openSession<Client>(
   const access = token === undefined ? { ...where, key: await readKey() } : { ...where, token }
   const columns = values.wide === true ? undefined : terminal.columns
   return { client: connect(access), terminal, json: values.json === true, columns }
+}
+
+/**
+ * Without an address of the API, the issuer is asked for it, or in its place. Fails with `address_refused`,
+ * as the client would, which calls the address that of the API though nobody named one.
+ */
+function requireAddress(issuer: string, prefix: string): void {
+  try {
+    apiBase(issuer)
+  } catch (cause) {
+    if (!(cause instanceof ApiError)) throw cause
+    const detail = `The issuer (--issuer or ${prefix}_ISSUER) must be an https URL, or http on a loopback host: ${issuer}`
+    throw new ApiError(cause.code, detail, { cause })
+  }
 }
 
 /** The remedy if a path of the API is not served, which the metadata says to be at `found`. */
