@@ -304,8 +304,8 @@ describe('Documents that cannot be had in time', () => {
     }
     for (const path of ['/client.json', DIRECTORY]) operator.server.script(path, { write })
     const item = await shown({ key, client_id: operator.client_id })
-    // Asked one after the other, they would take twice the time (operator-document-times.test.ts).
-    await expect.poll(() => seen).toEqual(['asked', 'asked', 'given up', 'given up'])
+    // That both are asked at once, and the time is one for both, operator-document-times.test.ts shows.
+    await expect.poll(() => seen.includes('given up')).toBe(true)
     expect(item['assurance'].accountability).toBe(0)
     expect(item['assurance_notes'].join('\n')).toMatch(/did not come in time/)
   })

@@ -60,8 +60,10 @@ function registryAt(pools: Database, waits: number[] = []): { registry: Registry
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
   const end = async (): Promise<void> => {
     vi.useRealTimers()
-    await registry.stop()
+    const stopped = registry.stop()
+    // What a pull fetches has a limit by the clock of the test, which stands still now: it is cut off.
     await publishers.close()
+    await stopped
   }
   return { registry, end }
 }
