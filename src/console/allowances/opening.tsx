@@ -11,7 +11,7 @@ import type { Connection } from '../../wire/owner/owner-api.ts'
 import { useDeed, useLoaded, useSession } from '../access/session.ts'
 import { Part } from '../organization/commitment.tsx'
 import { AgreementBox, useAgreement } from '../parts/agreement-box.tsx'
-import { useFocusHandover } from '../parts/focus.ts'
+import { takeLostFocus, useFocusHandover } from '../parts/focus.ts'
 import { Form, FormEnd } from '../parts/form.tsx'
 import { Awaited, Fault } from '../parts/parts.tsx'
 import { Shown, shownText } from '../parts/shown.tsx'
@@ -53,11 +53,16 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
   /** What the authority warned of when it was opened. */
   const [warnings, setWarnings] = useState<readonly string[]>()
   const heading = useRef<HTMLHeadingElement>(null)
-  const isRead = data !== undefined
-  useLayoutEffect(() => heading.current?.focus(), [isRead])
-  useFocusHandover(() => heading.current?.closest('form') ?? null)
+  /** What has the focus until there is a heading. */
+  const unreadPart = useRef<HTMLDivElement>(null)
   const tier = data?.tier
   const tierName = tier?.name ?? tierId
+  const title = W.opensTitle(id, shownText(tierName))
+  const isRead = data !== undefined
+  const isDone = warnings !== undefined || (isStored && tier !== undefined && isOpen(tier, id))
+  // What has the focus goes away with each step; the button that opens is disabled before it does.
+  useLayoutEffect(() => takeLostFocus(heading.current ?? unreadPart.current), [isRead, isDone])
+  useFocusHandover(() => heading.current?.closest('form') ?? unreadPart.current)
   // Once it is stored, another device may have changed it: her yes is to what is stored.
   const asRead = data?.stored ?? allowance
   const { isAgreed, setAgreed } = useAgreement(data === undefined ? '' : nameOf(data, asRead))
@@ -75,8 +80,12 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
     }
   }
   const awaited = <Awaited data={data} fault={unread} reload={reload} />
-  if (data === undefined) return <Leaving onLeave={onLeave}>{awaited}</Leaving>
-  const title = W.opensTitle(id, shownText(tierName))
+  if (data === undefined)
+    return (
+      <div class="panel preview" role="group" aria-label={title} tabIndex={-1} ref={unreadPart}>
+        <Leaving onLeave={onLeave}>{awaited}</Leaving>
+      </div>
+    )
   // The card of one that she has stands above, as the page read it last.
   const hasCard = isNew || asRead.version !== allowance.version
   const missing = missingRules(tier?.rules ?? [], id)
@@ -87,7 +96,6 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
   const none = isOpenOtherwise ? W.approvedNobody : opensNew ? W.opensToNobody : W.boundsNobody
   // An attempt may have stored something, though its answer was lost.
   const isTried = busy || fault !== undefined
-  const isDone = warnings !== undefined || (isStored && tier !== undefined && isOpen(tier, id))
   return (
     <Form class="panel preview" aria-label={title} data-opening={tierId} onSubmit={() => run(open)}>
       {isNew ? (

@@ -20,12 +20,30 @@ function handOver(part: HTMLElement | null): void {
   const subjects = subjectsOf(part)
   // Only then the page is as her act leaves it: what the part stood in may be gone as well.
   queueMicrotask(() => {
-    const focused = document.activeElement
-    if (focused !== null && focused !== document.body) return
+    if (!isFocusLost()) return
     const subject = subjects.find(one => one.isConnected && one.querySelector(HEADING) !== null)
-    const place = subject === undefined ? document.querySelector<HTMLElement>('main h1') : placeIn(subject)
+    const place = subject === undefined ? pageHeading() : placeIn(subject)
     place?.focus({ preventScroll: true })
   })
+}
+
+/** Moves the focus to `place` if it is lost. If she went elsewhere meanwhile, it stays there. */
+export function takeLostFocus(place: HTMLElement | null): void {
+  if (isFocusLost()) place?.focus()
+}
+
+/**
+ * Whether nothing has the focus that she can go on from. A browser takes it from what goes away, and from a
+ * button that is disabled, as each is while its act runs.
+ */
+export function isFocusLost(): boolean {
+  const at = document.activeElement
+  return at === null || at === document.body || at.matches(':disabled')
+}
+
+/** What she begins a page at. It takes the focus. */
+export function pageHeading(): HTMLElement | null {
+  return document.querySelector<HTMLElement>('main h1')
 }
 
 /** What a part stands in, from the inside to the outside. */

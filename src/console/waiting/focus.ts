@@ -2,6 +2,7 @@
  * Owns where the focus goes when the button or field that has it goes away: it stays at its card, so that
  * whoever works by keys or by a screen reader does not begin at the top again. Contract: "Owner API".
  */
+import { isFocusLost, pageHeading } from '../parts/focus.ts'
 
 const CARD = 'article[data-family]'
 
@@ -15,9 +16,8 @@ export function cardWithFocus(): HTMLElement | null {
  * focus by that, and a settled card has none. If she went elsewhere meanwhile, the focus stays there.
  */
 export function takeFocus(card: HTMLElement | null, isSettled: boolean): void {
-  const at = document.activeElement
-  const isLost = at === null || at === document.body || at.matches(':disabled')
-  if (isLost || (isSettled && card?.contains(at) === true)) card?.focus({ preventScroll: true })
+  const isAtSettled = isSettled && card?.contains(document.activeElement) === true
+  if (isFocusLost() || isAtSettled) card?.focus({ preventScroll: true })
 }
 
 /** Does what takes away the button or field that has the focus, which then moves to the card. */
@@ -31,6 +31,6 @@ export function keepingFocus(act: () => void): void {
 export function focusBeside(list: HTMLElement | null, family: string): void {
   const cards = [...(list?.querySelectorAll<HTMLElement>(CARD) ?? [])]
   const at = cards.findIndex(one => one.dataset['family'] === family)
-  const beside = cards[at + 1] ?? cards[at - 1] ?? document.querySelector<HTMLElement>('main h1')
+  const beside = cards[at + 1] ?? cards[at - 1] ?? pageHeading()
   beside?.focus({ preventScroll: true })
 }
