@@ -5,11 +5,13 @@
 import type { Page } from 'playwright-core'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { installedBrowser, type Device } from '../support/browser.ts'
-import { DESK, enrolled, expectSound, pageStand, PHONE, WAYS } from '../support/console-stand.ts'
+import { DESK, enrolled, expectSound, pageStand, PHONE, WAYS, type Way } from '../support/console-stand.ts'
 import { CLAIMING, startMembershipStand } from '../support/membership.ts'
 import { describeWith } from '../support/requirement.ts'
 import { startedOnce } from '../support/started.ts'
 import { until } from '../support/until.ts'
+
+const isStanding = (url: URL): boolean => url.pathname === '/owner/organization'
 
 describeWith(installedBrowser(), 'The page about an organization', path => {
   const browser = pageStand(path)
@@ -151,7 +153,6 @@ describeWith(installedBrowser(), 'The page about an organization', path => {
     await stand.joined()
     const { body: standing } = await stand.own('GET')
     const { page } = devices.keyboard
-    const isStanding = (url: URL): boolean => url.pathname === '/owner/organization'
     let version = 2
     await page.route(isStanding, route => {
       const waiting = { version, changes: [`It reaches what version ${version} names.`] }
@@ -173,6 +174,42 @@ describeWith(installedBrowser(), 'The page about an organization', path => {
     await agreed.check()
     expect(await agree.isEnabled()).toBe(true)
     expect(await page.getByText('It has changed since you read it').count()).toBe(0)
+    await page.unroute(isStanding)
+  })
+
+  it('says once that a later version has moved when she agreed to it, and hands the focus on when none waits any more', async () => {
+    await stand.joined()
+    const { body: standing } = await stand.own('GET')
+    const { page } = devices.keyboard
+    const { press, tick } = WAYS.find(({ name }) => name === 'keyboard') as Way
+    const moved = { error: 'conflict', error_description: 'The charter has moved.', reason: 'charter_moved' }
+    let version: number | undefined = 2
+    await page.route(isStanding, route => {
+      if (route.request().method() === 'POST') {
+        const isMoved = version === 2
+        version = isMoved ? 3 : undefined
+        return route.fulfill(isMoved ? { status: 409, json: moved } : { json: standing })
+      }
+      if (version === undefined) return route.fulfill({ json: standing })
+      const waiting = { version, changes: [`It reaches what version ${version} names.`] }
+      const charter_version = version
+      return route.fulfill({ json: { ...standing, charter_version, binds_s256: `of-${version}`, waiting } })
+    })
+    await shown(page)
+    const form = page.locator('form.invited')
+    await form.getByText('It reaches what version 2 names.').waitFor()
+    const agreed = form.getByLabel(/^I have read this and agree/)
+    const agree = form.getByRole('button', { name: 'Agree to it' })
+    await tick(agreed)
+    await press(agree)
+    await form.getByText('It reaches what version 3 names.').waitFor()
+    await form.getByRole('alert').getByText('It has changed since you read it').waitFor()
+    expect(await form.getByRole('alert').count()).toBe(1)
+    await tick(agreed)
+    await press(agree)
+    await form.waitFor({ state: 'detached' })
+    const heading = page.getByRole('heading', { name: 'Organization', exact: true })
+    await expect.poll(() => heading.evaluate(node => node.matches(':focus'))).toBe(true)
     await page.unroute(isStanding)
   })
 

@@ -2,10 +2,12 @@
  * Her membership: what it may, what its ceiling cuts, a later version that waits for her, and the way out.
  * Contract: "Organization membership, on the member's authorization server".
  */
+import { useLayoutEffect, useRef } from 'preact/hooks'
 import { secondsText } from '../../rules/words/rule-words.ts'
 import { canonicalize, type Json } from '../../wire/json.ts'
-import { ask } from '../access/api.ts'
+import { ApiFault, ask } from '../access/api.ts'
 import { AgreementBox, useAgreement } from '../parts/agreement-box.tsx'
+import { pageHeading, takeLostFocus } from '../parts/focus.ts'
 import { Form } from '../parts/form.tsx'
 import { Asking, Chips, Fault } from '../parts/parts.tsx'
 import { useDeed, useSession } from '../access/session.ts'
@@ -85,12 +87,24 @@ function Waiting({ standing, onChanged }: Props) {
   const { waiting, charter_name, charter_version, binds_s256 } = standing
   // A still later version may come while she reads this one.
   const { isAgreed, isMoved, setAgreed } = useAgreement(`${charter_version} ${binds_s256}`)
+  const hasActed = useRef(false)
+  const isGone = waiting === null
+  // The button was disabled when it was pressed, and had the focus no more when the form went away.
+  useLayoutEffect(() => {
+    if (!isGone || !hasActed.current) return
+    hasActed.current = false
+    takeLostFocus(pageHeading())
+  }, [isGone])
   if (waiting === null) return null
   const agree = async (): Promise<void> => {
     const body = { agreed: true, charter_version, binds_s256 }
+    hasActed.current = true
     try {
       await ask(access, { method: 'POST', path: 'owner/organization', body })
       setAgreed(false)
+    } catch (error) {
+      // The form says so itself, as soon as it shows what waits now.
+      if (!(error instanceof ApiFault) || error.body['reason'] !== 'charter_moved') throw error
     } finally {
       // Whatever came of it, she is shown what waits now.
       onChanged()
