@@ -118,6 +118,32 @@ describeWith(installedBrowser(), 'The page about joint accounts', path => {
     })
   })
 
+  it('shows what she reads anew without her tick and without what went wrong when she agreed before', async () => {
+    const { page } = devices.keyboard
+    await stand.agreed()
+    const held = (await accounts()).map(one => ({ ...one, state: 'changed' }))
+    const outage = { error: 'temporarily_unavailable', error_description: 'Nobody is there now.' }
+    const isJoint = (url: URL): boolean => url.pathname === '/owner/joint'
+    await page.route(isJoint, route =>
+      route.request().method() === 'POST'
+        ? route.fulfill({ status: 503, json: outage })
+        : route.fulfill({ json: { accounts: held } }),
+    )
+    await shown(page)
+    const again = item(page).getByRole('button', { name: 'Read the new mandate', exact: true })
+    await again.click()
+    const form = page.locator('form.preview')
+    const yes = form.getByLabel(/^I have read this/)
+    await yes.check()
+    await form.getByRole('button', { name: 'Agree', exact: true }).click()
+    await form.getByRole('alert').getByText('Nobody is there now.').waitFor()
+    await again.click()
+    await form.getByRole('alert').waitFor({ state: 'detached' })
+    await form.waitFor()
+    expect(await yes.isChecked()).toBe(false)
+    await page.unroute(isJoint)
+  })
+
   it.each(['touch', 'keyboard'] as const)('has no fault that axe finds, by %s', async name => {
     const { page } = devices[name]
     await shown(page)

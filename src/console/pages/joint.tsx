@@ -35,6 +35,8 @@ export function JointPage() {
   const look = (named: AccountReference): void =>
     run(async () => {
       setNotice(undefined)
+      // What she reads now is shown by a form of its own, without the fault of another one.
+      setRead(undefined)
       setRead({ preview: await readMandate(access, named), isMoved: false })
     })
   if (data !== undefined && data.accounts === undefined)
@@ -52,7 +54,6 @@ export function JointPage() {
       <Fault text={failed} />
       {read === undefined ? null : (
         <MandatePreview
-          key={read.preview.mandate_s256}
           {...read}
           onMoved={preview => setRead({ preview, isMoved: true })}
           onCancel={() => setRead(undefined)}
