@@ -1,7 +1,7 @@
 /**
  * Owns what a tier may contain: the shape in which it comes, what an edit leaves of the stored one, and
- * whether it can be stored over what is registered. The owner's changes go by it, and so does a dry run, which
- * stores nothing. Contract: "Owner API" (`/owner/policies*`), "Policy vocabulary and tiers".
+ * whether it can be stored over what is registered. The owner's changes go by it, and so does a dry run,
+ * which stores nothing. Contract: "Owner API" (`/owner/policies*`), "Policy vocabulary and tiers".
  */
 import { z } from 'zod'
 import { plainText } from '../../../http/servers/pages.ts'
