@@ -5,7 +5,7 @@
  * docs/choices.md, "The file of a ledger". Contract: "Owner API".
  */
 import { ApiError } from '../client/api-error.ts'
-import { exchangeBytes, NOT_SERVED, readNumbered } from '../client/exchange.ts'
+import { exchange, exchangeBytes, NOT_SERVED, readNumbered } from '../client/exchange.ts'
 import type { ApiAccess } from '../client/signed-fetch.ts'
 import { planInclusion, proofOf, TILE_HASHES, type Tile } from '../rules/ledger/merkle.ts'
 import { decodeBase64url } from '../wire/encoding.ts'
@@ -20,6 +20,7 @@ import { encodeTileNumber } from '../wire/ledger/tile-path.ts'
 import type { LedgerEntry } from '../wire/owner/owner-api.ts'
 import { Refusal } from '../wire/refusal.ts'
 
+const LEDGER = '/owner/ledger'
 const CHECKPOINT = '/owner/ledger/checkpoint'
 
 /** Which ledger was read, and how far. */
@@ -43,12 +44,12 @@ export async function* ledgerFileLines(
 ): AsyncGenerator<string, LedgerExtent> {
   const query = witnessed ? { witnessed: 'true' } : {}
   const asking = exchangeBytes(access, { method: 'GET', path: CHECKPOINT, query })
-  const checkpoint = (await asking.catch(refuseWithoutLog)).toString()
+  const checkpoint = (await asking.catch((error: unknown) => refuseWithoutLog(access, error))).toString()
   const { origin, size } = headOf(checkpoint)
   const ofEntries = { bodies: 'true', handle, pagesMax: pagesMax ?? size + 1 }
   const proofAt = createProver(access, size)
   let entries = 0
-  for await (const entry of readNumbered<LedgerEntry>(access, '/owner/ledger', 'entries', ofEntries)) {
+  for await (const entry of readNumbered<LedgerEntry>(access, LEDGER, 'entries', ofEntries)) {
     if (entry.seq > size) break
     // The authority names her with the first entry that is left.
     if (entries === 0) {
@@ -69,9 +70,14 @@ export async function* ledgerFileLines(
   return { origin, size, entries }
 }
 
-/** An authority without keys of the log does not have the path. */
-function refuseWithoutLog(error: unknown): never {
+/**
+ * An authority without keys of the log does not have the path of the checkpoint. If the owner API is not
+ * there at all, a path that every owner API has fails with what is wrong then. It is asked without `bodies`,
+ * which an authority without keys of the log refuses.
+ */
+async function refuseWithoutLog(access: ApiAccess, error: unknown): Promise<never> {
   if (!(error instanceof ApiError) || error.reason !== NOT_SERVED) throw error
+  await exchange(access, { method: 'GET', path: LEDGER, query: { limit: '1' } })
   throw new ApiError(
     'not_found',
     'The authority signs no heads of ledgers, so nobody could verify this one. Its operator names keys of the log in UMA_AS_LOG_KEYS_FILE; entries of before then are covered, too.',

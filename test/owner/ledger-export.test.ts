@@ -91,6 +91,12 @@ describe('The export of a ledger', () => {
       () => {
         const body = { error: 'not_found', error_description: 'Nothing is served at this path.' }
         answers['/owner/ledger/checkpoint'] = { status: 404, body }
+        const refused = { error: 'invalid_request', error_description: 'Leave out bodies.' }
+        api.script('/owner/ledger', ({ query }): Reply =>
+          new URLSearchParams(query).has('bodies')
+            ? { status: 400, body: refused }
+            : { body: { entries: [], next: null } },
+        )
       },
       1,
       /signs no heads of ledgers.*UMA_AS_LOG_KEYS_FILE/,

@@ -4,9 +4,9 @@
  */
 import { chmod, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { ownerCommand, OWNER_ISSUER } from '../support/owner-command.ts'
-import { startScriptedServer } from '../support/scripted-http.ts'
+import { startScriptedServer, type ScriptedServer } from '../support/scripted-http.ts'
 
 const { answers, api, directory, owner } = ownerCommand()
 
@@ -134,8 +134,9 @@ describe('an issuer that does not say where the owner API is', () => {
 })
 
 describe('an issuer that says where the owner API is', () => {
-  it('and does not serve it there is told with the settings of its operator that mend it', async () => {
-    const agents = await startScriptedServer(() => ({
+  let agents: ScriptedServer
+  beforeEach(async () => {
+    agents = await startScriptedServer(() => ({
       status: 404,
       body: { error: 'not_found', error_description: 'Nothing is served at this path.' },
     }))
@@ -143,13 +144,24 @@ describe('an issuer that says where the owner API is', () => {
     const metadata = { issuer: origin, owner_endpoint: `${origin}/owner` }
     agents.script('/.well-known/uma2-configuration', { body: metadata })
     vi.stubEnv('UMA_OWNER_API', undefined)
-    expect(await owner('--issuer', origin, 'pending')).toMatchObject({
-      code: 1,
-      said: expect.stringMatching(
-        /^not_found: \S+ says that the owner API is at \S+, and .*UMA_AS_OWNER_LISTEN.*UMA_AS_OWNER_URL/,
-      ) as string,
-    })
-    await agents.close()
+  })
+  afterEach(() => agents.close())
+
+  const told = {
+    code: 1,
+    said: expect.stringMatching(
+      /^not_found: \S+ says that the owner API is at \S+, and .*UMA_AS_OWNER_LISTEN.*UMA_AS_OWNER_URL/,
+    ) as string,
+  }
+
+  it('and does not serve it there is told with the settings of its operator that mend it', async () => {
+    expect(await owner('--issuer', agents.origin, 'pending')).toMatchObject(told)
+  })
+
+  it.each<[string, string[]]>([
+    ['the export of a ledger, and not as one without keys of the log', ['ledger', 'export', '-']],
+  ])('and does not serve it there is told so by %s', async (_what, args) => {
+    expect(await owner('--issuer', agents.origin, ...args)).toMatchObject(told)
   })
 })
 
