@@ -160,7 +160,7 @@ async function send(access: ApiAccess, request: ApiRequest): Promise<Response> {
 export const NOT_SERVED = 'not_served'
 
 /** If the API does not have this path: the remedy, as far as one is known. */
-function missingApi(
+export function missingApi(
   { unserved }: ApiAccess,
   response: Response,
   json: Json | undefined,

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { LATE, waitAtMost } from '../limits/patience.ts'
 import { EventStreamReader, type ServerSentEvent } from '../wire/event-stream.ts'
 import type { Json } from '../wire/json.ts'
-import { readJson, refusalOf } from '../client/exchange.ts'
+import { missingApi, readJson, refusalOf } from '../client/exchange.ts'
 import { ApiError } from '../client/api-error.ts'
 import { requestUrl, signedFetch, unreachable, type ApiAccess } from '../client/signed-fetch.ts'
 
@@ -85,8 +85,10 @@ async function openStream(
   }
   const response = await signedFetch(access, { method: 'GET', ...EVENTS, headers, signal })
   if (response.status === 204) return undefined
-  if (response.status !== 200)
-    throw refusalOf(response, await readJson(response, requestUrl(access, EVENTS), signal))
+  if (response.status !== 200) {
+    const json = await readJson(response, requestUrl(access, EVENTS), signal)
+    throw missingApi(access, response, json) ?? refusalOf(response, json)
+  }
   const type = response.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase()
   if (type === 'text/event-stream') return response
   await response.body?.cancel().catch(() => undefined)

@@ -160,6 +160,7 @@ describe('an issuer that says where the owner API is', () => {
 
   it.each<[string, string[]]>([
     ['the export of a ledger, and not as one without keys of the log', ['ledger', 'export', '-']],
+    ['the stream of her events', ['watch']],
   ])('and does not serve it there is told so by %s', async (_what, args) => {
     expect(await owner('--issuer', agents.origin, ...args)).toMatchObject(told)
   })
