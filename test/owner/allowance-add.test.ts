@@ -312,6 +312,17 @@ describe('usher owner allowance add', () => {
     expect(changes()).toEqual([])
   })
 
+  it('says at once that the authority has no allowances, and saves nothing', async () => {
+    const body = { error: 'not_found', error_description: 'Nothing is served at this path.' }
+    api.script('/owner/allowances/weekend', { status: 404, body })
+    expect(await owner('allowance', 'add', file(), '--yes')).toEqual({
+      code: 1,
+      printed: '',
+      said: 'not_found: Nothing is served at this path.\n',
+    })
+    expect(changes()).toEqual([])
+  })
+
   it('leaves an allowance of hers that says something else, and says how to change it', async () => {
     expect((await owner('allowance', 'add', file(), '--yes')).code).toBe(0)
     const path = file({ windows: [{ of: 'price', per: 'day', max: '300' }] })

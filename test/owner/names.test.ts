@@ -129,6 +129,17 @@ describe('label', () => {
     expect(JSON.parse(api.received[0]!.body.toString())).toEqual({ handle: FIRST, label: null })
   })
 
+  it('says that the authority has no labels, and looks for no agent of that name', async () => {
+    answers['/owner/connections'] = { body: connections }
+    const body = { error: 'not_found', error_description: 'Nothing is served at this path.' }
+    api.script('/owner/connections/label', { status: 404, body })
+    expect(await owner('label', 'jkt:abcdefgh_o', 'Mine')).toMatchObject({
+      code: 1,
+      said: 'not_found: Nothing is served at this path.\n',
+    })
+    expect(api.received).toHaveLength(1)
+  })
+
   it('of a handle that begins like several is refused with their names, and nothing is called so', async () => {
     labels()
     expect(await owner('label', 'jkt:abcdefgh', 'Mine')).toMatchObject({ code: 2 })

@@ -3,6 +3,7 @@
  * in the version that was shown to her. Contract: "Owner API"; an addition (docs/details/owner-api.md).
  */
 import { ApiError } from '../../client/api-error.ts'
+import { NOT_SERVED } from '../../client/exchange.ts'
 import { EXIT, Exit, UsageError } from '../../terminal/command.ts'
 import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
 import { ask } from '../display/answers.ts'
@@ -20,12 +21,12 @@ export async function readAllowance(session: OwnerSession, id: string): Promise<
   return (await ask(session, { method: 'GET', path: pathOf(id) })) as unknown as AllowanceRecord
 }
 
-/** The same, or undefined. */
+/** The same, or undefined if she has none. Fails if the authority has no allowances at all. */
 export async function findAllowance(session: OwnerSession, id: string): Promise<AllowanceRecord | undefined> {
   try {
     return await readAllowance(session, id)
   } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return undefined
+    if (error instanceof ApiError && error.status === 404 && error.reason !== NOT_SERVED) return undefined
     throw error
   }
 }

@@ -3,7 +3,7 @@
  * ids. Contract: "Owner API" (`/owner/connections`): a label is hers, and no other answer contains it.
  */
 import { ApiError } from '../../client/api-error.ts'
-import { readAll } from '../../client/exchange.ts'
+import { NOT_SERVED, readAll } from '../../client/exchange.ts'
 import { UsageError } from '../../terminal/command.ts'
 import { nameOf, shortName } from '../../client/names.ts'
 import { NO_RESOURCE_NAMES, resourceNames, type ResourceNames } from '../../rules/words/resource-words.ts'
@@ -70,7 +70,7 @@ export async function namedAgent<T>(
   try {
     return await act(name)
   } catch (error) {
-    if (!(error instanceof ApiError) || error.status !== 404) throw error
+    if (!(error instanceof ApiError) || error.status !== 404 || error.reason === NOT_SERVED) throw error
     const handle = await handleOf({ client }, name, among)
     if (handle === undefined || handle === name)
       throw new ApiError(error.code, `${error.detail} Your agents: usher owner connections`, {
