@@ -150,6 +150,8 @@ interface ServedResource {
   owner: string
   client_id: string
   resource: string
+  /** Whether the authority is the tally of an account. */
+  isJoint: boolean
 }
 
 /**
@@ -158,7 +160,7 @@ interface ServedResource {
  */
 export async function checkProof(
   outbound: Outbound,
-  { authority, owner, client_id, resource }: ServedResource,
+  { authority, owner, client_id, resource, isJoint }: ServedResource,
   proof: ServerProof,
 ): Promise<{ finding: string; pat: string | undefined }> {
   const form = { grant_type: GRANT_TYPE_CLIENT_CREDENTIALS, scope: PROTECTION_SCOPE, owner, client_id }
@@ -178,7 +180,7 @@ export async function checkProof(
   }
   const word =
     isJsonObject(json) && typeof json['error'] === 'string' ? json['error'] : `status ${answer.status}`
-  const refused = word === 'invalid_client' ? refusalOf(proof) : REFUSED[word]
+  const refused = word === 'invalid_client' ? refusalOf(proof, { isJoint }) : REFUSED[word]
   throw new Unwell(refused ?? `the authority answered ${word}. See its log.`)
 }
 
@@ -194,7 +196,12 @@ function tokenRequest(url: string, form: Record<string, string>, proof: ServerPr
   return { method: 'POST', url, headers: signedFields({ ...request, body }, proof.key, { created }), body }
 }
 
-function refusalOf(proof: ServerProof): string {
+function refusalOf(proof: ServerProof, { isJoint }: Pick<ServedResource, 'isJoint'>): string {
+  // A tally takes secrets alone, and reads its file at the start alone: SIGHUP would end it.
+  if (isJoint)
+    return proof.kind === 'secret'
+      ? 'the tally does not take client_secret for this client_id and owner. Give the secret that it has, correct client_id or owner, or, if the file of UMA_TALLY_PROVISION was changed for them, restart the tally.'
+      : 'a tally takes no signature. Leave signature out, and give the secret that the file of UMA_TALLY_PROVISION has for this client_id (client_secret or client_secret_file).'
   return proof.kind === 'secret'
     ? 'the authority does not take client_secret for this client_id and owner. Give the secret that it has, correct client_id or owner, or, if its provisioning file was changed for them, send it SIGHUP.'
     : `the authority does not take the first key of keys_file (kid ${proof.key.kid}) for this client_id and owner. List its public half in jwks of its provisioning file (the sidecar serves it at /jwks) and send it SIGHUP, or correct client_id; if the sidecar registers, start it first.`
@@ -252,6 +259,14 @@ function get(
   return ask(outbound, setting, { url, headers: { accept: 'application/json' }, ...bound })
 }
 
+/**
+ * Which setting names a CA for the addresses of a setting, where there is one. A CA that is named to the
+ * doctor alone, by the variable of its shell, would hide that the sidecar does not know it.
+ */
+const CA_SETTINGS: ReadonlyMap<string, string> = new Map(
+  ['authority', 'joint.tally', 'organization.issuer'].map(setting => [setting, 'authority_ca_file']),
+)
+
 /** An answer, of any status. Throws `Unwell` that names `setting` if there is none. */
 export async function ask(
   outbound: Outbound,
@@ -263,11 +278,11 @@ export async function ask(
   } catch (error) {
     if (!(error instanceof OutboundFault)) throw error
     // What broke a connection is mostly of TLS: a CA that is not known here, or a port that speaks http.
-    const why = error.reason === 'broken' ? connectionWords(error.cause) : undefined
+    const why = error.reason === 'broken' ? connectionWords(error.cause, CA_SETTINGS.get(setting)) : undefined
     const fault =
       why === undefined
         ? `${error.message}. Start it, correct ${setting}, or see to the network between.`
-        : `${new URL(request.url).origin} cannot be used: ${why}`
+        : `${new URL(request.url).origin} (${setting}) cannot be used: ${why}`
     throw new Unwell(fault, { cause: error })
   }
 }

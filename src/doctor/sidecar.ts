@@ -88,12 +88,13 @@ async function examineCredential(
   outbound: Outbound,
   { config, served, resource, whose }: ServerLook,
 ): Promise<void> {
-  const { owner, authority, client_id, credential } = served
+  const { owner, authority, client_id, credential, joint } = served
+  const server = { authority, owner, client_id, resource, isJoint: joint !== undefined }
   const proof =
     credential.kind === 'secret' ? credential : { kind: credential.kind, key: signingKeys(config.keys)[0] }
   const found = await look(
     `${proof.kind === 'secret' ? 'secret' : 'key'} of ${whose}`,
-    () => checkProof(outbound, { authority, owner, client_id, resource }, proof),
+    () => checkProof(outbound, server, proof),
     ({ finding }) => finding,
   )
   // One that was refused is one fault, and would be the same one for every tool.

@@ -164,7 +164,8 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
 function checkSecretsOf({ owners }: CoreConfig, { routes }: RouteTable, logger: Logger): Promise<void> {
   const declared = owners.flatMap((owner, i) => {
     const { client, resource } = routes[i]!
-    return isDeclared(owner, resource) ? [{ client, kind: owner.credential.kind }] : []
+    const one = { client, kind: owner.credential.kind, isJoint: owner.joint !== undefined }
+    return isDeclared(owner, resource) ? [one] : []
   })
   return checkSecrets(declared, { inAll: owners.length, logger })
 }

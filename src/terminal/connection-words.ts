@@ -3,7 +3,8 @@
  * an unreachable API is distinguished from one that refuses.
  */
 
-const UNKNOWN_CA = 'its certificate is by a CA that is not known here. Name that CA in NODE_EXTRA_CA_CERTS.'
+const CA_VARIABLE = 'NODE_EXTRA_CA_CERTS'
+const UNKNOWN_CA = `its certificate is by a CA that is not known here. Name that CA in ${CA_VARIABLE}.`
 const SILENT = 'the host does not answer. See to the network and the firewalls between.'
 
 const WORDS: ReadonlyMap<string, string> = new Map([
@@ -36,9 +37,10 @@ const WORDS: ReadonlyMap<string, string> = new Map([
 
 /**
  * Why `fetch` failed and the remedy, to be put after a colon; undefined for a cause that has no words of its
- * own. @param error what `fetch` threw.
+ * own. @param error what `fetch` threw. @param caSetting the setting that names a CA for such connections, if
+ * there is one beside the variable for all.
  */
-export function connectionWords(error: unknown): string | undefined {
+export function connectionWords(error: unknown, caSetting?: string): string | undefined {
   if (error instanceof Error && error.name === 'TimeoutError')
     return 'it did not answer in time. Try again later.'
   const refusal = refusalByProxy(error)
@@ -48,7 +50,8 @@ export function connectionWords(error: unknown): string | undefined {
     return `the proxy on the way does not lead there (${refusal}). See to its rules, or name the host in NO_PROXY.`
   const code = codeOf(error)
   const words = code === undefined ? undefined : WORDS.get(code)
-  return words?.replace('. ', ` (${code}). `)
+  const ca = caSetting === undefined ? CA_VARIABLE : `${caSetting}, or in ${CA_VARIABLE}`
+  return words?.replace('. ', ` (${code}). `).replace(CA_VARIABLE, ca)
 }
 
 const NO_TUNNEL = /^Proxy response \((\d{3})\) !== 200 when HTTP Tunneling$/

@@ -141,6 +141,18 @@ describe('usher doctor of a sidecar looks at the tally of an account', () => {
     expect(found.get(`mandate of ${ACCOUNT}`)).toMatch(said)
     expect(found.get(`secret of ${ACCOUNT}`)).toMatch(/^ok/)
   })
+
+  it('and says what makes it take another secret, and that it takes no signature', async () => {
+    const { client_secret: _secret, ...entry } = account('any').owners[0]!
+    const secret = await looked({ owners: [{ ...entry, client_secret: 'another secret altogether' }] })
+    expect(secret.get(`secret of ${ACCOUNT}`)).toMatch(
+      /^FAIL: the tally does not take client_secret .*UMA_TALLY_PROVISION was changed .*restart the tally\.$/,
+    )
+    const key = await looked({ owners: [{ ...entry, signature: true }] })
+    expect(key.get(`key of ${ACCOUNT}`)).toMatch(
+      /^FAIL: a tally takes no signature\. .*give the secret that the file of UMA_TALLY_PROVISION has/,
+    )
+  })
 })
 
 describe('usher doctor of a sidecar that leases looks at what the authority offers', () => {
@@ -210,7 +222,7 @@ describe('usher doctor of a sidecar looks at an authority', () => {
     const owners = [{ owner: 'alice', authority, ...TOOLS, tools: tools('alice') }]
     const found = await looked({ owners })
     expect(found.get(`authority ${authority}`)).toMatch(
-      /^FAIL: \S+ cannot be used: its certificate is by a CA that is not known here \(\w+\)\. Name that CA in NODE_EXTRA_CA_CERTS\.$/,
+      /^FAIL: \S+ \(authority\) cannot be used: its certificate is by a CA that is not known here \(\w+\)\. Name that CA in authority_ca_file, or in NODE_EXTRA_CA_CERTS\.$/,
     )
   })
 })

@@ -61,16 +61,20 @@ function answersWith(resources: Record<string, string>, headers: Record<string, 
   }))
 }
 
+const entry = (owner: string) => ({
+  owner,
+  authority: issuer,
+  client_id: 'demo',
+  client_secret: 'shh',
+  tools: [{ tool: 'portfolio_read', resource_id: `${owner}/portfolio`, scopes: ['read'] }],
+})
+
 /** Starts a sidecar that serves these owners, and answers what `/ready` says of it. */
-async function start(...owners: string[]): Promise<{ status: number; because?: string }> {
+const start = (...owners: string[]) => startServing(owners.map(entry))
+
+/** The same by entries of its file. */
+async function startServing(owners: object[]): Promise<{ status: number; because?: string }> {
   const file = join(folder, 'sidecar.yaml')
-  const entry = (owner: string) => ({
-    owner,
-    authority: issuer,
-    client_id: 'demo',
-    client_secret: 'shh',
-    tools: [{ tool: 'portfolio_read', resource_id: `${owner}/portfolio`, scopes: ['read'] }],
-  })
   writeFileSync(
     file,
     stringify({
@@ -78,7 +82,7 @@ async function start(...owners: string[]): Promise<{ status: number; because?: s
       listen: { check: '127.0.0.1:0', http: '127.0.0.1:0' },
       keys_file: join(folder, 'keys.json'),
       realm: 'tools',
-      owners: owners.map(entry),
+      owners,
     }),
   )
   const logger = createLogger({ name: 'test', level: 'warn', write: line => lines.push(line) })
@@ -121,6 +125,26 @@ describe('A sidecar whose authority has another resource on record', () => {
     answersWith({ alice: SERVED }, { date: new Date(Date.now() - 90_000).toUTCString() })
     expect(await start('alice')).toEqual({ status: 200 })
     expect(told()).toEqual([expect.stringMatching(/^alice: the clock .* differ by (89|90|91) s/)])
+  })
+})
+
+describe('What proves a sidecar and is not taken is told at its start, with what makes it taken', () => {
+  const atTally = () => ({
+    authority: undefined,
+    joint: { tally: issuer, account: 'alice', mandate_s256: 'any' },
+  })
+
+  test.each<[string, () => object, RegExp]>([
+    ['a secret at an authority', () => ({}), /of UMA_AS_PROVISION was .*send that authority SIGHUP\.$/],
+    ['a secret at a tally', atTally, /this tally has .*UMA_TALLY_PROVISION was .*restart that tally\.$/],
+    [
+      'a key at a tally',
+      () => ({ ...atTally(), client_secret: undefined, signature: true }),
+      /A tally takes no signature: leave signature out, and give the secret that the file of UMA_TALLY_PROVISION/,
+    ],
+  ])('%s', async (_what, changes, sentence) => {
+    authority.script('/token', { status: 401, body: { error: 'invalid_client' } })
+    await expect(startServing([{ ...entry('alice'), ...changes() }])).rejects.toThrow(sentence)
   })
 })
 

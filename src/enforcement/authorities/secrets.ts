@@ -40,7 +40,13 @@ export function isDeclared(
 interface ProvingClient {
   client: Pick<AuthorityClient, 'of' | 'prove'>
   kind: PatCredential['kind']
+  /** Whether the authority is the tally of an account. */
+  isJoint: boolean
 }
+
+const AT_AUTHORITY = { party: 'authority', file: 'UMA_AS_PROVISION', reread: 'send that authority SIGHUP' }
+/** It reads its file at the start alone: SIGHUP would end it. */
+const AT_TALLY = { party: 'tally', file: 'UMA_TALLY_PROVISION', reread: 'restart that tally' }
 
 /**
  * Presents what each client proves itself by to its authority. What is refused is logged with its owner; a
@@ -78,13 +84,18 @@ export async function checkSecrets(
     )
 }
 
-function faultOf({ client, kind }: ProvingClient, error: unknown): string | undefined {
+function faultOf({ client, kind, isJoint }: ProvingClient, error: unknown): string | undefined {
   const { owner, client_id, authority } = client.of
   const reason = refusedCredential(error)
   if (reason === undefined) return undefined
-  return kind === 'secret'
-    ? `client_secret (or client_secret_file) of ${owner}: ${authority} does not take it for the client_id ${client_id} (${reason}). Give the secret that this authority has for ${client_id} of ${owner}, correct client_id or owner, or, if the file of UMA_AS_PROVISION was changed for them, send that authority SIGHUP.`
-    : `keys_file, whose first key signs for ${owner} (signature: true): ${authority} does not take it for the client_id ${client_id} (${reason}). List its public half (\`usher keys public\` prints it) in jwks of the file of UMA_AS_PROVISION and send that authority SIGHUP, or correct client_id or owner.`
+  const refused = `${authority} does not take it for the client_id ${client_id} (${reason}).`
+  const { party, file, reread } = isJoint ? AT_TALLY : AT_AUTHORITY
+  if (kind === 'secret')
+    return `client_secret (or client_secret_file) of ${owner}: ${refused} Give the secret that this ${party} has for ${client_id} of ${owner}, correct client_id or owner, or, if the file of ${file} was changed for them, ${reread}.`
+  const signing = `keys_file, whose first key signs for ${owner} (signature: true): ${refused}`
+  return isJoint
+    ? `${signing} A tally takes no signature: leave signature out, and give the secret that the file of ${file} has for ${client_id} (client_secret or client_secret_file).`
+    : `${signing} List its public half (\`usher keys public\` prints it) in jwks of the file of ${file} and ${reread}, or correct client_id or owner.`
 }
 
 /** The code by which the certificate of an authority is not trusted here; undefined for any other error. */
