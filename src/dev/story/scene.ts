@@ -194,10 +194,15 @@ export async function firstEvent<T extends AgentEvent['type']>(
   })
 }
 
-/** The refusal of a call; undefined if it was not refused. */
+/** The refusal of a call; undefined if it was answered. Fails, with the cause, if it ended otherwise. */
 export async function refusalOf(call: RunningCall): Promise<AgentError | undefined> {
-  const failure: unknown = await call.result.catch((error: unknown) => error)
-  return failure instanceof AgentError ? failure : undefined
+  try {
+    await call.result
+    return undefined
+  } catch (cause) {
+    if (cause instanceof AgentError) return cause
+    throw new StoryFault('The call failed, and nobody refused it.', { cause })
+  }
 }
 
 /** Waits for the end of a call, which must be denied. @returns the sentence that its agent got. */
