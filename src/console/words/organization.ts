@@ -69,7 +69,7 @@ export const ORGANIZATION = {
   stale:
     'It has not been heard for ten minutes: nothing that it governs is negotiated now. What is yours alone goes on.',
   waiting: 'A later version waits for you',
-  waitingHint: 'It enlarges what you agreed to. Until you agree, these parts do not bind you.',
+  waitingHint: 'It goes beyond what you agreed to. Until you agree, none of this applies.',
   agreeAgain: 'Agree to it',
   ceiling: 'Its ceiling over your tiers',
   ceilingHint: 'What you allow, beside what it lets you allow at most.',
