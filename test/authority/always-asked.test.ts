@@ -24,10 +24,23 @@ const edit = (json: object): Promise<Reply> =>
 const outcome = ({ status, body }: Reply): unknown => (status === 200 ? 'granted' : (body.kind ?? body.error))
 const ask = async (agent: TestAgent) => outcome(await agent.ask('place_trade', TRADE))
 
+const RULES = [{ when: ['standing.approved_at_tier'], then: 'auto' }]
+const NO_RULE =
+  'Of what it governs, no rule of yours lets an operation on alice/trades through before you have agreed again.'
+
+/** How her tier answered the last request, and how it would by those rules. */
+async function tried(): Promise<string[]> {
+  const terms = { purpose: 'Trade', scope: ['trade'], expires_in: 300 }
+  const tier = { id: 'trading', name: 'Trading', resources: TRADES, ask_me: true, rules: RULES, terms }
+  const target = '/owner/policies/preview'
+  const { body } = await stand.authority.call(stand.alice, { method: 'POST', target, json: { tier } })
+  const { was, would } = (body.requests as { was: string; would: string }[]).at(-1)!
+  return [was, would]
+}
+
 /** An agent whose trade she approved once, which a rule of the tier lets trade from then on. */
 async function known(): Promise<TestAgent> {
-  const rules = [{ when: ['standing.approved_at_tier'], then: 'auto' }]
-  const edited = await edit({ ask_me: true, rules, terms: { per_operation: true } })
+  const edited = await edit({ ask_me: true, rules: RULES, terms: { per_operation: true } })
   if (edited.status !== 200) throw new Error(edited.text)
   await stand.joined()
   const agent = testAgent(stand.authority)
@@ -58,14 +71,28 @@ describe('An operation that an organization no longer has approved', () => {
     await says([])
     expect(await ask(agent)).toBe('operation')
     await denyAll(stand.authority)
-    const { charter_version, binds_s256, waiting } = (await stand.own('GET')).body
+    const { charter_version, binds_s256, waiting, summary } = (await stand.own('GET')).body
     expect(waiting).toEqual({
       version: charter_version,
       changes: ["A rule of yours could let an operation on alice/trades through without anybody's approval."],
     })
+    expect(summary).toContain(NO_RULE)
     const again = await stand.own('POST', '', { agreed: true, charter_version, binds_s256 })
     expect([again.status, again.body.waiting]).toEqual([200, null])
+    expect(again.body.summary).not.toContain(NO_RULE)
     expect(await ask(agent)).toBe('granted')
+  })
+
+  it('is judged in a dry run as it is asked for: by no rule of hers until she has agreed', async () => {
+    await stand.publish(asking(TRADES))
+    const agent = await known()
+    await says([])
+    expect(await ask(agent)).toBe('operation')
+    await denyAll(stand.authority)
+    expect(await tried()).toEqual(['ask', 'ask'])
+    const { charter_version, binds_s256 } = (await stand.own('GET')).body
+    await stand.own('POST', '', { agreed: true, charter_version, binds_s256 })
+    expect(await tried()).toEqual(['ask', 'grant'])
   })
 
   it('passes by her tier as soon as she asks to be asked no more', async () => {

@@ -6,8 +6,11 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { agreedCharter, type CharterBinding } from '../../src/rules/organization/agreed-charter.ts'
 import { patternMatches } from '../../src/rules/organization/charter-patterns.ts'
+import { approvalSentences } from '../../src/rules/organization/charter-sentences.ts'
 import type { MemberView } from '../../src/rules/organization/member-view.ts'
-import { reachOf } from '../../src/rules/organization/membership.ts'
+import { approvalsUntilAgreed, enlargements, reachOf } from '../../src/rules/organization/membership.ts'
+import { underApproval } from '../../src/rules/organization/tier-ceiling.ts'
+import type { TierRules } from '../../src/rules/tier.ts'
 
 const segment = fc.stringMatching(/^[ab*]{1,3}$/)
 const pattern = fc.tuple(fc.constantFrom('amy', 'ben'), segment).map(parts => parts.join('/'))
@@ -64,6 +67,65 @@ describe('A later charter reaches a member', () => {
       'amy/work-*',
       'amy/home-*',
     ])
+  })
+})
+
+/** A view that says this, and no emergency. */
+const viewOf = (says: Pick<MemberView, 'claims' | 'always_ask'>): MemberView => {
+  const break_glass = { enabled: false, resources: [], max_expires_in: 1, require_reason: true, invokers: [] }
+  return { ...says, grants: says.claims, break_glass, identity_provider: null } as unknown as MemberView
+}
+
+describe('Where a later view asks for no approval any more', () => {
+  const asking = fc.record({ claims: patterns, always_ask: patterns })
+  const ids = fc.array(id, { minLength: 8, maxLength: 8 })
+  const tier: TierRules = { ask_me: true, rules: [{ when: ['standing.approved_at_tier'], then: 'auto' }] }
+
+  it('she is told of each resource at which no rule of hers counts until she has agreed again', () => {
+    let waiting = 0
+    fc.assert(
+      fc.property(asking, asking, ids, (then, now, resources) => {
+        const bothViews = { agreed: viewOf(then), view: viewOf(now) }
+        const patternsUntilAgreed = approvalsUntilAgreed(bothViews)
+        for (const one of resources) {
+          const isGoverned = reachOf(one, bothViews) !== null
+          const isFiltered = underApproval(tier, one, bothViews).rules.length === 0
+          if (!isGoverned || !isFiltered || names(now.always_ask, one)) continue
+          waiting += 1
+          expect(names(patternsUntilAgreed, one)).toBe(true)
+        }
+      }),
+      { numRuns: 2_000 },
+    )
+    expect(waiting).toBeGreaterThan(20)
+  })
+
+  it('she reads in sentences that each fit where no rule of hers counts', () => {
+    const always_ask = Array.from({ length: 200 }, (_, i) => `amy/${String(i).padStart(200, 'x')}`)
+    const agreed = viewOf({ claims: ['amy/*'], always_ask })
+    const view = viewOf({ claims: ['amy/*'], always_ask: [] })
+    const texts = approvalSentences(approvalsUntilAgreed({ agreed, view }))
+    for (const pattern of always_ask) expect(texts.join(' ')).toContain(pattern)
+    for (const text of texts) {
+      expect(text.length).toBeLessThanOrEqual(2_000)
+      expect(text).toMatch(/^Of what it governs, no rule of yours lets an operation on .* through before you/)
+    }
+    expect(approvalsUntilAgreed({ agreed, view: agreed })).toEqual([])
+  })
+})
+
+describe('Two charters of 200 claims', () => {
+  it('are compared once, however often the record is read', () => {
+    const list = (end: string) => Array.from({ length: 200 }, (_, i) => `amy/${'x*'.repeat(60)}${end}${i}*`)
+    const [agreed, view] = ['a', 'b'].map(end => viewOf({ claims: list(end), always_ask: list(end) }))
+    const compare = (): string[] => enlargements(structuredClone({ agreed: agreed!, view: view! }))
+    const used = (rounds: number): number => {
+      const before = process.cpuUsage().user
+      for (let round = 0; round < rounds; round++) expect(compare()).toHaveLength(200)
+      return process.cpuUsage().user - before
+    }
+    const first = used(1)
+    expect(used(4)).toBeLessThan(first)
   })
 })
 

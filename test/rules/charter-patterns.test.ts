@@ -5,6 +5,7 @@ import {
   claimFault,
   coveredBy,
   namedBy,
+  overlapping,
   patternFault,
   patternMatches,
 } from '../../src/rules/organization/charter-patterns.ts'
@@ -67,6 +68,30 @@ describe('a list of patterns', () => {
       const ids = Array.from({ length: 5_000 }, (_, i) => `acme/${i % 50}-${i}`)
       expect(ids.filter(names)).toEqual(ids.filter(text => text.startsWith(`acme/${list}-`)))
     }
+  })
+})
+
+describe('two patterns overlap', () => {
+  it('if some text is named by both, and then alone, against brute force', () => {
+    /** All texts of up to six letters: the longest that two patterns of four characters can need. */
+    let texts = ['']
+    for (let length = 0; length < 6; length++)
+      texts = [...new Set([...texts, ...texts.flatMap(text => [`${text}a`, `${text}b`])])]
+    fc.assert(
+      fc.property(segment, segment, (one, other) => {
+        const both = texts.some(text => patternMatches(one, text) && patternMatches(other, text))
+        expect(overlapping([one], [other])).toEqual(both ? [other] : [])
+        expect(overlapping(['b', `${one}/a`], [`${other}/*`])).toEqual(both ? [`${other}/*`] : [])
+      }),
+      { numRuns: 1_000 },
+    )
+  })
+
+  it('if they have as many segments, each of which overlaps with its counterpart', () => {
+    const list = ['acme/*-eu', 'acme/a/*']
+    const patterns = ['acme/pay-*', 'acme/pay', 'acme/pay-eu', 'acme/*/b', 'acme/b/*', 'ben/*', 'acme/*/*/*']
+    expect(overlapping(list, patterns)).toEqual(['acme/pay-*', 'acme/pay-eu', 'acme/*/b'])
+    expect(overlapping([], patterns)).toEqual([])
   })
 })
 

@@ -151,6 +151,18 @@ describe('What a view has approved', () => {
     expect(waits([], ['acme/a'])).toEqual([])
   })
 
+  it('waits for her also where one of its patterns only overlaps with what is still claimed', () => {
+    const waits = (claims: string[], later: string[] = []) =>
+      enlargements({ agreed: asking(['acme/pay-*']), view: asking(later, claims) })
+    const through = [
+      "A rule of yours could let an operation on acme/pay-* through without anybody's approval.",
+    ]
+    expect(waits(['acme/*-eu'])).toEqual(through)
+    expect(waits(['acme/pay-a', 'acme/*-eu'])).toEqual(through)
+    expect(waits(['acme/*-eu'], ['acme/*-eu'])).toEqual([])
+    expect(waits(['acme/mail-*', 'acme/*/*'])).toEqual([])
+  })
+
   it('stays so as far as any view said since she agreed', () => {
     expect(approvedAfter(['acme/a'], [])).toEqual(['acme/a'])
     expect(approvedAfter(['acme/a'], ['acme/b'], [])).toEqual(['acme/a', 'acme/b'])
@@ -159,10 +171,12 @@ describe('What a view has approved', () => {
     expect(agreedUnder(before, asking([])).always_ask).toEqual(['acme/a'])
   })
 
-  it('is everything that she agreed may be claimed, if views add up to more than a list holds', () => {
+  it('is each claim of hers that a pattern touches, if views add up to more than a list holds', () => {
+    expect(CHARTER.claims).toEqual(['acme/*', 'acme/*/*'])
     expect(approvedAfter(many(120, 20), many(80, 21))).toHaveLength(200)
-    expect(approvedAfter(many(120, 20), many(81, 21))).toEqual(CHARTER.claims)
-    expect(approvedAfter(many(120, 20), many(81, 21), [])).toEqual(CHARTER.claims)
+    expect(approvedAfter(many(120, 20), many(81, 21))).toEqual(['acme/*'])
+    expect(approvedAfter(many(120, 20), many(81, 21), [])).toEqual(['acme/*'])
+    expect(approvedAfter(many(120, 20), many(81, 21), ['acme/x*/y'])).toEqual(['acme/*', 'acme/x*/y'])
   })
 })
 

@@ -7,7 +7,7 @@ import { absencesOf, operationOf, type Operation } from '../../rules/agreement.t
 import { allowancesIn } from '../../rules/allowance/tier-allowance.ts'
 import { consequenceFact, parseCondition, type RequestFacts } from '../../rules/conditions.ts'
 import { answerFor, OPERATORS_PER_CONNECTION_MAX } from '../../rules/connection.ts'
-import { needsApproval } from '../../rules/organization/tier-ceiling.ts'
+import { underApproval } from '../../rules/organization/tier-ceiling.ts'
 import { mayDelegateTo, type OrganizationEpochs } from '../../rules/organization/membership.ts'
 import { NOT_DELEGATED, POLICY_REFUSES } from '../../rules/grant.ts'
 import { jointAccountOf } from '../../rules/joint/joint.ts'
@@ -151,16 +151,9 @@ function refusedByOrganization(
   return { ...refusalWords(ruling), sentence: ORGANIZATION_REFUSES, data }
 }
 
-/**
- * If every operation needs somebody's approval, none of her rules lets one through. That stays so where the
- * organization no longer asks for it, until she has agreed to that. But she may turn `ask_me` off at once,
- * because her own act widens her terms then.
- */
+/** The rules of the tier that count at the resource. */
 function underMembership(tier: TierRules, { organization, resource }: Governed): TierRules {
-  if (organization === undefined) return tier
-  const asksNow = needsApproval(resource.resource_id, organization.view)
-  if (!asksNow && !needsApproval(resource.resource_id, organization.agreed)) return tier
-  return { ask_me: tier.ask_me || asksNow, rules: tier.rules.filter(rule => rule.then !== 'auto') }
+  return organization === undefined ? tier : underApproval(tier, resource.resource_id, organization)
 }
 
 /**

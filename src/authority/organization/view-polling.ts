@@ -76,10 +76,14 @@ async function ask({ organizations, database, log }: RoundContext, membership: M
   const { owner, issuer, join_id, token, view, agreed } = membership
   try {
     const now = await organizations.envelope(issuer, { token, known: view.view })
-    if (now !== undefined) await warmReach(database.ofNobody, owner, { agreed, view: now })
-    if (now !== undefined) return await takeView(database.ofNobody, owner, { join_id, view: now })
-    await confirmView(database.ofNobody, owner, join_id)
-    return true
+    if (now === undefined) {
+      await confirmView(database.ofNobody, owner, join_id)
+      return true
+    }
+    await warmReach(database.ofNobody, owner, { agreed, view: now })
+    // The comparisons of patterns are kept, so that they are not made while her queue is locked.
+    waitingFor({ ...membership, agreed: agreedUnder(membership, now), view: now })
+    return await takeView(database.ofNobody, owner, { join_id, view: now })
   } catch (error) {
     if (!(error instanceof OrganizationRefusal || error instanceof OrganizationOutage)) throw error
     log.warn({ err: error, owner, issuer }, 'an organization did not answer about its member')

@@ -6,8 +6,14 @@ import { z } from 'zod'
 import { refuseGuessing } from '../../credentials/attempt-limit.ts'
 import { endpoint, type Endpoint } from '../../http/servers/endpoint.ts'
 import { plainText } from '../../http/servers/pages.ts'
+import { approvalSentences } from '../../rules/organization/charter-sentences.ts'
 import { shownView } from '../../rules/organization/member-view.ts'
-import { reachOf, VIEW_AGE_SECONDS_MAX, type AgreedView } from '../../rules/organization/membership.ts'
+import {
+  approvalsUntilAgreed,
+  reachOf,
+  VIEW_AGE_SECONDS_MAX,
+  type AgreedView,
+} from '../../rules/organization/membership.ts'
 import { needsApproval } from '../../rules/organization/tier-ceiling.ts'
 import { readMembership, type Membership } from '../../storage/authority/membership/membership.ts'
 import { listTiers, type TierRow } from '../../storage/authority/policies/tiers.ts'
@@ -291,11 +297,16 @@ async function standing(api: OwnerApi, owner: Owner): Promise<OrganizationStandi
   }
 }
 
-/** What binds her now, in sentences: a bound of allowances that was raised does once she has agreed to it. */
-function summaryOf({ agreed, view }: AgreedView): string[] {
+/**
+ * What binds her now, in sentences: a bound of allowances that was raised, and what is no longer approved,
+ * count once she has agreed to it.
+ */
+function summaryOf(bound: AgreedView): string[] {
+  const { agreed, view } = bound
   const bounds = readAllowanceCeilings([agreed, view])
   const isRead = bounds !== undefined && bounds !== 'unreadable'
-  return shownView(isRead ? { ...view, max_allowance: [...bounds] } : view).summary
+  const { summary } = shownView(isRead ? { ...view, max_allowance: [...bounds] } : view)
+  return [...summary, ...approvalSentences(approvalsUntilAgreed(bound))]
 }
 
 /** A tier, and which part of it lies under a ceiling. */

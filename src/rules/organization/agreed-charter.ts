@@ -5,7 +5,7 @@
  */
 import type { MemberView } from '../../wire/documents/member-view.ts'
 import { CHARTER_LIST_MAX, type Charter } from '../../wire/organization/charter.ts'
-import { coveredBy } from './charter-patterns.ts'
+import { coveredBy, overlapping } from './charter-patterns.ts'
 
 /**
  * The parts of a charter that bind a member beyond its ceiling: what is governed, and what an emergency
@@ -33,25 +33,37 @@ export type ApprovalBinding = Pick<MemberView, 'claims' | 'always_ask'>
 
 /**
  * Where every operation needs somebody's approval by the view that she agreed to, or by one of the later
- * ones. Together they may have more patterns than a charter has. Then it is everything that she agreed may be
- * claimed: nothing else is governed before she agrees again.
+ * ones. Together they may have more patterns than a charter has. Then it is each claim that she agreed to and
+ * that one of the patterns overlaps with: nothing else is governed before she agrees again.
  */
-export function approvalsNeeded(agreed: ApprovalBinding, later: readonly ApprovalBinding[]): string[] {
+export function approvalsNeeded(
+  agreed: ApprovalBinding,
+  later: readonly Pick<ApprovalBinding, 'always_ask'>[],
+): string[] {
   let patterns = agreed.always_ask
   for (const { always_ask } of later) {
     const earlier = notCovered(patterns, always_ask)
     patterns = [...earlier, ...notCovered(always_ask, earlier)]
   }
-  return patterns.length > CHARTER_LIST_MAX ? agreed.claims : patterns
+  return patterns.length > CHARTER_LIST_MAX ? overlapping(patterns, agreed.claims) : patterns
 }
 
 /**
- * Where operations no longer need somebody's approval by a later view, among what both views claim. A pattern
- * that a claim only overlaps is left out, because the two name nothing together.
+ * Where operations no longer need somebody's approval by a later view, among `claims`, which are those that
+ * both views cover. Each resource that this is so for is named by one of these patterns. A pattern of hers
+ * that only overlaps with a claim stands whole, so that it may name more: she rather hears of too much.
  */
-export function approvalsDropped(agreed: ApprovalBinding, later: ApprovalBinding): string[] {
-  const claims = within(later.claims, agreed.claims)
-  return notCovered(within(agreed.always_ask, claims), later.always_ask)
+export function approvalsDropped(
+  agreed: Pick<ApprovalBinding, 'always_ask'>,
+  later: Pick<ApprovalBinding, 'always_ask'>,
+  claims: readonly string[],
+): string[] {
+  const patterns = notCovered(agreed.always_ask, later.always_ask)
+  if (patterns.length === 0) return []
+  const unasked = notCovered(claims, later.always_ask)
+  const whole = new Set(overlapping(notCovered(unasked, patterns), patterns))
+  const others = patterns.filter(one => !whole.has(one))
+  return [...new Set([...whole, ...within(others, unasked)])]
 }
 
 /** Those of `patterns` that none of `list` covers. */

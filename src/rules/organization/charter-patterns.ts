@@ -1,7 +1,7 @@
 /**
- * Owns which resources a pattern of a charter names, and when one pattern lies within another. Contract:
- * "The organization's authority" and "What the service does" (the organization may only narrow): a group
- * never gets more than the organization claims.
+ * Owns which resources a pattern of a charter names, and when one pattern lies within another or overlaps
+ * with it. Contract: "The organization's authority" and "What the service does" (the organization may only
+ * narrow): a group never gets more than the organization claims.
  */
 
 /** Visible ASCII without characters that do not occur in ids; `/` separates segments. */
@@ -96,9 +96,51 @@ export function coveredBy(list: readonly string[], patterns: readonly string[]):
   const literally = new Set(list)
   const others = patterns.filter(pattern => !literally.has(pattern))
   if (others.length === 0) return [...patterns]
-  const character = fresh([...list, ...others].join(''))
-  const names = anyOf(list)
-  return patterns.filter(one => literally.has(one) || names(one.replaceAll('*', character)))
+  return compareOnce('covers', [list, patterns], () => {
+    const character = fresh([...list, ...others].join(''))
+    const names = anyOf(list)
+    return patterns.filter(one => literally.has(one) || names(one.replaceAll('*', character)))
+  })
+}
+
+/**
+ * Those of `patterns` that overlap with one of `list`: some text is named by both. Two segments with a `*`
+ * overlap if their beginnings agree and their ends do, because both name the longer beginning, then whatever
+ * stands between the `*` of either, then the longer end.
+ */
+export function overlapping(list: readonly string[], patterns: readonly string[]): string[] {
+  if (list.length === 0) return []
+  return compareOnce('overlaps', [list, patterns], () => {
+    const others = list.map(splitSegments)
+    return patterns.filter(pattern => {
+      const segments = splitSegments(pattern)
+      return others.some(
+        other =>
+          other.length === segments.length && segments.every((one, i) => segmentsOverlap(one, other[i]!)),
+      )
+    })
+  })
+}
+
+/**
+ * What comparing two long lists gave, by their text: it takes milliseconds, each reading of a record makes
+ * new lists, and the same are compared again while the queue of an owner is locked.
+ */
+const COMPARED = new Map<string, readonly string[]>()
+const COMPARISONS_MAX = 64
+/** Fewer pairs are compared sooner than their text is made. */
+const PAIRS_MIN = 1_000
+
+function compareOnce(
+  how: 'covers' | 'overlaps',
+  [list, patterns]: readonly [readonly string[], readonly string[]],
+  compare: () => string[],
+): string[] {
+  if (list.length * patterns.length < PAIRS_MIN) return compare()
+  const text = JSON.stringify([how, list, patterns])
+  let result = COMPARED.get(text)
+  if (result === undefined) bounded(COMPARED, COMPARISONS_MAX).set(text, (result = compare()))
+  return [...result]
 }
 
 function fresh(used: string): string {
@@ -119,6 +161,34 @@ function splitPattern(pattern: string): {
     matches: segments =>
       matchers.length === segments.length && matchers.every((matches, i) => matches(segments[i]!)),
   }
+}
+
+/** One segment of a pattern; `first` and `last` are the texts before and after all of its `*`. */
+interface PatternSegment {
+  text: string
+  isWild: boolean
+  first: string
+  last: string
+  matches: (text: string) => boolean
+}
+
+function splitSegments(pattern: string): PatternSegment[] {
+  return pattern.split('/').map(text => ({
+    text,
+    isWild: text.includes('*'),
+    first: text.slice(0, text.indexOf('*')),
+    last: text.slice(text.lastIndexOf('*') + 1),
+    matches: segmentOf(text),
+  }))
+}
+
+function segmentsOverlap(one: PatternSegment, other: PatternSegment): boolean {
+  if (!one.isWild) return other.matches(one.text)
+  if (!other.isWild) return one.matches(other.text)
+  return (
+    (one.first.startsWith(other.first) || other.first.startsWith(one.first)) &&
+    (one.last.endsWith(other.last) || other.last.endsWith(one.last))
+  )
 }
 
 /**

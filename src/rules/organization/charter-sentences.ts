@@ -68,6 +68,15 @@ export function bindingSentences(name: string, view: ViewBinding): string[] {
   ]
 }
 
+/** Where no rule of hers counts although a later view asks for no approval, in sentences. */
+export function approvalSentences(patterns: readonly string[]): string[] {
+  return sentences(
+    patterns,
+    list =>
+      `Of what it governs, no rule of yours lets an operation on ${list} through before you have agreed again.`,
+  )
+}
+
 function allowanceSentences(ceilings: readonly AllowanceCeiling[] | undefined): string[] {
   if (ceilings === undefined) return []
   if (ceilings.length === 0) return ['Nothing there passes by an allowance of yours.']

@@ -50,6 +50,22 @@ function agreedClaims({ agreed, view }: AgreedView): readonly string[] {
 }
 
 /**
+ * Where none of her rules lets an operation through until she has agreed again, though the present view asks
+ * for no approval there: each such resource is named by one of these patterns, which may name more.
+ */
+export function approvalsUntilAgreed(bound: AgreedView): readonly string[] {
+  const { agreed, view } = bound
+  const cacheEntry = APPROVALS.get(view)
+  if (cacheEntry?.agreed === agreed) return cacheEntry.patterns
+  const patterns = approvalsDropped(agreed, view, agreedClaims(bound))
+  APPROVALS.set(view, { agreed, patterns })
+  return patterns
+}
+
+/** Cached like the claims: what waits for her and what binds her are both told by it. */
+const APPROVALS = new WeakMap<MemberView, { agreed: MemberView; patterns: readonly string[] }>()
+
+/**
  * Why a view is not one that a charter could make, as a clause; undefined if it is. Its digest is computed
  * again, whatever it says.
  */
@@ -95,7 +111,7 @@ export function enlargements({ agreed, view }: AgreedView): string[] {
   return [
     ...claimed.map(claim => `It would govern ${claim}, too.`),
     ...breakGlassEnlargements(agreed.break_glass, view.break_glass, view.claims),
-    ...approvalsDropped(agreed, view).map(
+    ...approvalsUntilAgreed({ agreed, view }).map(
       one => `A rule of yours could let an operation on ${one} through without anybody's approval.`,
     ),
     ...allowanceEnlargements(agreed.max_allowance, view.max_allowance),

@@ -5,6 +5,7 @@
  * lower ceiling never leaves more.
  */
 import type { CharterEnvelope } from '../../wire/organization/charter.ts'
+import type { TierRules } from '../tier.ts'
 import { namedBy } from './charter-patterns.ts'
 
 /** The part of a member's view that limits tiers. */
@@ -58,6 +59,22 @@ export function cutTier<Tier extends TierUnderCeiling>(
 /** Whether every operation on the resource needs somebody's approval. */
 export function needsApproval(resource_id: string, { always_ask }: Pick<Ceiling, 'always_ask'>): boolean {
   return namedBy(always_ask)(resource_id)
+}
+
+/**
+ * The rules of a tier that count at a resource that an organization governs. If every operation there needs
+ * somebody's approval, none of her rules lets one through. That stays so if the organization no longer asks
+ * for it, until she has agreed to that. But she may turn `ask_me` off at once, because her own act widens her
+ * terms then.
+ */
+export function underApproval(
+  tier: TierRules,
+  resource_id: string,
+  { agreed, view }: Readonly<Record<'agreed' | 'view', Pick<Ceiling, 'always_ask'>>>,
+): TierRules {
+  const asksNow = needsApproval(resource_id, view)
+  if (!asksNow && !needsApproval(resource_id, agreed)) return tier
+  return { ask_me: tier.ask_me || asksNow, rules: tier.rules.filter(rule => rule.then !== 'auto') }
 }
 
 /**

@@ -1,7 +1,8 @@
 /**
  * A dry run: what a changed tier would have answered for each request in the ledger. It changes nothing. It
- * judges each past request by the facts that were known then, never by later ones. Contract: "Policy
- * vocabulary and tiers"; an addition of ours (docs/choices.md).
+ * judges each past request by the facts that were known then, never by later ones; but which of her rules
+ * count is a matter of her membership now, as for the request that comes next. Contract: "Policy vocabulary
+ * and tiers"; an addition of ours (docs/choices.md).
  */
 import { z } from 'zod'
 import type { Owner } from '../../../wire/identifiers.ts'
@@ -11,9 +12,11 @@ import { unmetFact } from '../../../rules/organization/clearance.ts'
 import { answerFor } from '../../../rules/connection.ts'
 import { grantLifetimeSeconds, grantScope } from '../../../rules/permission.ts'
 import { underRuling, type Ruling } from '../../../rules/organization/ruling.ts'
-import { evaluateTier } from '../../../rules/tier.ts'
+import { underApproval } from '../../../rules/organization/tier-ceiling.ts'
+import { evaluateTier, type TierRules } from '../../../rules/tier.ts'
 import type { Db } from '../../../storage/authority/database.ts'
 import { readLedger, type LedgerEntryRow } from '../../../storage/authority/ledger/ledger.ts'
+import { listReached, readMembership } from '../../../storage/authority/membership/membership.ts'
 import type { NewTier } from '../../../storage/authority/policies/tiers.ts'
 import { attestedFacts } from '../../../wire/organization/clearance.ts'
 import type { OwnerAllowance } from '../../../wire/documents/allowance.ts'
@@ -75,20 +78,32 @@ async function preview(
 ): Promise<TierPreview> {
   const { id, ...content } = draft
   const { tier, warnings, allowance } = await judge(db, owner, { id, content })
+  const rulesAt = await rulesUnderMembership(db, owner, tier)
   const entries = await readLedger(db, owner, { kind: ['promised', 'refused'], after, limit })
-  const requests = entries.flatMap(entry => tryOn(tier, entry, allowance))
+  const requests = entries.flatMap(entry => tryOn(tier, entry, { allowance, rulesAt }))
   const next = entries.length === limit ? (entries.at(-1)?.seq ?? null) : null
   return { requests, changed: requests.filter(one => one.was !== one.would).length, warnings, next }
 }
 
+/** The rules of the tier that count at each resource, by her membership as it is now. */
+async function rulesUnderMembership(db: Db, owner: Owner, tier: TierRules): Promise<RulesAt> {
+  const membership = await readMembership(db, owner)
+  if (membership === undefined) return () => tier
+  const resources = await listReached(db, owner)
+  const governed = new Set(resources.filter(({ org }) => org !== null).map(({ resource_id }) => resource_id))
+  return resource_id => (governed.has(resource_id) ? underApproval(tier, resource_id, membership) : tier)
+}
+
+type RulesAt = (resource_id: string) => TierRules
+
 /** The allowance that a tier names, as it is now. */
 type Named = Pick<OwnerAllowance, 'id' | 'version'> | undefined
 
-/** The entry judged by the tier; undefined if it is no request for a resource that the tier would govern. */
+/** The entry judged by the tier; empty if it is no request for a resource that the tier would govern. */
 function tryOn(
   tier: NewTier,
   { seq, ts, family, handle, kind, data }: LedgerEntryRow,
-  allowance: Named,
+  { allowance, rulesAt }: { allowance: Named; rulesAt: RulesAt },
 ): TriedRequest[] {
   const { resource_id, effect, ...recorded } = data as Partial<RecordedRequest> & { effect?: 'grant' | 'ask' }
   const { facts } = recorded
@@ -102,7 +117,7 @@ function tryOn(
       handle,
       resource_id,
       was,
-      ...wouldAnswer(tier, { ...recorded, facts: factsBy(allowance, facts) }),
+      ...wouldAnswer(tier, rulesAt(resource_id), { ...recorded, facts: factsBy(allowance, facts) }),
     },
   ]
 }
@@ -131,8 +146,10 @@ interface RecordedRequest {
   clearance?: string
 }
 
+/** `rules`: those of the tier that count at the resource. */
 function wouldAnswer(
   tier: NewTier,
+  rules: TierRules,
   { facts, scopes, organization, clearance }: Omit<RecordedRequest, 'resource_id'>,
 ): { would: AnswerEffect; because: string[] } {
   const attested = clearance === undefined ? {} : attestedFacts(clearance)
@@ -145,7 +162,7 @@ function wouldAnswer(
     lifetime === undefined
       ? facts.request
       : { ...facts.request, expiresInSeconds: grantLifetimeSeconds(tier.terms.expires_in, lifetime) }
-  const own = evaluateTier(tier, { ...facts, request })
+  const own = evaluateTier(rules, { ...facts, request })
   const judged = organization === undefined ? own : underRuling(own, organization)
   const answer = answerFor(facts.connection ?? 'none', tier, judged)
   return { would: answer.kind === 'deny' ? 'refuse' : answer.kind, because: judged.because }
