@@ -223,8 +223,7 @@ export function configurationWarnings(
   environment: Environment = process.env,
 ): string[] {
   if (configurationFaults(process_, path, environment).length > 0) return []
-  if (process_ === 'authority')
-    return authorityWarnings(readSettings(AUTHORITY_SETTINGS, environment, KNOWN))
+  if (process_ === 'authority') return authorityWarnings(readSettings(AUTHORITY_SETTINGS, environment, KNOWN))
   if (process_ !== 'sidecar') return []
   const variables = path === undefined ? environment : { ...environment, UMA_PEP_CONFIG: path }
   const values = readSettings(SIDECAR_SETTINGS, variables, KNOWN)

@@ -233,7 +233,9 @@ export async function checkOwnerApi(
   const url = api.replace(/\/+$/, '') + AUTHORITY_PATH.owner
   const { status } = await get(outbound, `${url}/pending`, setting)
   if (status >= 500)
-    throw new Unwell(`${url}/pending answers with status ${status}. See its log, and that of what is before it.`)
+    throw new Unwell(
+      `${url}/pending answers with status ${status}. See its log, and that of what is before it.`,
+    )
   if (status < 400 || status === 404)
     throw new Unwell(`${url}/pending answers with status ${status}, so the owner API is not there. ${remedy}`)
   return `${url} is reached`

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { AgentError } from '../../src/agent/index.ts'
 import { expectDenied, type RunningCall } from '../../src/dev/story/scene.ts'
 
-const failed = (error: Error): RunningCall => ({ events: [], result: Promise.reject(error) })
+const failed = (cause: Error): RunningCall => ({ events: [], result: Promise.reject(cause) })
 
 describe('A call of a story that must be denied', () => {
   it('gives the sentence that its agent got', async () => {

@@ -167,15 +167,18 @@ describe('an issuer that says where the owner API is', () => {
 })
 
 describe('an issuer at which nobody may be asked', () => {
-  it.each(['http://as.example.com', 'as.example.com'])('%s is called the issuer, not the API', async issuer => {
-    vi.stubEnv('UMA_OWNER_API', undefined)
-    expect(await owner('--issuer', issuer, 'pending')).toMatchObject({
-      code: 2,
-      said: `address_refused: The issuer (--issuer or UMA_OWNER_ISSUER) must be an https URL, or http on a loopback host: ${issuer}\n`,
-    })
-    expect(await owner('--api', issuer, 'pending')).toMatchObject({
-      code: 2,
-      said: `address_refused: The API must be an https URL, or http on a loopback host: ${issuer}\n`,
-    })
-  })
+  it.each(['http://as.example.com', 'as.example.com'])(
+    '%s is called the issuer, not the API',
+    async issuer => {
+      vi.stubEnv('UMA_OWNER_API', undefined)
+      expect(await owner('--issuer', issuer, 'pending')).toMatchObject({
+        code: 2,
+        said: `address_refused: The issuer (--issuer or UMA_OWNER_ISSUER) must be an https URL, or http on a loopback host: ${issuer}\n`,
+      })
+      expect(await owner('--api', issuer, 'pending')).toMatchObject({
+        code: 2,
+        said: `address_refused: The API must be an https URL, or http on a loopback host: ${issuer}\n`,
+      })
+    },
+  )
 })

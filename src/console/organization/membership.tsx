@@ -88,13 +88,13 @@ function Waiting({ standing, onChanged }: Props) {
   // A still later version may come while she reads this one.
   const { isAgreed, isMoved, setAgreed } = useAgreement(`${charter_version} ${binds_s256}`)
   const hasActed = useRef(false)
-  const isGone = waiting === null
+  const nothingWaits = waiting === null
   // The button was disabled when it was pressed, and had the focus no more when the form went away.
   useLayoutEffect(() => {
-    if (!isGone || !hasActed.current) return
+    if (!nothingWaits || !hasActed.current) return
     hasActed.current = false
     takeLostFocus(pageHeading())
-  }, [isGone])
+  }, [nothingWaits])
   if (waiting === null) return null
   const agree = async (): Promise<void> => {
     const body = { agreed: true, charter_version, binds_s256 }
