@@ -142,7 +142,7 @@ export const WRONG_FILES: Case[] = [
     remedy: /did you mean administrators\?/,
   },
   {
-    name: 'the path of a file begins in another folder than was meant',
+    name: 'a path begins in another folder',
     args: ['authority'],
     environment: () => ({ ...ofAuthority(), UMA_AS_KEYS_FILE: 'nowhere/keys.json' }),
     setting: /UMA_AS_KEYS_FILE: cannot read \/.+\/nowhere\/keys\.json/,
