@@ -73,7 +73,7 @@ interface AllowanceFacts {
   /** It is not within the allowance, or that could not be found out. */
   readonly beyond: boolean
   /**
-   * The first limit that it does not keep, as rules/allowance/operation.ts names it; or `approval` (the
+   * The first limit that it does not keep, as rules/allowance/judge-operation.ts names it; or `approval` (the
    * resource takes only what she approves), `unspent` (the agent has as many unspent grants as it may),
    * `ends` (a grant would end at once), `issue` (there was no room any more when it was to be issued).
    */

@@ -5,7 +5,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { isAtMost, sumOf } from '../../src/rules/allowance/decimal.ts'
-import { judgeOperation, type AllowanceResult, type WindowUse } from '../../src/rules/allowance/operation.ts'
+import {
+  judgeOperation,
+  type AllowanceResult,
+  type WindowUse,
+} from '../../src/rules/allowance/judge-operation.ts'
 import {
   judgeUnderCeiling,
   narrowerCeilings,

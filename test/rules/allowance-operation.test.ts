@@ -4,7 +4,11 @@
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { judgeOperation, type AllowanceResult, type WindowUse } from '../../src/rules/allowance/operation.ts'
+import {
+  judgeOperation,
+  type AllowanceResult,
+  type WindowUse,
+} from '../../src/rules/allowance/judge-operation.ts'
 import type { OwnerAllowance } from '../../src/wire/documents/allowance.ts'
 import { parseJson, type Json, type JsonObject } from '../../src/wire/json.ts'
 import { Refusal } from '../../src/wire/refusal.ts'

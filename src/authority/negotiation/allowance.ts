@@ -5,7 +5,7 @@
  */
 import { operationOf } from '../../rules/agreement.ts'
 import { latestExpiry } from '../../rules/allowance/expiry.ts'
-import { CALLS } from '../../rules/allowance/operation.ts'
+import { CALLS } from '../../rules/allowance/judge-operation.ts'
 import { allowancesIn } from '../../rules/allowance/tier-allowance.ts'
 import type { RequestFacts } from '../../rules/conditions.ts'
 import { jointAccountOf } from '../../rules/joint/joint.ts'

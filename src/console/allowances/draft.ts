@@ -3,7 +3,7 @@
  * Contract: "Owner API" (`/owner/allowances/{id}`), "Policy vocabulary and tiers".
  */
 import { allowanceFault } from '../../rules/allowance/allowance.ts'
-import { CALLS } from '../../rules/allowance/operation.ts'
+import { CALLS } from '../../rules/allowance/judge-operation.ts'
 import type { AllowancePeriod, TierAllowance } from '../../wire/documents/allowance.ts'
 import { jsonIn, type Json } from '../../wire/json.ts'
 import { WORDS } from '../words.ts'

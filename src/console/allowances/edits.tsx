@@ -3,7 +3,7 @@
  * over the version that she was shown. Contract: "Owner API" (`/owner/allowances/{id}`, If-Match).
  */
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { CALLS } from '../../rules/allowance/operation.ts'
+import { CALLS } from '../../rules/allowance/judge-operation.ts'
 import { limitsOf, quantityText, type CardLimit } from '../../rules/words/allowance-words.ts'
 import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
 import { ApiFault } from '../access/api.ts'

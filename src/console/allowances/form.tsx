@@ -3,7 +3,7 @@
  * makes is read first (opening.tsx). Contract: "Owner API" (`/owner/allowances/{id}`).
  */
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { CALLS } from '../../rules/allowance/operation.ts'
+import { CALLS } from '../../rules/allowance/judge-operation.ts'
 import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
 import type { Tier } from '../../wire/owner/owner-api.ts'
 import { useFocusHandover } from '../parts/focus.ts'

@@ -3,7 +3,7 @@
  * Contract: "Owner API" (`/owner/allowances*`).
  */
 import { isAtMost } from '../../rules/allowance/decimal.ts'
-import { CALLS } from '../../rules/allowance/operation.ts'
+import { CALLS } from '../../rules/allowance/judge-operation.ts'
 import { quantityText, type LimitPlace } from '../../rules/words/allowance-words.ts'
 import { DECIMAL } from '../../wire/decimal.ts'
 import type { AllowancePeriod, OwnerAllowance, ShownAllowance } from '../../wire/documents/allowance.ts'

@@ -4,7 +4,7 @@
  */
 import type { AllowanceContent, OwnerAllowance, TierAllowance } from '../../wire/documents/allowance.ts'
 import type { Json } from '../../wire/json.ts'
-import { CALLS, pointersOf } from './operation.ts'
+import { CALLS, pointersOf } from './judge-operation.ts'
 
 /** How many allowances one owner may have. */
 export const ALLOWANCES_MAX = 100

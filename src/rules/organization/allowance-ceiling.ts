@@ -12,7 +12,7 @@ import {
   type AllowanceResult,
   type TierOperation,
   type WindowUse,
-} from '../allowance/operation.ts'
+} from '../allowance/judge-operation.ts'
 
 /**
  * Why a charter cannot bound allowances by these entries, as the place and a clause; undefined if it can. The

@@ -11,7 +11,7 @@ import type {
   TierAllowance,
 } from '../../wire/documents/allowance.ts'
 import { canonicalize } from '../../wire/json.ts'
-import { CALLS } from '../allowance/operation.ts'
+import { CALLS } from '../allowance/judge-operation.ts'
 import { secondsText } from './rule-words.ts'
 
 const PER: Readonly<Record<AllowancePeriod, string>> = {
