@@ -5,11 +5,9 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import type { AllowanceCeiling } from '../../src/wire/organization/charter.ts'
 import type { OwnerCall, Reply } from '../support/authority.ts'
-import { dueAtOnce } from '../support/due.ts'
 import { CLAIMING, startMembershipStand } from '../support/membership.ts'
 import { startedOnce } from '../support/started.ts'
 import { denyAll, testAgent, type TestAgent } from '../support/test-agent.ts'
-import { until } from '../support/until.ts'
 
 /** At most so much passes in all by one allowance; her trades are shared with her. */
 const bounding = (max_allowance?: AllowanceCeiling[]) => ({
@@ -55,12 +53,8 @@ async function limitOf({ handle }: TestAgent): Promise<unknown> {
   const entries = body.entries as { facts: { operation: { limit?: string } } }[]
   return entries.at(-1)!.facts.operation.limit
 }
-async function says(max_allowance: AllowanceCeiling[] | undefined): Promise<void> {
-  await stand.publish(bounding(max_allowance))
-  await dueAtOnce(stand.authority.database, 'view')
-  const text = JSON.stringify(max_allowance)
-  await until(async () => JSON.stringify((await stand.own('GET')).body.max_allowance) === text)
-}
+const says = (max_allowance?: AllowanceCeiling[]): Promise<void> =>
+  stand.publishUntilSeen(bounding(max_allowance), 'max_allowance')
 
 afterEach(async () => {
   await denyAll(stand.authority)

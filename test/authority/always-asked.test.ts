@@ -4,11 +4,9 @@
  */
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Reply } from '../support/authority.ts'
-import { dueAtOnce } from '../support/due.ts'
 import { CLAIMING, startMembershipStand } from '../support/membership.ts'
 import { startedOnce } from '../support/started.ts'
 import { denyAll, testAgent, type TestAgent } from '../support/test-agent.ts'
-import { until } from '../support/until.ts'
 
 /** Her trades are shared with her. */
 const asking = (always_ask: string[]) => ({
@@ -48,12 +46,7 @@ async function known(): Promise<TestAgent> {
   return agent
 }
 
-async function says(always_ask: string[]): Promise<void> {
-  await stand.publish(asking(always_ask))
-  await dueAtOnce(stand.authority.database, 'view')
-  const text = JSON.stringify(always_ask)
-  await until(async () => JSON.stringify((await stand.own('GET')).body.always_ask) === text)
-}
+const says = (always_ask: string[]): Promise<void> => stand.publishUntilSeen(asking(always_ask), 'always_ask')
 
 afterEach(async () => {
   await denyAll(stand.authority)

@@ -4,6 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { isDeepStrictEqual } from 'node:util'
 import { freePorts } from '../../src/dev/stack/ports.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { importPrivateJwk, type PrivateJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
@@ -16,7 +17,9 @@ import {
   type TestAuthorityOptions,
   type TestOwner,
 } from './authority.ts'
+import { dueAtOnce } from './due.ts'
 import { charterOf, startTestOrganization, type TestOrganization } from './organization.ts'
+import { until } from './until.ts'
 
 /** Claims a part of alice's world: of what it claims it shares all but her trades. */
 export const CLAIMING = {
@@ -50,6 +53,8 @@ export interface MembershipStand {
   joined(): Promise<Reply>
   /** Publishes the charter with these changes. */
   publish(changes: object): Promise<void>
+  /** The same, until what she sees of her membership has `member` of that charter's envelope. */
+  publishUntilSeen(changes: { envelope: object }, member: string): Promise<void>
   /** A notice about alice, changed by `claims`; signed with the organization’s key if no other is given. */
   noticeOf(notice: Notice, claims?: Partial<NoticeClaims>, jwk?: PrivateJwk): Promise<string>
   /** Sends a notice to the authority. */
@@ -144,6 +149,12 @@ export async function startMembershipStand(
     const { body } = await own('POST', '/preview', { code })
     return { code, agreed: true, charter_version: body.charter_version, binds_s256: body.binds_s256 }
   }
+  const publish: MembershipStand['publish'] = async changes => {
+    const { body } = await organization.admin({ target: '/admin/charter' })
+    const json = { charter: charterOf({ ...CLAIMING, ...changes }), base_version: body.version }
+    const { status, text } = await organization.admin({ method: 'PUT', target: '/admin/charter', json })
+    if (status !== 200) throw new Error(text)
+  }
   return {
     authority,
     organization,
@@ -153,11 +164,12 @@ export async function startMembershipStand(
     invited,
     agreeing,
     joined: async () => own('POST', '', await agreeing(await invited())),
-    publish: async changes => {
-      const { body } = await organization.admin({ target: '/admin/charter' })
-      const json = { charter: charterOf({ ...CLAIMING, ...changes }), base_version: body.version }
-      const { status, text } = await organization.admin({ method: 'PUT', target: '/admin/charter', json })
-      if (status !== 200) throw new Error(text)
+    publish,
+    publishUntilSeen: async (changes, member) => {
+      const published = new Map<string, unknown>(Object.entries(changes.envelope)).get(member)
+      await publish(changes)
+      await dueAtOnce(authority.database, 'view')
+      await until(async () => isDeepStrictEqual((await own('GET')).body[member], published))
     },
     noticeOf: async (notice, claims = {}, jwk) => {
       const file = readFileSync(organization.environment['UMA_ORG_KEYS_FILE']!, 'utf8')
