@@ -254,6 +254,7 @@ async function stayUp(run: Run, stack: Stack, { memory }: Scene): Promise<void> 
   const child = await Promise.race([ended, run.interrupted.catch(() => undefined)])
   // If the user ends it, that is no failure: the story held.
   if (child !== undefined) throw new Error(await child.ended())
+  run.terminal.out(`\nIt ends, and ${stack.directory} is removed with its logs.\n`)
 }
 
 class Interrupted extends Error {}

@@ -38,7 +38,21 @@ export interface ChallengedCall {
    * the token.
    */
   hasToken: boolean
+  /** A sentence: why what the call came with is not enough; undefined if it came with nothing. */
+  because: string | undefined
 }
+
+/** The grant is live, and has no permission now for the tool's resource with all the scopes that it needs. */
+export const NOT_PERMITTED = 'The grant does not permit this call now.'
+
+/** Says of a call without a grant that its credentials are none; undefined if it has no credentials. */
+export function noGrant({ headers }: Pick<Call, 'headers'>): string | undefined {
+  return headers.has('authorization')
+    ? 'The Authorization header has no grant: a grant is sent as "PoP <grant>".'
+    : undefined
+}
+
+const NEGOTIATE = "Present the ticket at the owner's authorization server for a grant."
 
 /**
  * The refusal that challenges a call: 401 `insufficient_authorization` with a fresh ticket. 429
@@ -53,14 +67,11 @@ export async function challengeFor(challenged: ChallengedCall, options: Challeng
   const { ticket, family } = await route.client.requestTicket(need, deadline)
   if (family !== undefined) challenged.trace.family ??= family
   const challenge = buildChallenge(ticket, challenged, options)
-  return new Refusal(
-    'insufficient_authorization',
-    "Present the ticket at the owner's authorization server for a grant.",
-    {
-      headers: { 'www-authenticate': encodeChallenge(challenge), 'cache-control': 'no-store' },
-      extra: challengeData(challenge),
-    },
-  )
+  const detail = [challenged.because, NEGOTIATE].filter(sentence => sentence !== undefined).join(' ')
+  return new Refusal('insufficient_authorization', detail, {
+    headers: { 'www-authenticate': encodeChallenge(challenge), 'cache-control': 'no-store' },
+    extra: challengeData(challenge),
+  })
 }
 
 /** 429 `temporarily_unavailable` with Retry-After: the source has had its share. */

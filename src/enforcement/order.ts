@@ -18,7 +18,7 @@ import { takeApproval } from './approval/owner-approval.ts'
 import type { AccessReports } from './authorities/access-reports.ts'
 import type { Allowed, Call } from './call.ts'
 import { sourceOf } from './challenge-limit.ts'
-import { challengeFor, tooManyCalls, type ChallengeSettings } from './challenges.ts'
+import { challengeFor, NOT_PERMITTED, noGrant, tooManyCalls, type ChallengeSettings } from './challenges.ts'
 import type { Deadline } from './deadline.ts'
 import { UnspentOutage } from './outage.ts'
 import type { Consumption, Introspection, LiveGrant } from './introspection.ts'
@@ -76,7 +76,8 @@ export async function judge(judged: CallInOrder, options: OrderOptions): Promise
     return { outcome: allowCall(call, { ...options, grantFields: request.grantFields }) }
   const tool = request.kind === 'tool' ? findTool(route, request, trace) : undefined
   const token = presentedGrant(call)
-  if (token === undefined) return challenge(judged, tool, { hasToken: false }, options)
+  if (token === undefined)
+    return challenge(judged, tool, { hasToken: false, because: noGrant(call) }, options)
 
   enterStep(trace, 'introspect') // 1. Is the token live, and does the connection stand?
   const answer = await introspect(judged, token, options)
@@ -93,7 +94,7 @@ export async function judge(judged: CallInOrder, options: OrderOptions): Promise
   const now = secondsOf(options)
   const permission = tool && matchPermission(grant.permissions, tool, now)
   if (tool !== undefined && permission === undefined)
-    return challenge(judged, tool, { hasToken: true }, options)
+    return challenge(judged, tool, { hasToken: true, because: NOT_PERMITTED }, options)
   if (permission !== undefined && route.organization !== undefined)
     await underCeiling(judged, grant, permission)
   if (route.joint !== undefined) await underMandate(judged, route.joint, { token, grant, permission, now })
@@ -265,7 +266,7 @@ function askIssuer(
 async function challenge(
   judged: CallInOrder,
   tool: Tool | undefined,
-  { hasToken }: { hasToken: boolean },
+  grant: { hasToken: boolean; because: string | undefined },
   options: OrderOptions,
 ): Promise<never> {
   if (tool === undefined) {
@@ -274,7 +275,7 @@ async function challenge(
       'Present a live grant: this method needs one, and a call of a tool is how to get it.',
     )
   }
-  throw await challengeFor({ ...judged, tool, hasToken }, options)
+  throw await challengeFor({ ...judged, tool, ...grant }, options)
 }
 
 /** Contract, "Grant (RPT) liveness": by reason a fresh challenge, or the end. */
@@ -286,13 +287,14 @@ async function refuseInactive(
   judged.trace.reason =
     typeof reason === 'string' && /^[a-z_]{1,64}$/.test(reason) ? reason : 'unreadable_reason'
   if (KNOWN_GRANT.has(judged.trace.reason)) nameEnded(judged.trace, token)
-  if (inactiveReaction(reason) === 'terminal') {
+  const reaction = inactiveReaction(reason)
+  if (reaction === 'terminal') {
     refuse(
       'access_revoked',
       'The owner or her organization has ended this access: do not call again with this grant.',
     )
   }
-  return challenge(judged, tool, { hasToken: true }, options)
+  return challenge(judged, tool, { hasToken: true, because: reaction.because }, options)
 }
 
 /** Reasons that an authority gives of a grant which it made. */

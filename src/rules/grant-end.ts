@@ -79,21 +79,23 @@ export function consumeError(facts: LivenessFacts, singleUse: boolean): ConsumeE
   return livenessReason(facts) ?? (singleUse ? undefined : 'not_single_use')
 }
 
-const CHALLENGED: ReadonlySet<string> = new Set<InactiveReason>([
-  'already_consumed',
-  'revoked',
-  'expired',
-  'unknown_token',
-  'invalid_signature',
+/** What the agent is told of a grant after which it may negotiate again, before it is told to do so. */
+const CHALLENGED: ReadonlyMap<unknown, string> = new Map<InactiveReason, string>([
+  ['already_consumed', 'The grant was for one call, and it is spent.'],
+  ['revoked', 'The owner has ended the grant.'],
+  ['expired', 'The grant has expired.'],
+  ['unknown_token', 'No grant for this resource is known by that text.'],
+  ['invalid_signature', 'No grant for this resource is known by that text.'],
 ])
 
 /**
- * The enforcement point's reaction to an inactive grant: a fresh challenge, or `terminal` (403
- * `access_revoked`, no new challenge). Every reason that is not in the contract's table, or a missing one, is
- * terminal.
+ * The enforcement point's reaction to an inactive grant: a fresh challenge, and a sentence that says why, or
+ * `terminal` (403 `access_revoked`, no new challenge). Every reason that is not in the contract's table, or a
+ * missing one, is terminal.
  */
-export function inactiveReaction(reason: unknown): 'challenge' | 'terminal' {
-  return typeof reason === 'string' && CHALLENGED.has(reason) ? 'challenge' : 'terminal'
+export function inactiveReaction(reason: unknown): { kind: 'challenge'; because: string } | 'terminal' {
+  const because = CHALLENGED.get(reason)
+  return because === undefined ? 'terminal' : { kind: 'challenge', because }
 }
 
 /**

@@ -156,6 +156,36 @@ describe('The enforcement order', () => {
     }
   })
 
+  const NEGOTIATE = "Present the ticket at the owner's authorization server for a grant."
+  test.each<[string, () => CallParts, string]>([
+    ['no credential', () => ({}), ''],
+    [
+      'a bearer token',
+      () => ({ headers: { authorization: [`Bearer ${standing()}`] } }),
+      'The Authorization header has no grant: a grant is sent as "PoP <grant>". ',
+    ],
+    [
+      'a grant of another resource',
+      () => ({ token: standing(), signer: agent, tool: 'place_trade', args: TRADE_PARAMS }),
+      'The grant does not permit this call now. ',
+    ],
+    [
+      'a spent grant',
+      () => {
+        const token = singleUse()
+        authority.end(token, 'already_consumed')
+        return { token, signer: agent }
+      },
+      'The grant was for one call, and it is spent. ',
+    ],
+  ])('a challenge says what is missing: %s', async (_what, parts, because) => {
+    const { body } = (await decide(parts())) as Denied
+    expect(body).toMatchObject({
+      error: 'insufficient_authorization',
+      error_description: `${because}${NEGOTIATE}`,
+    })
+  })
+
   test('consequence is compared only where both sides declare a class', async () => {
     const token = standing({ consequence: 'reversible' })
     expect(verdict(await decide({ tool: 'undescribed', token, signer: agent }))).toBe('allow')

@@ -116,16 +116,18 @@ describe('the error of a consume that spent nothing', () => {
 })
 
 describe('the enforcement point reacts to an inactive grant', () => {
+  const challenge = (because: string) => ({ kind: 'challenge', because })
+  const UNKNOWN = 'No grant for this resource is known by that text.'
   it.each([
     ['connection_revoked', 'terminal'],
     ['organization_revoked', 'terminal'],
-    ['already_consumed', 'challenge'],
-    ['revoked', 'challenge'],
-    ['expired', 'challenge'],
-    ['unknown_token', 'challenge'],
-    ['invalid_signature', 'challenge'],
-  ])('%s: %s', (reason, reaction) => {
-    expect(inactiveReaction(reason)).toBe(reaction)
+    ['already_consumed', challenge('The grant was for one call, and it is spent.')],
+    ['revoked', challenge('The owner has ended the grant.')],
+    ['expired', challenge('The grant has expired.')],
+    ['unknown_token', challenge(UNKNOWN)],
+    ['invalid_signature', challenge(UNKNOWN)],
+  ])('%s', (reason, reaction) => {
+    expect(inactiveReaction(reason)).toEqual(reaction)
   })
 
   it('any other value is terminal', () => {

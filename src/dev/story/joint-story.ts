@@ -17,7 +17,7 @@ import {
   nothingWaitsFor,
   waitingFor,
 } from './joint-scene.ts'
-import { callByHand, refusalIn, toolText } from './raw-call.ts'
+import { callByHand, refusalIn, toolText, whyChallenged } from './raw-call.ts'
 import { expectDenied, expectEqual, expectThat, present, show, firstEvent, type Scene } from './scene.ts'
 import { executions, expectRefusal, fetchJson, got, note, sent, type StoryStep } from './story.ts'
 
@@ -220,7 +220,7 @@ async function traded(scene: Scene): Promise<string[]> {
     sent(`POST ${PATH}  tools/call place_trade ${JSON.stringify(TRADE)}`),
     got(`200 "${toolText(answer)}"`),
     sent(`POST ${PATH}  the same once more`),
-    got('401 WWW-Authenticate: UMA …: the grant is spent'),
+    got(`401 WWW-Authenticate: UMA …: ${whyChallenged(again)}`),
   ]
 }
 

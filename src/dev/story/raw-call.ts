@@ -78,6 +78,11 @@ export function refusalIn({ json }: RawReply): { error: string | undefined; sent
   return { error: text(error), sentence: text(error_description) }
 }
 
+/** Why a call with credentials was challenged: the first sentence of the answer. */
+export function whyChallenged(answer: RawReply): string | undefined {
+  return refusalIn(answer).sentence?.split('. ')[0]
+}
+
 function credentialHeaders(
   resource: string,
   body: string,

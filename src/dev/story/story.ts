@@ -8,7 +8,7 @@ import { parseResourceMetadata, resourceMetadataUrl } from '../../wire/resources
 import { parseChallenge } from '../../wire/negotiation/negotiation.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../../wire/json.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../wire/signatures/keys.ts'
-import { callByHand, refusalIn, toolText, type RawReply } from './raw-call.ts'
+import { callByHand, refusalIn, toolText, whyChallenged, type RawReply } from './raw-call.ts'
 import {
   expectDenied,
   expectEqual,
@@ -289,7 +289,8 @@ async function spentOnce(scene: Scene): Promise<string[]> {
     sent(`POST /mcp/alice  tools/call place_trade ${JSON.stringify(TRADE)}`),
     got(`200 "${toolText(answer)}"`),
     sent('POST /mcp/alice  the same once more'),
-    got('401 WWW-Authenticate: UMA …: the grant is spent; the MCP server executed it once'),
+    got(`401 WWW-Authenticate: UMA …: ${whyChallenged(again)}`),
+    note('the MCP server executed it once'),
   ]
 }
 
@@ -315,10 +316,9 @@ async function stolen(scene: Scene): Promise<string[]> {
     sent('POST /mcp/alice  the same grant, signed with a key of the thief'),
     got(`401 invalid_token: ${refusalIn(theft).sentence}`),
     sent('POST /mcp/alice  the same grant as Authorization: Bearer'),
-    got('401 WWW-Authenticate: UMA …: no grant was presented'),
-    note(
-      'Who copies a whole signed request can send that same request again for 60 s, and nothing else by it.',
-    ),
+    got(`401 WWW-Authenticate: UMA …: ${whyChallenged(bearer)}`),
+    note('Who copies a whole signed request can send that same request again for 60 s, and nothing else'),
+    note('by it if the signature covers the body (content-digest).'),
   ]
 }
 

@@ -67,7 +67,7 @@ ${page}It all stays up until you press Ctrl-C. In another terminal:
   . ${tryFile}
 
   usher agent call ${resource} portfolio_read                            # held: alice does not know this agent
-  usher owner pending                                                    # in a third terminal, sourced too
+  usher owner pending                                                    # in a third terminal, sourced too; yours is the latest
   usher owner approve <family>                                           # and the call goes through
   usher agent call ${resource} place_trade '{"symbol":"VTI","qty":2}'    # held again: every trade is
   usher owner connections
@@ -92,7 +92,7 @@ With usher, and asking nobody:
 
 `
   const database = databaseUrl === undefined ? '' : `   Database: ${databaseUrl}`
-  return `Logs: ${directory}/*.log${database}\n${receiptText}`
+  return `Logs, until you end it: ${directory}/*.log${database}\n${receiptText}`
 }
 
 /** What is left to say if the demo ends after its story, and nothing listens any more. */

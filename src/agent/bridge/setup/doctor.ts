@@ -70,7 +70,7 @@ export async function diagnose(options: DiagnoseOptions, terminal: Terminal): Pr
       const authority = await directory.authorityNamed(resource, issuer)
       const keys = parseJwks(await fetchDocument(authority.jwksUri, "authority's keys"))
       if (keys.length === 0) fail('answer_malformed', `${issuer} publishes no key.`)
-      return { message: `${issuer}, ${keys.length} keys`, value: undefined }
+      return { message: `${issuer}, ${keys.length} ${keys.length === 1 ? 'key' : 'keys'}`, value: undefined }
     })
   }
   await check('key', () => readKey(options))
