@@ -45,7 +45,8 @@ export function interpret(
   const retry = retryAfterSeconds(headers, profile.now())
   if (rpc?.kind === 'error') throw rpcError(rpc.error, status, retry)
   if (isJsonObject(body) && body['error'] !== undefined) throw refusalError(body, status, retry)
-  if (text !== undefined && isGatewayOutage(response, text)) throw gatewayOutageError(retry)
+  const outage = gatewayOutage(profile, response, text)
+  if (outage !== undefined) throw outage
   return fail('unexpected_answer', `The resource answered with status ${status} and no JSON-RPC answer.`, {
     status,
   })
@@ -65,10 +66,22 @@ function isGatewayOutage({ status, headers }: Response, text: string): boolean {
 const NEVER_CONNECTED =
   /reset reason: (?:(?:remote|local) )?(?:connection failure|connection timeout|overflow)/
 
-function gatewayOutageError(retry: number | undefined): AgentError {
-  const detail = 'The gateway before the resource answered with status 503, and did not pass the call on.'
-  const of = { detail, status: 503, by: 'gateway', retryAfterSeconds: retry }
-  return new AgentError('temporarily_unavailable', of)
+/** The outage that the gateway itself answered with; undefined if it did not. `text`: a body that is not JSON. */
+export function gatewayOutage(
+  profile: Pick<Profile, 'now'>,
+  response: Response,
+  text: string | undefined,
+): AgentError | undefined {
+  if (text === undefined || !isGatewayOutage(response, text)) return undefined
+  const detail =
+    'The gateway before the resource answered with status 503, and did not pass the call on: its enforcement point or the server behind it is down.'
+  const retry = retryAfterSeconds(response.headers, profile.now())
+  return new AgentError('temporarily_unavailable', {
+    detail,
+    status: 503,
+    by: 'gateway',
+    retryAfterSeconds: retry,
+  })
 }
 
 /**

@@ -20,7 +20,10 @@ export interface AuthorizedCallRequest<T> {
   signal: AbortSignal | undefined
   /** Sends it once, under this RPT if any. */
   send(accessToken: string | undefined): Promise<CallAnswer<T>>
-  /** Finds out everything that must be known before a grant is requested or used. */
+  /**
+   * Finds out everything that must be known before a grant is requested or used; an outage may keep it from
+   * that, and it is called again.
+   */
   beforeGrant?: (() => Promise<void>) | undefined
   /** Fails if the call could not be made under any grant, so that nobody is asked about it. */
   beforeAsking?: (() => Promise<void>) | undefined
@@ -50,12 +53,11 @@ export async function performCall<T>(
 ): Promise<Performed<T>> {
   const { resource, call, signal } = request
   const storedGrant = await findGrant(profile, request)
-  if (storedGrant) await request.beforeGrant?.()
   const first = await attempt(profile, request, { grant: storedGrant, name: storedGrant ? 'kept' : 'none' })
   if (first.kind === 'result')
     return answered(profile, request, { outcome: first.result, grant: storedGrant })
   const { challenge } = first
-  await request.beforeGrant?.()
+  await request.beforeGrant?.().catch(unlessOutage)
   const again = await callAsNamed(profile, request, { challenge, storedGrant })
   if (again !== undefined) return answered(profile, request, again)
   await request.beforeAsking?.()
@@ -64,6 +66,11 @@ export async function performCall<T>(
   if (second.kind === 'result') return answered(profile, request, { outcome: second.result, grant, receipt })
   await profile.store.dropGrant(grant)
   return fail('challenged_again', 'The resource challenges the very grant that was negotiated for this call.')
+}
+
+/** What an outage keeps from being found out now is asked again when the grant is used. */
+function unlessOutage(error: unknown): void {
+  if (!(error instanceof AgentError) || error.code !== 'temporarily_unavailable') throw error
 }
 
 /**
@@ -105,6 +112,7 @@ export async function attempt<T>(
   profile.tell({ type: 'calling', resource, call, grant: using.name })
   for (let sent = 1; ; sent++) {
     try {
+      if (using.grant !== undefined) await request.beforeGrant?.()
       const answer = await request.send(using.grant?.access_token)
       if (answer.kind === 'result') await heed(profile, using.grant, answer.refusal)
       return answer

@@ -206,10 +206,20 @@ async function resolveHttp(
     choice === 'published' ? publishedCall(await directory.surfacesOf(resource, signal), call) : choice
   const send = (accessToken: string | undefined) =>
     sendCall(profile, sessions, { url, call, http, accessToken, signal })
-  const beforeGrant = http === undefined ? () => sessions.learnVersion(url, signal) : undefined
+  const beforeGrant = http === undefined ? untilDone(() => sessions.learnVersion(url, signal)) : undefined
   const beforeAsking =
     http === undefined ? () => refuseTaskOnly(profile, sessions, { url, call, signal }) : undefined
   return { resource, call, signal, send, beforeGrant, beforeAsking }
+}
+
+/** Work that is done once: if it fails, the next call does it again. */
+function untilDone(work: () => Promise<void>): () => Promise<void> {
+  let isDone = false
+  return async () => {
+    if (isDone) return
+    await work()
+    isDone = true
+  }
 }
 
 async function decline(parts: AgentParts, request: AuthorizedCallRequest<Json>): Promise<TermsTemplate> {

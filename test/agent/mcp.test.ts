@@ -128,11 +128,24 @@ describe('a server of the 2025-11-25 revision', () => {
 
   it.each<[string, Reply]>([
     ['a challenge', { status: 401, headers: { 'www-authenticate': 'UMA realm="r", ticket="t"' } }],
-    ['a refusal', { status: 503, body: { error: 'temporarily_unavailable' } }],
+    ['a refusal', { status: 403, body: { error: 'invalid_origin' } }],
   ])('is not greeted if the enforcement point before it answers the question by %s', async (_what, reply) => {
     peers.twists.discovery = () => reply
     await createAgent({ key: newKey(), allowLoopback: true }).call({ resource: peers.resource, ...call })
     expect(methods()).toEqual(['tools/call', 'tools/call'])
+  })
+
+  it.each<[string, Reply]>([
+    ['its enforcement point', { status: 503, body: { error: 'temporarily_unavailable' } }],
+    ['its gateway', { status: 503, headers: { server: 'envoy' } }],
+  ])('is asked again after an outage, which settles nothing: of %s', async (_whose, outage) => {
+    keepSessions()
+    let outages = 2
+    peers.twists.discovery = id => (outages-- > 0 ? outage : rpcError(id, -32_000, 400))
+    await createAgent({ key: newKey(), allowLoopback: true }).call({ resource: peers.resource, ...call })
+    const { headers } = peers.tools.to('/mcp/alice').at(-1)!
+    expect(headers).toMatchObject({ 'mcp-session-id': 'session-1', 'mcp-protocol-version': '2025-06-18' })
+    expect(peers.agreements).toHaveLength(1)
   })
 
   it('that knows neither question is called like a server of 2026-07-28', async () => {

@@ -4,8 +4,8 @@
  * Contract: "Single-use grant". Later revisions have no sessions.
  */
 import { isJsonObject, type Json } from '../../wire/json.ts'
-import { challengeIn, interpret, refusalIn } from '../answer.ts'
-import { AgentError, fail } from '../agent-error.ts'
+import { challengeIn, gatewayOutage, interpret, refusalIn } from '../answer.ts'
+import { AgentError, fail, unsent } from '../agent-error.ts'
 import { readRpcAnswer, rpcHeaders, rpcRequest, type McpVersion } from './mcp.ts'
 import type { Profile } from '../profile.ts'
 import { bodyChunks, DOCUMENT_SECONDS_MAX, open } from './transport.ts'
@@ -18,8 +18,8 @@ export interface Sessions {
   headersFor(url: URL, signal: AbortSignal | undefined): Promise<Record<string, string>>
   /**
    * Asks the server once which revision it speaks, unless that was given, and opens a session if that
-   * revision has sessions. If the revision cannot be found out, the newest is assumed. Fails only if the
-   * caller gives up.
+   * revision has sessions. If the revision cannot be found out, the newest is assumed. Fails if the caller
+   * gives up, and with `temporarily_unavailable` if nobody can tell now: an outage settles nothing.
    */
   learnVersion(url: URL, signal: AbortSignal | undefined): Promise<void>
   /** The revision to speak with a resource, if it is known. */
@@ -30,6 +30,8 @@ export interface Sessions {
 
 const SESSION_ID = /^[\x21-\x7e]{1,1024}$/
 const VERSION = /^\d{4}-\d{2}-\d{2}$/
+
+const OUTAGE = 'temporarily_unavailable'
 
 const NEWEST: McpVersion = '2026-07-28'
 const WITH_SESSIONS: McpVersion = '2025-11-25'
@@ -79,8 +81,11 @@ async function askForVersion(
   const timeoutSeconds = DOCUMENT_SECONDS_MAX
   const response = await open({ method: 'POST', url, headers, body, timeoutSeconds, signal })
   if (challengeIn(profile, response) !== undefined) return undefined
-  const { rpc, body: plain } = await readRpcAnswer(response, id, { url, signal, parse: profile.parseAnswer })
-  if (refusalIn(profile, response, plain) !== undefined) return undefined
+  const answer = await readRpcAnswer(response, id, { url, signal, parse: profile.parseAnswer })
+  const { rpc, body: plain, text } = answer
+  const refusal = refusalIn(profile, response, plain) ?? gatewayOutage(profile, response, text)
+  if (refusal?.code === OUTAGE) throw unsent(refusal)
+  if (refusal !== undefined) return undefined
   if (rpc === undefined) return WITH_SESSIONS
   if (rpc.kind === 'result') return response.ok ? offered(rpc.result) : WITH_SESSIONS
   const { data } = rpc.error
@@ -96,12 +101,13 @@ function unlessDropped(error: unknown): McpVersion {
   throw error
 }
 
-/** Undefined if it failed, for any reason except that the caller gave up. */
+/** Undefined if it failed, for any reason except that the caller gave up, or an outage. */
 async function unlessFailed<T>(step: Promise<T>): Promise<T | undefined> {
   try {
     return await step
   } catch (error) {
     if (!(error instanceof AgentError) || error.code === 'aborted') throw error
+    if (error.code === OUTAGE) throw unsent(error)
     return undefined
   }
 }
