@@ -1,6 +1,8 @@
-// Prints an Envoy configuration with TLS: envoy/envoy.yaml with the blocks of envoy/tls.yaml put in, and a route and a
-// cluster for each MCP server. Run it with:
-//   node envoy-tls.mjs <folder of ca.pem, cert.pem, key.pem> <port> <check port> <documents port> /mcp/{owner}=9300 …
+// Prints an Envoy configuration with TLS: envoy/envoy.yaml with the blocks of envoy/tls.yaml put in, and two routes (a
+// stream ends after a minute) and a cluster for each MCP server. Run it with:
+//   node envoy-tls.mjs <folder of ca.pem, cert.pem, key.pem> <port> <check port> <documents port> /mcp/{owner}=9300/mcp …
+// Behind the port stands the path at which the server listens; without one it gets the path that was called. SIDECAR_NAME
+// is the name in the sidecar's certificate, localhost if it is not set.
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parse, stringify } from 'yaml'
@@ -18,7 +20,10 @@ const config = template('envoy.yaml', {
   DOCUMENTS_PORT: documentsPort,
   TOOL_PORT: '0',
 })
-const tls = template('tls.yaml', { TLS_DIRECTORY: resolve(certificates), SIDECAR_NAME: 'localhost' })
+const tls = template('tls.yaml', {
+  TLS_DIRECTORY: resolve(certificates),
+  SIDECAR_NAME: process.env.SIDECAR_NAME ?? 'localhost',
+})
 const { listeners, clusters } = config.static_resources
 const [chain] = listeners[0].filter_chains
 chain.transport_socket = tls.listener
@@ -28,19 +33,26 @@ cluster('usher_documents').transport_socket = tls.documents
 
 const [{ typed_config: manager }] = chain.filters
 const [host] = manager.route_config.virtual_hosts
-const pattern = host.routes.find(({ name }) => name === 'owners')
+const patterns = ['owners-stream', 'owners'].map(name => host.routes.find(route => route.name === name))
 const tools = cluster('tool_server')
 // Only the public documents, one route for each server, and no route for anything else.
 host.routes = host.routes.filter(({ route }) => route.cluster === 'usher_documents')
 config.static_resources.clusters = clusters.filter(one => one !== tools)
 for (const server of servers) {
-  const [path, serverPort] = server.split('=')
+  const [path, at] = server.split('=')
+  const [, serverPort, ownPath] = /^(\d+)(\/.*)?$/.exec(at)
   const name = `server_${serverPort}`
-  const route = structuredClone(pattern)
-  route.name = name
-  route.match.path_match_policy.typed_config.path_template = path
-  route.route.cluster = name
-  host.routes.push(route)
+  for (const pattern of patterns) {
+    const route = structuredClone(pattern)
+    route.name = `${name}-${pattern.name}`
+    route.match.path_match_policy.typed_config.path_template = path
+    route.route.cluster = name
+    if (ownPath !== undefined) {
+      const regex = `^${path.replace('{owner}', '[^/?]+')}`
+      route.route.regex_rewrite = { pattern: { regex }, substitution: ownPath }
+    }
+    host.routes.push(route)
+  }
   const added = structuredClone(tools)
   added.name = name
   added.load_assignment.cluster_name = name

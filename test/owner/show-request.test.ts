@@ -59,6 +59,8 @@ function waits(changes: Partial<DecisionItem> = {}, agreement_jws = signed): voi
   answers[`/owner/pending/${ITEM.family}`] = { body: { ...request, agreement_jws } }
 }
 
+const LATER =
+  'A tier that is added later is open to it, too, unless that tier asks you or you let it in for this one alone.'
 const printedOf = async (): Promise<string> => (await owner('pending', ITEM.family)).printed
 
 beforeEach(() => waits())
@@ -81,7 +83,7 @@ describe('One request at a terminal', () => {
     const told = (printed: string): string => printed.split('\n\n')[0]!.replaceAll('\n', ' ')
     expect(told(await printedOf())).toBe(
       `Agent ${short} asks to use place_trade of "bea/trading" once within 5 minutes, with exactly the parameters below. ` +
-        'Nobody vouches for it. It promises to keep from resale; usher cannot check that. It can do nothing else without asking you.',
+        'Nobody vouches for it. It promises to keep from resale; usher cannot check that. Approving opens nothing else.',
     )
     const {
       operation: _call,
@@ -107,17 +109,17 @@ describe('One request at a terminal', () => {
     expect(told(await printedOf())).toBe(
       `A new agent, ${short}, asks to read "bea/trading" for 1 hour. Nobody vouches for it. ` +
         'It says that https://op.example\\u{202e} runs it; nobody there confirms that. It promises nothing more. ' +
-        'Approving also opens, without asking you again: reading, statements.',
+        `Approving also opens, without asking you again: reading, statements. ${LATER}`,
     )
     const openedBy = async (opens: string[]): Promise<string> => {
       answers['/owner/pending'] = { body: [listed({ ...read, opens })] }
       return told(await printedOf()).replace(/.*nothing more\. /, '')
     }
     expect(await openedBy([ITEM.tier])).toBe(
-      'Approving lets it do this again without asking you. It can do nothing else without asking you.',
+      `Approving lets it do this again without asking you, and opens nothing else. ${LATER}`,
     )
     expect(await openedBy([ITEM.tier, 'statements'])).toBe(
-      'Approving lets it do this again without asking you, and also opens, without asking you: statements.',
+      `Approving lets it do this again without asking you, and also opens, without asking you: statements. ${LATER}`,
     )
   })
 

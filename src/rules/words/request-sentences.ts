@@ -64,10 +64,19 @@ function promiseSentence({ terms: { prohibited } }: DecisionItem): string {
 }
 
 /** `opens` may name the tier that the agent asks at, which is no other than what it asks for. */
-function openSentence({ kind, opens, account, tier, because }: DecisionItem): string {
+function openSentence(item: DecisionItem): string {
+  const opened = openedSentence(item)
+  return item.kind === 'connection' ? `${opened} ${LATER}` : opened
+}
+
+/** The operator may add a tier, and so may she: whoever was let in is not asked about again. */
+const LATER =
+  'A tier that is added later is open to it, too, unless that tier asks you or you let it in for this one alone.'
+
+function openedSentence({ kind, opens, account, tier, because }: DecisionItem): string {
   if (kind === 'joint' && account !== undefined)
     return `Approving opens nothing beside what is held in ${account}.`
-  if (opens.length === 0) return 'It can do nothing else without asking you.'
+  if (opens.length === 0) return 'Approving opens nothing else.'
   if (kind === 'operation')
     return wasOpen(because)
       ? `Approving opens nothing more than ${tier}, which may be open to it already: what your rules and allowance there let through, it may then do without asking you.`
@@ -76,7 +85,7 @@ function openSentence({ kind, opens, account, tier, because }: DecisionItem): st
   if (others.length === opens.length)
     return `Approving also opens, without asking you again: ${others.join(', ')}.`
   const again = 'Approving lets it do this again without asking you'
-  if (others.length === 0) return `${again}. It can do nothing else without asking you.`
+  if (others.length === 0) return `${again}, and opens nothing else.`
   return `${again}, and also opens, without asking you: ${others.join(', ')}.`
 }
 
