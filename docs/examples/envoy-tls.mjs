@@ -1,13 +1,18 @@
 // Prints an Envoy configuration with TLS: envoy/envoy.yaml with the blocks of envoy/tls.yaml put in, and two routes (a
 // stream ends after a minute) and a cluster for each MCP server. Run it with:
 //   node envoy-tls.mjs <folder of ca.pem, cert.pem, key.pem> <port> <check port> <documents port> /mcp/{owner}=9300/mcp …
-// Behind the port stands the path at which the server listens; without one it gets the path that was called. SIDECAR_NAME
-// is the name in the sidecar's certificate, localhost if it is not set.
+// Behind the port stands the path at which the server listens; without one it gets the path that was called.
+// `--sidecar-name` is the name in the sidecar's certificate, localhost if it is left out.
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { parseArgs } from 'node:util'
 import { parse, stringify } from 'yaml'
 
-const [certificates, port, checkPort, documentsPort, ...servers] = process.argv.slice(2)
+const { values, positionals } = parseArgs({
+  options: { 'sidecar-name': { type: 'string', default: 'localhost' } },
+  allowPositionals: true,
+})
+const [certificates, port, checkPort, documentsPort, ...servers] = positionals
 
 function template(file, values) {
   const text = readFileSync(new URL(`../../envoy/${file}`, import.meta.url), 'utf8')
@@ -22,7 +27,7 @@ const config = template('envoy.yaml', {
 })
 const tls = template('tls.yaml', {
   TLS_DIRECTORY: resolve(certificates),
-  SIDECAR_NAME: process.env.SIDECAR_NAME ?? 'localhost',
+  SIDECAR_NAME: values['sidecar-name'],
 })
 const { listeners, clusters } = config.static_resources
 const [chain] = listeners[0].filter_chains
