@@ -66,7 +66,7 @@ function isGatewayOutage({ status, headers }: Response, text: string): boolean {
 const NEVER_CONNECTED =
   /reset reason: (?:(?:remote|local) )?(?:connection failure|connection timeout|overflow)/
 
-/** The outage that the gateway itself answered with; undefined if it did not. `text`: a body that is not JSON. */
+/** The outage that the gateway itself answered with, if it did. `text`: a body that is not JSON. */
 export function gatewayOutage(
   profile: Pick<Profile, 'now'>,
   response: Response,
