@@ -13,7 +13,9 @@ describe('The figures in docs/performance.md', () => {
   })
 
   it('are told where one was typed', () => {
-    const typed = page.replace(/\| (\d+\.\d+) /, '| 9$1 ')
+    // Only what stands behind the mark is written by it; other tables of the page are typed.
+    const written = page.indexOf('<!-- figures:')
+    const typed = page.slice(0, written) + page.slice(written).replace(/\| (\d+\.\d+) /, '| 9$1 ')
     expect(typed).not.toBe(page)
     expect(writtenFigures(typed).filter(({ isWritten }) => !isWritten)).toHaveLength(1)
   })
