@@ -146,10 +146,11 @@ export const WORDS = {
     leftOut: 'left out',
     only: 'Just for this tier',
     onlyHint: (tier: string) =>
-      `It is let in at ${tier} alone: at any other tier you are asked first, whatever its rules say.`,
+      `It is let in at ${tier} alone: at any other tier you are asked first, also at one that is added later.`,
     staysKnown: 'The agent stays known to you until you revoke it.',
     opens: 'Approving lets it through without asking you at',
-    opensNone: 'Approving opens nothing else: every tier asks you each time.',
+    opensNone: 'Approving opens nothing else now: every tier asks you each time.',
+    orOnly: 'To rule that out, choose “Just for this tier”.',
     consequence: {
       reversible: 'Can be undone',
       compensatable: 'Can be made good, not undone',
@@ -219,7 +220,7 @@ export const WORDS = {
     granted: 'It was granted',
     reach: 'Reaches',
     admitted: 'Let in for',
-    admits: { all: 'all that your tiers allow', tier: 'the tier that it asked at; elsewhere you are asked' },
+    admits: { all: 'all tiers, later ones too', tier: 'the tier that it asked at; elsewhere you are asked' },
     introduced: 'Introduced by',
     operators: 'Operators',
     did: 'What it did',

@@ -3,7 +3,13 @@
  * she opens.
  */
 import { describe, expect, it } from 'vitest'
-import { lastingText, mayApproveOnly, opensBy, opensText } from '../../src/console/waiting/lasting.ts'
+import {
+  lastingText,
+  laterText,
+  mayApproveOnly,
+  opensBy,
+  opensText,
+} from '../../src/console/waiting/lasting.ts'
 import type { DecisionItem } from '../../src/wire/owner/decision-item.ts'
 import { ITEM } from '../support/decision-samples.ts'
 
@@ -59,6 +65,16 @@ describe('An approval', () => {
     expect([{ ...call, opens: [] }, jointly].map(mayApproveOnly)).toEqual([false, false])
     expect([opensBy(call, false), opensBy(call, true)]).toEqual([['trading'], []])
     expect([opensBy(contact, false), opensBy(contact, true)]).toEqual([['reading', 'trading'], ['reading']])
+  })
+
+  it('of a first contact says what it opens later, as she chose it; of an operation nothing opens later', () => {
+    expect(laterText(contact, false)).toBe(
+      'A tier that is added later and does not ask you is open to it, too. To rule that out, choose “Just for this tier”.',
+    )
+    expect(laterText(contact, true)).toBe(
+      'At any other tier you are asked first, also at one that is added later.',
+    )
+    expect([call, jointly].map(item => laterText(item, false))).toEqual([undefined, undefined])
   })
 
   it('says that it opens a tier, unless all that asked of an agent let through before is about the call', () => {

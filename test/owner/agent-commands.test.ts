@@ -86,12 +86,24 @@ describe('the agents she knows', () => {
     answers['/owner/connections'] = { body: [one] }
     const { printed, said } = await ownerAt(80, 'connections')
     expect(printed).toBe(
-      'HANDLE        STATUS  REACHES             APPROVED  LAST ACCESS\n' +
-        `jkt:VWo19Q8H  active  all that you allow  reading   ${localTime(one.last_access)}\n`,
+      'HANDLE        STATUS  REACHES                    APPROVED  LAST ACCESS\n' +
+        `jkt:VWo19Q8H  active  all tiers, later ones too  reading   ${localTime(one.last_access)}\n`,
     )
     expect(said).toBe('')
     answers['/owner/connections'] = { body: [{ ...one, label: 'Tax bot' }] }
     expect((await ownerAt(80, 'connections')).printed).toContain('Tax bot')
+  })
+
+  it('are said to reach all tiers, unless she let them in for one alone', async () => {
+    const reaches = async (admits?: 'all' | 'tier') => {
+      answers['/owner/connections'] = { body: [{ ...one, admits }] }
+      return (await owner('connections')).printed
+    }
+    for (const admits of ['all', undefined] as const)
+      expect(await reaches(admits)).toContain('all tiers, later ones too')
+    const alone = await reaches('tier')
+    expect(alone).toContain('one tier; asks first at others')
+    expect(alone).not.toContain('later ones too')
   })
 
   it('have what their client called itself when it last agreed, if the agent signed that', async () => {

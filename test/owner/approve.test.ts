@@ -48,7 +48,7 @@ async function atTerminal(answer: boolean, ...args: string[]) {
     return answer
   }
   const code = await runOwner(args, Object.defineProperty(terminal, 'confirm', { value: confirm }))
-  return { code, asked, printed: terminal.printed }
+  return { code, asked, printed: terminal.printed, said: terminal.said }
 }
 
 describe('usher owner approve', () => {
@@ -124,13 +124,19 @@ describe('A yes at a terminal', () => {
       'fam_abcdefgh approved.\n' +
         'Agent jkt:one may trade and read "alice/notes" for 5 minutes from when it collects its grant.\n' +
         'After that it gets a new one without asking you.\n' +
+        'A tier that is added later and does not ask you is open to it, too.\n' +
         'To end it: usher owner revoke jkt:one\n',
     )
   })
 
   it('for one tier alone says and signs so', async () => {
     answers['/owner/pending'] = { body: [shown] }
-    expect((await atTerminal(true, 'approve', '--only', ITEM.family)).code).toBe(0)
+    const { code, printed, said } = await atTerminal(true, 'approve', '--only', ITEM.family)
+    expect(code).toBe(0)
+    const elsewhere = 'At any other tier you are asked first, also at one that is added later.\n'
+    expect(said).toContain(`With --only you let it in for reading alone. ${elsewhere}`)
+    expect(printed).toContain(elsewhere)
+    expect(printed).not.toContain('is open to it, too')
     expect(sent()).toMatchObject({ only: true })
     expect(parseJws(sent().statement!).payload).toMatchObject({ admits: 'tier' })
     await owner('approve', '--yes', '--only', ITEM.family)

@@ -50,7 +50,7 @@ describe('pending', () => {
 
   it.each([
     [['reading', 'statements\u001b'], 'without asking you again: reading, statements\\u{1b}'],
-    [[], 'nothing: every tier of yours asks you about each operation'],
+    [[], 'nothing now: every tier of yours asks you about each operation'],
   ])('says of a first contact what approving it opens: %j', async (opens, told) => {
     answers['/owner/pending'] = { body: [{ ...trade, kind: 'connection', opens }] }
     const { printed } = await owner('pending', 'fam_7')
@@ -201,7 +201,7 @@ describe('a list', () => {
       ['connections'],
       '/owner/connections',
       [{ handle: 'jkt:a', status: 'active', reach: null, tiers_approved: ['reading'] }],
-      'jkt:a   active  -      all that you allow  reading',
+      'jkt:a   active  -      all tiers, later ones too  reading',
     ],
     // An agent that an administrator let in is a stranger to everything else of hers.
     [

@@ -212,7 +212,7 @@ describe('watch', () => {
           opens: ['reading', 'statements'],
         },
       },
-      'pending  fam_1  jkt:a asks (connection) for alice/notes: Reading; opens reading, statements unasked\n',
+      'pending  fam_1  jkt:a asks (connection) for alice/notes: Reading; opens reading, statements unasked, and later tiers that do not ask\n',
     ],
   ])('tells it: %j', (event, line) => {
     expect(eventLine({ id: '1', ...event })).toBe(line)

@@ -21,6 +21,8 @@ const signed = compactOf({
   mission: { approver: 'https://boss.example\u202e', s256: 'm'.repeat(43) },
 })
 
+const LATER = 'A tier that is added later and does not ask you is open to it, too.'
+
 /** As the authority lists it; what stands beside the item says something else. */
 function listed(changes: Partial<DecisionItem> = {}, agreement = signed) {
   const item: DecisionItem = {
@@ -59,8 +61,6 @@ function waits(changes: Partial<DecisionItem> = {}, agreement_jws = signed): voi
   answers[`/owner/pending/${ITEM.family}`] = { body: { ...request, agreement_jws } }
 }
 
-const LATER =
-  'A tier that is added later is open to it, too, unless that tier asks you or you let it in for this one alone.'
 const printedOf = async (): Promise<string> => (await owner('pending', ITEM.family)).printed
 
 beforeEach(() => waits())
@@ -109,17 +109,33 @@ describe('One request at a terminal', () => {
     expect(told(await printedOf())).toBe(
       `A new agent, ${short}, asks to read "bea/trading" for 1 hour. Nobody vouches for it. ` +
         'It says that https://op.example\\u{202e} runs it; nobody there confirms that. It promises nothing more. ' +
-        `Approving also opens, without asking you again: reading, statements. ${LATER}`,
+        'Approving also opens, without asking you again: reading, statements. ' +
+        LATER,
     )
     const openedBy = async (opens: string[]): Promise<string> => {
       answers['/owner/pending'] = { body: [listed({ ...read, opens })] }
       return told(await printedOf()).replace(/.*nothing more\. /, '')
     }
     expect(await openedBy([ITEM.tier])).toBe(
-      `Approving lets it do this again without asking you, and opens nothing else. ${LATER}`,
+      'Approving lets it do this again without asking you. ' +
+        `As your tiers are now, it can do nothing else without asking you. ${LATER}`,
     )
     expect(await openedBy([ITEM.tier, 'statements'])).toBe(
       `Approving lets it do this again without asking you, and also opens, without asking you: statements. ${LATER}`,
+    )
+  })
+
+  it('of a first contact never promises that nothing opens later', async () => {
+    waits({ kind: 'connection', because: ['first_contact'], opens: [] })
+    const printed = await printedOf()
+    const told = printed.split('\n\n')[0]!.replaceAll('\n', ' ')
+    expect(told).toContain(`As your tiers are now, it can do nothing else without asking you. ${LATER}`)
+    expect(printed).toMatch(
+      /^approving opens +nothing now: .*; later, tiers that are added and do not ask you; for one tier alone: --only$/m,
+    )
+    waits({ kind: 'connection', because: ['first_contact'], opens: ['reading'] })
+    expect((await owner('pending')).printed).toContain(
+      '; opens reading unasked, and later tiers that do not ask',
     )
   })
 

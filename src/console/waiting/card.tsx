@@ -15,7 +15,7 @@ import { agoText, whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
 import { Claims } from './claims.tsx'
 import { Decide } from './decide.tsx'
-import { lastingText, opensBy, opensText } from './lasting.ts'
+import { lastingText, laterText, opensBy, opensText } from './lasting.ts'
 import { outcomeText, type ItemOutcome } from './outcome.ts'
 import { Parameters } from './parameters.tsx'
 import { useWhole, type EarlierCall, type Whole } from './whole.ts'
@@ -232,6 +232,7 @@ function Why({ item }: { item: DecisionItem }) {
 
 function Lasts({ item, only }: { item: DecisionItem; only: boolean }) {
   const opens = opensBy(item, only)
+  const later = laterText(item, only)
   return (
     <section class="facts">
       <h3>{W.long}</h3>
@@ -241,11 +242,12 @@ function Lasts({ item, only }: { item: DecisionItem; only: boolean }) {
           <p class="sentence">{opensText([item])}</p>
           <Chips texts={opens} />
         </div>
-      ) : item.kind === 'connection' ? (
+      ) : item.kind === 'connection' && item.opens.length === 0 ? (
         <p class="sentence">{W.opensNone}</p>
       ) : item.kind === 'operation' && item.opens.length > 0 ? (
         <p class="sentence">{WORDS.allowances.opensNoTier}</p>
       ) : null}
+      {later === undefined ? null : <p class="sentence">{later}</p>}
     </section>
   )
 }

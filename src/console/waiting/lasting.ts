@@ -3,6 +3,7 @@
  * (`item`): she is never shown less than she opens.
  */
 import { isFirstContact } from '../../rules/owner-statement.ts'
+import { LATER_TIERS, NO_LATER_TIERS } from '../../rules/words/request-sentences.ts'
 import { secondsText, wasOpen } from '../../rules/words/rule-words.ts'
 import type { DecisionItem } from '../../wire/owner/decision-item.ts'
 import { WORDS } from '../words.ts'
@@ -32,6 +33,12 @@ export function lastingText(item: DecisionItem, opens: readonly string[]): strin
   if (kind === 'operation' && opens.includes(tier)) return `${lasts} ${WORDS.allowances.againWithin}`
   if (kind !== 'connection') return `${lasts} ${W.again}`
   return `${lasts} ${opens.includes(tier) ? W.againUnasked : W.again} ${W.staysKnown}`
+}
+
+/** How it is with tiers that she gets later; undefined for what lets no agent in at more than it asks for. */
+export function laterText({ kind }: DecisionItem, only: boolean): string | undefined {
+  if (kind !== 'connection') return undefined
+  return only ? NO_LATER_TIERS : `${LATER_TIERS} ${W.orOnly}`
 }
 
 /** What is said before the tiers that approving these opens: never less than one of them opens. */

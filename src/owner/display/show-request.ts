@@ -2,7 +2,12 @@
  * Owns how one waiting request reads on a terminal: the facts come from the record that her decision is bound
  * to, and only her own name for the agent is added to them. Contract: "Owner API" (`item`).
  */
-import { approvedSentences, requestSentences, vouchedText } from '../../rules/words/request-sentences.ts'
+import {
+  approvedSentences,
+  NO_LATER_TIERS,
+  requestSentences,
+  vouchedText,
+} from '../../rules/words/request-sentences.ts'
 import { becauseText, secondsText, wasOpen, wasRevoked } from '../../rules/words/rule-words.ts'
 import { hanging, localTime, printable, record } from '../../terminal/printable.ts'
 import type { DecisionItem } from '../../wire/owner/decision-item.ts'
@@ -54,8 +59,10 @@ export function approvedText(
   return sentences.map(sentence => `${printable(sentence)}\n`).join('')
 }
 
-/** What `--only` takes back of what she was shown of an operation; empty for anything else. */
+/** What `--only` takes back of what she was shown; empty for what is held jointly, which opens nothing else. */
 export function onlyText({ kind, tier }: Pick<PendingItem, 'kind' | 'tier'>): string {
+  if (kind === 'connection')
+    return `With --only you let it in for ${printable(tier)} alone. ${NO_LATER_TIERS}\n`
   return kind === 'operation'
     ? `With --only you approve this call alone: nothing else opens at ${printable(tier)}.\n`
     : ''
@@ -146,6 +153,8 @@ function takesText({ kind, threshold, total_weight }: JointShare['rule'], holder
   return `approvals that weigh ${threshold} of ${total_weight}`
 }
 
+const LATER = 'later, tiers that are added and do not ask you'
+
 /** What else her approval opens; an authority of an earlier version does not say. */
 function opensOf({
   kind,
@@ -154,8 +163,11 @@ function opensOf({
 }: Pick<PendingItem, 'kind' | 'opens' | 'because'>): Record<string, unknown> {
   if (kind === 'joint' || opens === undefined) return {}
   if (kind === 'operation') return opens.length === 0 ? {} : { 'approving opens': openedText(opens, because) }
-  const none = 'nothing: every tier of yours asks you about each operation'
-  return { 'approving opens': opens.length === 0 ? none : `without asking you again: ${opens.join(', ')}` }
+  const now =
+    opens.length === 0
+      ? 'nothing now: every tier of yours asks you about each operation'
+      : `without asking you again: ${opens.join(', ')}`
+  return { 'approving opens': `${now}; ${LATER}; for one tier alone: --only` }
 }
 
 /** The tier of an operation is opened as far as her rules and an allowance go, and `--only` keeps it shut. */

@@ -99,7 +99,9 @@ export function labelColumns<Row extends HandleMember>(rows: readonly Row[], lab
 function wantsText({ kind, operation, purpose, opens, because }: PendingItem): string {
   const wants = kind === 'operation' || operation ? operationText(operation) : printableValue(purpose)
   const isOpened = kind === 'connection' || (kind === 'operation' && !wasOpen(because))
-  return isOpened && opens?.length > 0 ? `${wants}; opens ${opens.join(', ')} unasked` : wants
+  if (!isOpened || !(opens?.length > 0)) return wants
+  const later = kind === 'connection' ? ', and later tiers that do not ask' : ''
+  return `${wants}; opens ${opens.join(', ')} unasked${later}`
 }
 
 function kindInTable({ kind, because }: PendingItem): string {
@@ -129,7 +131,7 @@ export function connectionTable(
       ...(claims.size === 0
         ? []
         : [{ heading: 'calls itself', of: (one: Connection) => claims.get(one.handle) }]),
-      { heading: 'reaches', of: one => reachText(one.reach) },
+      { heading: 'reaches', of: reachText },
       { heading: 'approved', of: one => one.tiers_approved },
       { heading: 'granted', of: one => one.tiers_granted, shown: 'wide' },
       { heading: 'operators', of: one => one.operators, shown: 'filled' },
@@ -144,11 +146,12 @@ const JOINTLY = 'joint:'
 
 /**
  * How far a connection reaches: an agent that an administrator or co-holders let in is a stranger to the rest
- * of hers.
+ * of hers. One that she let in for a tier alone is asked about at its first request at any other.
  */
-function reachText(reach: Connection['reach']): string | undefined {
+function reachText({ reach, admits }: Pick<Connection, 'reach' | 'admits'>): string | undefined {
   if (reach === undefined) return undefined
-  if (reach === null) return 'all that you allow'
+  if (reach === null)
+    return admits === 'tier' ? 'one tier; asks first at others' : 'all tiers, later ones too'
   if (reach === 'organization') return 'only what your organization governs'
   return reach.startsWith(JOINTLY)
     ? `only what is held jointly in ${reach.slice(JOINTLY.length)}`

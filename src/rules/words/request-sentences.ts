@@ -6,6 +6,12 @@
 import type { DecisionItem } from '../../wire/owner/decision-item.ts'
 import { secondsText, wasOpen, wasRevoked } from './rule-words.ts'
 
+/** What an agent reaches that is let in for more than one tier: her tiers of today are not the end of it. */
+export const LATER_TIERS = 'A tier that is added later and does not ask you is open to it, too.'
+
+/** What an agent reaches that is let in for one tier alone. */
+export const NO_LATER_TIERS = 'At any other tier you are asked first, also at one that is added later.'
+
 /** A word that reads as a verb: `read`, `trade`; others (`portfolio:read`) are quoted. */
 const VERB = /^[a-z]+$/
 
@@ -63,29 +69,28 @@ function promiseSentence({ terms: { prohibited } }: DecisionItem): string {
   return `It promises to keep from ${listed(prohibited)}; usher cannot check that.`
 }
 
-/** `opens` may name the tier that the agent asks at, which is no other than what it asks for. */
-function openSentence(item: DecisionItem): string {
-  const opened = openedSentence(item)
-  return item.kind === 'connection' ? `${opened} ${LATER}` : opened
-}
-
-/** The operator may add a tier, and so may she: whoever was let in is not asked about again. */
-const LATER =
-  'A tier that is added later is open to it, too, unless that tier asks you or you let it in for this one alone.'
-
-function openedSentence({ kind, opens, account, tier, because }: DecisionItem): string {
+/** A connection that stands may reach more than this operation, so nothing is said of what else it can do. */
+function openSentence({ kind, opens, account, tier, because }: DecisionItem): string {
   if (kind === 'joint' && account !== undefined)
     return `Approving opens nothing beside what is held in ${account}.`
-  if (opens.length === 0) return 'Approving opens nothing else.'
-  if (kind === 'operation')
+  if (kind === 'operation') {
+    if (opens.length === 0) return 'Approving opens nothing else.'
     return wasOpen(because)
       ? `Approving opens nothing more than ${tier}, which may be open to it already: what your rules and allowance there let through, it may then do without asking you.`
       : `Approving also opens ${tier} to it: what your rules and allowance there let through, it may then do without asking you.`
+  }
+  return `${opensNowSentence({ opens, tier })} ${LATER_TIERS}`
+}
+
+/** `opens` may name the tier that the agent asks at, which is no other than what it asks for. */
+function opensNowSentence({ opens, tier }: Pick<DecisionItem, 'opens' | 'tier'>): string {
+  const nothing = 'As your tiers are now, it can do nothing else without asking you.'
+  if (opens.length === 0) return nothing
   const others = opens.filter(id => id !== tier)
   if (others.length === opens.length)
     return `Approving also opens, without asking you again: ${others.join(', ')}.`
   const again = 'Approving lets it do this again without asking you'
-  if (others.length === 0) return `${again}, and opens nothing else.`
+  if (others.length === 0) return `${again}. ${nothing}`
   return `${again}, and also opens, without asking you: ${others.join(', ')}.`
 }
 
@@ -109,7 +114,8 @@ export function approvedSentences(
     kind === 'operation' && opens.includes(tier) && !only && !wasOpen(because)
       ? [`What your rules and allowance at ${tier} let through, it may do without asking you from now on.`]
       : []
-  return [may, ...again, ...opened, `To end it: usher owner revoke ${short}`]
+  const later = kind === 'connection' ? [only ? NO_LATER_TIERS : LATER_TIERS] : []
+  return [may, ...again, ...opened, ...later, `To end it: usher owner revoke ${short}`]
 }
 
 function lowered(who: string): string {
