@@ -32,6 +32,7 @@ import {
   type ServerValues,
 } from '../storage/authority/policies/operator-values.ts'
 import { insertTier, tierOfResource } from '../storage/authority/policies/tiers.ts'
+import { unaskedAgents } from './unasked-agents.ts'
 import { s256 } from '../wire/encoding.ts'
 import { publicJwk } from '../wire/signatures/keys.ts'
 import { asClientId, asOwner, type Owner } from '../wire/identifiers.ts'
@@ -42,17 +43,19 @@ export interface Provisioning {
   kind: 'owner' | 'namespace' | 'device_key' | 'login' | 'resource_server' | 'resource' | 'tier'
   item: string
   outcome: 'made' | 'skipped' | 'changed'
-  /** Why it was skipped, or which members changed. */
+  /** Why it was skipped, which members changed, or who may use at once what was made. */
   because?: string
 }
 
-/** One line for each item; one that was skipped is a warning. */
+/** One line for each item; one that was skipped, or that agents may use without asking, is a warning. */
 export function logProvisioned(
   log: { info: (fields: object, words: string) => void; warn: (fields: object, words: string) => void },
   done: readonly Provisioning[],
 ): void {
-  for (const one of done)
-    log[one.outcome === 'skipped' ? 'warn' : 'info'](one, `provisioning: ${one.outcome}`)
+  for (const one of done) {
+    const warns = one.outcome !== 'changed' && one.because !== undefined
+    log[warns ? 'warn' : 'info'](one, `provisioning: ${one.outcome}`)
+  }
 }
 
 /** How long to wait for another replica that starts too and has a large file to apply. */
@@ -242,11 +245,26 @@ export async function provisionOwner(tx: Tx, declaration: ProvisionedOwner): Pro
   // Her organization may govern what is new.
   await applyMembership(tx, owner, { by: 'organization' })
   for (const tier of declaration.tiers) await once('tier', tier.id, () => makeTier(tx, owner, tier))
+  await addUnasked(tx, owner, done)
   // Last, because this locks servers, and a new tier may lock her membership, which comes before them.
   done.push(...(await takeOperatorValues(tx, declaration)))
   const { kind, item } = markOf(declaration)
   await claimProvisioned(tx, owner, kind, item)
   return done
+}
+
+/** Says of each tier that was made which agents may use it without asking her. */
+async function addUnasked(tx: Tx, owner: Owner, done: readonly Provisioning[]): Promise<void> {
+  const made = done.filter(({ kind, outcome }) => kind === 'tier' && outcome === 'made')
+  const unasked = await unaskedAgents(
+    tx,
+    owner,
+    made.map(({ item }) => item),
+  )
+  for (const one of made) {
+    const because = unasked.get(one.item)
+    if (because !== undefined) one.because = because
+  }
 }
 
 /** What the file says now of servers and resources that were made at an earlier start. */

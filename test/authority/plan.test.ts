@@ -10,8 +10,9 @@ import { removeOwner } from '../../src/authority/administration/owner-accounts.t
 import { planOf } from '../../src/authority/administration/plan.ts'
 import { readAuthorityConfig } from '../../src/config.ts'
 import { readOwner } from '../../src/storage/authority/owners/owners.ts'
-import { asOwner } from '../../src/wire/identifiers.ts'
+import { asHandle, asOwner } from '../../src/wire/identifiers.ts'
 import type { ProvisionDocument } from '../support/authority.ts'
+import { seedConnection } from '../support/seed.ts'
 import { authorityStand } from '../support/stands.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -99,6 +100,36 @@ it('what she changed or removed is left alone, and no value is told', async () =
     },
     { owner: 'alice', kind: 'tier', item: 'trading', plan: 'differs', because: 'it was removed since' },
   ])
+})
+
+it('a tier that does not ask is made with a warning: how many agents that she let in may use it', async () => {
+  const { db } = authority.database
+  const alice = asOwner('alice')
+  const [everywhere, once, sibling] = ['everywhere', 'once', 'sibling'].map(name => asHandle(`jkt:${name}`))
+  await seedConnection(db, alice, everywhere!)
+  await seedConnection(db, alice, once!, { admits: 'tier' })
+  await seedConnection(db, alice, sibling!, { introduced_by: once! })
+  const made = async (owner: string) => {
+    const planned = await plan(({ owners }) => {
+      const entry = owners.find(one => one.owner === owner)!
+      const add = (id: string, more: object): void => {
+        entry.resources.push({ ...entry.resources[0]!, id: `${owner}/${id}` })
+        entry.tiers.push({ ...entry.tiers[0]!, id, resources: [`${owner}/${id}`], ...more })
+      }
+      add('letters', {})
+      add('sending', { ask_me: true })
+      add('asks-first', { rules: [{ when: ['standing.first_at_tier'], then: 'ask' }] })
+    })
+    return planned.filter(one => one.kind === 'tier' && one.plan === 'made')
+  }
+  const line = { owner: 'alice', kind: 'tier', plan: 'made' }
+  const because = '1 agent that she let in may use it without asking her'
+  expect(await made('alice')).toEqual([
+    { ...line, item: 'letters', because },
+    { ...line, item: 'sending' },
+    { ...line, item: 'asks-first' },
+  ])
+  expect((await made('carl')).map(one => one.because)).toEqual([undefined, undefined, undefined])
 })
 
 it('what the file may not do is refused with the sentence of a start', async () => {

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
 import { stringify } from 'yaml'
-import { provision } from '../../src/authority/provision.ts'
+import { logProvisioned, provision } from '../../src/authority/provision.ts'
 import { ConfigFault } from '../../src/config.ts'
 import { loadProvisionFile, type ProvisionedOwner } from '../../src/config/provisioning/provision.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
@@ -212,6 +212,20 @@ describe('Provisioning', () => {
       ask_me: true,
       terms: { per_operation: true },
     })
+  })
+
+  it('warns in the log of what was skipped, and of a tier that agents use at once', () => {
+    const lines: string[] = []
+    const at = (level: string) => (fields: object) =>
+      void lines.push(`${level} ${(fields as { item: string }).item}`)
+    const line = { owner: newOwner(), kind: 'tier' } as const
+    logProvisioned({ info: at('info'), warn: at('warn') }, [
+      { ...line, item: 'asks', outcome: 'made' },
+      { ...line, item: 'open', outcome: 'made', because: '1 agent that she let in may use it' },
+      { ...line, item: 'stands', outcome: 'skipped', because: 'a tier of this id stands' },
+      { ...line, item: 'renamed', outcome: 'changed', because: 'name' },
+    ])
+    expect(lines).toEqual(['info asks', 'warn open', 'warn stands', 'info renamed'])
   })
 
   it('is applied once: a second start makes nothing', async () => {

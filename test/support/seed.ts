@@ -111,7 +111,7 @@ export function seedConnection(
   db: Db,
   owner: Owner,
   handle: Handle,
-  more: { operator?: string; introduced_by?: Handle } = {},
+  more: { operator?: string; introduced_by?: Handle; admits?: 'all' | 'tier' } = {},
 ): Promise<number> {
   return inTransaction(db, async tx => {
     await lockQueue(tx, owner)
@@ -122,6 +122,7 @@ export function seedConnection(
       label: null,
       operator: more.operator ?? null,
       introduced_by: more.introduced_by ?? null,
+      admits: more.admits,
     })
   })
 }

@@ -19,7 +19,7 @@ export interface PlanLine {
   kind: string
   item: string
   plan: 'made' | 'changed' | 'skipped' | 'differs' | 'refused'
-  /** Why it is skipped or refused, or which members change or differ. */
+  /** Why it is skipped or refused, which members change or differ, or who may use at once what is made. */
   because?: string
 }
 
