@@ -2,8 +2,10 @@
  * `usher owner servers`, `approve-server`, `revoke-server`, `ban-origin`, `unban-origin`, `banned-origins`:
  * contract, "Owner API" (`/owner/resource-servers`).
  */
-import { describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { runOwner } from '../../src/owner/main.ts'
 import { eventLine, shortNames } from '../../src/owner/display/show.ts'
+import { capturedTerminal } from '../support/captured-terminal.ts'
 import { ownerCommand } from '../support/owner-command.ts'
 
 const { answers, api, owner } = ownerCommand()
@@ -78,24 +80,26 @@ it('revoke-server of several says once which sidecars were waited for', async ()
 })
 
 describe.each([
-  ['approve-server', 'approved', 'active'],
-  ['revoke-server', 'revoked', 'revoked'],
-])('%s', (command, decision, status) => {
+  ['approve-server', 'approved', 'active', ['--yes']],
+  ['revoke-server', 'revoked', 'revoked', []],
+])('%s', (command, decision, status, yes) => {
   it('names the client_id in the body, for it is a URL, and tells the state', async () => {
     answers['/owner/resource-servers/decision'] = { body: { ...broker, status } }
-    expect(await owner(command, broker.client_id)).toEqual({
+    expect(await owner(command, ...yes, broker.client_id)).toEqual({
       code: 0,
       printed: `${broker.client_id} is ${status}.\n`,
       said: '',
     })
     expect(JSON.parse(api.received[0]!.body.toString())).toEqual({ client_id: broker.client_id, decision })
-    expect(JSON.parse((await owner('--json', command, broker.client_id)).printed)).toMatchObject({ status })
+    expect(JSON.parse((await owner('--json', command, ...yes, broker.client_id)).printed)).toMatchObject({
+      status,
+    })
   })
 
   it('takes several of one origin, in one call', async () => {
     const others = { ...broker, client_id: 'https://broker.example/mcp/other\u001b' }
     answers['/owner/resource-servers/decision'] = { body: [broker, others].map(one => ({ ...one, status })) }
-    expect((await owner(command, broker.client_id, others.client_id)).printed).toBe(
+    expect((await owner(command, ...yes, broker.client_id, others.client_id)).printed).toBe(
       `${broker.client_id} is ${status}.\nhttps://broker.example/mcp/other\\u{1b} is ${status}.\n`,
     )
     expect(JSON.parse(api.received.at(-1)!.body.toString())).toEqual({
@@ -109,12 +113,77 @@ describe.each([
       status: 409,
       body: { error: 'conflict', error_description: 'It has to register again.' },
     }
-    expect(await owner(command, 'x')).toMatchObject({
+    expect(await owner(command, ...yes, 'x')).toMatchObject({
       code: 1,
       said: 'conflict: It has to register again.\n',
     })
     expect(await owner(command)).toMatchObject({ code: 2 })
   })
+})
+
+describe('approve-server without --yes', () => {
+  const second = { ...broker, client_id: 'https://broker.example/mcp/bea', name: 'Letters' }
+  const DECIDED = '/owner/resource-servers/decision'
+  const atTerminal = async (answer: boolean, ...names: string[]) => {
+    const asked: string[] = []
+    const terminal = capturedTerminal(80)
+    const confirm = async (question: string): Promise<boolean> => {
+      asked.push(question)
+      // It was shown before she is asked.
+      expect(terminal.said).toContain('may ask about your grants')
+      return answer
+    }
+    const args = ['approve-server', ...names]
+    const code = await runOwner(args, Object.defineProperty(terminal, 'confirm', { value: confirm }))
+    return { code, asked, printed: terminal.printed, said: terminal.said }
+  }
+  beforeEach(() => {
+    answers['/owner/resource-servers'] = { body: [broker, second] }
+    answers[DECIDED] = { body: { ...second, status: 'active' } }
+  })
+
+  it('shows at a terminal who the server is, escaped, asks, and approves the one that was shown', async () => {
+    const { code, asked, printed, said } = await atTerminal(true, 'https://broker.example/mcp/b')
+    expect({ code, asked, printed }).toEqual({
+      code: 0,
+      asked: [`Approve ${second.client_id}?`],
+      printed: `${second.client_id} is active.\n`,
+    })
+    expect(said).toMatch(/^calls itself +Letters$/m)
+    expect(said).toContain('From then on it may ask about your grants, and what it publishes is registered.')
+    expect(JSON.parse(String(api.to(DECIDED)[0]!.body))).toEqual({
+      client_id: second.client_id,
+      decision: 'approved',
+    })
+    // oxlint-disable-next-line no-control-regex -- looking for them is the purpose
+    expect((await atTerminal(false, broker.client_id)).said).not.toMatch(/[\u001b\u202e]/)
+  })
+
+  it('asks once about several', async () => {
+    answers[DECIDED] = { body: [broker, second].map(one => ({ ...one, status: 'active' })) }
+    const { asked, said } = await atTerminal(true, broker.client_id, second.client_id)
+    expect(asked).toEqual(['Approve these 2 resource servers?'])
+    expect(said).toContain(
+      'From then on they may ask about your grants, and what they publish is registered.',
+    )
+  })
+
+  it('approves nothing after a no, nor one that she does not know', async () => {
+    expect(await atTerminal(false, broker.client_id)).toMatchObject({ code: 1, printed: '' })
+    const unknown = await atTerminal(true, 'https://other.example/mcp')
+    expect(unknown).toMatchObject({ code: 1, asked: [] })
+    expect(unknown.said).toContain('usher owner servers')
+    expect(api.to(DECIDED)).toEqual([])
+  })
+
+  it.each([[[broker.client_id]], [['--json', broker.client_id]]])(
+    'approves nothing if nobody can be asked, and says how to: %j',
+    async args => {
+      const { code, said } = await owner('approve-server', ...args)
+      expect({ code, said }).toMatchObject({ code: 2, said: expect.stringContaining('--yes') as string })
+      expect(api.received).toEqual([])
+    },
+  )
 })
 
 describe('ban-origin, unban-origin and banned-origins', () => {

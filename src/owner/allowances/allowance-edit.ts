@@ -9,6 +9,7 @@ import { secondsText } from '../../rules/words/rule-words.ts'
 import { UsageError } from '../../terminal/command.ts'
 import { printable } from '../../terminal/printable.ts'
 import type { AllowanceContent, OwnerAllowance } from '../../wire/documents/allowance.ts'
+import { askForYes, type YesOption } from '../confirmation.ts'
 import { tell, type OwnerSession } from '../session.ts'
 import {
   allowanceFrom,
@@ -17,7 +18,7 @@ import {
   isSameAllowance,
   readAllowanceFile,
 } from './allowance-file.ts'
-import { askForYes, readAllowance, saveAllowance, type YesOption } from './allowance-steps.ts'
+import { readAllowance, saveAllowance } from './allowance-steps.ts'
 import { reopeningText } from './openings.ts'
 import { changeText, clockAt } from './show-allowances.ts'
 

@@ -1,20 +1,14 @@
 /**
- * Owns the steps that every change of an allowance takes: it is read, her yes is asked for, and it is saved
- * in the version that was shown to her. Contract: "Owner API"; an addition (docs/details/owner-api.md).
+ * Owns the steps that every change of an allowance takes: it is read, and it is saved in the version that was
+ * shown to her. Contract: "Owner API"; an addition (docs/details/owner-api.md).
  */
 import { ApiError } from '../../client/api-error.ts'
 import { NOT_SERVED } from '../../client/exchange.ts'
-import { EXIT, Exit, UsageError } from '../../terminal/command.ts'
 import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
 import { ask } from '../display/answers.ts'
 import type { OwnerSession } from '../session.ts'
 import { contentOf } from './allowance-file.ts'
 import type { AllowanceRecord } from './allowance-record.ts'
-
-/** Whether she says that she need not be asked. */
-export interface YesOption {
-  yes?: boolean
-}
 
 /** One allowance of hers. Fails with `not_found` if she has none of this id. */
 export async function readAllowance(session: OwnerSession, id: string): Promise<AllowanceRecord> {
@@ -48,25 +42,4 @@ export async function saveAllowance(
 
 function pathOf(id: string): string {
   return `/owner/allowances/${encodeURIComponent(id)}`
-}
-
-/**
- * Shows `text` and asks `question`; ends the command after a no. A script has to say `--yes`, because an
- * empty answer would count as one.
- */
-export async function askForYes(
-  { terminal, json }: OwnerSession,
-  { yes = false }: YesOption,
-  { text, question }: { text: string; question: string },
-): Promise<void> {
-  const { confirm } = terminal
-  if (!json && (yes || confirm !== undefined)) terminal.err(text)
-  if (yes) return
-  if (json || confirm === undefined)
-    throw new UsageError(
-      'Run this at a terminal, which shows what it changes and asks you; or add --yes to be asked nothing.',
-    )
-  if (await confirm(question)) return
-  terminal.err('Nothing was changed.\n')
-  throw new Exit(EXIT.refused)
 }

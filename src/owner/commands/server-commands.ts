@@ -4,10 +4,12 @@
  * origins that may not even ask to register.
  */
 import type { Command } from 'commander'
-import { printable } from '../../terminal/printable.ts'
-import type { DecidedServer } from '../../wire/owner/owner-api.ts'
+import { localTime, printable, record } from '../../terminal/printable.ts'
+import type { DecidedServer, ResourceServerEntry } from '../../wire/owner/owner-api.ts'
+import { ApiError } from '../../client/api-error.ts'
 import { readAll } from '../../client/exchange.ts'
-import { named, namedAll } from '../../client/names.ts'
+import { named, namedAll, nameOf } from '../../client/names.ts'
+import { askForYes, requireAnswer, type YesOption } from '../confirmation.ts'
 import { tell, type OwnerAction, type OwnerSession } from '../session.ts'
 import * as show from '../display/show.ts'
 
@@ -17,23 +19,23 @@ export function addServerCommands(program: Command, action: OwnerAction): void {
     .command('servers')
     .description('the resource servers that serve you, or wait for your approval')
     .action(action(servers))
-  for (const [name, decision, says] of [
-    [
-      'approve-server',
-      'approved',
-      'let a resource server ask about your grants; what it publishes is registered',
-    ],
-    ['revoke-server', 'revoked', 'withdraw one: from now on it gets no answers, and no call reaches it'],
-  ] as const) {
-    program
-      .command(name)
-      .argument(
-        '<client_id...>',
-        'the resource server, as `servers` names it, or several of one origin; the beginning of its name will do',
-      )
-      .description(says)
-      .action(action((session, clientIds: string[]) => decide(session, clientIds, decision)))
-  }
+  const clientIds = [
+    '<client_id...>',
+    'the resource server, as `servers` names it, or several of one origin; the beginning of its name will do',
+  ] as const
+  program
+    .command('approve-server')
+    .argument(...clientIds)
+    .option('--yes', 'approve unseen: nothing is shown, and you are not asked')
+    .description(
+      'let a resource server ask about your grants, and register what it publishes: shows who it is, and asks; without a terminal only with --yes',
+    )
+    .action(action(approve))
+  program
+    .command('revoke-server')
+    .argument(...clientIds)
+    .description('withdraw one: from now on it gets no answers, and no call reaches it')
+    .action(action((session, names: string[]) => decide(session, names, 'revoked')))
   addBans(program, action)
 }
 
@@ -59,6 +61,52 @@ function addBans(program: Command, action: OwnerAction): void {
 
 async function servers(session: OwnerSession): Promise<void> {
   tell(session, await readAll(session.client.resourceServers()), show.resourceServerTable)
+}
+
+/** A person sees whom she approves before she is asked; a script must ask her in its own way. */
+async function approve(session: OwnerSession, names: string[], options: YesOption): Promise<void> {
+  requireAnswer(session, options)
+  if (options.yes === true) return decide(session, names, 'approved')
+  const known = await readAll(session.client.resourceServers())
+  const chosen = names.map(name => serverOf(name, known))
+  const [first, ...others] = chosen.map(({ client_id }) => client_id)
+  const question =
+    others.length === 0 ? `Approve ${printable(first!)}?` : `Approve these ${chosen.length} resource servers?`
+  await askForYes(session, options, { text: approvalText(chosen), question })
+  await decide(session, [first!, ...others], 'approved')
+}
+
+/** The one with this name, or the only one that begins with it. Fails with `not_found`. */
+function serverOf(name: string, known: readonly ResourceServerEntry[]): ResourceServerEntry {
+  const client_id = nameOf(
+    name,
+    known.map(one => one.client_id),
+  )
+  const server = known.find(one => one.client_id === client_id)
+  if (server === undefined)
+    throw new ApiError(
+      'not_found',
+      `You know no resource server ${name}. Which you do: usher owner servers`,
+      {
+        status: 404,
+      },
+    )
+  return server
+}
+
+function approvalText(servers: readonly ResourceServerEntry[]): string {
+  const records = servers.map(({ client_id, name, resource_uri, status, auth, registered_at }) =>
+    record({
+      'resource server': client_id,
+      'calls itself': name,
+      serves: resource_uri,
+      'proves itself by': auth,
+      status,
+      registered: localTime(registered_at),
+    }),
+  )
+  const [who, its] = servers.length === 1 ? ['it', 'it publishes'] : ['they', 'they publish']
+  return `${records.join('\n')}\nFrom then on ${who} may ask about your grants, and what ${its} is registered.\n`
 }
 
 async function decide(
