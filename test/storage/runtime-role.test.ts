@@ -161,12 +161,12 @@ describe('A log-in that may not make roles', () => {
     const login = await logIn()
     const place = await databaseOf(login)
     await expect(AUTHORITY_DATABASE.migrate(place.as(login))).rejects.toThrow(
-      `have an administrator run CREATE ROLE ${quoted(place.role)} NOLOGIN and GRANT ${quoted(place.role)} TO it`,
+      `have an administrator run CREATE ROLE ${quoted(place.role)} NOLOGIN; GRANT ${quoted(place.role)} TO ${login};`,
     )
     expect(await tablesAt(place.as(login))).toBe(0)
     await asAdministrator(place, `CREATE ROLE ${quoted(place.role)} NOLOGIN`)
     await expect(AUTHORITY_DATABASE.migrate(place.as(login))).rejects.toThrow(
-      `was made by another log-in than this one: have an administrator run GRANT ${quoted(place.role)} TO it`,
+      `was made by another log-in than this one: have an administrator run GRANT ${quoted(place.role)} TO ${login};`,
     )
     expect(await tablesAt(place.as(login))).toBe(0)
     await asAdministrator(place, `GRANT ${quoted(place.role)} TO ${login}`)

@@ -53,6 +53,8 @@ export interface ObtainedRoles {
 interface RolesHere {
   /** Its own, as an identifier in SQL. */
   own: string
+  /** Our log-in, as an identifier in SQL: an administrator copies the statements that a fault names. */
+  login: string
   made: boolean
   /** Whether the log-in may become it. */
   taken: boolean
@@ -127,9 +129,9 @@ export async function workAsRuntimeRole(client: ClientBase): Promise<void> {
   } catch (error) {
     // 22023: there is no such role; 42501: the log-in is not a member.
     if (!['22023', '42501'].includes((error as { code?: string }).code ?? '')) throw error
-    const { own } = await rolesHere(client)
+    const { own, login } = await rolesHere(client)
     throw new Error(
-      `The log-in of DATABASE_URL cannot work as the role ${own}: run \`usher migrate\`, or have an administrator run GRANT ${own} TO it.`,
+      `The log-in of DATABASE_URL cannot work as the role ${own}: run \`usher migrate\`, or have an administrator run GRANT ${own} TO ${login};`,
       { cause: error },
     )
   }
@@ -142,7 +144,7 @@ export async function isRoleShared(client: ClientBase): Promise<boolean> {
 
 async function rolesHere(client: ClientBase): Promise<RolesHere> {
   const { rows } = await client.query<RolesHere>(
-    `SELECT quote_ident(${OWN}) AS own,
+    `SELECT quote_ident(${OWN}) AS own, quote_ident(session_user) AS login,
       EXISTS (SELECT FROM pg_roles WHERE rolname = ${OWN}) AS made,
       EXISTS (SELECT FROM pg_roles WHERE rolname = ${OWN} AND ${MAY_BECOME}) AS taken,
       EXISTS (SELECT FROM pg_roles WHERE rolname = ${OWN} AND ${SERVES}) AS serves,
@@ -153,7 +155,7 @@ async function rolesHere(client: ClientBase): Promise<RolesHere> {
 }
 
 /** @returns why it could not be made, and what to do. */
-async function createRole(client: ClientBase, { own, made }: RolesHere): Promise<Error | undefined> {
+async function createRole(client: ClientBase, { own, login, made }: RolesHere): Promise<Error | undefined> {
   if (made) return undefined
   try {
     await client.query(`CREATE ROLE ${own} NOLOGIN`)
@@ -162,7 +164,7 @@ async function createRole(client: ClientBase, { own, made }: RolesHere): Promise
     // A migration of another schema of this database was quicker.
     if ((await rolesHere(client)).made) return undefined
     return new Error(
-      `The log-in may not make the role ${own}: have an administrator run CREATE ROLE ${own} NOLOGIN and GRANT ${own} TO it.`,
+      `The log-in may not make the role ${own}: have an administrator run CREATE ROLE ${own} NOLOGIN; GRANT ${own} TO ${login};`,
       { cause: error },
     )
   }
@@ -170,14 +172,14 @@ async function createRole(client: ClientBase, { own, made }: RolesHere): Promise
 
 /** @returns why it could not be taken on, and what to do. */
 async function takeRole(client: ClientBase): Promise<Error | undefined> {
-  const { own, taken } = await rolesHere(client)
+  const { own, login, taken } = await rolesHere(client)
   if (taken) return undefined
   try {
     await client.query(`GRANT ${own} TO CURRENT_USER`)
     return undefined
   } catch (error) {
     return new Error(
-      `The role ${own} was made by another log-in than this one: have an administrator run GRANT ${own} TO it.`,
+      `The role ${own} was made by another log-in than this one: have an administrator run GRANT ${own} TO ${login};`,
       { cause: error },
     )
   }
