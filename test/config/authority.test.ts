@@ -100,7 +100,9 @@ describe('The settings of the authority', () => {
       expect.stringMatching(/^UMA_AS_TRUSTED_NETWORKS: 0\.0\.0\.0\/0 lies in no range for private use/),
       expect.stringMatching(/^UMA_AS_TRUSTED_NETWORKS: 169\.254\.0\.0\/16 lies/),
     ])
-    expect(trusted('127.0.0.0/8')).toHaveLength(1)
+    expect(trusted('127.0.0.0/8')).toEqual([
+      expect.stringContaining('with UMA_DEV_LOOPBACK=true also 127.0.0.0/8, ::1/128'),
+    ])
     expect(trusted('10.0.0.0')).toEqual([expect.stringMatching(/^UMA_AS_TRUSTED_NETWORKS: Give ranges/)])
     expect(trusted('10.0.0.0/8', 'Tools.Internal')).toEqual([
       expect.stringMatching(/^UMA_AS_TRUSTED_HOSTS: Give host names/),

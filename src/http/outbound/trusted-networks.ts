@@ -38,7 +38,8 @@ export function networkFault(text: string, { devLoopback }: { devLoopback: boole
   if (range === undefined) return 'is no range such as 10.20.0.0/16 or fd12:3456::/32'
   const within = [...PRIVATE, ...(devLoopback ? LOOPBACK : [])]
   if (within.some(outer => holds(outer, range))) return undefined
-  return `lies in no range for private use (${PRIVATE.join(', ')})`
+  const inDevelopment = devLoopback ? '' : `; with UMA_DEV_LOOPBACK=true also ${LOOPBACK.join(', ')}`
+  return `lies in no range for private use (${within.join(', ')}${inDevelopment})`
 }
 
 /** Whether a text may be listed as a host: a name, `*.` and a name for those below it, or an address. */
