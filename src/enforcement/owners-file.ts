@@ -3,6 +3,7 @@
  * fault is refused, and what was served before stays. Contract: "Resource server enforcement point".
  */
 import { readFile } from 'node:fs/promises'
+import { isDeepStrictEqual } from 'node:util'
 import type { SidecarConfig, SidecarOwner } from '../config.ts'
 import type { Logger } from '../http/telemetry/log.ts'
 import { startRepeating, type Repetition } from '../limits/repetition.ts'
@@ -32,13 +33,14 @@ export function watchOwners(options: OwnersFile): Repetition | undefined {
   if (reread === undefined) return undefined
   let lastBytes: Buffer | undefined
   let judged: Buffer | undefined
+  let current: SidecarConfig | undefined = config
   const look = async (): Promise<void> => {
     const bytes = await readFile(config.configFile)
     const isWritten = lastBytes?.equals(bytes) === true
     lastBytes = bytes
     if (!isWritten || judged?.equals(bytes) === true) return
     judged = bytes
-    takeOver(options, () => reread(bytes))
+    current = takeOver(options, current, () => reread(bytes))
   }
   let away: string | undefined
   const onError = (error: unknown): void => {
@@ -49,7 +51,15 @@ export function watchOwners(options: OwnersFile): Repetition | undefined {
   return startRepeating(() => look().then(() => (away = undefined)), { pauseSeconds, onError })
 }
 
-function takeOver({ config, serve, logger }: OwnersFile, reread: () => SidecarConfig): void {
+/**
+ * Serves and reports what differs from what was taken over last.
+ * @returns what is taken over now; undefined if the file was refused, so that its mending is reported.
+ */
+function takeOver(
+  { config, serve, logger }: OwnersFile,
+  current: SidecarConfig | undefined,
+  reread: () => SidecarConfig,
+): SidecarConfig | undefined {
   let read: SidecarConfig
   try {
     read = reread()
@@ -57,14 +67,16 @@ function takeOver({ config, serve, logger }: OwnersFile, reread: () => SidecarCo
     if (!(error instanceof Error) || error.name !== 'ConfigFault') throw error
     const { faults } = error as Error & { faults?: string[] }
     logger.error({ faults }, 'the configuration file has a fault: what was served goes on')
-    return
+    return undefined
   }
   if (read.public_url !== config.public_url) {
     logger.error({ public_url: read.public_url }, 'another public_url needs a start: what was served goes on')
-    return
+    return undefined
   }
   if (restOf(read) !== restOf(config))
     logger.warn('of the configuration file owners alone are taken over while it runs: the rest needs a start')
+  const ofOwners = (one: SidecarConfig | undefined): unknown[] => [one?.owners, one?.warnings]
+  if (isDeepStrictEqual(ofOwners(current), ofOwners(read))) return read
   for (const sentence of read.warnings) logger.warn(sentence)
   serve(read.owners)
   const owners = new Set(read.owners.map(({ owner }) => owner)).size
@@ -72,6 +84,7 @@ function takeOver({ config, serve, logger }: OwnersFile, reread: () => SidecarCo
     { owners, resources: read.owners.length },
     'owners and tools are as the configuration file says now',
   )
+  return read
 }
 
 /** Everything except owners, warnings about them, and the contents of other files. */

@@ -228,3 +228,13 @@ it('resources of the file that no owner gets are told of when it is taken over, 
   sidecar = await startSidecar(readSidecarConfig(file, { UMA_DEV_LOOPBACK: 'true' }), { logger })
   expect(told('resources: no owner gets them')).toBe(1)
 })
+
+it('nothing is told of a file that was not changed, and a change is told once', async () => {
+  // What is no matter of owners is judged after the file was found as it was at the start.
+  say([owner('alice')], { challenges_per_minute: 7 })
+  await until(() => told('the rest needs a start') === 1)
+  expect(told('as the configuration file says now')).toBe(0)
+  say([owner('alice'), owner('bea')], { challenges_per_minute: 7 })
+  await until(async () => (await document('bea')).status === 200)
+  await expect.poll(() => told('as the configuration file says now')).toBe(1)
+})
