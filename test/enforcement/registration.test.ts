@@ -4,7 +4,9 @@ import { startRegistration, type RegistrationLoop } from '../../src/enforcement/
 import { createLogger } from '../../src/http/telemetry/log.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound/outbound.ts'
 import { verifyRequest } from '../../src/wire/signatures/http-signature.ts'
+import { issueCertificate, makeCa } from '../support/local-ca.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
+import { startScriptedServer } from '../support/scripted-http.ts'
 import { until } from '../support/until.ts'
 import { newKey, nowSeconds } from './calls.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
@@ -27,10 +29,10 @@ afterEach(async () => {
   await authority.close()
 })
 
-const start = (name?: string, waitingMs?: number) => {
+const start = (name?: string, waitingMs?: number, issuer = authority.issuer) => {
   const write = (line: string) => void lines.push(JSON.parse(line) as (typeof lines)[0])
   const logger = createLogger({ name: 'test', level: 'info', write })
-  const about = { authority: authority.issuer, owner: asOwner('alice'), resource, name, key }
+  const about = { authority: issuer, owner: asOwner('alice'), resource, name, key }
   registration = startRegistration({ ...about, outbound, logger, clock: Date.now, waitingMs })
 }
 const asked = () => authority.count('/rs/register')
@@ -102,6 +104,16 @@ describe('A registration', () => {
     expect(retries).toHaveLength(2)
     for (const line of retries) expect(line.why).toMatch(why)
     expect(retries.map(line => (line as unknown as { retry_ms: number }).retry_ms > 0)).toEqual([true, true])
+  })
+
+  test('that meets a certificate by a CA that it does not know says which setting names that CA', async () => {
+    const untrusted = await startScriptedServer(() => undefined, await issueCertificate(await makeCa(), 'as'))
+    start(undefined, undefined, untrusted.origin)
+    await until(() => lines.some(({ msg }) => msg === 'not registered yet'))
+    expect(lines[0]!.why).toMatch(
+      /broke \(\w+\): its certificate is by a CA that is not known here\. Name that CA in authority_ca_file/,
+    )
+    await untrusted.close()
   })
 
   test.each([

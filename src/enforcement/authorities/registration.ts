@@ -9,6 +9,7 @@ import type { Outbound } from '../../http/outbound/outbound.ts'
 import { jsonIn } from '../../wire/json.ts'
 import type { PrivateKey } from '../../wire/signatures/keys.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
+import { UNKNOWN_CA_REMEDY, unknownCaOf } from './secrets.ts'
 import { signedPost } from './signed-post.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
@@ -143,6 +144,12 @@ async function register(options: RegistrationOptions): Promise<RegistrationReply
     }
   } catch (error) {
     // The sidecar continues to serve after any fault, and asks again.
-    return { detail: error instanceof Error ? error.message : String(error), retryAfterMs: 0 }
+    return { detail: faultWords(error), retryAfterMs: 0 }
   }
+}
+
+function faultWords(error: unknown): string {
+  const words = error instanceof Error ? error.message : String(error)
+  if (unknownCaOf(error) === undefined) return words
+  return `${words}: its certificate is by a CA that is not known here. ${UNKNOWN_CA_REMEDY}`
 }

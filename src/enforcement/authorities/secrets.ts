@@ -22,6 +22,9 @@ const UNKNOWN_CA: ReadonlySet<string> = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ])
 
+/** What to do about such a certificate. */
+export const UNKNOWN_CA_REMEDY = 'Name that CA in authority_ca_file, or in NODE_EXTRA_CA_CERTS.'
+
 /**
  * Whether its authority's file declares it, so that what proves it can be judged at once. One that registers
  * itself has its resource, or the origin of that, as client_id, and proves itself by keys that it does not
@@ -80,7 +83,7 @@ export async function checkSecrets(
   for (const fault of refused) logger.error(fault)
   for (const [authority, code] of untrusted)
     logger.warn(
-      `${authority}: its certificate is by a CA that is not known here (${code}), so that no call can be let through. Name that CA in authority_ca_file, or in NODE_EXTRA_CA_CERTS.`,
+      `${authority}: its certificate is by a CA that is not known here (${code}), so that no call can be let through. ${UNKNOWN_CA_REMEDY}`,
     )
 }
 
@@ -98,9 +101,12 @@ function faultOf({ client, kind, isJoint }: ProvingClient, error: unknown): stri
     : `${signing} List its public half (\`usher keys public\` prints it) in jwks of the file of ${file} and ${reread}, or correct client_id or owner.`
 }
 
-/** The code by which the certificate of an authority is not trusted here; undefined for any other error. */
-function unknownCaOf(error: unknown): string | undefined {
-  const fault = error instanceof Error ? error.cause : undefined
+/**
+ * The code by which the certificate of an authority is not trusted here; undefined for any other error.
+ * @param error the fault of the request, or what it caused.
+ */
+export function unknownCaOf(error: unknown): string | undefined {
+  const fault = error instanceof Error && !(error instanceof OutboundFault) ? error.cause : error
   const cause = fault instanceof OutboundFault ? fault.cause : undefined
   const { code } = (cause ?? {}) as { code?: unknown }
   return typeof code === 'string' && UNKNOWN_CA.has(code) ? code : undefined
