@@ -17,7 +17,12 @@ import { isJsonObject, jsonIn, type Json, type JsonObject } from '../wire/json.t
 import { parseJwks, type PrivateKey } from '../wire/signatures/keys.ts'
 import { resourceMetadataUrl } from '../wire/resources/resource-metadata.ts'
 import { signedFields } from '../wire/signatures/sent-request.ts'
-import { AUTHORITY_PATH, GRANT_TYPE_CLIENT_CREDENTIALS, PROTECTION_SCOPE } from '../wire/names.ts'
+import {
+  AUTHORITY_PATH,
+  DOCTOR_TOOL,
+  GRANT_TYPE_CLIENT_CREDENTIALS,
+  PROTECTION_SCOPE,
+} from '../wire/names.ts'
 
 /** What was found wrong: the fault, and the remedy. */
 export class Unwell extends Error {}
@@ -122,7 +127,7 @@ export async function checkBodies(
   outbound: Outbound,
   { resource, bytesMax }: { resource: string; bytesMax: number },
 ): Promise<string> {
-  const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'usher_doctor' } }
+  const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: DOCTOR_TOOL } }
   // A body of just the cap could be one that was cut there.
   const body = JSON.stringify(call).padEnd(bytesMax - 1)
   const answer = await ask(outbound, 'public_url', {

@@ -249,6 +249,9 @@ export const UPSTREAM_HEADER_PREFIX = 'x-uma-'
 export const JWS_ALGORITHMS = ['Ed25519', 'EdDSA'] as const
 export const HTTP_SIGNATURE_ALGORITHM = 'ed25519'
 
+/** The tool that `usher doctor` calls without a grant: no server has it, so that the call reaches none. */
+export const DOCTOR_TOOL = 'usher_doctor'
+
 /** The name of an authority's first cell, that of DATABASE_URL: it knows where each owner is. */
 export const HOME_CELL = 'home'
 

@@ -49,6 +49,14 @@ describe('a decision line', () => {
     expect(told[0]).toMatch(/was let through\.$/)
   })
 
+  it('of the call that the doctor makes says that nothing is to be done, and of no other', async () => {
+    const toldOf = async (members: object) => (await explain(line(members), undefined)).at(-1)
+    const probe = { reason: 'unknown_tool', step: 'request', tool: 'usher_doctor' }
+    expect(await toldOf(probe)).toMatch(/^What to do: Nothing, if `usher doctor` was run then/)
+    expect(await toldOf({ ...probe, tool: 'usher_doctors' })).toMatch(/^What to do: Add it to `tools`/)
+    expect(await toldOf({ ...probe, reason: 'operation_mismatch' })).toMatch(/The agent must change/)
+  })
+
   it.each(['constructor', 'future_word', 7])('with a word that is not known says so: %s', async reason => {
     expect((await explain(line({ reason }), undefined))[1]).toMatch(/a word that is not known here/)
   })

@@ -2,6 +2,7 @@
  * Owns the plain words in which an operator is told about a decision of the enforcement point. Contract:
  * "Errors", "Grant (RPT) liveness" and "Authorized call" (the order of the steps).
  */
+import { DOCTOR_TOOL } from '../../wire/names.ts'
 
 /** Why, and what to do about it. */
 interface ReasonWords {
@@ -183,9 +184,16 @@ export function explainLine(line: DecisionLine): string[] {
         ]
       : []),
     ...(textOf(detail) === undefined ? [] : [`The sidecar noted: ${textOf(detail)}`]),
-    `What to do: ${words?.remedy ?? 'See docs/operating.md, and the release of the party that said it.'}`,
+    `What to do: ${isOfDoctor(line) ? DOCTOR_ASKED : (words?.remedy ?? 'See docs/operating.md, and the release of the party that said it.')}`,
   ]
 }
+
+const DOCTOR_ASKED =
+  'Nothing, if `usher doctor` was run then: it calls a tool that nobody has, to see that the gateway asks this sidecar.'
+
+/** An owner's own tool of that name is no probe, and neither is a call that was refused for another reason. */
+const isOfDoctor = ({ decision, reason, tool }: DecisionLine): boolean =>
+  decision === 'deny' && reason === 'unknown_tool' && tool === DOCTOR_TOOL
 
 function textOf(value: unknown): string | undefined {
   if (typeof value === 'number') return String(value)
