@@ -65,7 +65,7 @@ const partsOf = (sidecarFile: string | undefined): readonly DoctorPart[] => [
     name: 'owner',
     prefix: 'UMA_OWNER_',
     isLookedAt: isConfigured('UMA_OWNER_'),
-    examine: look => examineOwner(look, () => readClientConfig()),
+    examine: look => examineOwner(look, () => readClientConfig(), localIssuer),
   },
 ]
 
@@ -101,6 +101,20 @@ export async function runDoctor(
   const others = parts.filter(({ isLookedAt }) => !isLookedAt)
   if (others.length > 0) terminal.err(`not looked at: ${others.map(nameWithPrefix).join(', ')}\n`)
   return faults === 0 ? EXIT.done : EXIT.refused
+}
+
+/**
+ * The authority whose settings are in the environment, too; undefined if there is none. What its settings
+ * lack is said by its own checks.
+ */
+function localIssuer(): string | undefined {
+  if (!isConfigured('UMA_AS_')) return undefined
+  try {
+    return readAuthorityConfig().issuer
+  } catch (error) {
+    if (error instanceof ConfigFault) return undefined
+    throw error
+  }
 }
 
 const nameWithPrefix = ({ name, prefix }: DoctorPart): string => `${name} (no ${prefix}… is set)`

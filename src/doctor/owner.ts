@@ -8,20 +8,30 @@ import { examinePeer, withOutbound, type Look } from './look.ts'
 
 const API_SETTING = 'UMA_OWNER_API'
 
-/** Her authority, and her API at its published address or at the one that she configured. */
-export async function examineOwner(look: Look, read: () => ClientConfig): Promise<void> {
+/**
+ * Her authority, and her API at its published address or at the one that she configured. If she names no
+ * authority, `localIssuer` is that of the authority whose settings are beside hers, if there is one.
+ */
+export async function examineOwner(
+  look: Look,
+  read: () => ClientConfig,
+  localIssuer: () => string | undefined,
+): Promise<void> {
   const config = await look('settings', read, () => 'they can be read')
   if (config === undefined) return
   const { ownerIssuer, ownerApi, devLoopback } = config
   await withOutbound({ devLoopback }, async outbound => {
-    const issuer = await look('issuer', () => ownerIssuer ?? missing('UMA_OWNER_ISSUER'))
+    const authority = ownerIssuer ?? localIssuer()
+    const setting =
+      ownerIssuer === undefined && authority !== undefined ? 'UMA_AS_ISSUER' : 'UMA_OWNER_ISSUER'
+    const issuer = await look('issuer', () => authority ?? missing(setting))
     if (issuer === undefined) return
     const document = WELL_KNOWN.umaConfiguration
     const found = await examinePeer(look, outbound, {
       what: 'authority',
       issuer,
       document,
-      setting: 'UMA_OWNER_ISSUER',
+      setting,
     })
     const api = ownerApi ?? (found && publishedOwnerApi(found))
     const remedy =

@@ -291,6 +291,13 @@ describe('usher doctor', () => {
     expect(code).toBe(0)
   })
 
+  it('of an owner who names no authority looks at the one whose settings are beside hers', async () => {
+    const { lines } = await doctor({ ...environment, UMA_OWNER_KEY: join(folder, 'owner-key.json') })
+    expect(lines).toContain(`ok    owner issuer: ${issuer}`)
+    const alone = await doctor({ UMA_DEV_LOOPBACK: 'true', UMA_OWNER_KEY: join(folder, 'owner-key.json') })
+    expect(alone.lines.at(-1)).toMatch(/^FAIL {2}owner issuer: it is not named\. Set UMA_OWNER_ISSUER/)
+  })
+
   it('finds that the owner API is not where the metadata leads, for its authority and for an owner', async () => {
     const elsewhere = await startScriptedServer(() => undefined)
     const { origin } = elsewhere
