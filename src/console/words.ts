@@ -216,6 +216,7 @@ export const WORDS = {
     since: 'Known since',
     last: 'Last used',
     never: 'never',
+    nowhere: 'nowhere any more',
     approved: 'You approved it at',
     granted: 'It was granted',
     reach: 'Reaches',

@@ -106,6 +106,15 @@ describe('the agents she knows', () => {
     expect(alone).not.toContain('later ones too')
   })
 
+  it('are said to reach nothing once she ended their access', async () => {
+    answers['/owner/connections'] = { body: [{ ...one, status: 'revoked' }] }
+    expect((await owner('connections')).printed).toMatch(/ revoked +- +nothing /)
+    answers['/owner/connections'] = {
+      body: [{ ...one, status: 'revoked', blocked_at: one.first_seen }],
+    }
+    expect((await owner('connections')).printed).toMatch(/ blocked +- +nothing /)
+  })
+
   it('have what their client called itself when it last agreed, if the agent signed that', async () => {
     const key = newKey()
     const handle = thumbprintHandle(key)

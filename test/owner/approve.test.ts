@@ -123,7 +123,7 @@ describe('A yes at a terminal', () => {
     expect(printed).toBe(
       'fam_abcdefgh approved.\n' +
         'Agent jkt:one may trade and read "alice/notes" for 5 minutes from when it collects its grant.\n' +
-        'After that it gets a new one without asking you.\n' +
+        'After that it gets a new one without asking you, unless a rule of reading asks.\n' +
         'A tier that is added later and does not ask you is open to it, too.\n' +
         'To end it: usher owner revoke jkt:one\n',
     )

@@ -93,7 +93,7 @@ function Agent({
         <Field name={W.since}>{whenText(agent.first_seen)}</Field>
         <Field name={W.last}>{agent.last_access === null ? W.never : whenText(agent.last_access)}</Field>
         <Field name={W.approved}>
-          <Chips texts={tiers_approved} none={W.never} />
+          <Chips texts={tiers_approved} none={isActive ? W.never : W.nowhere} />
         </Field>
         <Field name={W.granted}>
           <Chips texts={tiers_granted} none={W.never} />

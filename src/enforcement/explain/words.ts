@@ -191,7 +191,7 @@ export function explainLine(line: DecisionLine): string[] {
 const DOCTOR_ASKED =
   'Nothing, if `usher doctor` was run then: it calls a tool that nobody has, to see that the gateway asks this sidecar.'
 
-/** An owner's own tool of that name is no probe, and neither is a call that was refused for another reason. */
+/** An owner's tool of that name is no probe, and neither is a call that was refused for another reason. */
 const isOfDoctor = ({ decision, reason, tool }: DecisionLine): boolean =>
   decision === 'deny' && reason === 'unknown_tool' && tool === DOCTOR_TOOL
 

@@ -59,7 +59,7 @@ export function approvedText(
   return sentences.map(sentence => `${printable(sentence)}\n`).join('')
 }
 
-/** What `--only` takes back of what she was shown; empty for what is held jointly, which opens nothing else. */
+/** What `--only` takes back of what she was shown; empty for what is held jointly. */
 export function onlyText({ kind, tier }: Pick<PendingItem, 'kind' | 'tier'>): string {
   if (kind === 'connection')
     return `With --only you let it in for ${printable(tier)} alone. ${NO_LATER_TIERS}\n`

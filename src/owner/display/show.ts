@@ -146,9 +146,15 @@ const JOINTLY = 'joint:'
 
 /**
  * How far a connection reaches: an agent that an administrator or co-holders let in is a stranger to the rest
- * of hers. One that she let in for a tier alone is asked about at its first request at any other.
+ * of hers. One that she let in for a tier alone is asked about at its first request at any other. One whose
+ * access was ended reaches nothing.
  */
-function reachText({ reach, admits }: Pick<Connection, 'reach' | 'admits'>): string | undefined {
+function reachText({
+  status,
+  reach,
+  admits,
+}: Pick<Connection, 'status' | 'reach' | 'admits'>): string | undefined {
+  if (status !== 'active') return 'nothing'
   if (reach === undefined) return undefined
   if (reach === null)
     return admits === 'tier' ? 'one tier; asks first at others' : 'all tiers, later ones too'

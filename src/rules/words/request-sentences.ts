@@ -109,7 +109,9 @@ export function approvedSentences(
       ? `${who} may use ${operation.tool} of ${resource} once within ${time}, with exactly what you were shown.`
       : `${who} may ${reachText(item.scopes, resource).replace(/^to /, '').replace(/^for/, 'use')} for ${time} from when it collects its grant.`
   const again =
-    kind === 'connection' && opens.includes(tier) ? ['After that it gets a new one without asking you.'] : []
+    kind === 'connection' && opens.includes(tier)
+      ? [`After that it gets a new one without asking you, unless a rule of ${tier} asks.`]
+      : []
   const opened =
     kind === 'operation' && opens.includes(tier) && !only && !wasOpen(because)
       ? [`What your rules and allowance at ${tier} let through, it may do without asking you from now on.`]
