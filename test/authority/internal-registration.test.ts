@@ -155,3 +155,48 @@ describe('A name that leads now here and now there', () => {
     names.close()
   })
 })
+
+describe('A host that is not reached', () => {
+  const readAt = async (host: string, trustedNetworks: string[] | undefined, times: number) => {
+    const names = await startNameServer(name => (name === 'mcp.example' ? { [A]: ['10.1.2.3'] } : undefined))
+    const lines: string[] = []
+    const log = createLogger({ name: 'test', level: 'warn', write: line => lines.push(line) })
+    const config = { issuer: ISSUER, devLoopback: false, trustedNetworks, trustedHosts: undefined }
+    const publishers = openPublishers(config, log, [names.address])
+    const asking = { deadline: Date.now() + 10_000, favoured: false, source: '192.0.2.1' }
+    const resource = `https://${host}/mcp/alice`
+    const answers: unknown[] = []
+    for (let nth = 0; nth < times; nth++)
+      await publishers
+        .at(resource, asking, ({ published }, patience) => published.document(resource, patience))
+        .catch((error: unknown) => answers.push((error as Error).message))
+    await publishers.close()
+    names.close()
+    return { lines, answers }
+  }
+  const UNKNOWN = '"cause":"no name server knows it (ENOTFOUND); /etc/hosts is not read"'
+
+  it('has the cause in the log, ten times a minute from one source at most, and not in the answer', async () => {
+    const { lines, answers } = await readAt('mcp.test', undefined, 12)
+    expect(lines).toHaveLength(10)
+    expect(lines[0]).toContain(UNKNOWN)
+    expect(answers).toHaveLength(12)
+    expect(answers[0]).toMatch(/^The document at https:\/\/mcp\.test\S+ could not be reached\.$/)
+  })
+
+  it('for its private address has the address and the setting in the log alone', async () => {
+    const { lines, answers } = await readAt('mcp.example', undefined, 1)
+    expect(lines).toHaveLength(1)
+    expect(lines[0]).toMatch(
+      /mcp\.example is at 10\.1\.2\.3, which is no public address: UMA_AS_TRUSTED_NETWORKS/,
+    )
+    expect(answers[0]).toMatch(/stands at no public address\.$/)
+  })
+
+  it('has the cause in the one line of a failure inside', async () => {
+    const { lines, answers } = await readAt('mcp.test', ['10.0.0.0/8'], 1)
+    expect(lines).toHaveLength(1)
+    expect(lines[0]).toContain(UNKNOWN)
+    expect(answers[0]).toMatch(SENTENCE)
+  })
+})

@@ -73,9 +73,9 @@ export function createPublishedResources(documents: RemoteDocuments, issuer: str
   ): Promise<Json> => {
     const found = await documents.read(url, looking)
     if ('json' in found) return found.json
-    const { missing, reason = 'unavailable' } = found
+    const { missing, reason = 'unavailable', fault: cause } = found
     const passing = !LASTING.has(reason)
-    throw new PublicationFault(`${what}_${reason}`, `The document at ${url} ${missing}.`, { passing })
+    throw new PublicationFault(`${what}_${reason}`, `The document at ${url} ${missing}.`, { passing, cause })
   }
   const readKeys = async (document: EstablishedDocument, looking: Patience & ListingCheck) => {
     const json = await read('keys', document.jwks_uri, looking)

@@ -9,7 +9,7 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { AuthorityConfig } from '../../config.ts'
-import { createOutbound, type Outbound } from '../../http/outbound/outbound.ts'
+import { createOutbound, OutboundFault, type Outbound } from '../../http/outbound/outbound.ts'
 import { peerNetwork } from '../../http/peer-network.ts'
 import { createPublicHosts } from '../../http/outbound/public-lookup.ts'
 import { createRemoteDocuments } from '../../http/outbound/remote-documents.ts'
@@ -96,16 +96,53 @@ export function openPublishers(
     return { outbound, published: createPublishedResources(documents, issuer) }
   }
   const outside = publisher(createOutbound({ devLoopback, publicOnly: true, ...resolverOptions }))
-  if (networks === undefined) return createPublishers(outside)
+  if (networks === undefined) return loggingUnreached(createPublishers(outside), log)
   const trustedOnly = createAddressTrust({ networks, hosts })
   const publicHosts = createPublicHosts(nameServers)
-  return createPublishers(outside, {
+  const inside: Inside = {
     ...publisher(createOutbound({ devLoopback: false, trustedOnly, ...resolverOptions })),
     // A developer's literal loopback host is asked directly if there are no trusted networks.
     isPublic: async host => (devLoopback && isLoopbackHost(host)) || publicHosts(host),
     shares: sourceShares(FAILURES_PER_MINUTE),
     log,
-  })
+  }
+  return loggingUnreached(createPublishers(outside, inside), log)
+}
+
+/**
+ * Logs why a host was not reached, which its answer does not say: where a name leads is none of a stranger's
+ * business. One network of sources causes ten lines a minute at most. A failure inside has its own line.
+ */
+function loggingUnreached(publishers: Publishers, log: FastifyBaseLogger): Publishers {
+  const lines = sourceShares(FAILURES_PER_MINUTE)
+  return {
+    close: () => publishers.close(),
+    at: async (resource, asking, work) => {
+      try {
+        return await publishers.at(resource, asking, work)
+      } catch (error) {
+        const cause = causeOf(error)
+        const { source } = asking
+        if (cause !== undefined && source !== undefined && lines.take(peerNetwork(source)) === 0)
+          log.warn({ resource, cause, source }, 'a host that a resource server named was not reached')
+        throw error
+      }
+    },
+  }
+}
+
+/** What no name server has. */
+const UNKNOWN_NAME: ReadonlySet<unknown> = new Set(['ENOTFOUND', 'ENODATA'])
+
+/** Why there was no answer, for the log alone; undefined if there was one. */
+function causeOf(error: unknown): string | undefined {
+  const fault = error instanceof PublicationFault ? error.cause : undefined
+  if (!(fault instanceof OutboundFault)) return undefined
+  if (fault.reason === 'forbidden_address')
+    return `${fault.message}: UMA_AS_TRUSTED_NETWORKS names the private networks that are asked, UMA_AS_TRUSTED_HOSTS the hosts there`
+  const { code } = (fault.cause ?? {}) as { code?: unknown }
+  if (UNKNOWN_NAME.has(code)) return `no name server knows it (${String(code)}); /etc/hosts is not read`
+  return fault.message
 }
 
 /** Without `inside` no network is trusted, and each failure is reported as it is. */
@@ -133,7 +170,7 @@ export function createPublishers(outside: Publisher, inside?: Inside): Publisher
         if (!(cause instanceof PublicationFault || cause instanceof Refusal)) throw cause
         const reason = cause instanceof PublicationFault ? cause.reason : cause.code
         inside.log.warn(
-          { resource, reason, why: cause.message, source: asking.source },
+          { resource, reason, why: cause.message, cause: causeOf(cause), source: asking.source },
           'nothing was established at a host that is not on the internet alone',
         )
         await new Promise(resolve => setTimeout(resolve, insideUntil - Date.now()))

@@ -138,8 +138,10 @@ function connectorTrusting(
   }
   // A literal address needs no look-up and was judged with the URL; a name is judged here, on what will be
   // connected to.
-  const forbidden = (hostname: string): Error =>
-    new OutboundFault('forbidden_address', `${hostname} is at ${requiredPlace(options)}`, { sent: false })
+  const forbidden = (hostname: string, address: string): Error => {
+    const words = `${hostname} is at ${address}, which is ${requiredPlace(options)}`
+    return new OutboundFault('forbidden_address', words, { sent: false })
+  }
   const lookup = publicLookup(forbidden, options.nameServers, admits)
   return buildConnector({ ...build, lookup } as buildConnector.BuildOptions)
 }

@@ -23,19 +23,20 @@ const TRIES = 2
 /**
  * A look-up that fails if any address of the name is special, because one public and one private address
  * together are an attack.
- * @param forbidden makes the error of that case.
+ * @param forbidden makes the error of that case, of the name and the address that is not admitted.
  * @param nameServers asked in place of the system's, as `host:port`.
  * @param admits judges an address of a name in place of that.
  */
 export function publicLookup(
-  forbidden: (hostname: string) => Error,
+  forbidden: (hostname: string, address: string) => Error,
   nameServers?: readonly string[],
   admits: AddressTrust = (_hostname, address) => isPublicAddress(address),
 ): Lookup {
   const resolver = resolverAsking(nameServers)
   const judged = async (hostname: string, family: LookupOptions['family']): Promise<LookupAddress[]> => {
     const found = await addressesOf(resolver, hostname)
-    if (!found.every(({ address }) => admits(hostname, address))) throw forbidden(hostname)
+    const refused = found.find(({ address }) => !admits(hostname, address))
+    if (refused !== undefined) throw forbidden(hostname, refused.address)
     const matches = family === 4 || family === 6 ? found.filter(one => one.family === family) : found
     if (matches.length === 0) throw notFound(hostname)
     return matches

@@ -47,11 +47,17 @@ export type MissingReason = OutboundReason | 'status' | 'media_type' | 'malforme
 
 /**
  * A document, or why there is none: a clause that continues "the document …", in our own words only. `absent`
- * is true only if its server said that there is nothing at the address (404, 410).
+ * is true only if its server said that there is nothing at the address (404, 410). `fault` is for our own log
+ * alone, because it names addresses and what name servers said.
  */
 export type RemoteDocument =
   | { readonly json: Json }
-  | { readonly missing: string; readonly reason?: MissingReason; readonly absent?: boolean }
+  | {
+      readonly missing: string
+      readonly reason?: MissingReason
+      readonly absent?: boolean
+      readonly fault?: OutboundFault | undefined
+    }
 
 export interface RemoteDocuments {
   /** The document at a URL: 200, a JSON media type, strict JSON. Never throws. */
@@ -62,7 +68,13 @@ type DocumentFetch = Pick<Looking, 'favoured' | 'bytesMax' | 'ahead'>
 
 interface DocumentEntry {
   document?: { json: Json; bytes: number; fetchedAt: number }
-  failure?: { missing: string; reason: MissingReason; absent?: boolean; until: number }
+  failure?: {
+    missing: string
+    reason: MissingReason
+    absent?: boolean
+    fault?: OutboundFault | undefined
+    until: number
+  }
   running?: Promise<string | undefined>
 }
 
@@ -163,9 +175,9 @@ class DocumentStore implements RemoteDocuments {
       this.#budget.served(origin)
     } catch (error) {
       if (!(error instanceof Missing)) throw error
-      const { message: missing, reason, absent } = error
+      const { message: missing, reason, absent, fault } = error
       const until = ahead === true ? 0 : this.#clock() + this.#failureMs
-      entry.failure = { missing, reason, absent, until }
+      entry.failure = { missing, reason, absent, fault, until }
       if (!error.answered) this.#budget.failed(origin)
     } finally {
       leave()
@@ -205,11 +217,18 @@ class Missing extends Error {
   readonly reason: MissingReason
   readonly answered: boolean
   readonly absent: boolean
-  constructor(message: string, reason: MissingReason, { answered = true, absent = false } = {}) {
+  /** Why the request itself had no answer; undefined if it had one. */
+  readonly fault: OutboundFault | undefined
+  constructor(
+    message: string,
+    reason: MissingReason,
+    { answered = true, absent = false, fault }: Partial<Pick<Missing, 'answered' | 'absent' | 'fault'>> = {},
+  ) {
     super(message)
     this.reason = reason
     this.answered = answered
     this.absent = absent
+    this.fault = fault
   }
 }
 
@@ -236,7 +255,8 @@ async function fetchJson(
     .request({ url, headers, timeoutMs: FETCH_MS_MAX, ...bound })
     .catch((cause: unknown) => {
       if (!(cause instanceof OutboundFault)) throw cause
-      throw new Missing(WHY[cause.reason], cause.reason, { answered: cause.reason === 'too_large' })
+      const answered = cause.reason === 'too_large'
+      throw new Missing(WHY[cause.reason], cause.reason, { answered, fault: cause })
     })
   const { status } = answer
   if (status !== 200)
