@@ -43,7 +43,10 @@ export interface Provisioning {
   kind: 'owner' | 'namespace' | 'device_key' | 'login' | 'resource_server' | 'resource' | 'tier'
   item: string
   outcome: 'made' | 'skipped' | 'changed'
-  /** Why it was skipped, which members changed, or who may use at once what was made. */
+  /**
+   * Why it was skipped, which members changed, with both values of those that are no secrets, or who may use
+   * at once what was made.
+   */
   because?: string
 }
 

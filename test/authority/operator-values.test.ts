@@ -105,7 +105,14 @@ it('a changed resource_uri is in the next grant, and ends those for the former a
     (await protectionCall(authority, '/introspect', { token })).body as { active: boolean; aud?: string }
   expect(await introspect(rpt)).toMatchObject({ active: true })
   server().resource_uri = 'https://moved.example/mcp/alice'
-  expect(await start()).toMatchObject([{ outcome: 'changed', because: 'resource_uri' }])
+  expect(await start()).toMatchObject([
+    {
+      outcome: 'changed',
+      because: expect.stringMatching(
+        /^resource_uri \("\S+" → "https:\/\/moved\.example\/mcp\/alice"\)$/,
+      ) as string,
+    },
+  ])
   expect(await introspect(rpt)).toMatchObject({ active: false })
   const again = await agent.granted()
   expect(await introspect(again.rpt)).toMatchObject({ active: true, aud: 'https://moved.example/mcp/alice' })
@@ -124,7 +131,7 @@ it('a resource that another client serves keeps its tier and her approval of the
       kind: 'resource',
       item,
       outcome: 'changed',
-      because: 'client_id',
+      because: expect.stringMatching(/^client_id \(".+" → "new-tools"\)$/) as string,
     })),
   )
   const { body } = await patBy(THIRD, 'new-tools')

@@ -62,16 +62,18 @@ it('what is new is made, and looking at it makes nothing', async () => {
   expect(await readOwner(authority.database.db, asOwner('dora'))).toBeUndefined()
 })
 
-it('what is the operator’s to say is shown as a change, by its members, and looking changes nothing', async () => {
+it('what is the operator’s to say is shown as a change, by its members with both values but of a secret, and looking changes nothing', async () => {
   const planned = await plan(({ owners }) => {
     const [server] = owners[0]!.resource_servers
     Object.assign(server!, { client_secret: 'another secret of the file', name: 'Tools, renamed' })
     owners[0]!.resources[0]!.name = 'Portfolio, renamed'
   })
   const changes = { owner: 'alice', plan: 'changed' }
+  const told = (name: string, others = '') =>
+    expect.stringMatching(new RegExp(`^name \\("[^"]+" → "${name}"\\)${others}$`)) as string
   expect(planned).toEqual([
-    { ...changes, kind: 'resource_server', item: 'demo-tools', because: 'name, secret' },
-    { ...changes, kind: 'resource', item: 'alice/portfolio', because: 'name' },
+    { ...changes, kind: 'resource_server', item: 'demo-tools', because: told('Tools, renamed', ', secret') },
+    { ...changes, kind: 'resource', item: 'alice/portfolio', because: told('Portfolio, renamed') },
   ])
   expect(await plan()).toEqual([])
 })

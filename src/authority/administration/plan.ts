@@ -19,7 +19,10 @@ export interface PlanLine {
   kind: string
   item: string
   plan: 'made' | 'changed' | 'skipped' | 'differs' | 'refused'
-  /** Why it is skipped or refused, which members change or differ, or who may use at once what is made. */
+  /**
+   * Why it is skipped or refused, which members change and how, which differ, or who may use at once what is
+   * made.
+   */
   because?: string
 }
 

@@ -67,6 +67,11 @@ export function keysColumn(keys: readonly PublicJwk[] | null | undefined): strin
   return keys == null || keys.length === 0 ? null : JSON.stringify(keys)
 }
 
+/** A member with its former value and its new one, if they differ. For what is no secret. */
+function changeOf(member: string, before: string, now: string): string[] {
+  return before === now ? [] : [`${member} (${JSON.stringify(before)} → ${JSON.stringify(now)})`]
+}
+
 /** What proves a server: a secret, or keys. */
 interface StoredProof {
   secret: Buffer | null
@@ -84,7 +89,8 @@ function leftOf(proof: StoredProof, next: StoredProof): StoredProof | undefined 
 /**
  * Takes over what the file says of a resource server that the file declared; one that registered itself stays
  * as it is. A secret or keys that it replaces stay in force until what takes their place was used. Whether
- * the owner let the server in is not touched. @returns the members that changed.
+ * the owner let the server in is not touched. @returns the members that changed, with both values unless they
+ * prove the server.
  */
 export async function takeServerValues(
   tx: Tx,
@@ -104,8 +110,8 @@ export async function takeServerValues(
   const next = { secret, keys: client_keys ?? [] }
   const current = { secret: row.secret_sha256, keys: row.client_keys ?? [] }
   const changed = [
-    ...(row.name === name ? [] : ['name']),
-    ...(moved ? ['resource_uri'] : []),
+    ...changeOf('name', row.name, name),
+    ...changeOf('resource_uri', row.resource_uri, resource_uri),
     ...(secret === null || current.secret?.equals(secret) === true ? [] : ['secret']),
     ...(secret !== null || isDeepStrictEqual(current.keys, next.keys) ? [] : ['jwks']),
   ]
@@ -137,7 +143,7 @@ export async function takeServerValues(
 
 /**
  * Takes over what the file says of a resource that it declares; one that a listing names stays as the listing
- * has it. @returns the members that changed.
+ * has it. @returns the members that changed, with both values.
  */
 export async function takeResourceValues(
   tx: Tx,
@@ -152,10 +158,7 @@ export async function takeResourceValues(
     .forUpdate()
     .executeTakeFirst()
   if (row === undefined) return []
-  const changed = [
-    ...(row.client_id === client_id ? [] : ['client_id']),
-    ...(row.name === name ? [] : ['name']),
-  ]
+  const changed = [...changeOf('client_id', row.client_id, client_id), ...changeOf('name', row.name, name)]
   if (changed.length === 0) return []
   await tx
     .updateTable('resources')
