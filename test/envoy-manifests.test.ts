@@ -308,3 +308,25 @@ describe.each(['envoy.yaml', 'envoy-http.yaml'])('%s', file => {
     expect(initial_connection_window_size).toBeGreaterThanOrEqual(max_request_bytes)
   })
 })
+
+describe("Envoy's own file", () => {
+  interface Bootstrap {
+    static_resources: {
+      clusters: {
+        name: string
+        health_checks?: { http_health_check?: { path: string } }[]
+        common_lb_config?: { healthy_panic_threshold: { value: number } }
+      }[]
+    }
+  }
+
+  test.each(['envoy.yaml', 'envoy-http.yaml'])(
+    'fetches documents from sidecars that are ready, and from any if none is: %s',
+    file => {
+      const { clusters } = (parse(text(file)) as Bootstrap).static_resources
+      const documents = clusters.find(({ name }) => name === 'usher_documents')!
+      expect(documents.health_checks?.map(one => one.http_health_check?.path)).toEqual(['/ready'])
+      expect(documents.common_lb_config?.healthy_panic_threshold.value).toBe(1)
+    },
+  )
+})
