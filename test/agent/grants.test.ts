@@ -142,6 +142,18 @@ describe('a grant is not kept, and no call made with it,', () => {
   })
 })
 
+describe('a grant for another address than the one called', () => {
+  it('is refused with both addresses, and with who can mend it', async () => {
+    peers.twists.rpt = plain => ({ ...plain, aud: 'https://other.example/mcp' })
+    await expect(call({})).rejects.toMatchObject({
+      code: 'grant_untrusted',
+      detail: expect.stringContaining(
+        `is for https://other.example/mcp, and ${peers.resource} was called: the authority has this resource under another address than the one called. Tell whoever runs the server.`,
+      ) as string,
+    })
+  })
+})
+
 describe("a receipt with a head of the owner's ledger", () => {
   it.each(['tag', 'tag/1764374400'])(
     'is kept with it, if its origin has the tag of the ticket: %s',

@@ -13,7 +13,7 @@ import { ticketTag } from '../../wire/negotiation/ticket.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { TermsTemplate } from '../../wire/negotiation/terms.ts'
 import { verifyRpt, type RptClaims } from '../../wire/negotiation/tokens.ts'
-import { fail, reading } from '../agent-error.ts'
+import { fail, reading, receivedSentence } from '../agent-error.ts'
 import { needName, toolOf, type ToolCall } from '../transports/mcp.ts'
 import type { AuthorityMetadata, Directory } from './metadata.ts'
 import type { Profile } from '../profile.ts'
@@ -96,7 +96,8 @@ async function verifyBoth(context: GrantContext, answer: GrantAnswer): Promise<V
   const issuer = authority.issuer
   const now = profile.now()
   const verify = (keys: PublishedKey[]): VerifiedGrant => {
-    const claims = verifyRpt(answer.access_token, keys, { issuer, audience: request.resource, now })
+    const claims = verifyRpt(answer.access_token, keys, { issuer, now })
+    if (claims.aud !== request.resource) fail('grant_untrusted', otherAddress(claims.aud, request.resource))
     // Not every authority names the owner in a receipt, but each does in the grant that it came with.
     return { receipt: verifyReceipt(answer.receipt, keys, { issuer, now, owner: claims.owner }), claims }
   }
@@ -109,6 +110,12 @@ async function verifyBoth(context: GrantContext, answer: GrantAnswer): Promise<V
   }
   const fresh = await keysOf(true)
   return reading('grant_untrusted', 'The grant or its receipt does not verify', () => verify(fresh))
+}
+
+/** It is no fault of the agent, so the sentence says who can mend it. */
+function otherAddress(aud: string, resource: string): string {
+  const granted = receivedSentence(aud, 'another address')
+  return `The grant is for ${granted}, and ${resource} was called: the authority has this resource under another address than the one called. Tell whoever runs the server.`
 }
 
 function checkReceipt({ claims, agreementClaims }: Receipt, signed: SignedAgreement, profile: Profile): void {
