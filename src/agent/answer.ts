@@ -47,10 +47,15 @@ export function interpret(
   if (isJsonObject(body) && body['error'] !== undefined) throw refusalError(body, status, retry)
   const outage = gatewayOutage(profile, response, text)
   if (outage !== undefined) throw outage
-  return fail('unexpected_answer', `The resource answered with status ${status} and no JSON-RPC answer.`, {
-    status,
-  })
+  const hint = status === 404 ? ` ${NOTHING_THERE}` : ''
+  const detail = `The resource answered with status ${status} and no JSON-RPC answer.${hint}`
+  return fail('unexpected_answer', detail, { status })
 }
+
+/** The usual cause of a 404 in the place of an answer: the resource has another path than its server. */
+export const NOTHING_THERE =
+  'If it does so at each call, the server has nothing at that path: whoever runs it must let the gateway rewrite ' +
+  'the path (docs/attaching.md, "Your server\'s own path").'
 
 /**
  * Whether Envoy itself answered 503 and the call reached no tool: it could not ask its enforcement point (no
@@ -74,7 +79,7 @@ export function gatewayOutage(
 ): AgentError | undefined {
   if (text === undefined || !isGatewayOutage(response, text)) return undefined
   const detail =
-    'The gateway before the resource answered with status 503, and did not pass the call on: its enforcement point or the server behind it is down.'
+    'The gateway before the resource answered with status 503, and did not pass the call on: its enforcement point or the server behind it takes no calls now.'
   const retry = retryAfterSeconds(response.headers, profile.now())
   return new AgentError('temporarily_unavailable', {
     detail,

@@ -182,7 +182,10 @@ describe('a server of the 2025-11-25 revision', () => {
     const one = agent()
     await one.call({ resource: peers.resource, ...call })
     sessions.end()
-    await expect(one.call({ resource: peers.resource, ...call })).rejects.toMatchObject({ status: 404 })
+    await expect(one.call({ resource: peers.resource, ...call })).rejects.toMatchObject({
+      status: 404,
+      detail: expect.stringContaining('the gateway rewrite the path') as string,
+    })
     await one.call({ resource: peers.resource, ...call })
     expect(methods().filter(method => method === 'initialize')).toHaveLength(2)
     expect(peers.agreements).toHaveLength(1)

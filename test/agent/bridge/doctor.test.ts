@@ -81,7 +81,9 @@ describe('The doctor', () => {
       const { wrote, ended } = run('doctor', `${server.origin}/mcp/alice`)
       expect(await ended).toBe(1)
       expect(wrote.out).toMatch(/^FAIL {2}metadata: .* status 404\. No resource is published .*: correct it/m)
-      expect(wrote.out).toMatch(/^FAIL {2}tools: .* It answered with status 404\. \(unreachable\)$/m)
+      expect(wrote.out).toMatch(
+        /^FAIL {2}tools: .* It answered with status 404\. .*rewrite the path .*\(unreachable\)$/m,
+      )
     } finally {
       await server.close()
     }

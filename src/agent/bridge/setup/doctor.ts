@@ -10,6 +10,7 @@ import { printable } from '../../../terminal/printable.ts'
 import { parseJwks } from '../../../wire/signatures/keys.ts'
 import { parseResourceMetadata, resourceMetadataUrl } from '../../../wire/resources/resource-metadata.ts'
 import { AgentError, fail, reading } from '../../agent-error.ts'
+import { NOTHING_THERE } from '../../answer.ts'
 import { createDirectory } from '../../negotiation/metadata.ts'
 import {
   checkAddress,
@@ -126,9 +127,11 @@ const CLOSED_STREAM =
 /** Names the status that the resource answered with, if the SDK's client was told one. */
 function withStatus(error: unknown): never {
   const { cause } = error as { cause?: { status?: unknown } }
-  if (error instanceof AgentError && typeof cause?.status === 'number')
-    fail('unreachable', `${error.detail} It answered with status ${cause.status}.`, { cause: error })
-  throw error
+  if (!(error instanceof AgentError) || typeof cause?.status !== 'number') throw error
+  const hint = cause.status === 404 ? ` ${NOTHING_THERE}` : ''
+  return fail('unreachable', `${error.detail} It answered with status ${cause.status}.${hint}`, {
+    cause: error,
+  })
 }
 
 const UNPUBLISHED =
