@@ -113,7 +113,8 @@ export interface Agent {
 /** An agent with a key of its own. Fails with `request_invalid` for a key that cannot be used. */
 export function createAgent(options: AgentOptions): Agent {
   const profile = readProfile(options)
-  const directory = createDirectory(profile)
+  const onRetry = retryTeller(profile)
+  const directory = createDirectory({ allowLoopback: profile.allowLoopback, now: profile.now, onRetry })
   const parts = { profile, directory, sessions: createSessions(profile) }
   const read = (call: CallOptions): Read => readCall(profile, call)
   return {
@@ -220,6 +221,11 @@ function untilDone(work: () => Promise<void>): () => Promise<void> {
     await work()
     isDone = true
   }
+}
+
+/** Says to whoever listens to the agent that it waits out an outage. */
+function retryTeller(profile: Profile): (code: string, afterSeconds: number) => void {
+  return (code, afterSeconds) => profile.tell({ type: 'retrying', code, afterSeconds })
 }
 
 async function decline(parts: AgentParts, request: AuthorizedCallRequest<Json>): Promise<TermsTemplate> {

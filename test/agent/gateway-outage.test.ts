@@ -1,7 +1,8 @@
 /** contract, "Errors": what a gateway says by itself is an outage where the call reached no tool. */
 import { describe, expect, it } from 'vitest'
 import { startScriptedPeers } from '../support/scripted-resource.ts'
-import type { Reply } from '../support/scripted-http.ts'
+import type { AgentEvent } from '../../src/agent/index.ts'
+import type { Reply, ScriptedServer } from '../support/scripted-http.ts'
 import { startedForEach } from '../support/started.ts'
 import { agentWith, answerAuthorized } from './agents.ts'
 
@@ -51,5 +52,42 @@ describe("Envoy's own 503", () => {
     answerAuthorized(peers, envoy('no healthy upstream'))
     await expect(call()).rejects.toMatchObject({ code: 'outcome_unknown' })
     expect(authorized()).toHaveLength(1)
+  })
+})
+
+describe('An outage of a document', () => {
+  const metadata = '/.well-known/oauth-protected-resource/mcp/alice'
+  const documents: [what: string, server: () => ScriptedServer, path: string][] = [
+    ['of the resource', () => peers.tools, metadata],
+    ['of the authority', () => peers.authority, '/.well-known/agents-configuration'],
+    ["with the authority's keys", () => peers.authority, '/jwks'],
+  ]
+  const outage: Reply = { status: 503, headers: { 'retry-after': '0' }, body: 'no healthy upstream' }
+
+  it.each(documents)('%s is waited out, and told of', async (_what, server, path) => {
+    server().script(path, (_received, nth) => (nth === 1 ? outage : undefined))
+    const events: AgentEvent[] = []
+    const agent = agentWith({ onEvent: event => void events.push(event) })
+    await agent.call({ resource: peers.resource, tool: 'portfolio_read' })
+    expect(server().to(path)).toHaveLength(2)
+    expect(events).toContainEqual({ type: 'retrying', code: 'temporarily_unavailable', afterSeconds: 0 })
+  })
+
+  it('that lasts is one after four attempts, and nothing is signed', async () => {
+    peers.tools.script(metadata, outage)
+    await expect(call()).rejects.toMatchObject({ code: 'temporarily_unavailable', terminal: false })
+    expect(peers.tools.to(metadata)).toHaveLength(4)
+    expect(peers.agreements).toEqual([])
+  })
+
+  it('is not waited out for longer than the caller waits', async () => {
+    peers.tools.script(metadata, { ...outage, headers: { 'retry-after': '20' } })
+    const giveUp = new AbortController()
+    const agent = agentWith({ onEvent: ({ type }) => void (type === 'retrying' && giveUp.abort()) })
+    const { signal } = giveUp
+    await expect(
+      agent.call({ resource: peers.resource, tool: 'portfolio_read', signal }),
+    ).rejects.toMatchObject({ code: 'aborted' })
+    expect(peers.tools.to(metadata)).toHaveLength(1)
   })
 })

@@ -142,9 +142,9 @@ describe('a challenge is not believed, and nothing is presented,', () => {
     peers.authority.script(uma, { status: 404, body: {} })
     await expect(call()).rejects.toMatchObject({ code: 'unreachable', status: 404 })
     // An outage is not absence: nothing else is asked instead.
-    peers.authority.script(profile, { status: 503, body: {} })
+    peers.authority.script(profile, { status: 503, headers: { 'retry-after': '0' }, body: {} })
     peers.authority.script(uma, { body: members })
-    await expect(call()).rejects.toMatchObject({ code: 'unreachable', status: 503 })
+    await expect(call()).rejects.toMatchObject({ code: 'temporarily_unavailable', status: 503 })
   })
 
   it('and an authority that the resource has only just taken on is believed', async () => {

@@ -73,7 +73,7 @@ export function openBridge(
   const changed = (): void => listChanged('tools')
   let secret: Promise<Buffer> | undefined
   const common = { client_id: clientId, client_name: nameToOwner(client), allowLoopback, specNs }
-  const directory = createDirectory({ allowLoopback, now })
+  const directory = createDirectory({ allowLoopback, now, onRetry: () => undefined })
   const { folder } = state
   const ownerNameOf = (resource: string) => directory.ownerNameOf(resource)
   const prefixes = openPrefixes({ resources, folder, ownerNameOf })

@@ -20,6 +20,7 @@ import { WELL_KNOWN } from '../../wire/names.ts'
 import type { Challenge } from '../../wire/negotiation/negotiation.ts'
 import { AgentError, fail, reading } from '../agent-error.ts'
 import { checkAddress, fetchDocument } from '../transports/transport.ts'
+import { throughOutages } from './token.ts'
 
 /** The authority of a resource, as both of them say: the resource names it, and it names itself. */
 export interface AuthorityMetadata {
@@ -56,8 +57,16 @@ export interface Directory {
 const DOCUMENT_SECONDS_KEPT = 300
 const DOCUMENTS_KEPT_MAX = 256
 
+interface DirectoryOptions {
+  allowLoopback: boolean
+  now: () => number
+  /** Is called before a document in an outage is asked for again. Left out, it is asked for once. */
+  onRetry?: ((code: string, seconds: number) => void) | undefined
+}
+
 /** A directory that fetches over https (`allowLoopback`: also http, from hosts literally loopback). */
-export function createDirectory(options: { allowLoopback: boolean; now: () => number }): Directory {
+export function createDirectory(options: DirectoryOptions): Directory {
+  const { onRetry } = options
   const cache = new BoundedMap<string, { at: number; document: JsonObject }>(DOCUMENTS_KEPT_MAX)
   const get = async (address: string, what: string, fetching: MetadataOptions): Promise<JsonObject> => {
     const url = checkAddress(address, options.allowLoopback, what)
@@ -67,15 +76,21 @@ export function createDirectory(options: { allowLoopback: boolean; now: () => nu
     // make us fetch twice.
     if (known && (fetching.fresh ? now <= known.at : now < known.at + DOCUMENT_SECONDS_KEPT))
       return known.document
-    const document = await fetchDocument(url, what, fetching.signal)
+    const { signal } = fetching
+    const fetched = (): Promise<JsonObject> => fetchDocument(url, what, signal)
+    const isPatient = onRetry !== undefined && fetching.once !== true
+    const document = await (isPatient ? throughOutages({ onRetry, signal }, fetched) : fetched())
     cache.set(url.href, { at: options.now(), document })
     return document
   }
-  const metadataOf = async (resource: string, signal?: AbortSignal): Promise<ResourceMetadata> => {
+  const metadataOf = async (
+    resource: string,
+    fetching: Omit<MetadataOptions, 'fresh'>,
+  ): Promise<ResourceMetadata> => {
     const address = reading('request_invalid', 'The resource has no metadata address', () =>
       resourceMetadataUrl(resource),
     )
-    return metadataIn(await get(address, 'resource metadata', { fresh: false, signal }), resource)
+    return metadataIn(await get(address, 'resource metadata', { ...fetching, fresh: false }), resource)
   }
   const authorityNamed: Directory['authorityNamed'] = async (resource, issuer, signal) => {
     await checkNamed(resource, issuer, fresh =>
@@ -99,9 +114,9 @@ export function createDirectory(options: { allowLoopback: boolean; now: () => nu
       return authorityNamed(resource, challenge.as_uri, signal)
     },
     authorityNamed,
-    surfacesOf: async (resource, signal) => (await metadataOf(resource, signal)).tool_surfaces ?? [],
+    surfacesOf: async (resource, signal) => (await metadataOf(resource, { signal })).tool_surfaces ?? [],
     ownerNameOf: async (resource, signal) => {
-      const metadata = await metadataOf(resource, signal).catch((error: unknown) => {
+      const metadata = await metadataOf(resource, { signal, once: true }).catch((error: unknown) => {
         if (!isAbsence(error)) throw error
       })
       const listing = metadata?.owner_resources_endpoint
@@ -137,6 +152,8 @@ function isAbsence(error: unknown): boolean {
 interface MetadataOptions {
   fresh: boolean
   signal?: AbortSignal | undefined
+  /** Nothing waits for it that could not do without it, so an outage is not waited out. */
+  once?: boolean | undefined
 }
 
 /**

@@ -97,6 +97,25 @@ export async function pauseBeforeRetry(
   await pause(seconds, waiting.signal)
 }
 
+/**
+ * Takes a step that may be taken again, up to three times more while it fails with `temporarily_unavailable`.
+ * Waits before each as `pauseBeforeRetry` does.
+ */
+export async function throughOutages<T>(
+  waiting: { onRetry: (code: string, seconds: number) => void; signal?: AbortSignal | undefined },
+  step: () => Promise<T>,
+): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await step()
+    } catch (error) {
+      if (!(error instanceof AgentError) || error.code !== 'temporarily_unavailable' || attempt > RETRIES_MAX)
+        throw error
+      await pauseBeforeRetry(error, attempt, waiting)
+    }
+  }
+}
+
 /** Waits; fails with `aborted` when the caller gives up meanwhile. */
 export async function pause(seconds: number, signal: AbortSignal | undefined): Promise<void> {
   try {

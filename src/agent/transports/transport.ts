@@ -126,6 +126,8 @@ export function isOutage(status: number): boolean {
 
 /**
  * Fetches one JSON object (RFC 9728, RFC 8414, JWKS documents): status 200, within 64 KiB, strictly parsed.
+ * The status of an outage fails with `temporarily_unavailable`, except that 404 and every other status fail
+ * with `unreachable`, because nothing may be there at all.
  */
 export async function fetchDocument(url: URL, what: string, signal?: AbortSignal): Promise<JsonObject> {
   const answer = await exchange(
@@ -138,11 +140,16 @@ export async function fetchDocument(url: URL, what: string, signal?: AbortSignal
     },
     DOCUMENT_BYTES_MAX,
   )
-  if (answer.status !== 200) {
-    const terminal = !isOutage(answer.status)
-    fail('unreachable', `The ${what} at ${url.href} answered with status ${answer.status}.`, {
-      status: answer.status,
-      terminal,
+  const { status, headers } = answer
+  if (status !== 200) {
+    const detail = `The ${what} at ${url.href} answered with status ${status}.`
+    if (!isOutage(status) || status === 404)
+      fail('unreachable', detail, { status, terminal: !isOutage(status) })
+    throw new AgentError('temporarily_unavailable', {
+      detail,
+      status,
+      local: true,
+      retryAfterSeconds: retryAfterSeconds(headers, Date.now() / 1000),
     })
   }
   return readObject(answer, `${what} at ${url.href}`)
