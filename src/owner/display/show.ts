@@ -208,9 +208,12 @@ export function labelText({ handle, label }: Readonly<Record<string, unknown>>):
   return label === null ? `${who} has no label any more` : `${who} is called ${printableValue(label)}`
 }
 
+const NO_TIERS =
+  'You have no tiers: everything is denied. Write one to a file (docs/policies.md), with ids of `usher owner resources`, and make it with `usher owner tier apply -f <file>`.\n'
+
 /** The owner's tiers, one line each. */
 export function tierTable(tiers: Tier[], columns?: number): string {
-  if (tiers.length === 0) return 'You have no tiers: everything is denied.\n'
+  if (tiers.length === 0) return NO_TIERS
   return columnsTable<Tier>(
     tiers,
     [
