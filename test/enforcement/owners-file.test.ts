@@ -4,13 +4,14 @@
  */
 import { appendFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { beforeEach, afterEach, expect, it } from 'vitest'
+import { beforeEach, afterEach, expect, it, onTestFinished } from 'vitest'
 import { readSidecarConfig } from '../../src/config.ts'
 import { freePorts } from '../../src/dev/stack/ports.ts'
 import { startSidecar, type Sidecar } from '../../src/enforcement/main.ts'
 import { createLogger } from '../../src/http/telemetry/log.ts'
 import { generatePrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { checkBytes, connect, denialIn, type CheckClient } from '../support/check-client.ts'
+import { startScriptedAuthority } from '../support/scripted-authority.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { until } from '../support/until.ts'
 
@@ -147,6 +148,21 @@ it('a file that is still being written is not taken over', async () => {
     clearInterval(writer)
   }
   await until(async () => (await document('bea')).status === 200)
+})
+
+it('the secret that the file of an owner holds by now is used when the configuration changes, without a start', async () => {
+  const peer = await startScriptedAuthority()
+  onTestFinished(() => peer.close())
+  const client_secret_file = join(directory, 'alice-secret')
+  const keep = (secret: string) => writeFileSync(client_secret_file, `${secret}\n`, { mode: 0o600 })
+  const shown = () => peer.received.map(({ body }) => new URLSearchParams(body).get('client_secret'))
+  keep('the-former-secret')
+  say([owner('alice', ['read'], { authority: peer.issuer, client_secret: undefined, client_secret_file })])
+  await expect.poll(shown).toContain('the-former-secret')
+  keep('the-secret-that-replaces-it')
+  // As a comment would, it changes the file and nothing that it says.
+  appendFileSync(file, '\n')
+  await expect.poll(shown).toContain('the-secret-that-replaces-it')
 })
 
 it('a file that is away changes nothing', async () => {

@@ -267,12 +267,13 @@ ${file!.replaceAll('/etc/usher/', 'etc/')}EOF
     },
     async () => {
       const ran = await runPage('docs/rotate-keys.md', {
-        before: `${running(bin)}cp alice-secret old-secret; start sidecar; echo "before: $(token old-secret)"`,
+        before: `${running(bin)}cp alice-secret old-secret; start sidecar; echo "before: $(token old-secret)"
+taken_over() { until [ "$(grep -c 'what it replaced is no longer taken' authority.log)" = "$1" ]; do sleep 0.2; done; }`,
         readers: {
           'usher keys public resource-keys.json >':
-            'echo "old: $(token old-secret), new: $(token alice-secret)"; usher keys public resource-keys.json >',
+            'taken_over 1; echo "old: $(token old-secret), new: $(token alice-secret)"; usher keys public resource-keys.json >',
         },
-        after: `echo "secret: $(token alice-secret)"; usher doctor --config sidecar.yaml | grep 'key of alice' || true
+        after: `taken_over 2; echo "secret: $(token alice-secret)"; usher doctor --config sidecar.yaml | grep 'key of alice' || true
 usher owner keys || echo "old key: $?"`,
         timeoutMs: TIMEOUT_MS,
       })
