@@ -1,68 +1,119 @@
-// Prints an Envoy configuration with TLS: envoy/envoy.yaml with the blocks of envoy/tls.yaml put in, and two routes (a
-// stream ends after a minute) and a cluster for each MCP server. Run it with:
-//   node envoy-tls.mjs <folder of ca.pem, cert.pem, key.pem> <port> <check port> <documents port> /mcp/{owner}=9300/mcp …
-// Behind the port stands the path at which the server listens; without one it gets the path that was called.
-// `--sidecar-name` is the name in the sidecar's certificate, localhost if it is left out.
+// Prints an Envoy configuration with TLS: envoy/envoy.yaml with the blocks of envoy/tls.yaml put in, and for each MCP
+// server a cluster, a route, and a route for the stream of a session (GET), which ends after a minute. Run it with:
+//   node envoy-tls.mjs <folder of the certificates> <listen> <check> <documents> '/mcp/{owner}=9300/mcp' …
+// <listen> is where agents call, <check> and <documents> are `listen.check` and `listen.http` of the sidecar. Each of
+// them, and each server, is a port on this machine, or host:port. After `=` comes the server, with the path at which
+// it listens (servers of the MCP SDKs at /mcp). Without a path it gets the one that the agent called.
+// These options change what is not as on a laptop; a file is in that folder, unless its path begins with `/`:
+//   --sidecar-name             the DNS name in the sidecar's certificate (localhost)
+//   --ca                       the CA of that certificate (ca.pem)
+//   --cert, --key              what agents are shown (cert.pem, key.pem)
+//   --check-cert, --check-key  what the sidecar is shown: the same, unless you say otherwise
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { parse, stringify } from 'yaml'
 
-const { values, positionals } = parseArgs({
-  options: { 'sidecar-name': { type: 'string', default: 'localhost' } },
+const { values: options, positionals } = parseArgs({
+  options: {
+    'sidecar-name': { type: 'string', default: 'localhost' },
+    ca: { type: 'string', default: 'ca.pem' },
+    cert: { type: 'string', default: 'cert.pem' },
+    key: { type: 'string', default: 'key.pem' },
+    'check-cert': { type: 'string' },
+    'check-key': { type: 'string' },
+  },
   allowPositionals: true,
 })
-const [certificates, port, checkPort, documentsPort, ...servers] = positionals
+const { ca, cert, key, 'check-cert': checkCert = cert, 'check-key': checkKey = key } = options
+const [folder, listen, check, documents, ...servers] = positionals
+if (servers.length === 0)
+  throw new Error('Give a folder, three ports and a server: the head of this file says how.')
 
 function template(file, values) {
   const text = readFileSync(new URL(`../../envoy/${file}`, import.meta.url), 'utf8')
   return parse(text.replace(/\$\{(\w+)\}/g, (whole, name) => values[name] ?? whole))
 }
 
+/** Gives a socket its port, and its host if there is one. Returns the host. */
+function place(socket, text) {
+  const [, host, port] = /^(?:(.+):)?(\d+)$/.exec(text) ?? []
+  if (port === undefined) throw new Error(`${text} is neither a port nor host:port.`)
+  if (host !== undefined) socket.address = host
+  socket.port_value = Number(port)
+  return host
+}
+
+function placeCluster(cluster, text) {
+  const [{ endpoint }] = cluster.load_assignment.endpoints[0].lb_endpoints
+  // A name is looked up; an address may stand there, too.
+  if (place(endpoint.address.socket_address, text) !== undefined) cluster.type = 'STRICT_DNS'
+}
+
+const pair = (chain, privateKey) => [
+  {
+    certificate_chain: { filename: resolve(folder, chain) },
+    private_key: { filename: resolve(folder, privateKey) },
+  },
+]
+
 const config = template('envoy.yaml', {
-  ENVOY_PORT: port,
-  CHECK_PORT: checkPort,
-  DOCUMENTS_PORT: documentsPort,
+  ENVOY_PORT: '0',
+  CHECK_PORT: '0',
+  DOCUMENTS_PORT: '0',
   TOOL_PORT: '0',
 })
-const tls = template('tls.yaml', {
-  TLS_DIRECTORY: resolve(certificates),
-  SIDECAR_NAME: values['sidecar-name'],
-})
+const tls = template('tls.yaml', { SIDECAR_NAME: options['sidecar-name'] })
+tls.listener.typed_config.common_tls_context.tls_certificates = pair(cert, key)
+tls.check.typed_config.common_tls_context.tls_certificates = pair(checkCert, checkKey)
+for (const block of [tls.check, tls.documents])
+  block.typed_config.common_tls_context.validation_context.trusted_ca.filename = resolve(folder, ca)
+
 const { listeners, clusters } = config.static_resources
 const [chain] = listeners[0].filter_chains
-chain.transport_socket = tls.listener
 const cluster = name => clusters.find(one => one.name === name)
+place(listeners[0].address.socket_address, listen)
+placeCluster(cluster('usher_check'), check)
+placeCluster(cluster('usher_documents'), documents)
+chain.transport_socket = tls.listener
 cluster('usher_check').transport_socket = tls.check
 cluster('usher_documents').transport_socket = tls.documents
 
 const [{ typed_config: manager }] = chain.filters
 const [host] = manager.route_config.virtual_hosts
+// The stream of a session goes first, for the other route takes every method.
 const patterns = ['owners-stream', 'owners'].map(name => host.routes.find(route => route.name === name))
 const tools = cluster('tool_server')
-// Only the public documents, one route for each server, and no route for anything else.
+// Only the public documents, the routes of each server, and no route for anything else.
 host.routes = host.routes.filter(({ route }) => route.cluster === 'usher_documents')
 config.static_resources.clusters = clusters.filter(one => one !== tools)
+
+/** What lets a server that listens at `to` serve the paths of this pattern. usher is asked before it. */
+function rewrite(path, to) {
+  const regex = path
+    .split(/\{[^}]*\}/)
+    .map(text => text.replace(/[\\^$.*+?()[\]|]/g, '\\$&'))
+    .join('[^/?]+')
+  return { regex_rewrite: { pattern: { regex: `^${regex}` }, substitution: to } }
+}
+
 for (const server of servers) {
-  const [path, at] = server.split('=')
-  const [, serverPort, ownPath] = /^(\d+)(\/.*)?$/.exec(at)
-  const name = `server_${serverPort}`
+  const [, path, at, to] = /^(\/[^=]*)=([^/]+)(\/.*)?$/.exec(server) ?? []
+  if (path === undefined) throw new Error(`${server} is no server: write it as '/mcp/{owner}=9300/mcp'.`)
+  const name = `server_${at}`
   for (const pattern of patterns) {
     const route = structuredClone(pattern)
-    route.name = `${name}-${pattern.name}`
+    route.name = pattern.name === 'owners' ? path : `${path}-stream`
     route.match.path_match_policy.typed_config.path_template = path
-    route.route.cluster = name
-    if (ownPath !== undefined) {
-      const regex = `^${path.replace('{owner}', '[^/?]+')}`
-      route.route.regex_rewrite = { pattern: { regex }, substitution: ownPath }
-    }
+    Object.assign(route.route, { cluster: name }, to && rewrite(path, to))
     host.routes.push(route)
   }
+  // Two paths may lead to one server.
+  if (config.static_resources.clusters.some(one => one.name === name)) continue
   const added = structuredClone(tools)
   added.name = name
   added.load_assignment.cluster_name = name
-  const [{ endpoint }] = added.load_assignment.endpoints[0].lb_endpoints
-  endpoint.address.socket_address.port_value = Number(serverPort)
+  placeCluster(added, at)
   config.static_resources.clusters.push(added)
 }
 process.stdout.write(stringify(config, { aliasDuplicateObjects: false }))
