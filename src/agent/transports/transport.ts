@@ -126,8 +126,8 @@ export function isOutage(status: number): boolean {
 
 /**
  * Fetches one JSON object (RFC 9728, RFC 8414, JWKS documents): status 200, within 64 KiB, strictly parsed.
- * The status of an outage fails with `temporarily_unavailable`, except that 404 and every other status fail
- * with `unreachable`, because nothing may be there at all.
+ * The status of an outage fails with `temporarily_unavailable`. Every other status fails with `unreachable`,
+ * and so does 404, because nothing may be there at all.
  */
 export async function fetchDocument(url: URL, what: string, signal?: AbortSignal): Promise<JsonObject> {
   const answer = await exchange(

@@ -3,10 +3,10 @@
  * other's processes, as containers on one volume: one leads a request at a time, and what it wrote is there.
  */
 import fs from 'node:fs'
-import { readdir, readFile, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
+import promises, { readdir, readFile, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'
 import { basename, join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { SILENT_MILLISECONDS_MAX } from '../../../src/agent/bridge/negotiation/holds.ts'
 import { StoredFamily } from '../../../src/agent/bridge/negotiation/stored-family.ts'
 import { bridgeState, type BridgeState } from '../../../src/agent/bridge/negotiation/state.ts'
@@ -66,6 +66,27 @@ describe('A request that another process holds', () => {
     expect(await readdir(held)).not.toContain(path.split('/').at(-1))
     await hold.release()
     expect(await readdir(held)).toEqual([])
+  })
+
+  it('is held by nobody if its process was killed while it wrote its hold', async () => {
+    const { rename } = promises
+    onTestFinished(() => {
+      promises.rename = rename
+      syncBuiltinESMExports()
+    })
+    const begun = Promise.withResolvers<void>()
+    promises.rename = () => {
+      begun.resolve()
+      return new Promise(() => undefined)
+    }
+    syncBuiltinESMExports()
+    void state.hold(ID, 'offered')
+    await begun.promise
+    promises.rename = rename
+    syncBuiltinESMExports()
+    const hold = (await state.hold(ID, 'offered'))!
+    expect(await hold.isOurs()).toBe(true)
+    await hold.release()
   })
 
   it('shows that it lives by the clock of the folder', { timeout: 30_000 }, async () => {

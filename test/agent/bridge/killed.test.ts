@@ -19,11 +19,13 @@ const { trade, reading } = killedStories(stand)
 
 /**
  * What a negotiation does to the world outside, in its order; the tool's answer reaches the client before the
- * last.
+ * last. The second hold is that of the call alone, since its terms are about one call.
  */
 const STEPS = [
   'bare call#1',
+  'held kept#1',
   'ticket#1',
+  'held kept#2',
   'tools kept#1',
   'agreed kept#1',
   'tools kept#2',
@@ -103,6 +105,7 @@ describe('A bridge that is killed when the owner has approved what nobody waited
 /** The same of a grant for every call of the tool; there is no record of a call under it. */
 const STANDING_STEPS = [
   'bare call#1',
+  'held kept#1',
   'ticket#1',
   'tools kept#1',
   'agreed kept#1',

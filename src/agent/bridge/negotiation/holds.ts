@@ -4,7 +4,7 @@
  * the same request, one does.
  */
 import { readFileSync, readlinkSync } from 'node:fs'
-import { mkdir, readdir, readFile, rm, stat, unlink, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm, stat, unlink, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -71,7 +71,9 @@ export async function holdIn(
     const mine = `${id}.${crypto.randomUUID()}`
     const path = join(folder, mine)
     const offer = `${path}${OFFERED}`
+    const draft = join(folder, `.${mine}`)
     const release = async (): Promise<void> => {
+      await rm(draft, { force: true })
       await rm(path, { force: true })
       forget(mine)
       await rm(offer, { force: true })
@@ -80,7 +82,9 @@ export async function holdIn(
       const self: Holder = { instance, place: ownPlace(), pid: process.pid, started: startOf(process.pid) }
       const text = JSON.stringify(self)
       ownFiles.set(mine, { path, text })
-      await writeFile(path, text, { mode: 0o600, flag: 'wx' })
+      // A process that is killed while it writes must leave nothing that looks like a hold.
+      await writeFile(draft, text, { mode: 0o600, flag: 'wx' })
+      await rename(draft, path)
       if (!(await hasOtherHolder(folder, { id, mine, target }))) {
         heartbeat ??= setInterval(() => void beat(), HEARTBEAT_MILLISECONDS).unref()
         return {
@@ -161,7 +165,7 @@ async function removeHolder(path: string): Promise<void> {
 function isAlive(name: string, text: string, silentMilliseconds: number): boolean {
   const holder = readHolder(text)
   const isSilent = silentMilliseconds > SILENT_MILLISECONDS_MAX
-  // A file that is just being written cannot be read yet.
+  // What cannot be read says nothing about its holder.
   if (holder === undefined || holder.place !== ownPlace()) return !isSilent
   if (holder.instance === instance) return ownFiles.has(name)
   if (!isRunning(holder.pid)) return false
