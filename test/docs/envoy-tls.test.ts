@@ -67,15 +67,15 @@ const addressOf = (clusters: WrittenCluster[], name: string) => {
 it('a server with a path of its own gets that path, of whichever owner the call is', () => {
   const { routes } = written(['/mcp/{owner}=9701/mcp'])
   const rewrites = routes.map(({ route }) => route.regex_rewrite)
-  expect(rewrites).toEqual(Array(2).fill({ pattern: { regex: '^/mcp/[^/?]+' }, substitution: '/mcp' }))
+  const toItsOwn = { pattern: { regex: '^/mcp/[^/?]+' }, substitution: '/mcp' }
+  expect(rewrites).toEqual([toItsOwn, toItsOwn])
   expect('/mcp/alice'.replace(new RegExp(rewrites[0]!.pattern.regex), rewrites[0]!.substitution)).toBe('/mcp')
 })
 
 it('a server without a path gets the one that the agent called', () => {
   const { routes } = written(['/diary/{owner}=9301'])
-  expect(routes.map(({ route }) => [route.cluster, route.regex_rewrite])).toEqual(
-    Array(2).fill(['server_9301', undefined]),
-  )
+  const toNoOther = ['server_9301', undefined]
+  expect(routes.map(({ route }) => [route.cluster, route.regex_rewrite])).toEqual([toNoOther, toNoOther])
 })
 
 it('before the route of each server stands one for GET, which ends after a minute', () => {
