@@ -10,7 +10,7 @@ import { Refusal } from '../wire/refusal.ts'
 import type { AccessReports } from './authorities/access-reports.ts'
 import type { Call, Denied, Outcome } from './call.ts'
 import { checkDeadline, type CheckDeadline } from './deadline.ts'
-import { outage, tooLate, UnspentOutage } from './outage.ts'
+import { outage, pastProxyDeadline, UnspentOutage } from './outage.ts'
 import { denialOf } from './denial.ts'
 import { judge, type CallInOrder, type OrderOptions } from './order.ts'
 import { createBodyBudget, type BodyBudget } from './request/body-budget.ts'
@@ -53,7 +53,7 @@ export function createCheck(options: CheckOptions): (call: Call) => Promise<Outc
     // After this time the door has answered for us. A later decision reached nobody, and is not the one that
     // is logged.
     const isLate = call.deadline !== undefined && call.deadline.answerMs() <= 0
-    const judged = isLate ? denial(tooLate(), trace, logger) : reported(judgement, trace, logger)
+    const judged = isLate ? denial(pastProxyDeadline(), trace, logger) : reported(judgement, trace, logger)
     const outcome = asSpoken(judged, call, options)
     recordDecision(logger, call, outcome, { ...trace, ms: clock() - trace.startedAt })
     options.onDecision?.(outcome, trace)

@@ -17,6 +17,6 @@ export class UnspentOutage extends Refusal {
 }
 
 /** The answer to a caller whose deadline came before our answer. */
-export function tooLate(): Refusal {
+export function pastProxyDeadline(): Refusal {
   return outage('The call was not judged before the deadline of the proxy: try again.')
 }

@@ -73,13 +73,16 @@ export function createProtectedCalls(authority: string, pats: PatSource): AskFor
   }
 
   return async (call, requiredStatus) => {
-    const answer = await ask(call).catch((error: unknown) => {
-      if (!(error instanceof OutboundFault)) throw error
-      throw outage(`The authority could not be asked: ${plainWords(error)}.`, error)
-    })
+    const answer = await ask(call).catch(throwUnansweredAsOutage)
     if (answer.status !== requiredStatus) throw unexpectedStatus(call.path, answer)
     return parseAnswer(call.path, answer.body)
   }
+}
+
+/** An authority that is not reached, or does not answer in time (an introspection too), is an outage: 503. */
+function throwUnansweredAsOutage(error: unknown): never {
+  if (!(error instanceof OutboundFault)) throw error
+  throw outage(`The authority could not be asked: ${plainWords(error)}.`, error)
 }
 
 /**

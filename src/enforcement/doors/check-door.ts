@@ -7,7 +7,7 @@ import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { Call, Denied, Outcome } from '../call.ts'
 import { checkDeadline, type CheckDeadline } from '../deadline.ts'
-import { tooLate } from '../outage.ts'
+import { pastProxyDeadline } from '../outage.ts'
 import { denialOf } from '../denial.ts'
 import type { HeaderLines } from '../request/header-lines.ts'
 
@@ -64,13 +64,13 @@ export async function answerCall<Answer>(
   let call: Call | undefined
   try {
     call = read()
-    if (timeLeftMs(call) <= 0) throw tooLate()
+    if (timeLeftMs(call) <= 0) throw pastProxyDeadline()
   } catch (thrown) {
     return denyUnjudged(thrown, { door, writer }, call)
   }
   try {
     const decided = await waitAtMost(timeLeftMs(call), door.decide(call))
-    const outcome = decided === LATE ? denialOf(tooLate()) : decided
+    const outcome = decided === LATE ? denialOf(pastProxyDeadline()) : decided
     const answer = writer.write(outcome, call.headers)
     const { waitedMs } = outcome
     if (waitedMs !== undefined) tell(() => door.onAnswered?.(performance.now() - enteredAt - waitedMs))

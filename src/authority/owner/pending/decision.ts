@@ -1,6 +1,6 @@
 /**
  * The one decision on a waiting item, by the owner (`decideAsOwner`) or by an administrator of her
- * organization (`decideAsAdministrator` in authority/organization/administration.ts): the first one decides.
+ * organization (authority/organization/administrator-decision.ts): the first one decides.
  * Contract: "Permission ticket" (awaiting-owner), "Owner API" (`/owner/pending/{family}/decision`).
  */
 import { thumbprintIn } from '../../../wire/agents/handles.ts'
