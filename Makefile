@@ -125,8 +125,8 @@ refused-once: $(INSTALLED) ## The tests of the servers over a Postgres that take
 	@REFUSED_ONCE=.cache/refused-once vitest run --project postgres --maxWorkers 2 $(or $(FILES),$(REFUSED_ONCE_IN))
 	@echo "taken back once each: $$(sort -u .cache/refused-once | wc -l) statements and commits"
 
-history: $(INSTALLED) ## Random operations over two authorities and two sidecars that are killed, held and restarted (OPS=50000, SEED=n; SECONDS=n: no longer than that; FAULT_EVERY=n: something is killed, held or ended after so many; CLIENTS=n at a time, each with up to CALLS=n; parts of PART=n; LEASES=1: both sidecars lease)
-	@HISTORY_OPS=$(or $(OPS),50000) HISTORY_SEED=$(or $(SEED),$(shell date +%s)) HISTORY_SECONDS=$(SECONDS) HISTORY_LEASES=$(LEASES) HISTORY_FAULT_EVERY=$(FAULT_EVERY) HISTORY_CLIENTS=$(CLIENTS) HISTORY_CALLS=$(CALLS) HISTORY_PART=$(PART) vitest run test/history/history.full.test.ts
+history: $(INSTALLED) ## Random operations over two authorities and two sidecars that are killed, held and restarted (OPS=50000, SEED=n; SECONDS=n: no longer than that; FAULT_EVERY=n: something is killed, held or ended after so many; CLIENTS=n at a time, each with up to CALLS=n; parts of PART=n; LEASES=1: both sidecars lease; APART=30: the database comes back with a clock 30 s ahead, and back again, which needs the package faketime)
+	@HISTORY_OPS=$(or $(OPS),50000) HISTORY_SEED=$(or $(SEED),$(shell date +%s)) HISTORY_SECONDS=$(SECONDS) HISTORY_LEASES=$(LEASES) HISTORY_APART=$(APART) HISTORY_FAULT_EVERY=$(FAULT_EVERY) HISTORY_CLIENTS=$(CLIENTS) HISTORY_CALLS=$(CALLS) HISTORY_PART=$(PART) vitest run test/history/history.full.test.ts
 
 history-faults: $(INSTALLED) ## Known faults that `make history` must find, brought in one by one (FAULT=name runs one)
 	@node test/history/sensitivity.ts $(FAULT)

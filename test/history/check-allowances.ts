@@ -29,6 +29,9 @@ const EFFECT_MS = 30_000
 const CLOCK_MS = 2_000
 const HOUR_MS = 3_600_000
 
+/** By how much two moments may seem to be in another order than they were. */
+const clockMsOf = ({ cast }: Indexed): number => CLOCK_MS + (cast.clocksApartMs ?? 0)
+
 /** What took a share, or may have. */
 interface Take {
   by: Present
@@ -117,7 +120,7 @@ function unspent({ indexed, takes }: Judged): Violation[] {
         one.by.handle === handle &&
         one.to <= last.to &&
         one.spentFrom >= last.to &&
-        one.ends > last.to + CLOCK_MS &&
+        one.ends > last.to + clockMsOf(indexed) &&
         !isEnded(one),
     )
     return live.length > UNSPENT_MAX
@@ -130,7 +133,7 @@ function unspent({ indexed, takes }: Judged): Violation[] {
 function spentInTime({ indexed, takes }: Judged): Violation[] {
   return takes.flatMap(({ by, ends, isSure }) => {
     const calls = isSure ? (indexed.callsOf.get(by.grant!.jti) ?? []) : []
-    const late = calls.find(call => done(call) && call.at > ends + CLOCK_MS)
+    const late = calls.find(call => done(call) && call.at > ends + clockMsOf(indexed))
     return late === undefined
       ? []
       : [wrong(`a call passed on ${by.grant!.jti} after it had expired`, [by, late])]
@@ -140,7 +143,7 @@ function spentInTime({ indexed, takes }: Judged): Violation[] {
 type Window = Pick<WindowUse, 'of' | 'per'>
 
 function windowRules(judged: Judged, countedMs: number): Violation[] {
-  const { record } = judged
+  const { indexed, record } = judged
   const windows = new Map<string, Window>()
   for (const edit of record.edits)
     for (const { of, per } of edit.windows) windows.set(`${of} ${per}`, { of, per })
@@ -151,7 +154,9 @@ function windowRules(judged: Judged, countedMs: number): Violation[] {
         ...outlived(window, sure),
         ...overfull(judged, window, sure),
       ]),
-      ...record.uses.flatMap(uses => misread(uses, window, groups, countedMs)),
+      ...record.uses.flatMap(uses =>
+        misread(uses, window, groups, { countedMs, clockMs: clockMsOf(indexed) }),
+      ),
     ]
   })
 }
@@ -163,10 +168,11 @@ interface Group {
 }
 
 /** By whose window it is, and when that begins. */
-function groupsOf({ takes, whoseOf }: Judged, per: Period): Map<string, Group> {
+function groupsOf({ indexed, takes, whoseOf }: Judged, per: Period): Map<string, Group> {
+  const clockMs = clockMsOf(indexed)
   const groups = new Map<string, Group>()
   for (const take of takes) {
-    const starts = new Set([startOf(per, take.from - CLOCK_MS), startOf(per, take.to + CLOCK_MS)])
+    const starts = new Set([startOf(per, take.from - clockMs), startOf(per, take.to + clockMs)])
     for (const start of starts) {
       const key = `${whoseOf(take)} ${start}`
       const group = groups.get(key) ?? { sure: [], maybe: [] }
@@ -200,7 +206,9 @@ function overfull(judged: Judged, window: Window, sure: readonly Take[]): Violat
   const found =
     tooMuchSpent === undefined ? [] : [wrong(`${tooMuchSpent} were spent in ${nameOf(window)}`, byOf(spent))]
   for (const { to } of sure) {
-    const counted = sure.filter(one => one.to <= to && (one.isSpent || one.ends > to + CLOCK_MS))
+    const counted = sure.filter(
+      one => one.to <= to && (one.isSpent || one.ends > to + clockMsOf(judged.indexed)),
+    )
     const tooMuch = excess(judged, window, counted)
     if (tooMuch !== undefined)
       return [...found, wrong(`${tooMuch} were used in ${nameOf(window)}`, byOf(counted))]
@@ -239,16 +247,16 @@ function misread(
   uses: Uses,
   window: Window,
   groups: ReadonlyMap<string, Group>,
-  countedMs: number,
+  { countedMs, clockMs }: { countedMs: number; clockMs: number },
 ): Violation[] {
   const readings = uses.windows.filter(({ of, per }) => of === window.of && per === window.per)
   return readings.flatMap(({ whose, starts, used }) => {
     const key = `${whose} ${window.per === 'all' ? 0 : starts}`
     const { sure, maybe } = groups.get(key) ?? { sure: [], maybe: [] }
-    const kept = sure.filter(one => one.to < uses.at && (one.isSpent || one.ends > uses.until + CLOCK_MS))
+    const kept = sure.filter(one => one.to < uses.at && (one.isSpent || one.ends > uses.until + clockMs))
     const possible = maybe.filter(
       one =>
-        one.from < uses.until && (one.spentFrom < uses.until || one.ends + CLOCK_MS + countedMs >= uses.at),
+        one.from < uses.until && (one.spentFrom < uses.until || one.ends + clockMs + countedMs >= uses.at),
     )
     const [least, most] = [sumOf(kept, window), sumOf(possible, window)]
     const told = `${used} used in ${nameOf(window)}`

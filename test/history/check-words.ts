@@ -36,7 +36,7 @@ function isCallRefused(indexed: Indexed, op: Call): boolean {
   if (known === undefined) return op.code === 'insufficient_authorization'
   const { grant, by } = known
   const ended = (indexed.endsOf.get(grant.handle) ?? []).some(one => one.at < op.until && end(one) > by.at)
-  const expired = op.until / 1_000 >= grant.exp - CLOCK_SECONDS
+  const expired = op.until / 1_000 >= grant.exp - CLOCK_SECONDS - (indexed.cast.clocksApartMs ?? 0) / 1_000
   const others = indexed.callsOf.get(op.jti) ?? []
   const spent = grant.single && others.some(one => one !== op && one.exact && may(one) && one.at < op.until)
   switch (op.code) {

@@ -2,7 +2,8 @@
  * Random operations of twelve clients over two authorities and two sidecars on a Postgres that writes to its
  * disk, while each of them is killed, held still and started again: every promise holds, during and after.
  * docs/availability.md; `make history` runs as many operations as it is told. The first sidecar uses answers
- * again under a lease, the second asks about each call; with LEASES=1 both use them.
+ * again under a lease, the second asks about each call; with LEASES=1 both use them. With APART=30 the
+ * database comes back by a clock that is 30 s ahead, and the next time by the former one.
  */
 import { existsSync, writeFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
@@ -50,6 +51,7 @@ describeWith(PROCESSES, 'A history of random operations', () => {
         faultEvery: setting('FAULT_EVERY', usual.faultEvery),
         spareSidecarsFrom: usual.spareSidecarsFrom,
         ...(leases ? { leased: 2 } : {}),
+        clocksApartMs: setting('APART', 0) * 1_000,
       }
       process.stderr.write(`seed ${seed}, ${ops} operations: ${JSON.stringify(chosen)}\n`)
       const onProgress = (says: string): boolean => process.stderr.write(`${says}\n`)

@@ -15,6 +15,8 @@ export interface PartOptions extends GroupOptions {
   ops: number
   faultEvery: number
   spareSidecarsFrom: number
+  /** How far the clocks of the database's servers are apart. */
+  clocksApartMs: number
   /** Whether it is to end before its operations are done. */
   isLate: () => boolean
   onProgress: (count: number) => void
@@ -42,7 +44,11 @@ export async function runPart(options: PartOptions): Promise<Part> {
   const recorder = createRecorder()
   const groups = await groupsOf(options, recorder)
   const all = groups.flatMap(({ agents }) => agents.all)
-  const cast: Cast = { agents: all.map(({ owner, handle, operator }) => ({ owner, handle, operator })) }
+  const { clocksApartMs } = options
+  const cast: Cast = {
+    agents: all.map(({ owner, handle, operator }) => ({ owner, handle, operator })),
+    clocksApartMs,
+  }
   const spares = (name: string) => name.startsWith('sidecar') && recorder.count > ops * spareSidecarsFrom
   const faults = createFaults({ processes, recorder, chance, callsAtOnce }, ({ name }) => spares(name))
   for (const { agents, owners, allowances } of groups) {

@@ -5,7 +5,7 @@
  */
 import type { ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'pg'
@@ -80,7 +80,8 @@ export async function startProcesses(
     versions,
     leased = versions === undefined ? 1 : 0,
     bounded = [],
-  }: { versions?: Versions; leased?: number; bounded?: readonly string[] },
+    clocksApartMs = 0,
+  }: { versions?: Versions; leased?: number; bounded?: readonly string[]; clocksApartMs?: number },
 ): Promise<Processes> {
   const folder = mkdtempSync(join(tmpdir(), 'usher-history-'))
   const server = await startRestartablePostgres({ maxConnections: 200 })
@@ -113,7 +114,8 @@ export async function startProcesses(
       ownerUrl: `http://${owner!}`,
       ...program(`authority-${at + 1}`, folder, {
         command: [...programs[at]!, 'authority'],
-        ready: `http://${agents!}/ready`,
+        // An authority whose clock is far from the database's serves, and issues nothing.
+        ready: `http://${agents!}/${clocksApartMs > 2_000 ? 'health' : 'ready'}`,
         environment: {
           ...shared,
           UMA_AS_MIGRATE: String(versions !== undefined),
@@ -150,7 +152,7 @@ export async function startProcesses(
     for (const one of authorities) await one.start()
     await Promise.all(sidecars.map(one => one.start()))
     const { url: database } = server
-    const postgres = postgresVictim(server)
+    const postgres = postgresVictim(server, clocksApartMs)
     return { issuer, people, database, authorities, sidecars, postgres, surroundings, close }
   } catch (error) {
     await close()
@@ -290,7 +292,26 @@ async function sidecar(
   }
 }
 
-function postgresVictim(server: Awaited<ReturnType<typeof startRestartablePostgres>>): Victim {
+/** The library that tells programs another time than it is; of the package `faketime`. */
+const FAKETIME = `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu/faketime/libfaketime.so.1`
+
+/** Starts a process whose wall clock is moved by so much; no other process of a history inherits that. */
+async function byMovedClock(ms: number, start: () => Promise<void>): Promise<void> {
+  if (!existsSync(FAKETIME)) throw new Error(`A clock is moved by ${FAKETIME}: install the package faketime.`)
+  const moved = { LD_PRELOAD: FAKETIME, FAKETIME: `+${ms / 1_000}s`, DONT_FAKE_MONOTONIC: '1' }
+  Object.assign(process.env, moved)
+  try {
+    await start()
+  } finally {
+    for (const name of Object.keys(moved)) delete process.env[name]
+  }
+}
+
+function postgresVictim(
+  server: Awaited<ReturnType<typeof startRestartablePostgres>>,
+  clocksApartMs: number,
+): Victim {
+  let clockMs = 0
   const signal = (word: NodeJS.Signals): void => signalFamily(server.process().pid!, word)
   const gone = async (ends: (child: ChildProcess) => unknown): Promise<void> => {
     const child = server.process()
@@ -302,7 +323,10 @@ function postgresVictim(server: Awaited<ReturnType<typeof startRestartablePostgr
     name: 'postgres',
     kill: () => gone(({ pid }) => killFamily(pid!)),
     end: () => gone(child => child.kill('SIGINT')),
-    start: () => server.startAgain(),
+    start: () => {
+      clockMs = clocksApartMs - clockMs
+      return clockMs === 0 ? server.startAgain() : byMovedClock(clockMs, () => server.startAgain())
+    },
     hold: () => signal('SIGSTOP'),
     release: () => signal('SIGCONT'),
   }

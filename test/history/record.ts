@@ -171,6 +171,8 @@ export type Op = Present | Call | Decide | End | Edit | Allow | Uses | Read | Wa
 /** The agents, and the operator that each names. */
 export interface Cast {
   agents: { owner: string; handle: string; operator: string }[]
+  /** How far the clocks of the database's servers are apart, each of which may take over; 0 if left out. */
+  clocksApartMs?: number
 }
 
 /** What is wrong, with the operations that show it. */

@@ -33,6 +33,11 @@ export interface RunOptions {
    * version, which ends grants without waiting for anybody.
    */
   leased?: number
+  /**
+   * How far the clock of the database is moved each time it is started again, and moved back the next time:
+   * as if another server had taken over, whose clock differs.
+   */
+  clocksApartMs?: number
 }
 
 export interface Ran {
@@ -93,6 +98,7 @@ async function runParts(
       spareSidecarsFrom: options.spareSidecarsFrom ?? 1,
       // Where both use answers again: what passed before then passes once more, or must not.
       probes: options.leased === 2,
+      clocksApartMs: options.clocksApartMs ?? 0,
       isLate: () => seconds() >= secondsMax,
       onProgress: count => onProgress(progressOf(before + count, { ops, seconds: seconds() })),
     })
