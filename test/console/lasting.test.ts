@@ -44,6 +44,12 @@ describe('A card says how long what is asked for lasts', () => {
     ],
     ['an operation of an agent that she knows', { kind: 'operation' }, [], `${ONCE} ${AGAIN}`],
     [
+      'an operation that is asked about as the first at its tier',
+      { kind: 'operation', because: ['baseline:auto', 'ask:standing.first_at_tier'] },
+      [],
+      `${ONCE} You are asked at this tier before the first grant alone: after this one, the agent may go on there without asking you.`,
+    ],
+    [
       'an operation whose approval opens its tier',
       { kind: 'operation', tier: 'trading' },
       ['trading'],

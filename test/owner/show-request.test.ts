@@ -159,6 +159,26 @@ describe('One request at a terminal', () => {
     expect((await owner('pending')).printed).not.toContain('unasked')
   })
 
+  it.each<[string[], string]>([
+    [
+      ['baseline:auto', 'ask:standing.first_at_tier'],
+      'Approving opens no other tier. At trading you are asked before its first grant alone: after this one it may go on there without asking you.',
+    ],
+    [
+      ['baseline:ask_me', 'auto:standing.never_revoked', 'ask:standing.first_at_tier'],
+      'Approving opens no other tier. At trading you are asked before its first grant alone: after this one it may go on there without asking you.',
+    ],
+    [['baseline:ask_me', 'ask:standing.first_at_tier'], 'Approving opens nothing else.'],
+    [
+      ['baseline:auto', 'ask:standing.first_at_tier', 'ask:request.reason_absent'],
+      'Approving opens nothing else.',
+    ],
+  ])('about an operation that is asked about because of %j says how it goes on', async (because, says) => {
+    waits({ opens: [], because })
+    const told = (await printedOf()).split('\n\n')[0]!.replaceAll('\n', ' ')
+    expect(told.replace(/.*cannot check that\. /, '')).toBe(says)
+  })
+
   it('names the resource as its server does, with the id beside it, which nothing in a name can pass for', async () => {
     const known = (name: string) => (answers['/owner/resources'] = { body: [{ _id: 'bea/trading', name }] })
     known('Trades')

@@ -1,6 +1,7 @@
 /** Contract, "Events" (row 5): what was promised, decided, done and refused, as the owner reads it. */
 import { describe, expect, it } from 'vitest'
 import { happenedAt, ledgerSentence, reportedText } from '../../src/rules/words/ledger-sentences.ts'
+import { LEDGER_KINDS } from '../../src/storage/authority/ledger/ledger.ts'
 import type { LedgerEntry } from '../../src/wire/owner/owner-api.ts'
 
 const TS = '2026-11-28T17:34:05.400Z'
@@ -47,6 +48,51 @@ describe('A sentence of the ledger', () => {
     ['policy_changed', { ...hers, by: 'owner' }, 'You changed the tier "reading".'],
     ['allowance_changed', { allowance: 'trading', by: 'owner' }, 'You changed the allowance "trading".'],
     ['credential_removed', { name: 'laptop' }, '"laptop" may decide for you no more.'],
+    [
+      'subscription_added',
+      { name: null, origin: 'https://push.example' },
+      'Notifications go to https://push.example.',
+    ],
+    ['org_joined', { name: 'Acme', by: 'owner' }, 'You joined Acme.'],
+    ['org_left', { name: 'Acme', by: 'owner' }, 'You left Acme.'],
+    ['org_role', { name: 'Acme', what: 'role_changed', by: 'organization' }, 'Acme changed your role.'],
+    [
+      'org_acted',
+      {
+        ...hers,
+        what: 'revoked',
+        by: 'administrator',
+        actor: { kind: 'organization', name: 'Acme', admin: 'carla' },
+      },
+      'carla of Acme ended the access of "Tax bot" to what your organization governs.',
+    ],
+    ['org_acted', { what: 'newer', name: 'Acme' }, 'Acme did this: newer.'],
+    [
+      'break_glass',
+      {
+        what: 'accepted',
+        resource_id: 'alice/portfolio',
+        reason: 'incident 7',
+        by: 'organization',
+        actor: { kind: 'organization', name: 'Acme', admin: 'carla' },
+      },
+      'Your authority let carla of Acme into alice/portfolio in an emergency: incident 7.',
+    ],
+    [
+      'break_glass',
+      { what: 'used', by: 'organization', actor: { kind: 'organization', name: 'Acme' } },
+      'An emergency of Acme was used.',
+    ],
+    [
+      'joint_allowed',
+      { ...hers, account: 'house' },
+      'Your yes, as a holder of house, was given to what "Tax bot" asked at alice/portfolio.',
+    ],
+    [
+      'joint_refused',
+      { account: 'house', resource_id: 'house/door', reason: 'policy', count: 3 },
+      'Your no, as a holder of house, was given to what an agent that you do not know asked at house/door: policy (3 times).',
+    ],
   ])('of %s %j says who did what', (kind, members, told) => {
     expect(sentence(entry(kind, members))).toBe(told)
   })
@@ -55,6 +101,10 @@ describe('A sentence of the ledger', () => {
     const nameless = (kind: string) => ledgerSentence(entry(kind, hers), () => 'Agent jkt:abc')
     expect(nameless('revoked')).toBe('You ended the access of agent jkt:abc.')
     expect(nameless('promised')).toBe('Agent jkt:abc signed your terms "reading" for alice/portfolio.')
+  })
+
+  it.each(LEDGER_KINDS)('is there for each kind that is written: %s', kind => {
+    expect(sentence(entry(kind))).toMatch(/\.$/)
   })
 
   it('is not invented for a kind that is not known', () => {

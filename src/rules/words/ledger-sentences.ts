@@ -3,19 +3,9 @@
  * (`GET /owner/ledger`). An authority of another version may know other kinds: those have no sentence here.
  */
 import type { LedgerEntry } from '../../wire/owner/owner-api.ts'
+import { GROUP_SENTENCES } from './group-sentences.ts'
+import { decider, timesText, type SentenceParts } from './ledger-parts.ts'
 import { namedResource, NO_RESOURCE_NAMES, type ResourceNames } from './resource-words.ts'
-
-/** What a sentence needs: `who` is how the owner calls the agent, `"Tax bot"` or `Agent jkt:VWo19Q8H`. */
-interface SentenceParts {
-  entry: LedgerEntry
-  who: string
-  /** The same within a sentence. */
-  whom: string
-  /** A member as text; `-` if there is none. */
-  of: (member: string) => string
-  /** The resource as she knows it; `-` if there is none. */
-  resource: string
-}
 
 const AN_AGENT = 'An agent that you do not know'
 
@@ -52,6 +42,16 @@ const SENTENCES: Readonly<Record<string, (parts: SentenceParts) => string>> = {
   recovery_cancelled: () => 'The recovery was cancelled: nobody gets a credential of yours by it.',
   suspended: () => 'Whoever runs your authority suspended your access: no agent passes.',
   resumed: () => 'Whoever runs your authority lets agents ask you again.',
+  removed: () => 'Whoever runs your authority is removing you: no agent passes.',
+  restored: () => 'Your authority was restored from a backup: every agent has to be let in again.',
+  reports_missing: ({ of }) =>
+    `Calls that ${of('client_id')} let through are missing here: its reports ${of('from')} to ${of('to')} never came.`,
+  reports_unknown: ({ of }) =>
+    `Calls that ${of('client_id')} let through since its report ${of('after')} may be missing here.`,
+  subscription_added: parts => `Notifications go to ${subscriber(parts)}.`,
+  subscription_changed: parts => `What is notified to ${subscriber(parts)} was changed.`,
+  subscription_removed: parts => `No more notifications go to ${subscriber(parts)}.`,
+  ...GROUP_SENTENCES,
 }
 
 /**
@@ -123,16 +123,9 @@ function deniedSentence(parts: SentenceParts): string {
   return ENDED_WITH.get(entry['by']) ?? `${decider(parts)} denied what ${whom} asked${place}.`
 }
 
-/** Who decided. An authority of another version may know others. */
-function decider({ entry: { by, actor } }: SentenceParts): string {
-  if (by === undefined || by === 'owner') return 'You'
-  const { name, admin } = (actor ?? {}) as { name?: unknown; admin?: unknown }
-  if (typeof admin === 'string' && typeof name === 'string') return `${admin} of ${name}`
-  return by === 'administrator' ? 'An administrator of your organization' : 'Your authority'
-}
-
-function timesText({ count }: LedgerEntry): string {
-  return typeof count === 'number' && count > 1 ? ` (${count} times)` : ''
+/** By her name for it, else where it is. */
+function subscriber({ entry: { name }, of }: SentenceParts): string {
+  return typeof name === 'string' && name !== '' ? `"${name}"` : of('origin')
 }
 
 /**

@@ -4,7 +4,7 @@
  * decision is bound to; texts of others are in it as they came.
  */
 import type { DecisionItem } from '../../wire/owner/decision-item.ts'
-import { secondsText, wasOpen, wasRevoked } from './rule-words.ts'
+import { isFirstAtTier, secondsText, wasOpen, wasRevoked } from './rule-words.ts'
 
 /** What an agent reaches that is let in for more than one tier: her tiers of today are not the end of it. */
 export const LATER_TIERS = 'A tier that is added later and does not ask you is open to it, too.'
@@ -74,7 +74,10 @@ function openSentence({ kind, opens, account, tier, because }: DecisionItem): st
   if (kind === 'joint' && account !== undefined)
     return `Approving opens nothing beside what is held in ${account}.`
   if (kind === 'operation') {
-    if (opens.length === 0) return 'Approving opens nothing else.'
+    if (opens.length === 0)
+      return isFirstAtTier(because)
+        ? `Approving opens no other tier. At ${tier} you are asked before its first grant alone: after this one it may go on there without asking you.`
+        : 'Approving opens nothing else.'
     return wasOpen(because)
       ? `Approving opens nothing more than ${tier}, which may be open to it already: what your rules and allowance there let through, it may then do without asking you.`
       : `Approving also opens ${tier} to it: what your rules and allowance there let through, it may then do without asking you.`

@@ -134,6 +134,14 @@ export function wasOpen(because: readonly string[] | undefined): boolean {
   return because.every(word => ASKS_NOTHING.test(word) || isAboutOperation(word))
 }
 
+/** Whether a rule asked only because this would be its first grant at the tier: it asks about no other. */
+export function isFirstAtTier(because: readonly string[] = []): boolean {
+  const isRelaxed = because.some(word => word.startsWith('auto:'))
+  if (because.includes('baseline:ask_me') && !isRelaxed) return false
+  const asks = because.filter(word => word.startsWith('ask:'))
+  return asks.length > 0 && asks.every(word => word.split(/[:+]/).includes('standing.first_at_tier'))
+}
+
 const ASKS_NOTHING = /^(?:auto|baseline|limit):/
 
 /** Whether this word is a rule that asks, each of whose conditions is about the operation that waits. */
