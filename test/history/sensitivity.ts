@@ -35,27 +35,38 @@ const SECONDS_MAX = 400
 const given = process.argv.slice(2)
 const names = given.length === 0 ? [...FAULTS, ...OF_LEASES] : given
 const ops = (process.env['HISTORY_OPS'] ??= '3000')
-const seed = (process.env['HISTORY_SEED'] ??= '20')
+const seed = Number(process.env['HISTORY_SEED'] ?? '20')
+/** What a fault needs may not come about with one seed, such as several clients at one window at a time. */
+const SEEDS_MAX = 2
 const faults = readFaults()
 const tree = await copyTree()
 const missed: string[] = []
+
+/** Whether the history finds what was brought in, with a seed. */
+async function isFound(name: string, seedNow: number): Promise<boolean> {
+  process.env['HISTORY_SEED'] = String(seedNow)
+  process.env['HISTORY_LEASES'] = OF_LEASES.includes(name) ? '1' : ''
+  const began = performance.now()
+  const limits = { databaseUrl: undefined, secondsMax: SECONDS_MAX, hasFault: true }
+  const [ending] = await runTests(tree.directory, [HISTORY], limits)
+  const said = ending!.kind === 'failed' ? ending!.said : ''
+  // Any other failure, for example of a start, shows nothing.
+  const isCaught = said.includes('violations with seed')
+  const seconds = Math.round((performance.now() - began) / 1_000)
+  process.stdout.write(
+    `${isCaught ? 'caught' : 'MISSED'}  ${name} (OPS=${ops} SEED=${seedNow}${process.env['HISTORY_LEASES'] && ' LEASES=1'}, ${seconds} s): ${JSON.stringify(ending)}\n`,
+  )
+  return isCaught
+}
+
 try {
   for (const name of names) {
     const fault = faults.find(one => one.name === name)
     if (fault === undefined) throw new Error(`No fault is called ${name}.`)
     await tree.bringIn(fault)
-    process.env['HISTORY_LEASES'] = OF_LEASES.includes(name) ? '1' : ''
-    const began = performance.now()
-    const limits = { databaseUrl: undefined, secondsMax: SECONDS_MAX, hasFault: true }
-    const [ending] = await runTests(tree.directory, [HISTORY], limits)
+    let isCaught = false
+    for (let tries = 0; tries < SEEDS_MAX && !isCaught; tries++) isCaught = await isFound(name, seed + tries)
     await tree.restore()
-    const said = ending!.kind === 'failed' ? ending!.said : ''
-    // Any other failure, for example of a start, shows nothing.
-    const isCaught = said.includes('violations with seed')
-    const seconds = Math.round((performance.now() - began) / 1_000)
-    process.stdout.write(
-      `${isCaught ? 'caught' : 'MISSED'}  ${name} (OPS=${ops} SEED=${seed}${process.env['HISTORY_LEASES'] && ' LEASES=1'}, ${seconds} s): ${JSON.stringify(ending)}\n`,
-    )
     if (!isCaught) missed.push(name)
   }
 } finally {
