@@ -86,6 +86,7 @@ export async function runPart(options: PartOptions): Promise<Part> {
   }
   await Promise.all(groups.flatMap(group => Array.from({ length: group.clients }, () => client(group))))
   await faults.over()
+  await processes.postgres.setRight()
   if (violations.length === 0) violations = await lastWords(groups, recorder, cast)
   const { history, count } = recorder
   return { violations, history, tally: tallyOf(history, faults.tally), count }

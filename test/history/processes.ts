@@ -50,7 +50,8 @@ export interface Processes {
   database: string
   authorities: (Victim & { publicUrl: string; ownerUrl: string })[]
   sidecars: (Victim & { check(): CheckClient })[]
-  postgres: Victim
+  /** `setRight` gives it its first clock again, if another one was in force: else nothing is issued. */
+  postgres: Victim & { setRight(): Promise<void> }
   /** Of each sidecar its network and its clock, if both sidecars use answers again under a lease. */
   surroundings: Victim[]
   close(): Promise<void>
@@ -310,7 +311,7 @@ async function byMovedClock(ms: number, start: () => Promise<void>): Promise<voi
 function postgresVictim(
   server: Awaited<ReturnType<typeof startRestartablePostgres>>,
   clocksApartMs: number,
-): Victim {
+): Processes['postgres'] {
   let clockMs = 0
   const signal = (word: NodeJS.Signals): void => signalFamily(server.process().pid!, word)
   const gone = async (ends: (child: ChildProcess) => unknown): Promise<void> => {
@@ -319,13 +320,20 @@ function postgresVictim(
     await ends(child)
     await exited
   }
+  const end = (): Promise<void> => gone(child => child.kill('SIGINT'))
+  const start = (): Promise<void> => {
+    clockMs = clocksApartMs - clockMs
+    return clockMs === 0 ? server.startAgain() : byMovedClock(clockMs, () => server.startAgain())
+  }
   return {
     name: 'postgres',
     kill: () => gone(({ pid }) => killFamily(pid!)),
-    end: () => gone(child => child.kill('SIGINT')),
-    start: () => {
-      clockMs = clocksApartMs - clockMs
-      return clockMs === 0 ? server.startAgain() : byMovedClock(clockMs, () => server.startAgain())
+    end,
+    start,
+    setRight: async () => {
+      if (clockMs === 0) return
+      await end()
+      await start()
     },
     hold: () => signal('SIGSTOP'),
     release: () => signal('SIGCONT'),
