@@ -20,7 +20,7 @@ test('the file of the page can be saved, and its tier gets the rules that the pa
   writeFileSync(path, file!)
   const { id, content, beyond } = await readAllowanceFile(path)
   const allowance = allowanceFrom(id, content)
-  expect(allowance.until).toBe('2026-03-08T22:00:00.000Z')
+  expect(allowance.until).toBe('2030-03-10T22:00:00.000Z')
   const shopping = { id: 'shopping', ask_me: true, rules: [] } as unknown as Tier
   const [opening] = openingsOf(allowance, beyond, [shopping])
   expect({ rules: opening!.rules }).toEqual(parse(rules!))
