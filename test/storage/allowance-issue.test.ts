@@ -2,6 +2,7 @@
  * Grants within an allowance as they are issued, by many at once on a real Postgres: contract, "Grant answer
  * (beat 4)", "Policy vocabulary and tiers"; an addition (docs/details/owner-api.md).
  */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
 import { revokeConnection } from '../../src/storage/authority/connections/connections.ts'
@@ -11,7 +12,7 @@ import { GrantsFull } from '../../src/storage/authority/grants/issue.ts'
 import { recordWithin } from '../../src/storage/authority/grants/issue-allowance.ts'
 import { UNSPENT_MAX } from '../../src/storage/authority/policies/allowance-windows.ts'
 import { updateTier } from '../../src/storage/authority/policies/tiers.ts'
-import { inTransaction } from '../../src/storage/core/database.ts'
+import { inTransaction, STATEMENTS_CHANNEL, type SentStatement } from '../../src/storage/core/database.ts'
 import type { Owner } from '../../src/wire/identifiers.ts'
 import {
   knownAgent,
@@ -44,6 +45,27 @@ async function agents(owner: Owner, howMany: number): Promise<SpendingAgent[]> {
   const known: SpendingAgent[] = []
   for (let n = 0; n < howMany; n++) known.push(await knownAgent(database.db, owner))
   return known
+}
+
+const RECORD = 'record-grant-within'
+
+/** The names of the prepared statements that went out for her, in their order. */
+async function statementsSent<T>(
+  owner: Owner,
+  work: () => Promise<T>,
+): Promise<{ outcome: T; sent: string[] }> {
+  const sent: string[] = []
+  const note = (statement: unknown): void => {
+    const { text, values } = statement as SentStatement
+    const name = /prepared as ([a-z-]+) \*\/$/.exec(text)?.[1]
+    if (name !== undefined && values[0] === owner) sent.push(name)
+  }
+  subscribe(STATEMENTS_CHANNEL, note)
+  try {
+    return { outcome: await work(), sent }
+  } finally {
+    unsubscribe(STATEMENTS_CHANNEL, note)
+  }
 }
 
 /** What the work finds, in a transaction that is taken back. */
@@ -94,6 +116,20 @@ describe('A grant within an allowance', () => {
       ])
       expect(await rowsOf(database.db, owner)).toEqual({ grants: 4, places: 4, due: 4, ledger: 4 })
     })
+  })
+
+  it('is one statement where its windows are made and nobody holds them', async () => {
+    const owner = await ownerWith(database.db, { windows: [CALLS, PRICE] })
+    const [agent] = await agents(owner, 1)
+    const statementsOf = async (): Promise<string[]> => {
+      const { rpt: _rpt, ...record } = await withinOf(database.db, owner, agent!, { amount: '0.1' })
+      const { outcome, sent } = await statementsSent(owner, () => recordWithin(database.db, record))
+      expect(outcome).toBe('recorded')
+      return sent
+    }
+    expect(await statementsOf()).toEqual([RECORD, 'lock-allowance-windows', RECORD])
+    expect(await statementsOf()).toEqual([RECORD])
+    expect(await usedOf(database.db, owner)).toContainEqual(['calls', 'all', '2'])
   })
 
   it('waits for whoever holds a window, and then counts what that one took', async () => {
@@ -276,6 +312,22 @@ describe('A grant that is not within the allowance as it is now', () => {
     expect(await takenBack(database.db, tx => recordWithin(tx, record))).toBe('beyond')
     expect(await usedOf(database.db, owner)).toEqual([])
     expect(await rowsOf(database.db, owner)).toEqual(NOTHING)
+  })
+
+  it('is weighed again by what moved while it waited for a window', async () => {
+    const owner = await ownerWith(database.db, { windows: [CALLS] })
+    const [one, other] = await agents(owner, 2)
+    expect((await take(database.db, owner, one!)).outcome).toBe('recorded')
+    const held = await withinOf(database.db, owner, one!)
+    let waiting: Promise<string> | undefined
+    await inTransaction(database.db, async tx => {
+      expect(await recordWithin(tx, held)).toBe('recorded')
+      waiting = take(replica.db, owner, other!).then(({ outcome }) => outcome)
+      await until(async () => (await lockWaiters(database)) > 0)
+      await inTransaction(replica.db, aside => revokeConnection(aside, owner, other!.handle, seed.ACTOR))
+    })
+    expect(await waiting).toBe('facts-moved')
+    expect(await usedOf(database.db, owner)).toEqual([['calls', 'all', '2']])
   })
 
   it('is beyond it by what others took since it was weighed', async () => {

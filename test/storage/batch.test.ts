@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { isOutage } from '../../src/storage/core/database.ts'
-import { gathering, gatheringOf, onceEach } from '../../src/storage/core/batch.ts'
+import { gathering, gatheringOf, onceEach, type GatheringOptions } from '../../src/storage/core/batch.ts'
 
 /** A look-up whose statements are answered when the test says so. */
 function scene(
   {
     owner = () => 'one',
     ...bounds
-  }: { together: number; atOnce: number; waitMs?: number; owner?: (key: number) => string } = {
+  }: Partial<GatheringOptions<number>> & { together: number; atOnce: number } = {
     together: 100,
     atOnce: 1,
   },
@@ -101,6 +101,20 @@ describe('Look-ups that come at the same time are one statement', () => {
     expect(sent[3]?.keys).toEqual([3])
     for (const { answer } of sent) answer()
     expect(await Promise.all(hers)).toHaveLength(3)
+  })
+
+  it('one group has as many statements at once as it may, and another group of the same owner goes meanwhile', async () => {
+    const group = (key: number) => (key < 10 ? 'one' : 'other')
+    const { sent, look, turn } = scene({ together: 1, atOnce: 8, ofGroupAtOnce: 1, group })
+    const looks = [1, 2, 10].map(look)
+    await turn()
+    expect(sent.map(({ keys }) => keys)).toEqual([[1], [10]])
+    sent[0]!.answer()
+    await looks[0]
+    await turn()
+    expect(sent[2]?.keys).toEqual([2])
+    for (const { answer } of sent) answer()
+    expect(await Promise.all(looks)).toHaveLength(3)
   })
 
   it('a failure is that of all who were in it, and of nobody else', async () => {

@@ -16,6 +16,8 @@ export interface GatheringOptions<Key> {
   group?: (key: Key) => string
   /** Most of them in one statement. */
   together: number
+  /** Most statements of one group at once; as many as an owner has when left out. */
+  ofGroupAtOnce?: number
   /** Most statements at once; what comes meanwhile waits for one to end and goes with the next. */
   atOnce: number
   /**
@@ -29,6 +31,7 @@ const WAIT_MS = 5_000
 
 interface BatchQuestion<Key, Answer> {
   key: Key
+  group: string
   /** When it began to wait, by `performance.now()`. */
   since: number
   resolve: (answer: Answer) => void
@@ -45,24 +48,27 @@ function waitedTooLong(): Error {
   return Object.assign(new Error('the statements before this one did not end in time'), { code: 'ETIMEDOUT' })
 }
 
-/** So many places, of which one owner has at most half. */
-function placesOf(atOnce: number): {
-  has: (owner: string) => boolean
-  take: (owner: string) => void
-  give: (owner: string) => void
+/** So many places, of which one owner, or one group, has at most `each`. */
+function placesOf(
+  atOnce: number,
+  each: number,
+): {
+  has: (name: string) => boolean
+  take: (name: string) => void
+  give: (name: string) => void
 } {
   const counts = new Map<string, number>()
   let all = 0
-  const change = (owner: string, by: 1 | -1): void => {
+  const change = (name: string, by: 1 | -1): void => {
     all += by
-    const now = (counts.get(owner) ?? 0) + by
-    if (now === 0) counts.delete(owner)
-    else counts.set(owner, now)
+    const now = (counts.get(name) ?? 0) + by
+    if (now === 0) counts.delete(name)
+    else counts.set(name, now)
   }
   return {
-    has: owner => all < atOnce && (counts.get(owner) ?? 0) < halfOf(atOnce),
-    take: owner => change(owner, 1),
-    give: owner => change(owner, -1),
+    has: name => all < atOnce && (counts.get(name) ?? 0) < each,
+    take: name => change(name, 1),
+    give: name => change(name, -1),
   }
 }
 
@@ -94,9 +100,10 @@ async function sendOneByOne<Key, Answer>(
  */
 export function gathering<Key, Answer>(
   lookUp: (keys: Key[]) => Promise<Answer[]>,
-  { owner, group = owner, together, atOnce, waitMs = WAIT_MS }: GatheringOptions<Key>,
+  { owner, group = owner, together, atOnce, ofGroupAtOnce = atOnce, waitMs = WAIT_MS }: GatheringOptions<Key>,
 ): (key: Key) => Promise<Answer> {
-  const places = placesOf(atOnce)
+  const places = placesOf(atOnce, halfOf(atOnce))
+  const placesInGroup = placesOf(atOnce, ofGroupAtOnce)
   let waiting: BatchQuestion<Key, Answer>[] = []
   let scheduled: NodeJS.Immediate | undefined
   let giveUpTimer: NodeJS.Timeout | undefined
@@ -107,16 +114,15 @@ export function gathering<Key, Answer>(
       void sendTogether(takeGroupOf(first))
     if (waiting.length > 0) giveUpTimer ??= setTimeout(giveUp, waitMs).unref()
   }
-  /** The request that has waited longest, among owners who may have one more. */
+  /** The request that has waited longest, among owners and groups that may have one more statement. */
   const nextInTurn = (): BatchQuestion<Key, Answer> | undefined =>
-    waiting.find(({ key }) => places.has(owner(key)))
+    waiting.find(({ key, group: name }) => places.has(owner(key)) && placesInGroup.has(name))
   /** That request, and those of the same group behind it, up to the bound; the others keep their order. */
   const takeGroupOf = (first: BatchQuestion<Key, Answer>): BatchQuestion<Key, Answer>[] => {
-    const name = group(first.key)
     const batch: BatchQuestion<Key, Answer>[] = []
     const left: BatchQuestion<Key, Answer>[] = []
     for (const question of waiting) {
-      const joins = batch.length < together && group(question.key) === name
+      const joins = batch.length < together && question.group === first.group
       ;(joins ? batch : left).push(question)
     }
     waiting = left
@@ -135,8 +141,9 @@ export function gathering<Key, Answer>(
     if (waiting.length > 0) giveUpTimer = setTimeout(giveUp, waitMs - (now - waiting[0]!.since)).unref()
   }
   const sendTogether = async (questions: BatchQuestion<Key, Answer>[]): Promise<void> => {
-    const whose = owner(questions[0]!.key)
-    places.take(whose)
+    const { key, group: name } = questions[0]!
+    places.take(owner(key))
+    placesInGroup.take(name)
     try {
       const answers = await lookUp(questions.map(({ key }) => key))
       questions.forEach(({ resolve }, place) => resolve(answers[place]!))
@@ -144,13 +151,14 @@ export function gathering<Key, Answer>(
       if (questions.length > 1 && isRefusedByPostgres(error)) await sendOneByOne(lookUp, questions)
       else for (const { reject } of questions) reject(error)
     } finally {
-      places.give(whose)
+      places.give(owner(key))
+      placesInGroup.give(name)
       if (waiting.length > 0) schedule()
     }
   }
   return key =>
     new Promise((resolve, reject) => {
-      waiting.push({ key, since: performance.now(), resolve, reject })
+      waiting.push({ key, group: group(key), since: performance.now(), resolve, reject })
       schedule()
     })
 }

@@ -1,11 +1,11 @@
 /**
- * The issue of a grant within an allowance of its owner: one transaction of two statements, of which the
- * first locks the windows concerned, and the second reads everything again, adds to the windows and writes
- * the grant. Contract: "Grant answer (beat 4)", "Policy vocabulary and tiers"; an addition
- * (docs/details/owner-api.md).
+ * The issue of a grant within an allowance of its owner: one statement reads everything again, adds to the
+ * windows concerned and writes the grant. Where a window is not there yet, or somebody holds it, that is one
+ * transaction of two statements, of which the first makes and locks the windows. Contract: "Grant answer
+ * (beat 4)", "Policy vocabulary and tiers"; an addition (docs/details/owner-api.md).
  */
-import { ownedBy } from '../../core/batch.ts'
-import { inTransaction, prepared } from '../../core/database.ts'
+import { gatheringOf, ownedBy } from '../../core/batch.ts'
+import { inTransaction, prepared, sqlState } from '../../core/database.ts'
 import type { AllowanceCeiling } from '../../../wire/organization/charter.ts'
 import type { Db, Tx } from '../database.ts'
 import {
@@ -65,16 +65,17 @@ const LOCK = prepared(
 
 /**
  * `$9` the allowance, `$10` its version, `$11` whose windows, `$12` what is taken of which, `$13` how her
- * organization bounds allowances, both as JSON.
+ * organization bounds allowances, both as JSON. `$14`: it is a transaction by itself. It writes everything or
+ * nothing, unless another grant took the place meanwhile; then it fails, if it is by itself. It waits for no
+ * window, because what it read would grow old: one that somebody else has locked counts as one without room.
  */
 const RECORD_WITHIN = recordStatement<{ outcome: 'made' | 'taken' | WithinFault | null }>(
   'record-grant-within',
   {
-    parts: `,
+    before: `
     share AS MATERIALIZED (
       SELECT * FROM json_to_recordset($12::json)
         AS s(of text, per text, start timestamptz, ends timestamptz, max numeric, amount numeric)),
-    -- By the clock as it is now that the windows are locked.
     allowed AS MATERIALIZED (
       SELECT g.handle, g.rpt_sha256, g.exp
       FROM (SELECT *, to_timestamp(expires_at) AS exp FROM asked) g
@@ -95,37 +96,53 @@ const RECORD_WITHIN = recordStatement<{ outcome: 'made' | 'taken' | WithinFault 
         AND (g.org_handle_epoch IS NULL OR EXISTS (SELECT FROM memberships m WHERE m.owner = $1
           AND jsonb_build_array((m.agreed->'max_allowance')::jsonb, (m.view->'max_allowance')::jsonb)
             = $13::jsonb))),
-    added AS (
-      UPDATE allowance_windows w SET used = w.used + s.amount,
-        -- By the minute, so that a row that many take of is seldom moved in its index.
-        used_at = CASE WHEN w.whose <> '' THEN date_trunc('minute', clock_timestamp()) END
-      FROM share s
-      WHERE w.owner = $1 AND w.allowance = $9 AND w.whose = $11 AND w.of = s.of AND w.per = s.per
-        AND w.start = s.start AND w.used + s.amount <= s.max
-      RETURNING w.start),
+    -- Each is judged as it is now, even if others have added to it meanwhile. None is locked for nothing.
+    roomy AS MATERIALIZED (
+      SELECT w.of, w.per, w.start, s.amount FROM share s JOIN allowance_windows w
+        ON w.owner = $1 AND w.allowance = $9 AND w.whose = $11 AND w.of = s.of AND w.per = s.per
+        AND w.start = s.start AND w.used + s.amount <= s.max AND EXISTS (SELECT FROM allowed)
+      FOR NO KEY UPDATE OF w SKIP LOCKED),
     free AS MATERIALIZED (
       SELECT $9::text AS allowance, a.handle, p.place, a.rpt_sha256, a.exp
       FROM allowed a CROSS JOIN LATERAL (SELECT n AS place FROM generate_series(1, ${UNSPENT_MAX}) AS n
-        WHERE n NOT IN (${unspentPlaces('a.handle', '$9')}) ORDER BY n LIMIT 1) p),
+        WHERE n NOT IN (${unspentPlaces('a.handle', '$9')}) ORDER BY n LIMIT 1) p
+      -- A window named twice would be added to once.
+      WHERE (SELECT count(DISTINCT (of, per, start)) FROM roomy) = (SELECT count(*) FROM share)),`,
+    condition: ' AND EXISTS (SELECT FROM free)',
+    after: `,
     holding AS (
       INSERT INTO allowance_held AS h (owner, allowance, handle, place, rpt_sha256, whose, expires_at, shares)
       SELECT $1, f.allowance, f.handle, f.place, f.rpt_sha256, $11, f.exp, $12::json FROM free f
+      WHERE EXISTS (SELECT FROM made)
       ON CONFLICT (owner, allowance, handle, place) DO UPDATE SET rpt_sha256 = excluded.rpt_sha256,
         whose = excluded.whose, expires_at = excluded.expires_at, shares = excluded.shares
       -- Another grant may have taken the place since this statement began: that one is not spent in its snapshot.
       WHERE EXISTS (SELECT FROM grants g WHERE ${ownedBy('g.owner', '$1')} AND g.rpt_sha256 = h.rpt_sha256
         AND (g.consumed_at IS NOT NULL OR g.returned_at IS NOT NULL))
       RETURNING h.allowance, h.place, h.handle, h.expires_at),
+    added AS (
+      UPDATE allowance_windows w SET used = w.used + s.amount,
+        -- By the minute, so that a row that many take of is seldom moved in its index.
+        used_at = CASE WHEN w.whose <> '' THEN date_trunc('minute', clock_timestamp()) END
+      FROM roomy s
+      WHERE w.owner = $1 AND w.allowance = $9 AND w.whose = $11 AND w.of = s.of AND w.per = s.per
+        AND w.start = s.start AND EXISTS (SELECT FROM holding)),
     -- After the place, so that no two of these statements wait for each other.
     reminder AS (
       INSERT INTO due (owner, kind, client_id, at)
       SELECT $1, 'allowance', ${placeName('h')}, h.expires_at FROM holding h
       ON CONFLICT (owner, kind, client_id) DO UPDATE SET at = excluded.at)`,
+    // Text that is no number ends the statement; Postgres works a subquery out only where it comes to it.
     outcome: `CASE WHEN NOT EXISTS (SELECT FROM allowed) THEN 'facts-moved'
-      WHEN (SELECT count(*) FROM added) < (SELECT count(*) FROM share) OR NOT EXISTS (SELECT FROM free) THEN 'beyond'
-      WHEN NOT EXISTS (SELECT FROM holding) THEN 'taken' ELSE 'made' END`,
+      WHEN NOT EXISTS (SELECT FROM free) THEN 'beyond'
+      WHEN NOT EXISTS (SELECT FROM made) THEN 'facts-moved'
+      WHEN EXISTS (SELECT FROM holding) THEN 'made'
+      WHEN $14 THEN (SELECT 'taken back, and tried again: grant ' || jti FROM made)::int::text
+      ELSE 'taken' END`,
   },
 )
+/** `invalid_text_representation`: what was to be a number was none. */
+const TAKEN_BACK = '22P02'
 
 /**
  * Records a grant as `recordGrant` does, if it is within the allowance and the rest stands. In a transaction
@@ -144,9 +161,48 @@ export async function recordWithin(db: Db, record: WithinRecording): Promise<Wit
 }
 
 async function attemptsOf(db: Db, record: WithinRecording): Promise<Attempt> {
-  if (db.isTransaction) return recordCounted(db as Tx, record)
-  const recorded = await attempts(db, tx => recordLocked(tx, record, { margin: NEAR, counts: db }))
+  return db.isTransaction ? recordCounted(db as Tx, record) : RECORD_IN_TURN(db, record)
+}
+
+/**
+ * Most grants find their windows made and locked by nobody: one statement is enough for them. The others wait
+ * for the windows, and for that it takes two.
+ */
+async function recordInTurn(db: Db, record: WithinRecording): Promise<Attempt> {
+  const alone = await recordAlone(db, record)
+  if (alone === 'recorded' || alone === 'facts-moved') return alone
+  const recorded =
+    alone === 'near'
+      ? alone
+      : await attempts(db, tx => recordLocked(tx, record, { margin: NEAR, counts: db }))
   return recorded === 'near' ? attempts(db, tx => recordCounted(tx, record)) : recorded
+}
+
+/**
+ * Those that take of the same windows go one after the other, because each of them would find the windows
+ * locked; where there is no window, those of one agent, which take the same places. Who waits here holds no
+ * connection.
+ */
+const RECORD_IN_TURN = gatheringOf(
+  async (db: Db, [record]: WithinRecording[]) => [await recordInTurn(db, record!)],
+  {
+    owner: ({ grant }) => grant.owner,
+    group: ({ grant: { owner, handle }, share: { allowance, whose, windows } }) =>
+      `${owner} ${allowance} ${windows.length === 0 ? handle : whose}`,
+    together: 1,
+    ofGroupAtOnce: 1,
+    // How many an owner has under way is bounded by her share of the pool: here only the turn is kept.
+    atOnce: Infinity,
+  },
+)
+
+async function recordAlone(db: Db, record: WithinRecording): Promise<Attempt> {
+  try {
+    return await recordWhole(db, record, { margin: NEAR, alone: true })
+  } catch (error) {
+    if (sqlState(error) === TAKEN_BACK) return 'taken'
+    throw error
+  }
 }
 
 /** An agent that lacks a place is beyond the allowance: its request waits for no grant of others to end. */
@@ -194,19 +250,28 @@ async function recordCounted(tx: Tx, record: WithinRecording): Promise<Attempt> 
   return recordLocked(tx, record, { margin: 0, counts: tx })
 }
 
-async function recordLocked(
-  tx: Tx,
+async function recordLocked(tx: Tx, record: WithinRecording, counting: Counting): Promise<Attempt> {
+  const { allowance, whose, windows } = record.share
+  if (windows.length > 0) await LOCK(tx, [record.grant.owner, allowance, whose, JSON.stringify(windows)])
+  return recordWhole(tx, record, counting)
+}
+
+/** How near her limit may be, and the database whose count of her live grants serves. */
+interface Counting {
+  margin: number
+  counts?: Db
+}
+
+async function recordWhole(
+  db: Db,
   { share, ...record }: WithinRecording,
-  counting: { margin: number; counts: Db },
+  { alone = false, ...counting }: Counting & { alone?: boolean },
 ): Promise<Attempt> {
   const { allowance, version, whose, windows, bounds } = share
-  const { owner } = record.grant
-  if (windows.length > 0) await LOCK(tx, [owner, allowance, whose, JSON.stringify(windows)])
   const boundsJson = bounds === undefined ? null : JSON.stringify(bounds.map(list => list ?? null))
-  const more = [allowance, version, whose, JSON.stringify(windows), boundsJson]
-  const recorded = await runRecord(RECORD_WITHIN, tx, [record], { ...counting, more })
+  const more = [allowance, version, whose, JSON.stringify(windows), boundsJson, alone]
+  const recorded = await runRecord(RECORD_WITHIN, db, [record], { ...counting, more })
   if (recorded === 'near') return 'near'
   const outcome = recorded.rows.find(row => row.outcome !== null)?.outcome
-  if (outcome !== 'made') return outcome ?? 'facts-moved'
-  return recorded.made.size === 1 ? 'recorded' : 'facts-moved'
+  return outcome === 'made' ? 'recorded' : (outcome ?? 'facts-moved')
 }

@@ -114,10 +114,10 @@ interface RecordRow {
  * tier before, the statement does not touch that row, so it waits for no other negotiation of that agent.
  * Her live grants are counted, unless that was done a moment ago and left much room.
  */
-const RECORD_PARTS = `WITH asked AS (
+const recordParts = ({ before = '', condition = '' }): string => `WITH asked AS (
       SELECT * FROM ROWS FROM (json_to_recordset($2::json) AS (${ASKED_TYPES}), json_array_elements($3::json))
         WITH ORDINALITY AS asked(${ASKED_NAMES}, claims, place)
-      WHERE ${ASKED_FEW}),
+      WHERE ${ASKED_FEW}),${before}
     room AS MATERIALIZED (
       SELECT live, live + (SELECT count(*) FROM asked) <= $6::int - $7::int AS enough FROM (
         SELECT coalesce($8::int, (SELECT count(*) FROM (
@@ -146,7 +146,7 @@ const RECORD_PARTS = `WITH asked AS (
       WHERE coalesce((SELECT enough FROM room), true) AND NOT EXISTS (SELECT FROM operators o
         WHERE o.owner = $1 AND o.origin = g.operator AND o.blocked_at IS NOT NULL)
         AND NOT EXISTS (SELECT FROM owners s WHERE s.owner = $1 AND s.suspended_at IS NOT NULL)
-        AND ${membershipStands()}
+        AND ${membershipStands()}${condition}
       RETURNING owner, jti, handle, family, tier_id, CASE WHEN org_handle_epoch IS NOT NULL THEN resource_id END AS governed),
     tier AS (
       INSERT INTO connection_tiers (owner, handle, tier_id, granted_at)
@@ -172,19 +172,20 @@ const RECORD_PARTS = `WITH asked AS (
       ORDER BY entry.place)`
 
 /**
- * That statement. `more` are further parts of it, whose parameters begin with `$9`, and the SQL of what they
- * answer, which is the column `outcome` of a row of its own. `asked` has the columns of `ASKED` for them.
+ * That statement. `more` are further parts of it, whose parameters begin with `$9`: some before the grant is
+ * made, on which its `condition` may rest, and some after it; and the SQL of what they answer, which is the
+ * column `outcome` of a row of its own. `asked` has the columns of `ASKED` for them.
  */
 export function recordStatement<More>(
   name: string,
-  more?: { parts: string; outcome: string },
+  more?: { before: string; condition: string; after: string; outcome: string },
 ): Prepared<RecordRow & More> {
   const answers =
     more === undefined
       ? 'SELECT jti, NULL AS enough, NULL AS live FROM made UNION ALL SELECT NULL, enough, live FROM room'
       : `SELECT jti, NULL AS enough, NULL AS live, NULL AS outcome FROM made
   UNION ALL SELECT NULL, enough, live, NULL FROM room UNION ALL SELECT NULL, NULL, NULL, ${more.outcome}`
-  return prepared<RecordRow & More>(name, `${RECORD_PARTS}${more?.parts ?? ''}\n  ${answers}`)
+  return prepared<RecordRow & More>(name, `${recordParts(more ?? {})}${more?.after ?? ''}\n  ${answers}`)
 }
 
 const RECORD = recordStatement('record-grants')
