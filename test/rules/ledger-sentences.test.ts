@@ -1,5 +1,6 @@
 /** Contract, "Events" (row 5): what was promised, decided, done and refused, as the owner reads it. */
 import { describe, expect, it } from 'vitest'
+import type { EmergencyFault } from '../../src/rules/organization/emergency.ts'
 import { happenedAt, ledgerSentence, reportedText } from '../../src/rules/words/ledger-sentences.ts'
 import { LEDGER_KINDS } from '../../src/storage/authority/ledger/ledger.ts'
 import type { LedgerEntry } from '../../src/wire/owner/owner-api.ts'
@@ -8,7 +9,19 @@ const TS = '2026-11-28T17:34:05.400Z'
 const MS = Date.parse(TS)
 const entry = (kind: string, members: object = {}): LedgerEntry => ({ seq: 1, ts: TS, kind, ...members })
 const hers = { handle: 'jkt:abc', resource_id: 'alice/portfolio', tier: 'reading' }
+/** What an entry says of an emergency that her authority found a fault in. */
+const found = { issuer: 'https://acme.example', jti: 'rpt_1', resource_id: 'alice/portfolio' }
 const sentence = (one: LedgerEntry): string | undefined => ledgerSentence(one, () => '"Tax bot"')
+
+const EMERGENCY_FAULTS: Record<EmergencyFault, string> = {
+  outside_clause: 'what you agreed to does not cover it',
+  invoker: 'you did not agree that this party may ask',
+  reason: 'no reason was given',
+  lifetime: 'its end had passed, or was later than you agreed to',
+  scope: 'what it asked for is not among the scopes that are allowed there',
+  operator_blocked: 'you blocked its operator',
+  key_revoked: 'you ended the access of this agent',
+}
 
 describe('A sentence of the ledger', () => {
   it('has the name of the resource with its id, if it has one', () => {
@@ -55,6 +68,9 @@ describe('A sentence of the ledger', () => {
     ],
     ['org_joined', { name: 'Acme', by: 'owner' }, 'You joined Acme.'],
     ['org_left', { name: 'Acme', by: 'owner' }, 'You left Acme.'],
+    ['org_left', { name: 'Acme', by: 'organization' }, 'Acme ended your membership.'],
+    ['org_left', { name: 'Acme', by: 'administrator' }, 'An administrator of Acme ended your membership.'],
+    ['org_left', { by: 'organization' }, 'Your organization ended your membership.'],
     ['org_role', { name: 'Acme', what: 'role_changed', by: 'organization' }, 'Acme changed your role.'],
     [
       'org_acted',
@@ -67,6 +83,7 @@ describe('A sentence of the ledger', () => {
       'carla of Acme ended the access of "Tax bot" to what your organization governs.',
     ],
     ['org_acted', { what: 'newer', name: 'Acme' }, 'Acme did this: newer.'],
+    ['org_acted', { what: 'newer' }, 'Your organization did this: newer.'],
     [
       'break_glass',
       {
@@ -84,6 +101,26 @@ describe('A sentence of the ledger', () => {
       'An emergency of Acme was used.',
     ],
     [
+      'break_glass',
+      { what: 'opened', reason: null, by: 'organization', actor: { name: 'Acme', admin: 'carla' } },
+      'carla of Acme opened an emergency.',
+    ],
+    [
+      'break_glass',
+      { what: 'used_again', ...found },
+      'Your authority found that an emergency grant of https://acme.example at alice/portfolio was used again: more than one call was reported under it.',
+    ],
+    [
+      'break_glass',
+      { what: 'unreported', ...found },
+      'Your authority found that no call was reported under an emergency grant of https://acme.example at alice/portfolio, which was used according to the organization.',
+    ],
+    [
+      'break_glass',
+      { what: 'unannounced', ...found },
+      'Your authority found that a call was reported under an emergency grant of https://acme.example at alice/portfolio, and that the organization did not tell of it.',
+    ],
+    [
       'joint_allowed',
       { ...hers, account: 'house' },
       'Your yes, as a holder of house, was given to what "Tax bot" asked at alice/portfolio.',
@@ -93,9 +130,45 @@ describe('A sentence of the ledger', () => {
       { account: 'house', resource_id: 'house/door', reason: 'policy', count: 3 },
       'Your no, as a holder of house, was given to what an agent that you do not know asked at house/door: policy (3 times).',
     ],
+    [
+      'joint_refused',
+      { strangers: true, reason: 'policy', families: ['fam_1'], count: 3 },
+      'Your no, as a holder of a joint account, was given to what an agent that you do not know asked: policy (3 times).',
+    ],
   ])('of %s %j says who did what', (kind, members, told) => {
     expect(sentence(entry(kind, members))).toBe(told)
   })
+
+  const refusedEmergency = (members: object) =>
+    sentence(
+      entry('break_glass', {
+        what: 'refused',
+        resource_id: 'alice/portfolio',
+        by: 'organization',
+        actor: { kind: 'organization', name: 'Acme', admin: 'carla' },
+        ...members,
+      }),
+    )
+
+  it.each(Object.entries(EMERGENCY_FAULTS))(
+    'says why her authority refused an emergency, before what it was for: %s',
+    (because, why) => {
+      expect(refusedEmergency({ because: [because], reason: 'incident 7' })).toBe(
+        `Your authority refused an emergency of carla of Acme at alice/portfolio: ${why}. The reason that was given for it: incident 7.`,
+      )
+    },
+  )
+
+  it.each([[null], [undefined], ['  ']])(
+    'of an emergency for which no reason was given has none: %j',
+    reason => {
+      expect(refusedEmergency({ because: ['reason'], reason })).toBe(
+        'Your authority refused an emergency of carla of Acme at alice/portfolio: no reason was given.',
+      )
+      expect(refusedEmergency({ because: ['newer'], reason })).toMatch(/ at alice\/portfolio: newer\.$/)
+      expect(refusedEmergency({ reason })).toMatch(/ at alice\/portfolio\.$/)
+    },
+  )
 
   it('names an agent without a label as a sentence does', () => {
     const nameless = (kind: string) => ledgerSentence(entry(kind, hers), () => 'Agent jkt:abc')

@@ -35,7 +35,7 @@ export const LEDGER_KINDS: Record<string, string> = {
   resumed: 'Resumed',
   removed: 'Removed',
   org_joined: 'Organization joined',
-  org_left: 'Organization left',
+  org_left: 'Membership ended',
   org_declined: 'Invitation declined',
   org_clamped: 'Narrowed by organization',
   org_role: 'Role changed',
