@@ -219,7 +219,7 @@ export const WORDS = {
     since: 'Known since',
     last: 'Last used',
     never: 'never',
-    nowhere: 'nowhere any more',
+    noApproval: 'no approval is in force',
     approved: 'You approved it at',
     granted: 'It was granted',
     reach: 'Reaches',

@@ -69,6 +69,7 @@ describeWith(installedBrowser(), 'The page about joint accounts', path => {
       const preview = page().locator('form.preview')
       await preview.getByText('Holders with a weight of 2 out of 3 must allow.').waitFor()
       await preview.getByText('dora at https://as.dora.test', { exact: true }).waitFor()
+      await preview.getByText('One who has not agreed to it, or has left, is still named').waitFor()
       await preview.getByText('Your terms over it').waitFor()
       expect(await accounts()).toEqual([])
       expect(await preview.getByRole('button', { name: 'Agree', exact: true }).isDisabled()).toBe(true)

@@ -81,6 +81,7 @@ describeWith(installedBrowser(), 'Between two presses', path => {
       await expectSound(page, 'state-revoking')
       await button(item, 'Revoke now').click()
       await item.getByText('1 live grant ended.').waitFor()
+      await item.getByText('no approval is in force').waitFor()
       await expectSound(page, 'state-revoked')
       await device.close()
     })

@@ -31,6 +31,7 @@ export function Mandate({ rule, total, holders, resources }: Props) {
             </li>
           ))}
         </ul>
+        <p class="note">{W.holdersHint}</p>
       </Field>
       <Field name={W.resources}>
         <Chips texts={resources} />

@@ -14,6 +14,7 @@ import { Field, Shown } from '../parts/shown.tsx'
 import { whenText } from '../parts/time.ts'
 import { WORDS } from '../words.ts'
 import { TextField } from '../parts/text-field.tsx'
+import { inListOrder, type FirstListed } from '../agent-order.ts'
 
 const W = WORDS.agents
 /** How many entries about its acts are read at a time. */
@@ -27,9 +28,8 @@ export function AgentsPage({ query }: PageProps) {
     /^(decided|connect|revoked|blocked|touched|introduced|organization|joint|reset)/,
   )
   const target = query.get('handle')
-  const agents = [...(data ?? [])].sort(
-    (a, b) => order(a) - order(b) || (a.first_seen < b.first_seen ? 1 : -1),
-  )
+  const firstListed = useRef<FirstListed>(new Map())
+  const agents = inListOrder(data ?? [], firstListed.current)
   return (
     <>
       <PageHead title={W.title} lead={W.lead} />
@@ -42,10 +42,6 @@ export function AgentsPage({ query }: PageProps) {
       </ul>
     </>
   )
-}
-
-function order({ status }: Connection): number {
-  return status === 'active' ? 0 : 1
 }
 
 function Agent({
@@ -93,7 +89,7 @@ function Agent({
         <Field name={W.since}>{whenText(agent.first_seen)}</Field>
         <Field name={W.last}>{agent.last_access === null ? W.never : whenText(agent.last_access)}</Field>
         <Field name={W.approved}>
-          <Chips texts={tiers_approved} none={isActive ? W.never : W.nowhere} />
+          <Chips texts={tiers_approved} none={W.noApproval} />
         </Field>
         <Field name={W.granted}>
           <Chips texts={tiers_granted} none={W.never} />

@@ -18,6 +18,8 @@ export const JOINT = {
   threshold: (threshold: number, total: number) =>
     `Holders with a weight of ${threshold} out of ${total} must allow.`,
   holders: 'Holders',
+  holdersHint:
+    'As the mandate names them. One who has not agreed to it, or has left, is still named, and counts as no.',
   holder: (owner: string, issuer: string) => `${owner} at ${issuer}`,
   weight: (weight: number) => `weight ${weight}`,
   resources: 'What it covers',
