@@ -42,10 +42,21 @@ describe('receipts', () => {
     const { code, printed } = await owner('receipts', '--family', 'fam_7', '--after', '4', '--limit', '5')
     expect(code).toBe(0)
     expect(printed).toMatch(
-      /^SEQ +ISSUED +FAMILY +GRANT +HANDLE\n1 +2026-11-22 09:00:00Z +\S+ +rpt_1 +jkt:\S+\n$/,
+      /^SEQ +ISSUED +FAMILY +GRANT +RESOURCE +HANDLE\n1 +2026-11-22 09:00:00Z +\S+ +rpt_1 +\S+ +jkt:\S+\n$/,
     )
     const query = new URLSearchParams(api.to('/owner/receipts')[0]!.query)
     expect(Object.fromEntries(query)).toEqual({ family: 'fam_7', after: '4', limit: '5' })
+  })
+
+  it('name the resource that each is about, by its id and her name for it', async () => {
+    const { resource_id } = receiptClaims(agent, agreement)
+    answers['/owner/resources'] = { body: [{ _id: resource_id, name: 'Savings' }] }
+    answer(record(1), { ...record(2), receipt: 'receipt' })
+    const { printed } = await owner('receipts')
+    const [head, first, second] = printed.trimEnd().split('\n')
+    expect(head).toMatch(/ RESOURCE +RESOURCE NAME +HANDLE$/)
+    expect(first).toMatch(new RegExp(` rpt_1 +${resource_id} +Savings +jkt:`))
+    expect(second).toMatch(/ rpt_2 +- +- +jkt:/)
   })
 
   it('reads page after page', async () => {

@@ -13,8 +13,8 @@ import { nameOf } from '../../client/names.ts'
 import type { ReceiptsQuery } from '../client.ts'
 import type { ReceiptRecord } from '../../wire/owner/owner-api.ts'
 import { tell, type OwnerAction, type OwnerSession } from '../session.ts'
-import { labelsOf } from '../display/labels.ts'
-import * as show from '../display/show.ts'
+import { namesOf } from '../display/labels.ts'
+import { receiptTable } from '../display/show-receipts.ts'
 
 interface ReceiptsOptions {
   family?: string
@@ -42,9 +42,8 @@ async function receipts(session: OwnerSession, options: ReceiptsOptions): Promis
   const { client } = session
   const { verify, ...query } = options
   const records = await receiptsOf(session, query)
-  const labels = await labelsOf(session)
-  if (verify !== true)
-    return tell(session, records, (all, columns) => show.receiptTable(all, columns, labels))
+  const names = await namesOf(session)
+  if (verify !== true) return tell(session, records, (all, columns) => receiptTable(all, columns, names))
   const { issuer } = client.access
   const keys = await client.publishedKeys()
   const verdicts = records.map(record => ({ record, fault: faultOf(record, keys, issuer) }))
@@ -52,10 +51,10 @@ async function receipts(session: OwnerSession, options: ReceiptsOptions): Promis
     session,
     verdicts.map(({ record, fault }) => ({ ...record, verified: fault === undefined, fault: fault ?? null })),
     (checked, columns) =>
-      show.receiptTable(
+      receiptTable(
         records,
         columns,
-        labels,
+        names,
         checked.map(({ fault }) => fault ?? 'verified'),
       ),
   )

@@ -12,7 +12,7 @@ import type { OwnerSession } from '../session.ts'
 /** The names by handle; only for agents that she has named. */
 export type Labels = ReadonlyMap<string, string>
 
-export const NO_LABELS: Labels = new Map()
+const NO_LABELS: Labels = new Map()
 
 /** How a person at a terminal knows agents and resources. */
 export interface DisplayNames {
@@ -46,7 +46,7 @@ export async function resourceNamesOf({
  * Her present names, for people; none for a script, which has the connections. If they cannot be read, the
  * other list has no labels.
  */
-export async function labelsOf({ client, json }: Pick<OwnerSession, 'client' | 'json'>): Promise<Labels> {
+async function labelsOf({ client, json }: Pick<OwnerSession, 'client' | 'json'>): Promise<Labels> {
   if (json) return NO_LABELS
   try {
     const connections = await readAll(client.connections())

@@ -4,7 +4,7 @@
  */
 import { columnsTable, type Column } from './columns.ts'
 import { shortName } from '../../client/names.ts'
-import { agentName, NO_LABELS, NO_NAMES, type Labels, type DisplayNames } from './labels.ts'
+import { agentName, NO_NAMES, type Labels, type DisplayNames } from './labels.ts'
 import { namedResource, type ResourceNames } from '../../rules/words/resource-words.ts'
 import { NO_CLAIMED_NAMES, type ClaimedNames } from './own-words.ts'
 import { wasOpen, wasRevoked } from '../../rules/words/rule-words.ts'
@@ -13,7 +13,6 @@ import type {
   BannedOrigin,
   Connection,
   PendingItem,
-  ReceiptRecord,
   Resource,
   ResourceServerEntry,
   Revoked,
@@ -40,7 +39,7 @@ export function pendingTable(
         heading: 'kind',
         of: item => (item.account === undefined ? kindInTable(item) : `joint (${item.account})`),
       },
-      ...resourceColumns(items, { resources, onTerminal: columns !== undefined }),
+      ...resourceColumns(items, item => item.resource_id, { resources, onTerminal: columns !== undefined }),
       { heading: 'wants', of: wantsText },
       { heading: 'agent', of: item => item.handle, as: 'name' },
       ...labelColumns(items, labels),
@@ -58,19 +57,16 @@ function claimColumns(items: readonly PendingItem[], claims: ClaimedNames): Colu
 }
 
 /** Ids stay by themselves in what another program reads; there a name has a column of its own. */
-function resourceColumns(
-  items: readonly PendingItem[],
+export function resourceColumns<Row>(
+  rows: readonly Row[],
+  idOf: (row: Row) => string | undefined,
   { resources, onTerminal }: { resources: ResourceNames; onTerminal: boolean },
-): Column<PendingItem>[] {
+): Column<Row>[] {
+  const nameIn = (row: Row): string | undefined => resources.get(idOf(row) ?? '')
   if (onTerminal)
-    return [{ heading: 'resource', of: ({ resource_id: id }) => namedResource(id, resources) ?? id }]
-  const has = items.some(({ resource_id }) => resources.has(resource_id))
-  return [
-    { heading: 'resource', of: item => item.resource_id },
-    ...(has
-      ? [{ heading: 'resource name', of: (item: PendingItem) => resources.get(item.resource_id) }]
-      : []),
-  ]
+    return [{ heading: 'resource', of: row => namedResource(idOf(row) ?? '', resources) ?? idOf(row) }]
+  const has = rows.some(row => nameIn(row) !== undefined)
+  return [{ heading: 'resource', of: idOf }, ...(has ? [{ heading: 'resource name', of: nameIn }] : [])]
 }
 
 /** With the members of its record in place of those that are listed beside it. */
@@ -289,31 +285,6 @@ function registryText({ status, registry }: ResourceServerEntry): string {
   const { landed_at, fault, conflicts } = registry
   const state = fault ? `failed: ${fault}` : landed_at ? 'landed' : 'not yet'
   return conflicts ? `${state}, ${conflicts} not taken` : state
-}
-
-/** Receipts, one line each, with the result of verifying them if that was asked. */
-export function receiptTable(
-  records: ReceiptRecord[],
-  columns?: number,
-  labels: Labels = NO_LABELS,
-  found?: string[],
-): string {
-  if (records.length === 0) return 'No receipt is kept.\n'
-  return columnsTable<ReceiptRecord>(
-    records,
-    [
-      { heading: 'seq', of: one => one.seq },
-      { heading: 'issued', of: one => one.issued_at, as: 'time' },
-      { heading: 'family', of: one => one.family, as: 'name' },
-      { heading: 'grant', of: one => one.jti, shown: 'wide' },
-      { heading: 'handle', of: one => one.handle, as: 'name' },
-      ...labelColumns(records, labels),
-      ...(found === undefined
-        ? []
-        : [{ heading: 'found', of: (one: ReceiptRecord) => found[records.indexOf(one)] }]),
-    ],
-    columns,
-  )
 }
 
 /** How a line names agents and requests, escaped. */
