@@ -32,3 +32,9 @@ test('the tables list each condition of the vocabulary with an example and its m
     [...CONDITIONS.values()].filter(word => word.may_relax).map(word => word.condition),
   )
 })
+
+test('no condition takes a time of day, as the page says', () => {
+  expect(page).toContain('No condition knows the time of day')
+  const taken = new Set([...CONDITIONS.values()].map(word => word.takes))
+  expect(taken).toEqual(new Set([null, 'duration', 'count', 'level', 'class', 'allowance']))
+})
