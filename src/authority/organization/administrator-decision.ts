@@ -1,10 +1,11 @@
 /**
- * Who may decide a request that waits with a member, if it touches what the organization governs: the first
- * of her and its administrators. An administrator may always deny it. He may approve it if she left him that
- * power and her own tier would not refuse it. Contract: "Organization membership, on the member's
- * authorization server" (`/org/admin/{owner}/...`), "Policy vocabulary and tiers" (never the owner's personal
- * approval).
+ * Owns an administrator's decision on a request that waits with a member, if it touches what the organization
+ * governs. The first of her and its administrators decides; what he may decide is the rule of
+ * rules/organization/may-decide.ts, for which this file reads the facts. Contract: "Organization membership,
+ * on the member's authorization server" (`/org/admin/{owner}/...`), "Policy vocabulary and tiers" (never the
+ * owner's personal approval).
  */
+import { mayDecide, type Obstacle } from '../../rules/organization/may-decide.ts'
 import { reachOf } from '../../rules/organization/membership.ts'
 import { isEndedByOwner } from '../../storage/authority/connections/connections.ts'
 import { isGovernedItem } from '../../storage/authority/membership/administered.ts'
@@ -40,7 +41,8 @@ export async function decideAsAdministrator(
   if (decision === 'approved') requirePower(acting, 'approve')
   if (read === 'unknown') refuse('not_found', NO_SUCH_ITEM)
   if ('gone' in read) throw noLongerWaits(read.gone)
-  if (decision === 'approved' && (await isHersToDecide(api, acting, read.item)))
+  const obstacle = decision === 'approved' && (await obstacleTo(api, acting, read.item))
+  if (!mayDecide('administrator', decision, obstacle))
     refuse('request_denied', 'Ask her: only she can approve this request.', {
       extra: { reason: 'owner_only' },
     })
@@ -70,20 +72,17 @@ function refuseNotHis({ membership }: Acting, read: Awaited<ReturnType<typeof re
   return refuse('not_found', NO_SUCH_ITEM)
 }
 
-/**
- * Whether no administrator may approve it: her own tier refuses it by what is known now, or she ended the
- * agent's access or blocked one of its operators.
- */
-async function isHersToDecide(
+/** What stands against an approval by an administrator, the first that is found; false if nothing does. */
+async function obstacleTo(
   { limits }: Pick<Administered, 'limits'>,
   { tx, owner, membership }: Acting,
   item: UndecidedItem,
-): Promise<boolean> {
+): Promise<Obstacle | false> {
   const { handle, operator, held } = item
-  if ((await isAnyBlockedNow(tx, owner, item)) !== false) return true
-  if (await isEndedByOwner(tx, owner, { handle, jkt: held.jkt })) return true
+  if ((await isAnyBlockedNow(tx, owner, item)) !== false) return 'blocked'
+  if (await isEndedByOwner(tx, owner, { handle, jkt: held.jkt })) return 'ended'
   const { resource, tier } = await readGovernedResource(tx, held)
-  if (resource === undefined || tier === undefined) return true
+  if (resource === undefined || tier === undefined) return 'refused'
   const standing = await readStanding(tx, owner, {
     handle,
     tier_id: tier.tier_id,
@@ -92,9 +91,10 @@ async function isHersToDecide(
     operator: operator ?? undefined,
     membership: membership.join_id,
   })
-  if (standing.endedByOrganization) return true
+  if (standing.endedByOrganization) return 'ended'
   const { jkt, operation, facts } = held
-  return refusesNow({ tier, resource }, standing, { ...facts, jkt, operation, approved: false })
+  const agreed = { ...facts, jkt, operation, approved: false }
+  return refusesNow({ tier, resource }, standing, agreed) && 'refused'
 }
 
 /** 409, saying who came first, but not with which of her credentials. */

@@ -1,10 +1,12 @@
 /**
  * The one decision on a waiting item, by the owner (`decideAsOwner`) or by an administrator of her
- * organization (authority/organization/administrator-decision.ts): the first one decides.
+ * organization (authority/organization/administrator-decision.ts): the first one decides, and
+ * rules/organization/may-decide.ts says what each may decide.
  * Contract: "Permission ticket" (awaiting-owner), "Owner API" (`/owner/pending/{family}/decision`).
  */
 import { thumbprintIn } from '../../../wire/agents/handles.ts'
 import { makesFirstParty, reachWithAccount, type ConnectionReach } from '../../../rules/connection.ts'
+import { mayDecide } from '../../../rules/organization/may-decide.ts'
 import {
   admitConnection,
   lockOperator,
@@ -96,8 +98,13 @@ async function decideIn(
   const { decision } = submission
   const item = await undecided(tx, owner, family, outcome => noLongerWaits(outcome, submission))
   const blocked = decision === 'approved' && (await isAnyBlockedNow(tx, owner, item))
-  if (blocked === 'agent') refuse('conflict', 'You blocked this agent: unblock it first.')
-  if (blocked === 'operator') refuse('conflict', 'You blocked the operator of this agent: unblock it first.')
+  if (!mayDecide('owner', decision, blocked !== false && 'blocked'))
+    refuse(
+      'conflict',
+      blocked === 'agent'
+        ? 'You blocked this agent: unblock it first.'
+        : 'You blocked the operator of this agent: unblock it first.',
+    )
   const bound = await boundTo(api, tx, item, submission)
   if (decision === 'approved' && bound.binding !== 'signed') await refuseUnsigned(tx, item)
   const deciding = { tx, owner, by: { by: 'owner', actor }, bound, noLongerWaits }
