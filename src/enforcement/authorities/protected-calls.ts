@@ -1,19 +1,16 @@
 /**
  * Owns sending to the protection API of one owner's authority. Contract: "Protection API (resource servers
  * only, PAT-authorized)": each request has a PAT, which is fetched once more if it is no longer accepted;
- * what cannot be had is an outage, and never a no.
+ * what cannot be had is an outage, and never a no. What becomes of a question that gets no answer is
+ * unanswered.ts.
  */
 import { z } from 'zod'
-import {
-  OutboundFault,
-  plainWords,
-  type Outbound,
-  type OutboundAnswer,
-} from '../../http/outbound/outbound.ts'
+import { OutboundFault, type Outbound, type OutboundAnswer } from '../../http/outbound/outbound.ts'
 import { jsonIn, parseJson } from '../../wire/json.ts'
 import type { Deadline } from '../deadline.ts'
 import { outage } from '../outage.ts'
 import type { PatSource } from './pat.ts'
+import { throwUnansweredAsOutage, timeLeftToAskMs } from './unanswered.ts'
 
 export interface ProtectedCall {
   path: string
@@ -45,7 +42,7 @@ export function createProtectedCalls(authority: string, pats: PatSource): AskFor
       },
       body: call.form === undefined ? JSON.stringify(call.body) : String(new URLSearchParams(call.form)),
       repeatable: call.repeatable,
-      timeoutMs: timeLeft(call.deadline),
+      timeoutMs: timeLeftToAskMs(call.deadline),
       ...(call.answerBytesMax === undefined ? {} : { responseBytesMax: call.answerBytesMax }),
     }
     const sentAt = performance.now()
@@ -79,12 +76,6 @@ export function createProtectedCalls(authority: string, pats: PatSource): AskFor
   }
 }
 
-/** An authority that is not reached, or does not answer in time (an introspection too), is an outage: 503. */
-function throwUnansweredAsOutage(error: unknown): never {
-  if (!(error instanceof OutboundFault)) throw error
-  throw outage(`The authority could not be asked: ${plainWords(error)}.`, error)
-}
-
 /**
  * The cause of an outage if the authority did answer, but with another status than the one that is an
  * answer.
@@ -110,12 +101,6 @@ export class UnreadableAnswer extends Error {
   constructor(cause?: unknown) {
     super(cause instanceof Error ? cause.message : 'another form than was asked for')
   }
-}
-
-function timeLeft(deadline: Deadline): number {
-  const left = deadline.remainingMs()
-  if (left <= 0) throw outage('There was no time left to ask the authority.')
-  return left
 }
 
 function unexpectedStatus(path: string, { status, body }: OutboundAnswer): Error {
