@@ -1,29 +1,16 @@
 /**
- * Owns the check that a verified agreement repeats the offer unweakened, and reads those of its claims that
- * matter later. Contract: "Agreement (claim_token, beat 3)", "Errors" (agreement verification failures).
+ * Owns the check of a verified agreement, and reads those of its claims that matter later. Whether it repeats
+ * the offered terms unweakened is weakened-echo.ts. Contract: "Agreement (claim_token, beat 3)", "Errors"
+ * (agreement verification failures).
  */
 import { canonicalize, isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
-import { OPTIONAL_ECHOES, type OptionalEcho, type TermsTemplate } from '../wire/negotiation/terms.ts'
-
-/** The terms template as it was offered in this family. */
-export type OfferedTerms = Readonly<TermsTemplate>
+import { weakenedEcho, type EchoClaims, type OfferedTerms } from './weakened-echo.ts'
 
 /** Claims of an agreement whose signature and `typ` wire has verified; no member's type is trusted yet. */
-export interface SignedClaims {
+export interface SignedClaims extends EchoClaims {
   readonly iss?: unknown
   readonly aud?: unknown
   readonly iat?: unknown
-  readonly template_id?: unknown
-  readonly terms_uri?: unknown
-  readonly proffered_by?: unknown
-  readonly purpose?: unknown
-  readonly scope?: unknown
-  readonly expires_in?: unknown
-  readonly prohibited?: unknown
-  readonly resource_id?: unknown
-  readonly family?: unknown
-  readonly nonce?: unknown
-  readonly per_operation?: unknown
   readonly reason?: unknown
   readonly mission?: unknown
   readonly operation?: unknown
@@ -51,54 +38,8 @@ type AgreementCheck = (
   setting: AgreementSetting,
 ) => string | undefined
 
-/** The check that runs these in their order; the first that fails gives the answer. */
-function firstFault(checks: readonly AgreementCheck[]): AgreementCheck {
-  return (...judged) => {
-    for (const check of checks) {
-      const fault = check(...judged)
-      if (fault !== undefined) return fault
-    }
-    return undefined
-  }
-}
-
-const echoed =
-  (claim: 'nonce' | 'family' | 'template_id' | 'terms_uri' | 'purpose' | OptionalEcho): AgreementCheck =>
-  (claims, offer) =>
-    claims[claim] === offer[claim]
-      ? undefined
-      : `${claim}: repeat the ${claim} of the offered terms unchanged.`
-
-const echoedIfPresent =
-  (claim: OptionalEcho): AgreementCheck =>
-  (claims, offer, setting) =>
-    claims[claim] === undefined ? undefined : echoed(claim)(claims, offer, setting)
-
-/** Which of those claims an agreement leaves out; the receipt says so. */
-export function absentEchoes(claims: Pick<SignedClaims, OptionalEcho>): OptionalEcho[] {
-  return OPTIONAL_ECHOES.filter(claim => claims[claim] === undefined)
-}
-
-/** What of the offered terms the agreement does not repeat, or repeats weakened. */
-const weakenedEcho = firstFault([
-  echoed('nonce'),
-  echoed('family'),
-  echoed('template_id'),
-  echoed('terms_uri'),
-  echoedIfPresent('proffered_by'),
-  echoedIfPresent('resource_id'),
-  echoed('purpose'),
-  prohibitedFault,
-  expiresInFault,
-  scopeFault,
-  perOperationFault,
-])
-
-/**
- * Why the agreement is refused (403 `request_denied`), as a sentence naming the claim and what to do;
- * undefined if it is accepted. Unknown claims are ignored.
- */
-export const agreementFault = firstFault([
+/** The first that fails gives the answer. */
+const AGREEMENT_CHECKS: readonly AgreementCheck[] = [
   issFault,
   audFault,
   iatFault,
@@ -106,7 +47,23 @@ export const agreementFault = firstFault([
   operationFault,
   reasonFault,
   missionFault,
-])
+]
+
+/**
+ * Why the agreement is refused (403 `request_denied`), as a sentence naming the claim and what to do;
+ * undefined if it is accepted. Unknown claims are ignored.
+ */
+export function agreementFault(
+  claims: SignedClaims,
+  offer: OfferedTerms,
+  setting: AgreementSetting,
+): string | undefined {
+  for (const check of AGREEMENT_CHECKS) {
+    const fault = check(claims, offer, setting)
+    if (fault !== undefined) return fault
+  }
+  return undefined
+}
 
 function issFault(
   { iss }: SignedClaims,
@@ -123,7 +80,8 @@ function audFault(
   _offer: OfferedTerms,
   { issuer }: AgreementSetting,
 ): string | undefined {
-  const named = aud === issuer || (isStrings(aud) && aud.includes(issuer))
+  const isList = Array.isArray(aud) && aud.every(one => typeof one === 'string')
+  const named = aud === issuer || (isList && aud.includes(issuer))
   return named ? undefined : 'aud: name the authorization server that offered the terms, by its issuer URL.'
 }
 
@@ -137,34 +95,6 @@ function iatFault(
   return Math.abs(now - iat) <= AGREEMENT_WINDOW_SECONDS
     ? undefined
     : `iat: sign with a clock within ${AGREEMENT_WINDOW_SECONDS} seconds of ours, and send the agreement at once.`
-}
-
-function prohibitedFault({ prohibited }: SignedClaims, offer: OfferedTerms): string | undefined {
-  return isStrings(prohibited) && offer.prohibited.every(item => prohibited.includes(item))
-    ? undefined
-    : 'prohibited: repeat every prohibition of the offered terms; more may be added, none left out.'
-}
-
-function expiresInFault({ expires_in }: SignedClaims, offer: OfferedTerms): string | undefined {
-  const agreed =
-    typeof expires_in === 'number' &&
-    Number.isSafeInteger(expires_in) &&
-    expires_in > 0 &&
-    expires_in <= offer.expires_in
-  return agreed ? undefined : 'expires_in: give whole seconds, at least 1 and no more than the offered terms.'
-}
-
-function scopeFault({ scope }: SignedClaims, offer: OfferedTerms): string | undefined {
-  return isStrings(scope) && scope.length > 0 && scope.every(item => offer.scope.includes(item))
-    ? undefined
-    : 'scope: give a list of at least one scope, all of them from the offered terms.'
-}
-
-/** The claim need not be repeated, but must not be contradicted. */
-function perOperationFault({ per_operation }: SignedClaims, offer: OfferedTerms): string | undefined {
-  return per_operation === undefined || per_operation === true || offer.per_operation !== true
-    ? undefined
-    : 'per_operation: repeat it as offered, or leave it out.'
 }
 
 function operationFault(claims: SignedClaims, offer: OfferedTerms): string | undefined {
@@ -255,10 +185,6 @@ export function absencesOf(claims: Pick<SignedClaims, 'reason' | 'mission'>): {
  */
 function isHttpsUrl(text: string): boolean {
   return /^https:\/\/[\x21-\x7e]+$/.test(text) && URL.canParse(text)
-}
-
-function isStrings(value: unknown): value is readonly string[] {
-  return Array.isArray(value) && value.every(item => typeof item === 'string')
 }
 
 function operationBytes({ tool, params }: Operation): number {

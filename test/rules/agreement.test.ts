@@ -3,13 +3,12 @@ import { describe, expect, it } from 'vitest'
 import { OPTIONAL_ECHOES } from '../../src/wire/negotiation/terms.ts'
 import {
   absencesOf,
-  absentEchoes,
   agreementFault,
   missionOf,
   operationOf,
-  type OfferedTerms,
   type SignedClaims,
 } from '../../src/rules/agreement.ts'
+import { absentEchoes, type OfferedTerms } from '../../src/rules/weakened-echo.ts'
 import { asFamily } from '../../src/wire/identifiers.ts'
 
 const NOW = 1_800_000_000

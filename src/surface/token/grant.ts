@@ -2,9 +2,10 @@
  * Makes the grant that was agreed and decided: RPT and receipt, signed before anything is stored. Contract:
  * "Grant answer (beat 4)", "RPT claims".
  */
-import { absentEchoes, type Operation } from '../../rules/agreement.ts'
+import type { Operation } from '../../rules/agreement.ts'
 import type { GrantClaims, GrantContent, GrantedJoint, SignedGrant } from '../../rules/grant-content.ts'
 import { declaredByTool, operationConsequence, type DeclaredConsequences } from '../../rules/permission.ts'
+import { absentEchoes } from '../../rules/weakened-echo.ts'
 import { signReceipt, type Agreement, type ReceiptClaims } from '../../wire/negotiation/agreement.ts'
 import { s256, s256Json, sha256 } from '../../wire/encoding.ts'
 import type { Verified } from '../../wire/signatures/jws.ts'
