@@ -66,7 +66,7 @@ export async function checkReceipt(
   if (!(await isSignedBy(jws, x))) return refused('signature')
   const { payload } = jws
   if (payload['iss'] !== issuer) return refused('issuer')
-  const agreed = await agreementFault(payload)
+  const agreed = await receiptAgreementFault(payload)
   if (agreed !== undefined) return refused(agreed)
   const says = [payload['family'], payload['rpt'], payload['sub']]
   if (!isSame(says, [record.family, record.jti, record.handle])) return refused('listed')
@@ -78,7 +78,7 @@ export async function checkReceipt(
  * Checks that the agreement is the one that the receipt names, signed with the key that it names, and about
  * the same things.
  */
-async function agreementFault(receipt: JsonObject): Promise<Fault | undefined> {
+async function receiptAgreementFault(receipt: JsonObject): Promise<Fault | undefined> {
   const { agreement_jws: compact, agreement, cnf, echo_absent: absent = [] } = receipt
   if (typeof compact !== 'string' || (await s256(compact)) !== agreement) return 'agreement'
   const jkt = isJsonObject(cnf) && typeof cnf['jkt'] === 'string' ? cnf['jkt'] : ''

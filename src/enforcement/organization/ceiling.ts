@@ -1,6 +1,7 @@
 /**
- * Owns the check of a grant against the ceiling of the organization above its owner. Contract: "Authorized
- * call", order 2 (`organization_envelope_exceeded`). The rule is `src/rules/organization/grant-ceiling.ts`.
+ * Refuses a call at the enforcement point if its grant exceeds the ceiling of the organization above the
+ * owner: it reads the membership and words the refusal, and src/rules/organization/grant-ceiling.ts is the
+ * rule. It cuts nothing. Contract: "Authorized call", order 2 (`organization_envelope_exceeded`).
  */
 import {
   breakGlassCeilingFault,

@@ -1,7 +1,8 @@
 /**
- * Owns the check that a grant is within the ceiling of an organization when it is used. Contract: "Authorized
- * call", order 2 (`organization_envelope_exceeded`), and "What the service does" (the organization may only
- * narrow): it can refuse a grant of the owner's authority, and never makes one.
+ * Judges whether a grant that is used is within the ceiling of an organization: it cuts no grant, and a grant
+ * that exceeds the ceiling is refused whole. What cuts a tier, before any grant is made, is tier-ceiling.ts.
+ * Contract: "Authorized call", order 2 (`organization_envelope_exceeded`), and "What the service does" (the
+ * organization may only narrow): it can refuse a grant of the owner's authority, and never makes one.
  */
 import type { EnforcedMembership } from '../../wire/documents/enforced-membership.ts'
 import { namedBy } from './charter-patterns.ts'

@@ -1,8 +1,9 @@
 /**
- * Owns how the ceiling of an organization cuts a member's tier. Contract: "Organization membership, on the
- * member's authorization server" (what the ceiling does to each tier) and "What the service does" (nothing
- * above the owner can widen). The result is never wider than the input; cutting again changes nothing, and a
- * lower ceiling never leaves more.
+ * Cuts a member's tier by the ceiling of her organization: the lifetime, scopes, prohibitions, clearances and
+ * questions of its terms. Grants are judged apart, in grant-ceiling.ts, when they are used. Contract:
+ * "Organization membership, on the member's authorization server" (what the ceiling does to each tier) and
+ * "What the service does" (nothing above the owner can widen). The result is never wider than the input;
+ * cutting again changes nothing, and a lower ceiling never leaves more.
  */
 import type { CharterEnvelope } from '../../wire/organization/charter.ts'
 import type { TierRules } from '../tier.ts'
