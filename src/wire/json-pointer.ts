@@ -15,3 +15,9 @@ export function parsePointer(text: string): string[] | undefined {
     .split('/')
     .map(step => step.replaceAll('~1', '/').replaceAll('~0', '~'))
 }
+
+/** The pointer of a member by its name, in the object at the pointer `above` (`''`: the whole document). */
+export function pointerTo(above: string, name: string): string {
+  // In this order, so that a slash becomes `~1` and not `~01`.
+  return `${above}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`
+}

@@ -25,6 +25,8 @@ import {
   mayName,
   missingRules,
   openedAgents,
+  unnamedAt,
+  type WaitingOperation,
 } from '../../src/console/allowances/tier-rules.ts'
 import type { LimitPlace } from '../../src/rules/words/allowance-words.ts'
 import { asHandle } from '../../src/wire/identifiers.ts'
@@ -255,6 +257,44 @@ describe('A tier that is opened within an allowance', () => {
       'sibling',
       'grandchild',
     ])
+  })
+})
+
+describe('Parameters that an allowance names nowhere', () => {
+  const waits = (params: object, changes: Partial<WaitingOperation> = {}): WaitingOperation => ({
+    kind: 'operation',
+    tier: 'shopping',
+    operation: { tool: 'place_order', params },
+    ...changes,
+  })
+  const unnamed = (...waiting: WaitingOperation[]) => unnamedAt(allowance(), 'shopping', waiting)
+
+  it('are those of operations of its tools that wait at the tier, each once', () => {
+    const named = { price: 5, currency: 'CHF', payee: { name: 'Zoë' }, note: { any: 1 } }
+    expect(unnamed()).toBeUndefined()
+    expect(unnamed(waits(named))).toBeUndefined()
+    const tipped = { ...named, tip: 1, payee: { name: 'Zoë', iban: 'x' } }
+    expect(unnamed(waits(tipped), waits({ tip: 2, 'a/b~': 3 }))).toEqual(['/payee/iban', '/tip', '/a~1b~0'])
+  })
+
+  it.each<[string, Partial<WaitingOperation>]>([
+    ['at another tier', { tier: 'other' }],
+    ['of a tool that is beyond it anyway', { operation: { tool: 'close_account', params: { tip: 1 } } }],
+    ['that she decides with others', { kind: 'joint' }],
+    ['that names no operation', { operation: null }],
+  ])('are not those of a request %s', (_which, changes) => {
+    expect(unnamed(waits({ tip: 1 }, changes))).toBeUndefined()
+  })
+
+  it('are all, if it names none, whether something waits or not', () => {
+    const bare = allowance({
+      amounts: [],
+      windows: [],
+      tiers: { shopping: { tools: ['place_order'], amounts: {} } },
+    })
+    expect(unnamedAt(bare, 'shopping', [])).toBe('none')
+    expect(unnamedAt(bare, 'shopping', [waits({ tip: 1 })])).toEqual(['/tip'])
+    expect(unnamedAt(bare, 'other', [])).toBeUndefined()
   })
 })
 

@@ -7,6 +7,7 @@ import type { OwnerCall } from '../support/authority.ts'
 import { installedBrowser } from '../support/browser.ts'
 import { consoleStand, DESK } from '../support/console-stand.ts'
 import { describeWith } from '../support/requirement.ts'
+import { testAgent } from '../support/test-agent.ts'
 
 const allowanceWith = (max: string) => ({
   amounts: [{ name: 'qty', unit: 'shares', each_max: '10' }],
@@ -52,6 +53,19 @@ describeWith(installedBrowser(), 'A tier that she is about to open within an all
     await device.page.unroute(isConnections)
     await read.click()
     await opening.getByText('It opens to nobody at once').waitFor()
+    await device.close()
+  })
+
+  it('names the parameters of what waits there that the allowance names nowhere', async () => {
+    const { device, read, opening } = await opened('unnamed')
+    const agent = testAgent(authority)
+    const operation = { tool: 'place_trade', params: { qty: 1, '/symbol': 'VTI' } }
+    const asked = await agent.ask('place_trade', { operation })
+    expect(asked.body).toMatchObject({ error: 'request_submitted' })
+    await read.click()
+    await opening.getByText('have parameters that it names nowhere').waitFor()
+    const names = opening.locator('.notice li')
+    expect(await names.allTextContents()).toEqual(['/~1symbol'])
     await device.close()
   })
 

@@ -13,7 +13,7 @@ import { Part } from '../organization/commitment.tsx'
 import { AgreementBox, useAgreement } from '../parts/agreement-box.tsx'
 import { takeLostFocus, useFocusHandover } from '../parts/focus.ts'
 import { Form, FormEnd } from '../parts/form.tsx'
-import { Awaited, Fault } from '../parts/parts.tsx'
+import { Awaited, Chips, Fault } from '../parts/parts.tsx'
 import { Shown, shownText } from '../parts/shown.tsx'
 import { RuleLines } from '../rules/rule-lines.tsx'
 import { Warnings } from '../rules/trial.tsx'
@@ -21,7 +21,7 @@ import { WORDS } from '../words.ts'
 import { AllowanceCard } from './card.tsx'
 import { membersOf } from './record.ts'
 import { openWithin, readTierToOpen, storeNew, type TierReading } from './store.ts'
-import { hasOtherWay, isOpen, mayName, missingRules } from './tier-rules.ts'
+import { hasOtherWay, isOpen, mayName, missingRules, unnamedAt } from './tier-rules.ts'
 
 const W = WORDS.allowances
 
@@ -133,10 +133,8 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
               <AllowanceCard allowance={asRead} tierId={tierId} tierName={tierName} />
             </>
           ) : null}
-          <Part title={W.rulesThen}>
-            <RuleLines rules={missing} />
-            <p class="note">{W.newVersion}</p>
-          </Part>
+          <Unnamed unnamed={unnamedAt(asRead, tierId, data.waiting)} isWritten={isNew && !isStored} />
+          <AddedRules rules={missing} />
           <AgreementBox text={W.agree(id, tierName)} isAgreed={isAgreed} onChange={setAgreed} />
           <Fault text={fault} />
           <FormEnd disabled={busy || unread !== undefined || !isAgreed} onCancel={onLeave}>
@@ -148,7 +146,7 @@ export function Opening({ allowance, isNew, tierId, onChanged, onStored, onLeave
   )
 }
 
-/** What came of it, for whoever hears the page, too. `isHalf`: the allowance is stored, and no rule names it. */
+/** What came of it, also for whoever hears the page. `isHalf`: the allowance is stored; no rule names it. */
 function Outcome(props: { isDone: boolean; isHalf: boolean; id: string; tierName: string }) {
   const { isDone, isHalf, id, tierName } = props
   const notice = isDone ? (
@@ -169,6 +167,32 @@ function Outcome(props: { isDone: boolean; isHalf: boolean; id: string; tierName
  */
 function nameOf({ tier, agents }: TierReading, { version }: OwnerAllowance): string {
   return JSON.stringify([version, tier?.terms.template_id ?? null, ...agents.map(({ handle }) => handle)])
+}
+
+function AddedRules({ rules }: { rules: ReturnType<typeof missingRules> }) {
+  return (
+    <Part title={W.rulesThen}>
+      <RuleLines rules={rules} />
+      <p class="note">{W.newVersion}</p>
+    </Part>
+  )
+}
+
+/** Of so many parameters the names are shown: an agent chose them. */
+const NAMES_SHOWN = 10
+
+/** Parameters that put whatever has one beyond the allowance. `isWritten`: going back leads to its form. */
+function Unnamed(props: { unnamed: ReturnType<typeof unnamedAt>; isWritten: boolean }) {
+  const { unnamed, isWritten } = props
+  if (unnamed === undefined) return null
+  return (
+    <div class="notice warn">
+      <p>
+        {unnamed === 'none' ? W.namesNone : W.namesTooFew} {isWritten ? W.nameThem : W.nameThemLater}
+      </p>
+      {unnamed === 'none' ? null : <Chips texts={unnamed.slice(0, NAMES_SHOWN)} />}
+    </div>
+  )
 }
 
 function Leaving({ children, onLeave }: { children: ComponentChildren; onLeave: () => void }) {

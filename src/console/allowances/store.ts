@@ -4,7 +4,7 @@
  * (`/owner/allowances*` and `/owner/policies*`, If-Match).
  */
 import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
-import type { Connection, Tier } from '../../wire/owner/owner-api.ts'
+import type { Connection, PendingItem, Tier } from '../../wire/owner/owner-api.ts'
 import { ApiFault, ask, askAll, nowOf, type Access } from '../access/api.ts'
 import type { SavedTier } from '../rules/tier-editor.tsx'
 import { allTiers } from '../rules/tiers.ts'
@@ -71,13 +71,14 @@ async function store(
 }
 
 /**
- * A tier as it is, if she has it, the agents that it opens to at once if it is opened, and the allowance as
- * it is stored, if it is.
+ * A tier as it is, if she has it, the agents that it opens to at once if it is opened, the allowance as it is
+ * stored, if it is, and what waits for her.
  */
 export interface TierReading {
   tier: Tier | undefined
   agents: Connection[]
   stored: OwnerAllowance | undefined
+  waiting: PendingItem[]
 }
 
 /** `allowance` is left out if it is not stored yet. */
@@ -86,13 +87,14 @@ export async function readTierToOpen(
   tier_id: string,
   allowance?: string,
 ): Promise<TierReading> {
-  const [tiers, connections, stored] = await Promise.all([
+  const [tiers, connections, stored, waiting] = await Promise.all([
     allTiers(access),
     askAll<Connection>(access, 'owner/connections'),
     allowance === undefined ? undefined : ask<OwnerAllowance>(access, { path: pathOf(allowance) }),
+    askAll<PendingItem>(access, 'owner/pending'),
   ])
   const tier = tiers.find(({ id }) => id === tier_id)
-  return { tier, agents: openedAgents(connections, tier_id), stored }
+  return { tier, agents: openedAgents(connections, tier_id), stored, waiting }
 }
 
 /**

@@ -1,10 +1,13 @@
 /**
  * Owns how a tier is opened within an allowance: one rule lets agents through, another asks her about what is
- * beyond; and to whom that opens at once. Contract: "Policy vocabulary and tiers", "Owner API"
- * (`/owner/policies`).
+ * beyond; to whom that opens at once, and which parameters the allowance leaves unnamed. Contract: "Policy
+ * vocabulary and tiers", "Owner API" (`/owner/policies`).
  */
+import { pointersOf, unnamedMembers } from '../../rules/allowance/judge-operation.ts'
 import { allowancesIn } from '../../rules/allowance/tier-allowance.ts'
-import type { Connection, Tier } from '../../wire/owner/owner-api.ts'
+import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
+import { isJsonObject, type Json } from '../../wire/json.ts'
+import type { Connection, PendingItem, Tier } from '../../wire/owner/owner-api.ts'
 import { isSame } from '../rules/draft.ts'
 
 type TierRulesList = Tier['rules']
@@ -54,4 +57,29 @@ export function openedAgents(connections: readonly Connection[], tier_id: string
     ({ handle, introduced_by, reach }) =>
       (reach === null || reach === undefined) && (near.has(handle) || near.has(introduced_by ?? handle)),
   )
+}
+
+/** A request that waits for her, as far as it says which operation it is for, and where. */
+export type WaitingOperation = Pick<PendingItem, 'kind' | 'tier' | 'operation'>
+
+/**
+ * Why operations of its own tools are beyond an allowance at a tier, whatever their amounts: `none` if it
+ * names no parameter at all, or the parameters of operations that wait for her there and that it names
+ * nowhere, as JSON pointers. Undefined if nothing of the kind is known.
+ */
+export function unnamedAt(
+  { tiers }: Pick<OwnerAllowance, 'tiers'>,
+  tier_id: string,
+  waiting: readonly WaitingOperation[],
+): 'none' | string[] | undefined {
+  const named = Object.hasOwn(tiers, tier_id) ? tiers[tier_id] : undefined
+  if (named === undefined) return undefined
+  const unnamed = waiting.flatMap(({ kind, tier, operation }) => {
+    // She is always asked about what she holds with others.
+    if (kind === 'joint' || tier !== tier_id || operation === null) return []
+    const params = operation.params as Json
+    return named.tools.includes(operation.tool) && isJsonObject(params) ? unnamedMembers(named, params) : []
+  })
+  if (unnamed.length > 0) return [...new Set(unnamed)]
+  return pointersOf(named).length === 0 ? 'none' : undefined
 }

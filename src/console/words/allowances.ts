@@ -127,6 +127,14 @@ export const ALLOWANCES = {
   opensToThen:
     'From then on it opens to each agent that you approve at this tier, and to those that it introduced, unless you approve one call only.',
   eachMay: 'Without asking you, each of them may then do this',
+  namesNone:
+    'It names no parameter, so an operation that has one is beyond it, and you are asked about each.',
+  namesTooFew:
+    'Operations that wait for you here have parameters that it names nowhere. Whatever has one of them is beyond it, so you go on being asked:',
+  nameThem:
+    'To let it pass, cancel, and list each parameter under “Only these values” or “May say anything”.',
+  nameThemLater:
+    'To let it pass, list each parameter under “only” or “free” of its file: usher owner allowance edit.',
   rulesThen: 'These rules are added to the tier',
   newVersion:
     'The tier gets a new version of its terms by that: what waits for you there is withdrawn, and agents ask again.',

@@ -3,7 +3,7 @@
  * "Policy vocabulary and tiers", "RPT claims" (`operation`).
  */
 import { canonicalize, isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
-import { parsePointer } from '../../wire/json-pointer.ts'
+import { parsePointer, pointerTo } from '../../wire/json-pointer.ts'
 import { DECIMAL } from '../../wire/decimal.ts'
 import type { AllowancePeriod, OwnerAllowance, TierAllowance } from '../../wire/documents/allowance.ts'
 import type { Operation } from '../agreement.ts'
@@ -57,7 +57,7 @@ export function judgeOperation(
   }
   const limit =
     brokenOnly(tier, params) ??
-    (hasOnlyNamed(params, placesOf(tier)) ? undefined : 'members') ??
+    (unnamedMembers(tier, params).length === 0 ? undefined : 'members') ??
     fullWindow(allowance, amounts, uses)
   return limit === undefined ? { within: true, amounts } : beyond(limit)
 }
@@ -151,14 +151,20 @@ export function pointersOf({ amounts, only, free }: TierAllowance): string[] {
 }
 
 /**
- * Whether each member stands at a named place, below one, or is an object on the way to one. What stands at
- * the place of an amount or a unit was read before this, so nothing is below it.
+ * The members of an operation that a tier of an allowance does not name, as JSON pointers: none of them
+ * stands at a named place, below one, or is an object on the way to one. What stands at the place of an
+ * amount or a unit is read by itself, and nothing is below it.
  */
-function hasOnlyNamed(object: JsonObject, { members }: NamedMembers): boolean {
-  return Object.entries(object).every(([name, value]) => {
+export function unnamedMembers(tier: TierAllowance, params: JsonObject): string[] {
+  return unnamedIn(params, placesOf(tier), '')
+}
+
+function unnamedIn(object: JsonObject, { members }: NamedMembers, above: string): string[] {
+  return Object.entries(object).flatMap(([name, value]) => {
     const place = members.get(name)
-    if (place === undefined) return false
-    return place.isNamed || (isJsonObject(value) && hasOnlyNamed(value, place))
+    if (place?.isNamed === true) return []
+    const pointer = pointerTo(above, name)
+    return place !== undefined && isJsonObject(value) ? unnamedIn(value, place, pointer) : [pointer]
   })
 }
 
