@@ -105,11 +105,8 @@ function addCalls(program: Command, common: () => CommonOptions, terminal: Termi
   breakGlass
     .requiredOption('--organization <url>', "the issuer of the owner's organization")
     .requiredOption('--owner <owner>', 'whose tool it is')
-    .requiredOption(
-      '--resource-id <id>',
-      'the scopes that the call needs, as the terms of the resource name them',
-    )
-    .requiredOption('--scope <scope...>', 'and in which scopes')
+    .requiredOption('--resource-id <id>', 'the resource of the tool, as the terms name it')
+    .requiredOption('--scope <scope...>', 'the scopes that the call needs')
     .option(
       '--voucher <voucher>',
       'of an administrator, or @file; without one, --client-id is that of an invoker',
