@@ -33,6 +33,8 @@ describeWith(await envoy(), 'usher dev', found => {
     expect(command).toBeGreaterThan(change)
     expect(found).toBeGreaterThan(command)
     expect(step!.match(/^ +← entry: /gm)).toHaveLength(1)
+    expect(step!.indexOf('The row stays changed')).toBeGreaterThan(found!)
+    expect(step).toContain('run make demo again: each run has a database of its own')
   })
 
   test('with --fetch-envoy it only makes sure that there is an Envoy', async () => {

@@ -90,6 +90,8 @@ async function theft({ stack, owner }: Scene): Promise<string[]> {
     sent(`usher ${exportTo(after).join(' ')}`),
     sent(`usher ${verifyAfter(files).join(' ')}`),
     ...found.map(got),
+    note(`The row stays changed: usher owner ledger tells of ${TO} there, and her page warns of it.`),
+    note('To begin anew, end this and run make demo again: each run has a database of its own.'),
   ]
 }
 
