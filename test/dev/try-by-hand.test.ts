@@ -1,7 +1,7 @@
 /** contract, "What the service does": what the demo says before its story, and leaves for a person to try. */
 import { expect, test } from 'vitest'
 import { commandsOfSteps, legend } from '../../src/dev/story/legend.ts'
-import { AFTER_THE_STORY, tryByHand } from '../../src/dev/story/try-by-hand.ts'
+import { AFTER_THE_STORY, handSettings, tryByHand } from '../../src/dev/story/try-by-hand.ts'
 import type { Stack } from '../../src/dev/stack/stack.ts'
 import { STORY } from '../../src/dev/story/story.ts'
 import { findAgain } from '../../src/dev/story/theft.ts'
@@ -28,6 +28,33 @@ test('names the line that adds the bridge to a client, and where logs, database 
     'any JOSE library verifies it by the keys at http://127.0.0.1:9100/jwks',
   ])
     expect(told).toContain(said)
+})
+
+test('ends the story of an organization with the commands of its acts, as its administrator and as alice', () => {
+  const household = { ownerKeyFile: 'owner.json', agentKeyFile: 'agent.json' }
+  const place = {
+    issuer: 'http://127.0.0.1:7',
+    replicas: [{ url: 'http://127.0.0.1:7', adminApi: 'http://127.0.0.1:8' }],
+    adminKeyFile: 'admin.json',
+  }
+  const governed = { ...stack, household, organization: place } as Stack
+  const told = tryByHand(governed, { tryFile: 'try.sh', link: undefined, receipt: undefined })
+  for (const said of [
+    `\n  usher admin invite alice --authority ${stack.issuer} `,
+    '\n  usher owner organization preview <code> ',
+    `\n  usher agent break-glass ${stack.resource} place_trade `,
+    '\n    --organization http://127.0.0.1:7 --owner alice --resource-id alice/trades --scope trade \\\n',
+    '\n  usher owner organization leave\n',
+  ])
+    expect(told).toContain(said)
+  expect(handSettings(governed)).toMatchObject({
+    UMA_ADMIN_ISSUER: 'http://127.0.0.1:7',
+    UMA_ADMIN_API: 'http://127.0.0.1:8',
+    UMA_ADMIN_KEY: 'admin.json',
+  })
+  const alone = { ...stack, household } as Stack
+  expect(tryByHand(alone, { tryFile: 'try.sh', link: undefined, receipt: undefined })).not.toContain('ines')
+  expect(JSON.stringify(handSettings(alone))).not.toContain('ADMIN')
 })
 
 test('prints no address after a story that ends, because nothing listens there any more', () => {

@@ -68,8 +68,9 @@ export interface OrganizationPlace {
   issuer: string
   /** Where each replica is reached, and where its administration is. */
   replicas: { url: string; adminApi: string }[]
-  /** The device key of `ines`, who administers. */
+  /** The device key of `ines`, who administers, and its file. */
   adminKey: PrivateKey
+  adminKeyFile: string
   identityProvider: IdentityProvider
   /** What the sidecar of a route proves itself by. */
   route: { issuer: string; credential: string; resources: readonly string[] }
@@ -90,7 +91,8 @@ export async function placeOrganization(
     admin: `127.0.0.1:${ports[2 * at + 1]}`,
   }))
   const issuer = options.door ?? `http://${places[0]!.listen}`
-  const adminKey = importPrivateJwk(generatePrivateJwk())
+  const adminJwk = generatePrivateJwk()
+  const adminKey = importPrivateJwk(adminJwk)
   const credential = randomBytes(24).toString('base64url')
   const provision = {
     charter: {
@@ -107,6 +109,7 @@ export async function placeOrganization(
     issuer,
     replicas: places.map(({ listen, admin }) => ({ url: `http://${listen}`, adminApi: `http://${admin}` })),
     adminKey,
+    adminKeyFile: await writePrivate(directory, 'admin-key.json', `${JSON.stringify(adminJwk)}\n`),
     identityProvider,
     route: { issuer, credential, resources: [`${OWNER}/*`] },
     environment: replica => ({

@@ -9,14 +9,23 @@ import type { Stack } from '../stack/stack.ts'
 /** What Node runs as `usher`. */
 export const CLI = join(import.meta.dirname, '..', '..', `cli${extname(import.meta.filename)}`)
 
-/** The settings by which `usher` acts as alice, and as an agent she does not know yet. */
-export function handSettings({ directory, household, issuer }: Stack): Record<string, string> {
+/**
+ * The settings by which `usher` acts as alice, as an agent she does not know yet, and as the administrator of
+ * an organization, if there is one.
+ */
+export function handSettings(stack: Stack): Record<string, string> {
+  const { directory, household, issuer, organization } = stack
   return {
     UMA_DEV_LOOPBACK: 'true',
     UMA_OWNER_ISSUER: issuer,
     UMA_OWNER_KEY: household.ownerKeyFile,
     UMA_AGENT_KEY: household.agentKeyFile,
     UMA_AGENT_STORE: join(directory, 'agent'),
+    ...(organization && {
+      UMA_ADMIN_ISSUER: organization.issuer,
+      UMA_ADMIN_API: organization.replicas[0]!.adminApi,
+      UMA_ADMIN_KEY: organization.adminKeyFile,
+    }),
   }
 }
 
@@ -73,12 +82,31 @@ ${page}It all stays up until you press Ctrl-C. In another terminal:
   usher owner connections
   usher owner revoke <handle>                                            # the next call is refused
   usher owner ledger
-
+${organizationActs(stack)}
   ${clientLine(resource)}     # adds the tools to an MCP client (also: cursor, vscode, …)
 
   curl -s http://127.0.0.1:${toolServer.port}/record                     # what reached the MCP server
 
 ${placesText(stack, receipt)}`
+}
+
+/** What the story of an organization did, to be done again: at its end alice has left. */
+function organizationActs({ issuer, resource, organization }: Stack): string {
+  if (organization === undefined) return ''
+  return `
+As ines, who administers the organization, and as alice, who has left it and may join again:
+
+  usher admin invite alice --authority ${issuer}            # prints a code, once
+  usher owner organization preview <code>                                # what it binds her to; the last line is how she joins
+  usher agent call ${resource} portfolio_read                            # once she has joined: nobody vouches for this agent
+  usher admin members
+  voucher=$(usher admin break-glass alice --reason 'the market burns')   # an emergency: for one call
+  usher agent break-glass ${resource} place_trade '{"symbol":"BND","qty":40}' \\
+    --organization ${organization.issuer} --owner alice --resource-id alice/trades --scope trade \\
+    --reason 'the market burns' --voucher "$voucher"
+  usher owner ledger --kind break_glass                                  # she sees all of it
+  usher owner organization leave
+`
 }
 
 function placesText({ directory, databaseUrl, issuer }: Stack, receipt: string | undefined): string {
