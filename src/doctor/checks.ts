@@ -147,6 +147,14 @@ export async function checkBodies(
   )
 }
 
+/**
+ * Who answers about the grants of a resource, and the setting that names it: the tally of an account, or an
+ * authority.
+ */
+export function answererOf(isJoint: boolean): { what: string; setting: string } {
+  return isJoint ? { what: 'tally', setting: 'joint.tally' } : { what: 'authority', setting: 'authority' }
+}
+
 /** How a resource server proves itself: `key` signs. */
 export type ServerProof = { kind: 'secret'; secret: string } | { kind: 'signature'; key: PrivateKey }
 
@@ -169,24 +177,25 @@ export async function checkProof(
   proof: ServerProof,
 ): Promise<{ finding: string; pat: string | undefined }> {
   const form = { grant_type: GRANT_TYPE_CLIENT_CREDENTIALS, scope: PROTECTION_SCOPE, owner, client_id }
-  const answer = await ask(outbound, 'authority', tokenRequest(`${authority}/token`, form, proof))
+  const { what, setting } = answererOf(isJoint)
+  const answer = await ask(outbound, setting, tokenRequest(`${authority}/token`, form, proof))
   const json = jsonOf(answer)
   if (answer.status === 200) {
     const recorded = isJsonObject(json) ? json['resource_uri'] : undefined
     if (typeof recorded === 'string' && recorded !== resource)
       throw new Unwell(
-        `the authority has ${recorded} on record for ${client_id} (resource_uri in the file of UMA_AS_PROVISION, for a joint account of UMA_TALLY_PROVISION), and this sidecar serves ${resource} (public_url, and path of the owner). Make the two equal.`,
+        `the ${what} has ${recorded} on record for ${client_id} (resource_uri in the file of UMA_AS_PROVISION, for a joint account of UMA_TALLY_PROVISION), and this sidecar serves ${resource} (public_url, and path of the owner). Make the two equal.`,
       )
     const token = isJsonObject(json) ? json['access_token'] : undefined
     return {
-      finding: `the authority takes it for ${client_id}`,
+      finding: `the ${what} takes it for ${client_id}`,
       pat: typeof token === 'string' ? token : undefined,
     }
   }
   const word =
     isJsonObject(json) && typeof json['error'] === 'string' ? json['error'] : `status ${answer.status}`
   const refused = word === 'invalid_client' ? refusalOf(proof, { isJoint }) : REFUSED[word]
-  throw new Unwell(refused ?? `the authority answered ${word}. See its log.`)
+  throw new Unwell(refused ?? `the ${what} answered ${word}. See its log.`)
 }
 
 function tokenRequest(url: string, form: Record<string, string>, proof: ServerProof): OutboundRequest {

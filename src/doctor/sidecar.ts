@@ -6,7 +6,7 @@ import type { SidecarConfig } from '../config.ts'
 import type { Outbound } from '../http/outbound/outbound.ts'
 import { WELL_KNOWN } from '../wire/names.ts'
 import { signingKeys } from '../wire/signatures/keys.ts'
-import { checkBodies, checkProof, checkResource } from './checks.ts'
+import { answererOf, checkBodies, checkProof, checkResource } from './checks.ts'
 import { checkDoor } from './doors.ts'
 import { COMPLETE, examinePeer, withOutbound, type Look } from './look.ts'
 import { checkLeases, checkMandate, checkMembership } from './peers.ts'
@@ -21,8 +21,9 @@ export async function examineSidecar(look: Look, read: () => SidecarConfig): Pro
   const options = { devLoopback: config.devLoopback, ...(ca === undefined ? {} : { ca }) }
   await withOutbound(options, async outbound => {
     const document = WELL_KNOWN.umaConfiguration
+    const joint = new Set(config.owners.flatMap(owner => owner.joint?.tally ?? []))
     for (const issuer of new Set(config.owners.map(owner => owner.authority)))
-      await examinePeer(look, outbound, { what: 'authority', issuer, document, setting: 'authority' })
+      await examinePeer(look, outbound, { issuer, document, ...answererOf(joint.has(issuer)) })
     if (config.liveness === 'leased')
       for (const issuer of leasingAuthorities(config))
         await look(`leases of ${issuer}`, () => checkLeases(outbound, { issuer }))

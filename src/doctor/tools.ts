@@ -6,7 +6,7 @@
 import type { SidecarConfig } from '../config.ts'
 import type { Outbound, OutboundAnswer } from '../http/outbound/outbound.ts'
 import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
-import { ask, jsonOf, Unwell } from './checks.ts'
+import { answererOf, ask, jsonOf, Unwell } from './checks.ts'
 import type { Look } from './look.ts'
 
 type Served = SidecarConfig['owners'][number]
@@ -60,9 +60,10 @@ async function checkTools(
   outbound: Outbound,
   { served, tool, pat }: { served: Served; tool: ServedTool; pat: string },
 ): Promise<string> {
-  const { authority, client_id } = served
+  const { authority, client_id, joint } = served
   const { resource_id, scopes } = tool
-  const answer = await ask(outbound, 'authority', {
+  const { what, setting } = answererOf(joint !== undefined)
+  const answer = await ask(outbound, setting, {
     method: 'POST',
     url: `${authority}/perm`,
     headers: {
@@ -78,13 +79,13 @@ async function checkTools(
   const word = wordOf(json, answer)
   if (word === 'invalid_resource_id')
     throw new Unwell(
-      `${needs}, and the authority does not have ${resource_id} among the resources of ${client_id}. Make resource_id of the tool here and id of a resource in the file of UMA_AS_PROVISION (for a joint account UMA_TALLY_PROVISION) equal.`,
+      `${needs}, and the ${what} does not have ${resource_id} among the resources of ${client_id}. Make resource_id of the tool here and id of a resource in the file of UMA_AS_PROVISION (for a joint account UMA_TALLY_PROVISION) equal.`,
     )
   if (word === 'invalid_scope')
     throw new Unwell(
-      `${needs}, and the authority has other scopes of it on record. Make scopes of the tool here and resource_scopes of the resource in the file of UMA_AS_PROVISION fit. The authority says: ${sentenceOf(json)}`,
+      `${needs}, and the ${what} has other scopes of it on record. Make scopes of the tool here and resource_scopes of the resource in the file of UMA_AS_PROVISION fit. The ${what} says: ${sentenceOf(json)}`,
     )
-  throw new Unwell(`${needs}; asked about it, the authority answered ${word}. See its log.`)
+  throw new Unwell(`${needs}; asked about it, the ${what} answered ${word}. See its log.`)
 }
 
 /** Which tier offers it, and for how many calls a grant is; `json` is the answer of /perm. */

@@ -139,7 +139,16 @@ describe('usher doctor of a sidecar looks at the tally of an account', () => {
   ])('and its mandate, where %s', async (_what, pinned, said) => {
     const found = await looked(account(pinned()))
     expect(found.get(`mandate of ${ACCOUNT}`)).toMatch(said)
-    expect(found.get(`secret of ${ACCOUNT}`)).toMatch(/^ok/)
+    expect(found.get(`secret of ${ACCOUNT}`)).toMatch(/^ok: the tally takes it for /)
+  })
+
+  it('and calls it a tally, by the setting that names it, where it is not reached', async () => {
+    const gone = await freePorts(1)
+    const issuer = loopback(gone[0])
+    const [entry] = account('any').owners
+    const found = await looked({ owners: [{ ...entry!, joint: { ...entry!.joint, tally: issuer } }] })
+    expect(found.get(`tally ${issuer}`)).toMatch(/^FAIL: .*correct joint\.tally, or see to the network/)
+    expect([...found.keys()].filter(what => what.startsWith('authority'))).toEqual([])
   })
 
   it('and says what makes it take another secret, and that it takes no signature', async () => {
