@@ -270,6 +270,7 @@ function routeOf(
       onHead: heads.takerOf({ owner, authority }),
       onPat: outcome => metrics.patRenewed(outcome),
       onFault: sentence => logger.warn(sentence),
+      onMended: sentence => logger.info(sentence),
     }),
     registersItself: register !== undefined,
     organization:

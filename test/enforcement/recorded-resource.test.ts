@@ -169,6 +169,7 @@ test('nobody is asked for an approval while the record differs; once it is corre
   answersWith({ alice: OTHER })
   const outbound = createOutbound({ devLoopback: true })
   const clock = (): number => Date.now()
+  const mended: string[] = []
   const client = createAuthorityClient({
     authority: issuer,
     owner: asOwner('alice'),
@@ -178,6 +179,7 @@ test('nobody is asked for an approval while the record differs; once it is corre
     pools: { challenges: outbound, grants: outbound },
     keys: createJwksCache({ outbound, clock }),
     clock,
+    onMended: sentence => mended.push(sentence),
   })
   const watch = watchRecords(() => [client], 10)
   try {
@@ -190,10 +192,11 @@ test('nobody is asked for an approval while the record differs; once it is corre
       code: 'temporarily_unavailable',
       detail: expect.stringContaining(OTHER) as string,
     })
-    expect(authority.count('/perm')).toBe(0)
+    expect([authority.count('/perm'), mended]).toEqual([0, []])
     answersWith({ alice: SERVED })
     await until(async () => client.recordFault() === undefined)
     expect((await ask()).ticket).toMatch(/^tag~/)
+    expect(mended).toEqual([expect.stringMatching(/^alice: \S+ no longer has another resource on record/)])
   } finally {
     watch.stop()
     await outbound.close()

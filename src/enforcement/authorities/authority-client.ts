@@ -48,6 +48,8 @@ export interface AuthorityClientOptions extends ExpectedGrant {
   clock: () => number
   /** Told of what the authority's record or clock has against every call, once each. */
   onFault?: ((sentence: string) => void) | undefined
+  /** Told that what its record had against every call is over. */
+  onMended?: ((sentence: string) => void) | undefined
   /** Gets the `ledger_head` of each answer that a grant is live; undefined where it has none. */
   onHead?: TakeHead | undefined
   /** Told how each request for a PAT ended. */

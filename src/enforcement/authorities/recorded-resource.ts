@@ -22,6 +22,8 @@ export interface RecordedResourceOptions {
   resource: string
   /** Told once of each fault, in a sentence. */
   onFault?: ((sentence: string) => void) | undefined
+  /** Told, in a sentence, that a fault of the record is over. */
+  onMended?: ((sentence: string) => void) | undefined
 }
 
 export interface RecordedResource {
@@ -34,7 +36,7 @@ export interface RecordedResource {
 const AHEAD_MS_MAX = 30_000
 
 export function createRecordedResource(options: RecordedResourceOptions): RecordedResource {
-  const { authority, owner, onFault } = options
+  const { authority, owner, client_id, onFault, onMended } = options
   let fault: string | undefined
   let isClockReported = false
   return {
@@ -42,6 +44,10 @@ export function createRecordedResource(options: RecordedResourceOptions): Record
       const before = fault
       fault = faultOf(options, resource_uri)
       if (fault !== undefined && fault !== before) onFault?.(fault)
+      if (fault === undefined && before !== undefined)
+        onMended?.(
+          `${owner}: ${authority} no longer has another resource on record for the client_id ${client_id}, so calls can be let through again.`,
+        )
       const isOff = Math.abs(aheadMs) > AHEAD_MS_MAX
       if (isOff && !isClockReported)
         onFault?.(
