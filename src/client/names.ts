@@ -58,6 +58,25 @@ export async function named<T>(
   }
 }
 
+/**
+ * Does `act`, of a command that shows nothing before it opens something (`--yes`), with whole names alone:
+ * nobody would see which of her things a beginning stands for. If the server does not know a name, the
+ * refusal also says that `list`, a command, has the whole one.
+ */
+export async function withWholeNames<T>(list: string, act: () => Promise<T>): Promise<T> {
+  try {
+    return await act()
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 404 || error.reason === 'not_served') throw error
+    const { code, detail, status, reason } = error
+    throw new ApiError(
+      code,
+      `${detail} With --yes nothing is shown, so give the whole name, as \`${list} --json\` has it; without --yes its beginning will do.`,
+      { status, reason, cause: error },
+    )
+  }
+}
+
 /** Like `named`, for several at once. */
 export function namedAll<T>(
   inputs: readonly string[],

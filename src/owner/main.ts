@@ -6,14 +6,14 @@ import { hostname } from 'node:os'
 import type { Command } from 'commander'
 import { ApiError } from '../client/api-error.ts'
 import { readAll } from '../client/exchange.ts'
-import { named, nameOf } from '../client/names.ts'
+import { named, nameOf, withWholeNames } from '../client/names.ts'
 import { apiEnding, createProgram, type ClientPlace, type ClientSettings } from '../client/program.ts'
 import { readClientConfig } from '../config.ts'
 import { Exit, EXIT, processTerminal, runCommand, UsageError, type Terminal } from '../terminal/command.ts'
 import { printable } from '../terminal/printable.ts'
 import { writeProfile } from '../terminal/profile-file.ts'
 import { AUTHORITY_PATH } from '../wire/names.ts'
-import type { PendingItem } from '../wire/owner/owner-api.ts'
+import type { DecisionRecord, PendingItem } from '../wire/owner/owner-api.ts'
 import { addAllowanceCommands } from './allowances/allowance-commands.ts'
 import { createOwnerClient } from './client.ts'
 import { addAgentCommands } from './commands/agent-commands.ts'
@@ -61,7 +61,10 @@ function addDecisions(program: Command, action: OwnerAction): void {
   program
     .command('approve')
     .argument(...family)
-    .option('--yes', 'approve unseen and unsigned: nothing is shown, and you are not asked')
+    .option(
+      '--yes',
+      'approve unseen and unsigned: nothing is shown, and you are not asked; only with the whole name',
+    )
     .option(
       '--only',
       'let a new agent in for this tier alone: at any other you are asked before its first grant; of an operation, approve this call and open nothing else',
@@ -222,7 +225,11 @@ async function approve(
   name: string,
   { yes = false, only = false }: { yes?: boolean; only?: boolean },
 ): Promise<void> {
-  if (yes) return decide(session, name, 'approved', only ? { only } : {})
+  if (yes) {
+    const unseen = (): Promise<DecisionRecord> =>
+      session.client.decide(name, 'approved', only ? { only } : {})
+    return tellDecision(session, await withWholeNames('usher owner pending', unseen))
+  }
   const { confirm } = session.terminal
   // A script that was not told to approve unseen must not: an empty answer would count as a yes.
   if (confirm === undefined || session.json)
@@ -253,6 +260,10 @@ async function decide(
     family => client.decide(family, decision, details),
     async () => (await readAll(client.pending())).map(({ family }) => family),
   )
+  tellDecision(session, decided)
+}
+
+function tellDecision(session: OwnerSession, decided: DecisionRecord): void {
   tell(session, decided, one => `${printable(one.family)} ${printable(one.decision)}.\n`)
 }
 

@@ -153,10 +153,23 @@ describe('a family', () => {
   it('is decided by the beginning of its name', async () => {
     answers['/owner/pending'] = { body: items }
     answers['/owner/pending/fam_12345/decision'] = UNKNOWN
-    answers['/owner/pending/fam_12345_a/decision'] = { body: { family: 'fam_12345_a', decision: 'approved' } }
-    expect((await owner('approve', '--yes', 'fam_12345_a')).printed).toBe('fam_12345_a approved.\n')
-    expect(await owner('approve', '--yes', 'fam_12345')).toMatchObject({ code: 2 })
+    answers['/owner/pending/fam_6789/decision'] = UNKNOWN
+    answers['/owner/pending/fam_67890/decision'] = { body: { family: 'fam_67890', decision: 'denied' } }
+    expect((await owner('deny', 'fam_6789')).printed).toBe('fam_67890 denied.\n')
+    expect(await owner('deny', 'fam_12345')).toMatchObject({ code: 2 })
     expect(api.to('/owner/pending/fam_12345_b/decision')).toEqual([])
+  })
+
+  it('is approved unseen (--yes) by its whole name alone, and the refusal says where that is', async () => {
+    answers['/owner/pending'] = { body: items }
+    answers['/owner/pending/fam_6789/decision'] = UNKNOWN
+    answers['/owner/pending/fam_67890/decision'] = { body: { family: 'fam_67890', decision: 'approved' } }
+    expect(await owner('approve', '--yes', 'fam_6789')).toMatchObject({
+      code: 1,
+      said: 'not_found: You have none. With --yes nothing is shown, so give the whole name, as `usher owner pending --json` has it; without --yes its beginning will do.\n',
+    })
+    expect(api.to('/owner/pending/fam_67890/decision')).toEqual([])
+    expect((await owner('approve', '--yes', 'fam_67890')).printed).toBe('fam_67890 approved.\n')
   })
 
   it('is shown by the beginning of its name', async () => {
@@ -235,6 +248,20 @@ describe('a resource server', () => {
     )
     expect(printed).toBe(`${servers[0]} is revoked.\n${servers[1]} is revoked.\n`)
   })
+
+  it.each([[['https://broker.example/mcp/a']], [[servers[2]!, 'https://broker.example/mcp/a']]])(
+    'is approved unseen (--yes) by its whole name alone, and the refusal says where that is: %j',
+    async given => {
+      decides()
+      const { code, said } = await owner('approve-server', '--yes', ...given)
+      expect({ code, said }).toEqual({
+        code: 1,
+        said: 'not_found: You have none. With --yes nothing is shown, so give the whole name, as `usher owner servers --json` has it; without --yes its beginning will do.\n',
+      })
+      // Nobody asked which server the beginning may stand for, and nothing was decided about it.
+      expect(api.received).toHaveLength(1)
+    },
+  )
 
   it('that may be either is refused, and the scheme of a URL names none', async () => {
     decides()

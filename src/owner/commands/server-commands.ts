@@ -8,7 +8,7 @@ import { localTime, printable, record } from '../../terminal/printable.ts'
 import type { DecidedServer, ResourceServerEntry } from '../../wire/owner/owner-api.ts'
 import { ApiError } from '../../client/api-error.ts'
 import { readAll } from '../../client/exchange.ts'
-import { named, namedAll, nameOf } from '../../client/names.ts'
+import { named, namedAll, nameOf, withWholeNames } from '../../client/names.ts'
 import { askForYes, requireAnswer, type YesOption } from '../confirmation.ts'
 import { tell, type OwnerAction, type OwnerSession } from '../session.ts'
 import * as show from '../display/show.ts'
@@ -26,7 +26,7 @@ export function addServerCommands(program: Command, action: OwnerAction): void {
   program
     .command('approve-server')
     .argument(...clientIds)
-    .option('--yes', 'approve unseen: nothing is shown, and you are not asked')
+    .option('--yes', 'approve unseen: nothing is shown, and you are not asked; only with whole names')
     .description(
       'let a resource server ask about your grants, and register what it publishes: shows who it is, and asks; without a terminal only with --yes',
     )
@@ -66,7 +66,8 @@ async function servers(session: OwnerSession): Promise<void> {
 /** A person sees whom she approves before she is asked; a script must ask her in its own way. */
 async function approve(session: OwnerSession, names: string[], options: YesOption): Promise<void> {
   requireAnswer(session, options)
-  if (options.yes === true) return decide(session, names, 'approved')
+  if (options.yes === true)
+    return withWholeNames('usher owner servers', () => decide(session, names, 'approved', async () => []))
   const known = await readAll(session.client.resourceServers())
   const chosen = names.map(name => serverOf(name, known))
   const [first, ...others] = chosen.map(({ client_id }) => client_id)
@@ -109,15 +110,16 @@ function approvalText(servers: readonly ResourceServerEntry[]): string {
   return `${records.join('\n')}\nFrom then on ${who} may ask about your grants, and what ${its} is registered.\n`
 }
 
+/** `known` lists the names that a beginning may stand for: those of all that she knows, if left out. */
 async function decide(
   session: OwnerSession,
   clientIds: string[],
   decision: 'approved' | 'revoked',
+  known = async (): Promise<string[]> =>
+    (await readAll(session.client.resourceServers())).map(({ client_id }) => client_id),
 ): Promise<void> {
   const { client } = session
   const [clientId, ...others] = clientIds
-  const known = async (): Promise<string[]> =>
-    (await readAll(client.resourceServers())).map(({ client_id }) => client_id)
   if (others.length > 0) {
     const decided = await namedAll(clientIds, all => client.decideServers(all, decision), known)
     return tell(session, decided, stateSentences)
