@@ -80,6 +80,31 @@ describe('An outage of a document', () => {
     expect(peers.agreements).toEqual([])
   })
 
+  it('is waited out for a minute in all, because the ticket of the challenge is presented after that', async () => {
+    let passed = 0
+    // Of each 25 s, the first of the resource and both of the authority are an outage.
+    const slow = (isOutage: (nth: number) => boolean) => (_received: unknown, nth: number) => {
+      passed += 25
+      return isOutage(nth) ? outage : undefined
+    }
+    peers.tools.script(
+      metadata,
+      slow(nth => nth === 1),
+    )
+    peers.authority.script(
+      '/.well-known/agents-configuration',
+      slow(() => true),
+    )
+    const agent = agentWith({ now: () => Date.now() / 1000 + passed })
+    await expect(agent.call({ resource: peers.resource, tool: 'portfolio_read' })).rejects.toMatchObject({
+      code: 'temporarily_unavailable',
+      terminal: false,
+    })
+    expect(peers.tools.to(metadata)).toHaveLength(2)
+    expect(peers.authority.to('/.well-known/agents-configuration')).toHaveLength(1)
+    expect(peers.authority.to('/token')).toEqual([])
+  })
+
   it('is not waited out for longer than the caller waits', async () => {
     peers.tools.script(metadata, { ...outage, headers: { 'retry-after': '20' } })
     const giveUp = new AbortController()

@@ -142,6 +142,19 @@ describe('a grant is not kept, and no call made with it,', () => {
   })
 })
 
+describe('a grant that ends while its keys are waited for', () => {
+  it('is refused, because it is judged by the time after that', async () => {
+    let passed = 0
+    peers.authority.script('/jwks', () => {
+      passed = 100_000
+      return undefined
+    })
+    const now = (): number => Date.now() / 1000 + passed
+    await expect(call({ now })).rejects.toMatchObject({ code: 'grant_untrusted' })
+    expect(peers.tools.to('/mcp/alice')).toHaveLength(1)
+  })
+})
+
 describe('a grant for another address than the one called', () => {
   it('is refused with both addresses, and with who can mend it', async () => {
     peers.twists.rpt = plain => ({ ...plain, aud: 'https://other.example/mcp' })

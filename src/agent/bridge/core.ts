@@ -6,6 +6,7 @@ import type { ClientCapabilities } from '@modelcontextprotocol/client'
 import { generatePrivateJwk } from '../../wire/signatures/keys.ts'
 import type { JsonObject } from '../../wire/json.ts'
 import { standingGrants } from '../authorized-call.ts'
+import type { AgentEvent } from '../events.ts'
 import { createDirectory } from '../negotiation/metadata.ts'
 import { readProfile, type AgentOptions, type Profile } from '../profile.ts'
 import type { AsideMemory } from './upstream/asides.ts'
@@ -63,7 +64,7 @@ export function openBridge(
   client: string,
   capabilities: () => ClientCapabilities,
 ): Bridge {
-  const { allowLoopback, specNs, clientId, resources, say } = options
+  const { allowLoopback, resources, say } = options
   const state = bridgeState(options.stateRoot, client)
   const now = (): number => Math.floor(Date.now() / 1000)
   const listeners = new Set<(list: ListName) => void>()
@@ -72,11 +73,10 @@ export function openBridge(
   }
   const changed = (): void => listChanged('tools')
   let secret: Promise<Buffer> | undefined
-  const common = { client_id: clientId, client_name: nameToOwner(client), allowLoopback, specNs }
-  const directory = createDirectory({ allowLoopback, now, onRetry: () => undefined })
+  const common = commonOf(options, client)
+  const directory = createDirectory({ allowLoopback, now, onRetry: tellDocumentRetries(say) })
   const { folder } = state
-  const ownerNameOf = (resource: string) => directory.ownerNameOf(resource)
-  const prefixes = openPrefixes({ resources, folder, ownerNameOf })
+  const prefixes = openPrefixes({ resources, folder, ownerNameOf: one => directory.ownerNameOf(one) })
   const profileOf = profilesOf(state, common)
   const standingProof = standingProofs(state, profileOf)
   const onListed = (resource: string): void => void introductions.note(resource)
@@ -134,6 +134,29 @@ async function described(tool: ListedTool, calls: Calls): Promise<JsonObject> {
   return describeTool(tool, await calls.known(resource, name), await calls.hasGrant(resource, name))
 }
 
+/** Says what a directory waits for, because a client shows nothing while a call is under way. */
+function tellDocumentRetries(say: (line: string) => void) {
+  return (_code: string, seconds: number, document: string): void =>
+    say(`there is an outage of the ${document}: it is asked for again in ${seconds} s`)
+}
+
+/** Says at standard error why a call takes longer: what is in an outage is asked again. */
+function tellRetries(say: (line: string) => void): (event: AgentEvent) => void {
+  return event => {
+    if (event.type !== 'retrying') return
+    say(`a resource or its authority is in an outage: it is asked again in ${event.afterSeconds} s`)
+  }
+}
+
+/** What the profiles of all owners have in common. */
+function commonOf(
+  { clientId, allowLoopback, specNs, say }: BridgeOptions,
+  client: string,
+): Parameters<typeof profilesOf>[1] {
+  const client_name = nameToOwner(client)
+  return { client_id: clientId, client_name, allowLoopback, specNs, onEvent: tellRetries(say) }
+}
+
 /** As much of a client's name as an owner needs to know it by; undefined if nothing of it can be shown. */
 function nameToOwner(client: string): string | undefined {
   const shown = client.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, '').trim()
@@ -168,7 +191,7 @@ function standingProofs(
 /** The agent's identity for each owner, read once. */
 function profilesOf(
   state: BridgeState,
-  common: Pick<AgentOptions, 'client_id' | 'client_name' | 'allowLoopback' | 'specNs'>,
+  common: Pick<AgentOptions, 'client_id' | 'client_name' | 'allowLoopback' | 'specNs' | 'onEvent'>,
 ): (owner: ResourceOwner) => Promise<Profile> {
   const profiles = new Map<string, Promise<Profile>>()
   return owner => {

@@ -56,12 +56,20 @@ export interface Directory {
 
 const DOCUMENT_SECONDS_KEPT = 300
 const DOCUMENTS_KEPT_MAX = 256
+/**
+ * How long outages of the documents about one authority are waited out, all of them together: the ticket of
+ * the challenge, which is good for 300 s, is presented after that. Each document is asked for at least once.
+ */
+const OUTAGE_SECONDS_MAX = 60
 
 interface DirectoryOptions {
   allowLoopback: boolean
   now: () => number
-  /** Is called before a document in an outage is asked for again. Left out, it is asked for once. */
-  onRetry?: ((code: string, seconds: number) => void) | undefined
+  /**
+   * Is called before a document in an outage is asked for again; `document` says which it is and where. Left
+   * out, each is asked for once.
+   */
+  onRetry?: ((code: string, seconds: number, document: string) => void) | undefined
 }
 
 /** A directory that fetches over https (`allowLoopback`: also http, from hosts literally loopback). */
@@ -76,10 +84,15 @@ export function createDirectory(options: DirectoryOptions): Directory {
     // make us fetch twice.
     if (known && (fetching.fresh ? now <= known.at : now < known.at + DOCUMENT_SECONDS_KEPT))
       return known.document
-    const { signal } = fetching
+    const { signal, until = options.now() + OUTAGE_SECONDS_MAX } = fetching
     const fetched = (): Promise<JsonObject> => fetchDocument(url, what, signal)
     const isPatient = onRetry !== undefined && fetching.once !== true
-    const document = await (isPatient ? throughOutages({ onRetry, signal }, fetched) : fetched())
+    const waiting = {
+      onRetry: (code: string, seconds: number) => onRetry?.(code, seconds, `${what} at ${url.href}`),
+      signal,
+      secondsLeft: () => until - options.now(),
+    }
+    const document = await (isPatient ? throughOutages(waiting, fetched) : fetched())
     cache.set(url.href, { at: options.now(), document })
     return document
   }
@@ -93,11 +106,12 @@ export function createDirectory(options: DirectoryOptions): Directory {
     return metadataIn(await get(address, 'resource metadata', { ...fetching, fresh: false }), resource)
   }
   const authorityNamed: Directory['authorityNamed'] = async (resource, issuer, signal) => {
+    const until = options.now() + OUTAGE_SECONDS_MAX
     await checkNamed(resource, issuer, fresh =>
-      get(resourceMetadataUrl(resource), 'resource metadata', { fresh, signal }),
+      get(resourceMetadataUrl(resource), 'resource metadata', { fresh, signal, until }),
     )
     const document = (wellKnown: string): Promise<JsonObject> =>
-      get(issuer + wellKnown, "authority's metadata", { fresh: false, signal })
+      get(issuer + wellKnown, "authority's metadata", { fresh: false, signal, until })
     // An authority that serves nothing under this profile's own name may be a plain UMA server (UMA 2.0 Grant
     // §2).
     const found = await document(WELL_KNOWN.agentsConfiguration).catch((absent: unknown) => {
@@ -154,6 +168,8 @@ interface MetadataOptions {
   signal?: AbortSignal | undefined
   /** Nothing waits for it that could not do without it, so an outage is not waited out. */
   once?: boolean | undefined
+  /** When outages are waited out no longer, if other documents share that time, by the directory's clock. */
+  until?: number | undefined
 }
 
 /**

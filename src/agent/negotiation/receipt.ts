@@ -94,8 +94,9 @@ interface VerifiedGrant {
 async function verifyBoth(context: GrantContext, answer: GrantAnswer): Promise<VerifiedGrant> {
   const { directory, authority, request, profile } = context
   const issuer = authority.issuer
-  const now = profile.now()
   const verify = (keys: PublishedKey[]): VerifiedGrant => {
+    // Keys may have been waited for, and the grant may have ended meanwhile.
+    const now = profile.now()
     const claims = verifyRpt(answer.access_token, keys, { issuer, now })
     if (claims.aud !== request.resource) fail('grant_untrusted', otherAddress(claims.aud, request.resource))
     // Not every authority names the owner in a receipt, but each does in the grant that it came with.

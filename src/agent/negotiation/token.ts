@@ -85,14 +85,25 @@ export async function presentTicket(
   }
 }
 
-/** Waits as long as the refusal asks, otherwise 1, 2, 4 s; gives up if it asks for more than 30 s. */
+/** How an outage is waited out, and for how long. */
+interface OutageWait {
+  onRetry: (code: string, seconds: number) => void
+  signal?: AbortSignal | undefined
+  /** What is left of a time that this and other steps may take, seconds; below 0 when it is over. */
+  secondsLeft?: (() => number) | undefined
+}
+
+/**
+ * Waits as long as the refusal asks, otherwise 1, 2, 4 s; gives up if that is more than 30 s, or than what is
+ * left.
+ */
 export async function pauseBeforeRetry(
   error: AgentError,
   attempt: number,
-  waiting: { onRetry: (code: string, seconds: number) => void; signal?: AbortSignal | undefined },
+  waiting: OutageWait,
 ): Promise<void> {
   const seconds = error.retryAfterSeconds ?? 2 ** (attempt - 1)
-  if (seconds > RETRY_SECONDS_MAX) throw error
+  if (seconds > Math.min(RETRY_SECONDS_MAX, waiting.secondsLeft?.() ?? Infinity)) throw error
   waiting.onRetry(error.code, seconds)
   await pause(seconds, waiting.signal)
 }
@@ -101,10 +112,7 @@ export async function pauseBeforeRetry(
  * Takes a step that may be taken again, up to three times more while it fails with `temporarily_unavailable`.
  * Waits before each as `pauseBeforeRetry` does.
  */
-export async function throughOutages<T>(
-  waiting: { onRetry: (code: string, seconds: number) => void; signal?: AbortSignal | undefined },
-  step: () => Promise<T>,
-): Promise<T> {
+export async function throughOutages<T>(waiting: OutageWait, step: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await step()

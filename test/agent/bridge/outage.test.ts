@@ -222,6 +222,24 @@ describe('An outage in the moment in which an approved call is sent', () => {
   })
 })
 
+describe('An outage that the bridge waits out', () => {
+  const CONFIGURATION = '/.well-known/agents-configuration'
+
+  it.each<[string, string, () => string]>([
+    [
+      'a document',
+      CONFIGURATION,
+      () =>
+        `outage of the authority's metadata at ${peers.issuer}${CONFIGURATION}: it is asked for again in 0 s`,
+    ],
+    ['a request', '/token', () => 'a resource or its authority is in an outage: it is asked again in 0 s'],
+  ])('is told at standard error, and the call is made: %s', async (_what, path, line) => {
+    peers.authority.script(path, (_received, nth) => (nth === 1 ? unavailable() : undefined))
+    expect((await started.call('place_trade', TRADE)).text).toContain('"qty":1')
+    await expect.poll(started.said).toContain(line())
+  })
+})
+
 describe('A call that comes while its bridge takes back the request that an earlier one left', () => {
   it('waits until that is over, and is negotiated anew', async () => {
     peers.twists.owner = { polls: 1000, kind: 'operation', interval: 1 }
