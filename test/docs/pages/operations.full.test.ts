@@ -298,7 +298,9 @@ usher owner keys || echo "old key: $?"`,
       })
       expect(untold(ran)).toEqual([])
       const [, restored, ended] = ran
-      expect(restored!.printed).toMatch(/jkt:known +active/)
+      // Until that command, nothing may be served: what was revoked since the backup is in force again.
+      expect(restored!.text).not.toContain('start authority')
+      expect(ended!.text).toMatch(/^usher authority after-restore .*\n(restart authority)$/m)
       expect(ended!.printed).toMatch(/jkt:known +revoked/)
     },
   )
