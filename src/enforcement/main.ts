@@ -4,7 +4,7 @@
  */
 import { boundsWithIdle } from '../http/servers/connection-bounds.ts'
 import { readSidecarConfig, type NamedCertificates, type SidecarConfig } from '../config.ts'
-import { watchCertificates } from '../http/servers/certificates.ts'
+import { watchCertificates, type CertificateOptions } from '../http/servers/certificates.ts'
 import type { ClientNames } from '../http/servers/client-names.ts'
 import { formatListenAddress } from '../http/servers/listen-address.ts'
 import { listenAs } from '../http/servers/listen-fault.ts'
@@ -66,11 +66,7 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
     closers.push(() => core.close())
     await core.checkSecrets()
     const { health, metrics } = core
-    const watch = <K extends string>(named: NamedCertificates<K> | undefined, use: string) => {
-      const watched = named && watchCertificates({ ...named, use, logger, observer: metrics.certificates })
-      closers.push(async () => watched?.stop())
-      return watched
-    }
+    const watch = certificateWatch({ logger, observer: metrics.certificates, closers })
     const documents = createDocumentServer({
       logger,
       table: core.routes,
@@ -80,7 +76,7 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
       metrics,
       healthy: health.serving,
       notReady: core.notReady,
-      tls: watch(config.httpTls, 'documents'),
+      tls: watch(config.httpTls, 'documents', 'http_tls.cert_file'),
       tracing,
       bounds: boundsWithIdle(config.idle_seconds),
     })
@@ -89,7 +85,7 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
     const doors: Pick<HttpCheckServer, 'stop'>[] = []
     closers.push(async () => void (await Promise.all(doors.map(door => door.stop()))))
     const door = {
-      tls: watch(config.checkTls, 'check'),
+      tls: watch(config.checkTls, 'check', 'check_tls.cert_file'),
       clients: clientsOf(config, logger, clock),
       health,
       bodyBytesMax: config.body_bytes_max,
@@ -123,6 +119,21 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
     )
     return { checkAddress, httpCheckAddress, httpAddress }
   })
+}
+
+/**
+ * Watches the certificates of one listener until the sidecar ends. `setting` has the one that gateways are
+ * shown: by which name they come, only they know.
+ */
+function certificateWatch({
+  closers,
+  ...parts
+}: Pick<CertificateOptions, 'logger' | 'observer'> & { closers: (() => Promise<void>)[] }) {
+  return <K extends string>(named: NamedCertificates<K> | undefined, use: string, setting: string) => {
+    const watched = named && watchCertificates({ ...parts, ...named, use, shown: { setting } })
+    closers.push(async () => watched?.stop())
+    return watched
+  }
 }
 
 /** Who may ask, by the names in a certificate; a stranger is told of at most once a minute. */

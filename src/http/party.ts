@@ -143,6 +143,7 @@ export async function startParty<
     const common = await openSurroundings(config, {
       server: { ...health, onUndeclared, refusalOf: database.refusalOf },
       metrics: { ...metrics, answered },
+      shown: { setting: `${prefix}_TLS_CERT_FILE`, url: config.issuer },
       closers,
     })
     for (const start of serving.workers) {

@@ -15,6 +15,8 @@ const BODY_BYTES_MAX = 256 * 1_024
 export interface SurroundingsOptions {
   server: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady' | 'onUndeclared' | 'refusalOf'>
   metrics: Pick<ServerMetrics, 'certificates' | 'answered' | 'addCounter'>
+  /** Where the certificate is configured, and by which URL clients come. */
+  shown: NonNullable<CertificateOptions['shown']>
   /** Everything that must end with the process is added here. */
   closers: (() => Promise<void>)[]
 }
@@ -30,12 +32,13 @@ export interface SurroundingsConfig {
 /** Opens them as configured. */
 export async function openSurroundings(
   { tls, traces, idleSeconds }: SurroundingsConfig,
-  { server, metrics, closers }: SurroundingsOptions,
+  { server, metrics, shown, closers }: SurroundingsOptions,
 ): Promise<HttpServerOptions> {
   const tracing = traces === undefined ? undefined : await openTracing(traces, countFailures(metrics))
   if (tracing !== undefined) closers.push(() => tracing.close())
   const { certificates: observer, answered } = metrics
-  const certificates = tls && watchCertificates({ ...tls, use: 'listeners', logger: server.logger, observer })
+  const certificates =
+    tls && watchCertificates({ ...tls, use: 'listeners', shown, logger: server.logger, observer })
   closers.push(async () => certificates?.stop())
   const bounds = boundsWithIdle(idleSeconds)
   return { ...server, bounds, bodyBytesMax: BODY_BYTES_MAX, onAnswered: answered, tls: certificates, tracing }

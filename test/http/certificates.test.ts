@@ -21,7 +21,7 @@ import { createMetricsRegistry, type MetricsRegistry } from '../../src/http/tele
 import { createOutbound } from '../../src/http/outbound/outbound.ts'
 import { createHttpServer, listen, type HttpServer } from '../../src/http/servers/server.ts'
 import { checkBytes, connect as connectCheck } from '../support/check-client.ts'
-import { issueCertificate, makeCa, type Pair } from '../support/local-ca.ts'
+import { issueCertificate, issueExpired, makeCa, type Pair } from '../support/local-ca.ts'
 import { mountSecret, type MountedSecret } from '../support/mounted-secret.ts'
 import { until } from '../support/until.ts'
 
@@ -176,6 +176,66 @@ describe('A server of HTTPS', () => {
     const [, seconds] = notAfter.exec((await metrics.render()).text) ?? []
     expect(Number(seconds)).toBeGreaterThan(Date.now() / 1_000)
   })
+})
+
+describe('A certificate that clients refuse', () => {
+  const setting = 'UMA_AS_TLS_CERT_FILE'
+  const started = (pair: Pair, url?: string): Record<string, unknown>[] => {
+    watched = watchCertificates({
+      use: 'test',
+      files: { cert: secret.path('cert.pem'), key: secret.path('key.pem') },
+      initial: { cert: Buffer.from(pair.cert), key: Buffer.from(pair.key) },
+      logger: createLogger({ name: 'test', level: 'info', write: line => lines.push(line) }),
+      observer: metrics.certificates,
+      shown: { setting, url },
+      everyMs: 20,
+    })
+    return warnings()
+  }
+  const warnings = () =>
+    lines
+      .map(line => JSON.parse(line) as Record<string, unknown>)
+      .filter(({ setting: named }) => named === setting)
+
+  test('because it has expired is warned of at the start, with the date and the remedy', async () => {
+    const pair = await issueExpired(ca, 'old')
+    const [warning, ...others] = started(pair, 'https://localhost:9443')
+    expect(warning).toMatchObject({
+      not_after: new X509Certificate(pair.cert).validToDate.toISOString(),
+      msg: expect.stringMatching(/^the certificate of UMA_AS_TLS_CERT_FILE has expired.*renew/) as string,
+    })
+    expect(others).toEqual([])
+  })
+
+  test.each(['https://as.example.com', 'https://127.0.0.1:9443', 'https://[::1]:9443'])(
+    'because it does not name the host of our URL is warned of at the start, with its names and the remedy: %s',
+    async url => {
+      const [warning, ...others] = started(await issueCertificate(ca, 'as.example.com'), url)
+      expect(warning).toMatchObject({
+        names: 'DNS:localhost',
+        url,
+        msg: expect.stringMatching(
+          /does not name the host of .*give one that does, unless a proxy/,
+        ) as string,
+      })
+      expect(others).toEqual([])
+    },
+  )
+
+  test('is warned of when it is renewed by one with other names, too', async () => {
+    const pair = await issueCertificate(ca, 'first')
+    await secret.swap(files(pair))
+    expect(started(pair, 'https://localhost')).toEqual([])
+    await secret.swap(files(await issueCertificate(ca, 'second', undefined, ['other.example'])))
+    await expect.poll(warnings).toMatchObject([{ names: 'DNS:other.example', url: 'https://localhost' }])
+  })
+
+  test.each([['https://localhost:9443'], ['http://as.example.com'], [undefined]])(
+    'is none if it names the host, or no client comes by a URL of https: %s',
+    async url => {
+      expect(started(await issueCertificate(ca, 'first'), url)).toEqual([])
+    },
+  )
 })
 
 describe('The check server, which wants a certificate of its clients', () => {

@@ -1,8 +1,10 @@
 /** Contract, "Health": a party with a database starts completely or not at all, and ends in order. */
 import { expect, onTestFinished, test } from 'vitest'
 import { createLogger } from '../../src/http/telemetry/log.ts'
-import { startParty, type Opening, type PartyListener } from '../../src/http/party.ts'
+import { startParty, type Opening, type PartyConfig, type PartyListener } from '../../src/http/party.ts'
 import { createServerMetrics } from '../../src/http/telemetry/server-metrics.ts'
+import { issueCertificate, makeCa } from '../support/local-ca.ts'
+import { mountSecret } from '../support/mounted-secret.ts'
 
 const FREE = { host: '127.0.0.1', port: 0 }
 const CONFIG = {
@@ -16,7 +18,11 @@ const CONFIG = {
 }
 
 /** Starts a party of these listeners; `done` is what it did, in order. */
-function start<L extends Record<string, PartyListener>>(listeners: L, done: string[]) {
+function start<L extends Record<string, PartyListener>>(
+  listeners: L,
+  done: string[],
+  tls?: PartyConfig['tls'],
+) {
   const lines: Record<string, unknown>[] = []
   const log = createLogger({
     name: 'party',
@@ -24,7 +30,7 @@ function start<L extends Record<string, PartyListener>>(listeners: L, done: stri
     write: line => lines.push(JSON.parse(line) as Record<string, unknown>),
   })
   const party = startParty(
-    CONFIG,
+    { ...CONFIG, tls },
     { log },
     {
       name: 'party',
@@ -114,4 +120,19 @@ test('frees everything, and names the setting, if one of its addresses cannot be
   await expect(party).rejects.toThrow('UMA_PARTY_PUBLIC_LISTEN')
   expect(done.slice(-2)).toEqual(['worker stopped', 'database closed'])
   expect(done).not.toContain('serving')
+})
+
+test('warns of a certificate that does not name the host of its issuer, and serves', async () => {
+  const { cert, key } = await issueCertificate(await makeCa(), 'party')
+  const secret = await mountSecret({ 'cert.pem': cert, 'key.pem': key })
+  onTestFinished(() => secret.remove())
+  const { party, lines } = start({ public: listener([], 'public') }, [], {
+    files: { cert: secret.path('cert.pem'), key: secret.path('key.pem') },
+    initial: { cert: Buffer.from(cert), key: Buffer.from(key) },
+  })
+  const running = await party
+  onTestFinished(() => running.close())
+  expect(lines.filter(({ setting }) => setting === 'UMA_PARTY_TLS_CERT_FILE')).toMatchObject([
+    { names: 'DNS:localhost', url: CONFIG.issuer },
+  ])
 })

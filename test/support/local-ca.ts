@@ -19,8 +19,8 @@ export function makeCa(): Promise<Pair> {
 }
 
 /**
- * A new certificate of it, for `localhost` or other `names` (`spiffe://…` is a URI), which serves and may be
- * shown by a client; `commonName` tells it from others.
+ * A new certificate of it, for `localhost` or other `names` (`spiffe://…` is a URI), which serves and may
+ * be shown by a client; `commonName` tells it from others.
  */
 export function issueCertificate(
   ca: Pair,
@@ -38,6 +38,13 @@ export function issueCertificate(
     ],
     ca,
   )
+}
+
+/** One of it for `localhost` that was good until yesterday. */
+export function issueExpired(ca: Pair, commonName: string): Promise<Pair> {
+  const daysAgo = (days: number): Date => new Date(Date.now() - days * 86_400_000)
+  const names = { name: 'subjectAltName' as const, altNames: [altName('localhost')] }
+  return certificate(commonName, [names], ca, { notBeforeDate: daysAgo(2), notAfterDate: daysAgo(1) })
 }
 
 /** By its form: a URI, or else a DNS name. */
@@ -78,12 +85,18 @@ export function trust(ca: string): () => void {
 
 type Extensions = NonNullable<NonNullable<Parameters<typeof generate>[1]>['extensions']>
 
-async function certificate(commonName: string, extensions: Extensions, issuer?: Pair): Promise<Pair> {
+async function certificate(
+  commonName: string,
+  extensions: Extensions,
+  issuer?: Pair,
+  lifetime: { notBeforeDate?: Date; notAfterDate?: Date } = {},
+): Promise<Pair> {
   const pems = await generate([{ name: 'commonName', value: commonName }], {
     keyType: 'ec',
     curve: 'P-256',
     algorithm: 'sha256',
     extensions,
+    ...lifetime,
     ...(issuer && { ca: issuer }),
   })
   return { cert: pems.cert, key: pems.private }

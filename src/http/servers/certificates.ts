@@ -5,6 +5,7 @@
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
+import { isIP } from 'node:net'
 import { createSecureContext } from 'node:tls'
 import { readPrivateFile } from '../../files/private-file.ts'
 import type { Logger } from '../telemetry/log.ts'
@@ -44,6 +45,11 @@ export interface CertificateOptions {
   initial: TlsMaterial
   logger: Logger
   observer: CertificateObserver
+  /**
+   * The setting of a certificate that is shown to clients; with the URL that they come by, if they come here
+   * directly.
+   */
+  shown?: { setting: string; url?: string | undefined } | undefined
   /** The time between two checks; 2,000 if left out. */
   everyMs?: number | undefined
 }
@@ -95,6 +101,7 @@ export function watchCertificates<T extends TlsMaterial>(
       suspect = lastReport = undefined
       observer.loaded(use, notAfter)
       observer.reloaded(use)
+      warnOfShown(options, read)
       logger.info({ use, not_after: new Date(notAfter * 1_000).toISOString() }, 'certificates were renewed')
     } catch (error) {
       refuse(error instanceof Error ? error.message : String(error))
@@ -118,13 +125,40 @@ export function watchCertificates<T extends TlsMaterial>(
   }
 }
 
-/**
- * Expired certificates are accepted, too: their operator learns it from clients that connect, and from the
- * metric.
- */
-function tellFirst({ use, initial, observer }: CertificateOptions): void {
+/** Expired certificates are accepted, too: their operator learns it from the log and from the metric. */
+function tellFirst(options: CertificateOptions): void {
+  const { use, initial, observer } = options
   const first = initial.cert ?? initial.ca
   if (first !== undefined) observer.loaded(use, notAfterOf(first))
+  warnOfShown(options, initial)
+}
+
+/** Warns of a certificate that clients refuse. It is no fault, because a proxy in front may show its own. */
+function warnOfShown({ use, shown, logger }: CertificateOptions, { cert }: TlsMaterial): void {
+  if (shown === undefined || cert === undefined) return
+  const { setting, url } = shown
+  const certificate = new X509Certificate(cert)
+  const { validToDate, subjectAltName: names = 'none' } = certificate
+  if (validToDate.getTime() <= Date.now())
+    logger.warn(
+      { use, setting, not_after: validToDate.toISOString() },
+      `the certificate of ${setting} has expired, so clients refuse it: renew the file; no restart is needed`,
+    )
+  if (url !== undefined && !namesHost(certificate, url))
+    logger.warn(
+      { use, setting, names, url },
+      `the certificate of ${setting} does not name the host of ${url}, so clients that come here by that address refuse it: give one that does, unless a proxy in front shows them its own`,
+    )
+}
+
+/** Whether clients that go to this URL accept the names; no client of http looks at any. */
+function namesHost(certificate: X509Certificate, url: string): boolean {
+  const { protocol, hostname } = new URL(url)
+  if (protocol !== 'https:') return true
+  const host = hostname.replaceAll(/[[\]]/g, '')
+  const named =
+    isIP(host) === 0 ? certificate.checkHost(host, { subject: 'never' }) : certificate.checkIP(host)
+  return named !== undefined
 }
 
 async function readAll<T extends TlsMaterial>(files: TlsFiles): Promise<T> {
