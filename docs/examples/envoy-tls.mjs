@@ -2,21 +2,23 @@
 // server a cluster, a route, and a route for the stream of a session (GET), which ends after a minute. Run it with:
 //   node envoy-tls.mjs <folder of the certificates> <listen> <check> <documents> '/mcp/{owner}=9300/mcp' …
 // <listen> is where agents call, <check> and <documents> are `listen.check` and `listen.http` of the sidecar. Each of
-// them, and each server, is a port on this machine, or host:port. After `=` comes the server, with the path at which
-// it listens (servers of the MCP SDKs at /mcp). Without a path it gets the one that the agent called.
+// them, and each server, is a port on this machine, or host:port; <listen> has no name there, but an address, such as
+// '[::]:443'. After `=` comes the server, with the path at which it listens (servers of the MCP SDKs at /mcp). Without a
+// path it gets the one that the agent called.
 // These options change what is not as on a laptop; a file is in that folder, unless its path begins with `/`:
-//   --sidecar-name             the DNS name in the sidecar's certificate (localhost)
+//   --sidecar-name             the DNS name in the sidecar's certificate (that in <check>, or else localhost)
 //   --ca                       the CA of that certificate (ca.pem)
 //   --cert, --key              what agents are shown (cert.pem, key.pem)
 //   --check-cert, --check-key  what the sidecar is shown: the same, unless you say otherwise
 import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { parse, stringify } from 'yaml'
 
 const { values: options, positionals } = parseArgs({
   options: {
-    'sidecar-name': { type: 'string', default: 'localhost' },
+    'sidecar-name': { type: 'string' },
     ca: { type: 'string', default: 'ca.pem' },
     cert: { type: 'string', default: 'cert.pem' },
     key: { type: 'string', default: 'key.pem' },
@@ -37,17 +39,25 @@ function template(file, values) {
 
 /** Gives a socket its port, and its host if there is one. Returns the host. */
 function place(socket, text) {
-  const [, host, port] = /^(?:(.+):)?(\d+)$/.exec(text) ?? []
+  const [, written, port] = /^(?:(.+):)?(\d+)$/.exec(text) ?? []
   if (port === undefined) throw new Error(`${text} is neither a port nor host:port.`)
+  // Before a port, an address of IPv6 is written in brackets, which Envoy does not take.
+  const host = written?.replace(/^\[(.*)\]$/, '$1')
   if (host !== undefined) socket.address = host
   socket.port_value = Number(port)
   return host
 }
 
+const isName = host => host !== undefined && isIP(host) === 0
+
+/** Gives a cluster its place. Returns the name of its host, if it has one. */
 function placeCluster(cluster, text) {
   const [{ endpoint }] = cluster.load_assignment.endpoints[0].lb_endpoints
-  // A name is looked up; an address may stand there, too.
-  if (place(endpoint.address.socket_address, text) !== undefined) cluster.type = 'STRICT_DNS'
+  const host = place(endpoint.address.socket_address, text)
+  if (!isName(host)) return undefined
+  // If a name has addresses of both kinds, Envoy takes IPv6 alone, and many a server listens at IPv4 alone.
+  Object.assign(cluster, { type: 'STRICT_DNS', dns_lookup_family: 'V4_PREFERRED' })
+  return host
 }
 
 const pair = (chain, privateKey) => [
@@ -63,18 +73,19 @@ const config = template('envoy.yaml', {
   DOCUMENTS_PORT: '0',
   TOOL_PORT: '0',
 })
-const tls = template('tls.yaml', { SIDECAR_NAME: options['sidecar-name'] })
+const { listeners, clusters } = config.static_resources
+const [chain] = listeners[0].filter_chains
+const cluster = name => clusters.find(one => one.name === name)
+if (isName(place(listeners[0].address.socket_address, listen)))
+  throw new Error(`${listen}: Envoy listens at an address, not at a name. Give a port, or address:port.`)
+const checkName = placeCluster(cluster('usher_check'), check)
+placeCluster(cluster('usher_documents'), documents)
+
+const tls = template('tls.yaml', { SIDECAR_NAME: options['sidecar-name'] ?? checkName ?? 'localhost' })
 tls.listener.typed_config.common_tls_context.tls_certificates = pair(cert, key)
 tls.check.typed_config.common_tls_context.tls_certificates = pair(checkCert, checkKey)
 for (const block of [tls.check, tls.documents])
   block.typed_config.common_tls_context.validation_context.trusted_ca.filename = resolve(folder, ca)
-
-const { listeners, clusters } = config.static_resources
-const [chain] = listeners[0].filter_chains
-const cluster = name => clusters.find(one => one.name === name)
-place(listeners[0].address.socket_address, listen)
-placeCluster(cluster('usher_check'), check)
-placeCluster(cluster('usher_documents'), documents)
 chain.transport_socket = tls.listener
 cluster('usher_check').transport_socket = tls.check
 cluster('usher_documents').transport_socket = tls.documents

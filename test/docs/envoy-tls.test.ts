@@ -1,12 +1,18 @@
 /**
- * docs/examples/envoy-tls.mjs: what it writes for the servers, names and files that it is told. That an Envoy
- * takes it over is shown by test/docs/pages/tls.full.test.ts. Contract: "Parties" (a gateway in front).
+ * docs/examples/envoy-tls.mjs: what it writes for the servers, names and files that it is told, and that an
+ * Envoy takes it. How one serves with it is shown by test/docs/pages/tls.full.test.ts. Contract: "Parties" (a
+ * gateway in front).
  */
 import { spawnSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, it } from 'vitest'
+import { beforeAll, expect, it } from 'vitest'
 import { parse } from 'yaml'
+import { envoy } from '../support/envoy.ts'
+import { issueCertificate, makeCa } from '../support/local-ca.ts'
 import { ROOT } from '../support/repository.ts'
+import { describeWith } from '../support/requirement.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 interface WrittenRoute {
   name: string
@@ -26,6 +32,7 @@ interface TlsBlock {
 interface WrittenCluster {
   name: string
   type: string
+  dns_lookup_family?: string
   transport_socket?: TlsBlock
   load_assignment: { endpoints: [{ lb_endpoints: [{ endpoint: { address: { socket_address: object } } }] }] }
 }
@@ -149,6 +156,84 @@ it('names, files and hosts are those that it is told, and those of a laptop othe
     ['server_files.example.com:8080', 'files.example.com', 8080],
   ] as const)
     expect(addressOf(clusters, name)).toEqual({ type: 'STRICT_DNS', address: host, port_value })
+})
+
+const SERVERS = ['/mcp/{owner}=9300']
+
+it('a name is looked up for IPv4 first, and an address is not looked up', () => {
+  const { clusters } = written(
+    ['/mcp/{owner}=[2001:db8::2]:9300/mcp'],
+    [],
+    ['[::]:443', 'sidecar.example.com:9191', '192.0.2.1:9192'],
+  )
+  expect(clusters.map(({ dns_lookup_family }) => dns_lookup_family)).toEqual([
+    'V4_PREFERRED',
+    undefined,
+    undefined,
+  ])
+  const places = ['usher_documents', 'server_[2001:db8::2]:9300'].map(name => addressOf(clusters, name))
+  expect(places).toEqual([
+    { type: 'STATIC', address: '192.0.2.1', port_value: 9192 },
+    { type: 'STATIC', address: '2001:db8::2', port_value: 9300 },
+  ])
+})
+
+it('the sidecar must show the name by which its checks are reached, unless another one is told', () => {
+  const { clusters } = written(SERVERS, [], ['10000', 'sidecar.example.com:9191', '9192'])
+  const [check, documents] = clusters.map(one => one.transport_socket?.typed_config)
+  const matched = {
+    validation_context: {
+      match_typed_subject_alt_names: [{ san_type: 'DNS', matcher: { exact: 'sidecar.example.com' } }],
+    },
+  }
+  expect([check!.sni, documents!.sni]).toEqual(['sidecar.example.com', 'sidecar.example.com'])
+  expect([check!.common_tls_context, documents!.common_tls_context]).toMatchObject([matched, matched])
+})
+
+it('a name to listen at is refused, because an Envoy listens at addresses', () => {
+  const { status, stdout, stderr } = run([
+    '/certificates',
+    'tools.example.com:443',
+    '9191',
+    '9192',
+    ...SERVERS,
+  ])
+  expect([status, stdout]).toEqual([1, ''])
+  expect(stderr).toContain('listens at an address, not at a name. Give a port, or address:port.')
+})
+
+describeWith(await envoy(), 'an Envoy', found => {
+  const folder = temporaryFolder('envoy-tls')
+  beforeAll(async () => {
+    const ca = await makeCa()
+    const { cert, key } = await issueCertificate(ca, 'gateway')
+    for (const [name, text] of [
+      ['ca.pem', ca.cert],
+      ['cert.pem', cert],
+      ['key.pem', key],
+    ] as const)
+      writeFileSync(join(folder, name), text)
+  })
+
+  it.each<[string, string[], string[]]>([
+    ['ports', ['10000', '9191', '9192'], ['/mcp/{owner}=9300/mcp', '/diary/{owner}=9301']],
+    [
+      'addresses',
+      ['0.0.0.0:443', '192.0.2.1:9191', '[2001:db8::1]:9192'],
+      ['/mcp/{owner}=192.0.2.2:8080/mcp', '/diary/{owner}=[2001:db8::2]:8080'],
+    ],
+    [
+      'names',
+      ['[::]:443', 'sidecar.example.com:9191', 'sidecar.example.com:9192'],
+      ['/mcp/{owner}=files.example.com:8080/mcp', '/diary/{owner}=files.example.com:8081'],
+    ],
+  ])('takes what is written for %s', (what, at, servers) => {
+    const configuration = join(folder, `${what}.yaml`)
+    writeFileSync(configuration, run([folder, ...at, ...servers]).stdout)
+    const [program, ...args] = found.command(configuration, folder)
+    const { status, stderr } = spawnSync(program!, [...args, '--mode', 'validate'], { encoding: 'utf8' })
+    expect(status, stderr).toBe(0)
+  })
 })
 
 it.each(['/mcp/{owner}', '9300', '/mcp/{owner}=http://127.0.0.1:9300/mcp'])(
