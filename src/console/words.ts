@@ -137,8 +137,8 @@ export const WORDS = {
     lasts: (time: string) => `For ${time}.`,
     again: 'Then it must ask again.',
     againUnasked: 'Then it gets a new grant without asking you.',
-    firstAtTier:
-      'You are asked at this tier before the first grant alone: after this one, the agent may go on there without asking you.',
+    goesOn:
+      'A rule of this tier asks you about the first grant: after this one, the agent may go on there without asking you, unless another rule asks.',
     youCall: 'You call it',
     revokedBefore: (count: number) => `You revoked it ${count === 1 ? 'once' : `${count} times`} before.`,
     firstCall: 'You have approved no call of this tool by this agent before.',

@@ -67,7 +67,7 @@ function addDecisions(program: Command, action: OwnerAction): void {
     )
     .option(
       '--only',
-      'let a new agent in for this tier alone: at any other you are asked before its first grant; of an operation, approve this call and open nothing else',
+      'let a new agent in for this tier alone: at any other you are asked before its first grant; of an operation, approve this call alone, which counts as no approval at its tier',
     )
     .description('approve one request: shows what that opens, and asks; without a terminal only with --yes')
     .action(action(approve))

@@ -47,7 +47,7 @@ describe('A card says how long what is asked for lasts', () => {
       'an operation that is asked about as the first at its tier',
       { kind: 'operation', because: ['baseline:auto', 'ask:standing.first_at_tier'] },
       [],
-      `${ONCE} You are asked at this tier before the first grant alone: after this one, the agent may go on there without asking you.`,
+      `${ONCE} A rule of this tier asks you about the first grant: after this one, the agent may go on there without asking you, unless another rule asks.`,
     ],
     [
       'an operation whose approval opens its tier',

@@ -143,28 +143,29 @@ describe('A yes at a terminal', () => {
     expect(JSON.parse(String(api.to(DECISION).at(-1)!.body))).toEqual({ decision: 'approved', only: true })
   })
 
-  it('to one operation alone says that nothing else opens; without that it says what does', async () => {
+  /** A call that waits, as the authority lists it, and its record. */
+  const waitingCall = (because: string[], opens: string[]): DecisionItem => {
     const { handle } = record.agent
-    const call: DecisionItem = {
-      ...SIGNABLE,
-      family: record.family,
-      agent: { ...SIGNABLE.agent, handle },
-      because: ['baseline:ask_me'],
-      opens: [SIGNABLE.tier],
-    }
-    const { kind, resource_id, tier, terms, operation, expires_in, because, opens, assurance, scopes } = call
+    const agent = { ...SIGNABLE.agent, handle }
+    const call: DecisionItem = { ...SIGNABLE, family: record.family, agent, because, opens }
+    const { kind, resource_id, tier, terms, operation, expires_in, assurance, scopes } = call
     const { purpose, prohibited } = terms
     const enforced = { scope: scopes, expires_in, single_use: true }
     const beside = { kind, resource_id, tier, purpose, prohibited, operation, expires_in, because, opens }
     const request = { ...shown, ...beside, enforced, assurance, item: call, item_s256: itemDigest(call) }
     answers['/owner/pending'] = { body: [request] }
-    const approves = async (...options: string[]) => {
-      const terminal = capturedTerminal(80)
-      const confirm = async (): Promise<boolean> => true
-      const args = ['approve', ...options, ITEM.family]
-      expect(await runOwner(args, Object.defineProperty(terminal, 'confirm', { value: confirm }))).toBe(0)
-      return { said: terminal.said, printed: terminal.printed }
-    }
+    return call
+  }
+  const approves = async (...options: string[]) => {
+    const terminal = capturedTerminal(80)
+    const confirm = async (): Promise<boolean> => true
+    const args = ['approve', ...options, ITEM.family]
+    expect(await runOwner(args, Object.defineProperty(terminal, 'confirm', { value: confirm }))).toBe(0)
+    return { said: terminal.said, printed: terminal.printed }
+  }
+
+  it('to one operation alone says that nothing else opens; without that it says what does', async () => {
+    const call = waitingCall(['baseline:ask_me'], [SIGNABLE.tier])
     const alone = await approves('--only')
     expect(alone.said).toContain('With --only you approve this call alone: nothing else opens at trading.\n')
     expect(alone.printed).not.toContain('from now on')
@@ -175,6 +176,18 @@ describe('A yes at a terminal', () => {
     expect(whole.printed).toContain(
       'What your rules and allowance at trading let through, it may do without asking you from now on.\n',
     )
+  })
+
+  it('to one operation that a rule asks about as the first says how its grant lets it go on', async () => {
+    waitingCall(['baseline:ask_me', 'auto:standing.never_revoked', 'ask:standing.first_at_tier'], [])
+    const goesOn =
+      'At trading a rule asks you about the first grant: after this one it may go on there without asking you, unless another rule asks.\n'
+    const alone = await approves('--only')
+    expect(alone.said).toContain(
+      `With --only this counts as no approval at trading, but it is a grant. ${goesOn}`,
+    )
+    expect(alone.printed).toContain(goesOn)
+    expect((await approves()).printed).toContain(goesOn)
   })
 
   it('with a token names the item, and signs nothing', () => {

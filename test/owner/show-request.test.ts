@@ -21,6 +21,8 @@ const signed = compactOf({
   mission: { approver: 'https://boss.example\u202e', s256: 'm'.repeat(43) },
 })
 
+const GOES_ON =
+  'At trading a rule asks you about the first grant: after this one it may go on there without asking you, unless another rule asks.'
 const LATER = 'A tier that is added later and does not ask you is open to it, too.'
 
 /** As the authority lists it; what stands beside the item says something else. */
@@ -160,19 +162,12 @@ describe('One request at a terminal', () => {
   })
 
   it.each<[string[], string]>([
-    [
-      ['baseline:auto', 'ask:standing.first_at_tier'],
-      'Approving opens no other tier. At trading you are asked before its first grant alone: after this one it may go on there without asking you.',
-    ],
+    [['baseline:auto', 'ask:standing.first_at_tier'], `Approving opens no other tier. ${GOES_ON}`],
     [
       ['baseline:ask_me', 'auto:standing.never_revoked', 'ask:standing.first_at_tier'],
-      'Approving opens no other tier. At trading you are asked before its first grant alone: after this one it may go on there without asking you.',
+      `Approving opens no other tier. ${GOES_ON}`,
     ],
     [['baseline:ask_me', 'ask:standing.first_at_tier'], 'Approving opens nothing else.'],
-    [
-      ['baseline:auto', 'ask:standing.first_at_tier', 'ask:request.reason_absent'],
-      'Approving opens nothing else.',
-    ],
   ])('about an operation that is asked about because of %j says how it goes on', async (because, says) => {
     waits({ opens: [], because })
     const told = (await printedOf()).split('\n\n')[0]!.replaceAll('\n', ' ')

@@ -1,7 +1,8 @@
 /** Docs/choices.md, "Policy vocabulary": what an approval opens is never told as less than it is. */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { evaluateTier, mayLetThrough } from '../../src/rules/tier.ts'
+import { evaluateTier, mayLetThrough, type Rule } from '../../src/rules/tier.ts'
+import { opensByGrant } from '../../src/rules/words/rule-words.ts'
 import { anyFacts, anyTier, rule, UNKNOWN_FACTS } from './facts.ts'
 
 describe('what an approval opens', () => {
@@ -56,5 +57,66 @@ describe('what an approval opens', () => {
         },
       ),
     )
+  })
+})
+
+describe('what a first grant opens', () => {
+  const FIRST = 'ask:standing.first_at_tier'
+
+  it.each([
+    [`baseline:auto ${FIRST}`],
+    [`baseline:auto ${FIRST} ask:request.reason_absent`],
+    [`baseline:auto ${FIRST} ask:request.max_expiry:5m?`],
+    [`baseline:auto ${FIRST} ask:standing.introduced+request.reason_absent`],
+    [`baseline:auto ${FIRST} ask:assurance.provenance_below:1`],
+    ['baseline:auto ask:request.reason_absent+standing.first_at_tier'],
+    ['baseline:auto ask:standing.lineage_new_at_tier'],
+    [`baseline:ask_me auto:standing.never_revoked ${FIRST}`],
+    [`baseline:auto ${FIRST} organization:ask:request.reason_absent`],
+  ])('is told if asked because of %s', words => {
+    expect(opensByGrant(words.split(' '))).toBe(true)
+  })
+
+  it.each([
+    ['baseline:auto ask:request.reason_absent'],
+    ['baseline:auto ask:standing.age_below:90d'],
+    [`baseline:ask_me ${FIRST}`],
+    [`baseline:auto ${FIRST} ask:standing.introduced`],
+    [`baseline:auto ${FIRST} ask:standing.revoked_before`],
+    [`baseline:auto ${FIRST} organization:always_ask`],
+    [`baseline:auto ${FIRST} organization:ask:standing.introduced`],
+    [`baseline:auto ${FIRST} organization:ask:request.consequence_unknown?`],
+    ['baseline:auto organization:ask:standing.first_at_tier?'],
+    ['baseline:auto ask:of_a_later_version'],
+  ])('is nothing if asked because of %s', words => {
+    expect(opensByGrant(words.split(' '))).toBe(false)
+  })
+
+  it('is never told as less: what the rules that asked let through later, as the grant was the first, was told', () => {
+    let opened = 0
+    fc.assert(
+      fc.property(anyTier, anyFacts, anyFacts, ({ ask_me, rules }, asked, later) => {
+        const now = { ...asked, connection: 'active' as const }
+        const { firstAtTier, lineageNewAtTier, introduced, revokedBefore } = now.standing
+        const isMatched = (rule: Rule): boolean =>
+          evaluateTier({ ask_me: false, rules: [rule] }, now).because.length > 1
+        const matched = { ask_me, rules: rules.filter(isMatched) }
+        const { effect, because } = evaluateTier({ ask_me, rules }, now)
+        const answerTo = (first: object): string =>
+          evaluateTier(matched, {
+            ...later,
+            connection: 'active',
+            standing: { ...later.standing, introduced, revokedBefore, ...first },
+          }).effect
+        const opens =
+          effect === 'ask' &&
+          answerTo({ firstAtTier: false, lineageNewAtTier: false }) === 'auto' &&
+          answerTo({ firstAtTier, lineageNewAtTier }) === 'ask'
+        if (opens) opened++
+        expect(!opens || opensByGrant(because)).toBe(true)
+      }),
+      { numRuns: 20_000 },
+    )
+    expect(opened).toBeGreaterThan(0)
   })
 })

@@ -4,7 +4,7 @@
  */
 import { isFirstContact } from '../../rules/owner-statement.ts'
 import { LATER_TIERS, NO_LATER_TIERS } from '../../rules/words/request-sentences.ts'
-import { isFirstAtTier, secondsText, wasOpen } from '../../rules/words/rule-words.ts'
+import { opensByGrant, secondsText, wasOpen } from '../../rules/words/rule-words.ts'
 import type { DecisionItem } from '../../wire/owner/decision-item.ts'
 import { WORDS } from '../words.ts'
 
@@ -31,7 +31,7 @@ export function lastingText(item: DecisionItem, opens: readonly string[]): strin
   const time = secondsText(expires_in)
   const lasts = single_use ? `${W.once} ${W.onceWithin(time)}` : W.lasts(time)
   if (kind === 'operation' && opens.includes(tier)) return `${lasts} ${WORDS.allowances.againWithin}`
-  if (kind !== 'connection') return `${lasts} ${isFirstAtTier(item.because) ? W.firstAtTier : W.again}`
+  if (kind !== 'connection') return `${lasts} ${opensByGrant(item.because) ? W.goesOn : W.again}`
   return `${lasts} ${opens.includes(tier) ? W.againUnasked : W.again} ${W.staysKnown}`
 }
 

@@ -4,11 +4,12 @@
  */
 import {
   approvedSentences,
+  goesOnSentence,
   NO_LATER_TIERS,
   requestSentences,
   vouchedText,
 } from '../../rules/words/request-sentences.ts'
-import { becauseText, secondsText, wasOpen, wasRevoked } from '../../rules/words/rule-words.ts'
+import { becauseText, opensByGrant, secondsText, wasOpen, wasRevoked } from '../../rules/words/rule-words.ts'
 import { hanging, localTime, printable, record } from '../../terminal/printable.ts'
 import type { DecisionItem } from '../../wire/owner/decision-item.ts'
 import { canonicalize } from '../../wire/json.ts'
@@ -60,12 +61,17 @@ export function approvedText(
 }
 
 /** What `--only` takes back of what she was shown; empty for what is held jointly. */
-export function onlyText({ kind, tier }: Pick<PendingItem, 'kind' | 'tier'>): string {
+export function onlyText({
+  kind,
+  tier,
+  item,
+}: Pick<PendingItem, 'kind' | 'tier'> & Partial<Pick<PendingItem, 'item'>>): string {
   if (kind === 'connection')
     return `With --only you let it in for ${printable(tier)} alone. ${NO_LATER_TIERS}\n`
-  return kind === 'operation'
-    ? `With --only you approve this call alone: nothing else opens at ${printable(tier)}.\n`
-    : ''
+  if (kind !== 'operation') return ''
+  return opensByGrant(item?.because)
+    ? `With --only this counts as no approval at ${printable(tier)}, but it is a grant. ${goesOnSentence(printable(tier))}\n`
+    : `With --only you approve this call alone: nothing else opens at ${printable(tier)}.\n`
 }
 
 /** How sentences name the agent and the resource of a request. */

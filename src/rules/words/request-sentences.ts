@@ -4,7 +4,7 @@
  * decision is bound to; texts of others are in it as they came.
  */
 import type { DecisionItem } from '../../wire/owner/decision-item.ts'
-import { isFirstAtTier, secondsText, wasOpen, wasRevoked } from './rule-words.ts'
+import { opensByGrant, secondsText, wasOpen, wasRevoked } from './rule-words.ts'
 
 /** What an agent reaches that is let in for more than one tier: her tiers of today are not the end of it. */
 export const LATER_TIERS = 'A tier that is added later and does not ask you is open to it, too.'
@@ -75,14 +75,19 @@ function openSentence({ kind, opens, account, tier, because }: DecisionItem): st
     return `Approving opens nothing beside what is held in ${account}.`
   if (kind === 'operation') {
     if (opens.length === 0)
-      return isFirstAtTier(because)
-        ? `Approving opens no other tier. At ${tier} you are asked before its first grant alone: after this one it may go on there without asking you.`
+      return opensByGrant(because)
+        ? `Approving opens no other tier. ${goesOnSentence(tier)}`
         : 'Approving opens nothing else.'
     return wasOpen(because)
       ? `Approving opens nothing more than ${tier}, which may be open to it already: what your rules and allowance there let through, it may then do without asking you.`
       : `Approving also opens ${tier} to it: what your rules and allowance there let through, it may then do without asking you.`
   }
   return `${opensNowSentence({ opens, tier })} ${LATER_TIERS}`
+}
+
+/** What the grant opens by itself, whether or not it counts as an approval at the tier. */
+export function goesOnSentence(tier: string): string {
+  return `At ${tier} a rule asks you about the first grant: after this one it may go on there without asking you, unless another rule asks.`
 }
 
 /** `opens` may name the tier that the agent asks at, which is no other than what it asks for. */
@@ -119,8 +124,10 @@ export function approvedSentences(
     kind === 'operation' && opens.includes(tier) && !only && !wasOpen(because)
       ? [`What your rules and allowance at ${tier} let through, it may do without asking you from now on.`]
       : []
+  const goesOn =
+    kind === 'operation' && opened.length === 0 && opensByGrant(because) ? [goesOnSentence(tier)] : []
   const later = kind === 'connection' ? [only ? NO_LATER_TIERS : LATER_TIERS] : []
-  return [may, ...again, ...opened, ...later, `To end it: usher owner revoke ${short}`]
+  return [may, ...again, ...opened, ...goesOn, ...later, `To end it: usher owner revoke ${short}`]
 }
 
 function lowered(who: string): string {

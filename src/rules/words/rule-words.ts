@@ -3,7 +3,8 @@
  * API" (policies, pending), docs/choices.md (vocabulary). An authority of another version may know other
  * words: unknown words are shown as they came.
  */
-import { LIMIT_WORD, parseCondition } from '../conditions.ts'
+import { LIMIT_WORD, parseCondition, type RequestFacts } from '../conditions.ts'
+import { evaluateTier, mayLetThrough, type Rule } from '../tier.ts'
 import type { PendingItem, Tier, VocabularyWord } from '../../wire/owner/owner-api.ts'
 
 const UNITS = { d: 'day', h: 'hour', m: 'minute' } as const
@@ -134,12 +135,57 @@ export function wasOpen(because: readonly string[] | undefined): boolean {
   return because.every(word => ASKS_NOTHING.test(word) || isAboutOperation(word))
 }
 
-/** Whether a rule asked only because this would be its first grant at the tier: it asks about no other. */
-export function isFirstAtTier(because: readonly string[] = []): boolean {
-  const isRelaxed = because.some(word => word.startsWith('auto:'))
-  if (because.includes('baseline:ask_me') && !isRelaxed) return false
-  const asks = because.filter(word => word.startsWith('ask:'))
-  return asks.length > 0 && asks.every(word => word.split(/[:+]/).includes('standing.first_at_tier'))
+/**
+ * Whether the grant itself, with or without an approval at the tier, lets the agent go on there: one of the
+ * rules that asked asks no more once the agent has its first grant, and what else asked may let a later
+ * request through. Rules that did not match this request are not known here, so another may ask all the same.
+ */
+export function opensByGrant(because: readonly string[] = []): boolean {
+  if (because.includes(`${ORGANIZATION_WORD}always_ask`)) return false
+  const rules = because.flatMap(matchedRule)
+  const asksNoMore = (rule: Rule): boolean =>
+    evaluateTier({ ask_me: false, rules: [rule] }, AFTER_GRANT).effect === 'auto'
+  return (
+    rules.some(rule => rule.then === 'ask' && asksNoMore(rule)) &&
+    mayLetThrough({ ask_me: because.includes('baseline:ask_me'), rules }, AFTER_GRANT)
+  )
+}
+
+/**
+ * What is known of a later request at the tier. An agent that was introduced, or revoked before, stays so;
+ * that is looked at only if a rule that matched names it.
+ */
+const AFTER_GRANT: RequestFacts = {
+  connection: 'active',
+  standing: {
+    approvedAtTier: undefined,
+    neverRevoked: undefined,
+    firstParty: undefined,
+    firstAtTier: false,
+    revokedBefore: true,
+    introduced: true,
+    lineageNewAtTier: false,
+  },
+  assurance: { binding: undefined, provenance: undefined, accountability: undefined },
+  request: { expiresInSeconds: undefined, reasonAbsent: undefined, missionAbsent: undefined },
+}
+
+/**
+ * The rule that matched, if the word is one. What an organization does not know of her agents it never knows,
+ * so such a condition of its rules holds each time.
+ */
+function matchedRule(word: string): Rule[] {
+  const isAbove = word.startsWith(ORGANIZATION_WORD)
+  const [then, rest] = partsOf(isAbove ? word.slice(ORGANIZATION_WORD.length) : word)
+  if (then !== 'ask' && then !== 'auto') return []
+  const written = rest.split('+').filter(condition => !isAbove || !condition.endsWith('?'))
+  return [{ then, when: written.map(condition => condition.replace(/\?$/, '')) }]
+}
+
+/** A word in two, at its first colon. */
+function partsOf(word: string): [string, string] {
+  const colon = word.indexOf(':')
+  return [word.slice(0, colon), word.slice(colon + 1)]
 }
 
 const ASKS_NOTHING = /^(?:auto|baseline|limit):/
@@ -158,11 +204,10 @@ function wordText(word: string): string {
     return WHY_THERE.get(suffix) ?? `your organization says: ${wordText(suffix)}`
   }
   if (word.startsWith(LIMIT_WORD)) return limitText(word.slice(LIMIT_WORD.length))
-  const colon = word.indexOf(':')
-  const did = WHAT_A_MATCH_DID.get(word.slice(0, colon))
+  const [then, rest] = partsOf(word)
+  const did = WHAT_A_MATCH_DID.get(then)
   if (did === undefined) return WHY.get(word) ?? word
   // A rule without conditions is never stored, so there is always a condition.
-  const rest = word.slice(colon + 1)
   if (rest === '') return did
   const reasons = rest
     .split('+')
