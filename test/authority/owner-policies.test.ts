@@ -131,7 +131,9 @@ describe('POST, PUT and DELETE /owner/policies', () => {
     const denied = await agent.present(await agent.ticket('statement_read'))
     expect(denied.body.error).toBe('request_denied')
     // Made again it goes on counting, and revives nothing.
-    expect((await add({ ...content, id: 'statements' })).body.terms.template_id).toBe('alice/statements/v3')
+    const again = await add({ ...content, id: 'statements' })
+    expect(again.body.terms.template_id).toBe('alice/statements/v3')
+    expect(again.body.warnings.join(' ')).toMatch(/You had a tier of this id before/)
     expect((await active()).active).toBe(false)
   })
 

@@ -9,10 +9,13 @@ import { expect, it } from 'vitest'
 import { removeOwner } from '../../src/authority/administration/owner-accounts.ts'
 import { planOf } from '../../src/authority/administration/plan.ts'
 import { readAuthorityConfig } from '../../src/config.ts'
+import { recordApproval } from '../../src/storage/authority/connections/connections.ts'
 import { readOwner } from '../../src/storage/authority/owners/owners.ts'
+import { deleteTier, insertTier } from '../../src/storage/authority/policies/tiers.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
 import { asHandle, asOwner } from '../../src/wire/identifiers.ts'
 import type { ProvisionDocument } from '../support/authority.ts'
-import { seedConnection } from '../support/seed.ts'
+import { seedConnection, tierOf } from '../support/seed.ts'
 import { authorityStand } from '../support/stands.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -104,7 +107,7 @@ it('what she changed or removed is left alone, and no value is told', async () =
   ])
 })
 
-it('a tier that does not ask is made with a warning: how many agents that she let in may use it', async () => {
+it('a tier that does not ask is made with a warning: how many of her agents may use it', async () => {
   const { db } = authority.database
   const alice = asOwner('alice')
   const [everywhere, once, sibling] = ['everywhere', 'once', 'sibling'].map(name => asHandle(`jkt:${name}`))
@@ -125,13 +128,38 @@ it('a tier that does not ask is made with a warning: how many agents that she le
     return planned.filter(one => one.kind === 'tier' && one.plan === 'made')
   }
   const line = { owner: 'alice', kind: 'tier', plan: 'made' }
-  const because = '1 agent that she let in may use it without asking her'
+  const because = '1 agent with a connection to her may use it without asking her'
   expect(await made('alice')).toEqual([
     { ...line, item: 'letters', because },
     { ...line, item: 'sending' },
     { ...line, item: 'asks-first' },
   ])
   expect((await made('carl')).map(one => one.because)).toEqual([undefined, undefined, undefined])
+})
+
+it('a tier of an id that she deleted before is made with a warning of those who had something there', async () => {
+  const { db } = authority.database
+  const carl = asOwner('carl')
+  const handle = asHandle('jkt:approved')
+  const generation = await seedConnection(db, carl, handle)
+  await seedConnection(db, carl, asHandle('jkt:other'))
+  await inTransaction(db, async tx => {
+    const earlier = { ...tierOf(carl, true), tier_id: 'sending', resources: [] }
+    expect(await insertTier(tx, earlier)).toBe('added')
+    await recordApproval(tx, { owner: carl, handle, tier_id: 'sending', generation })
+    expect((await deleteTier(tx, carl, 'sending', undefined)).outcome).toBe('deleted')
+  })
+  const planned = await plan(({ owners }) => {
+    const entry = owners.find(one => one.owner === 'carl')!
+    const more: object = { ask_me: true, rules: [{ when: ['standing.approved_at_tier'], then: 'auto' }] }
+    entry.resources.push({ ...entry.resources[0]!, id: 'carl/sending' })
+    entry.tiers.push({ ...entry.tiers[0]!, id: 'sending', resources: ['carl/sending'], ...more })
+  })
+  const counts = 'what stands of an earlier tier of this id counts for 1 of them'
+  const because = `1 agent with a connection to her may use it without asking her; ${counts}`
+  expect(planned.filter(one => one.kind === 'tier' && one.plan === 'made')).toEqual([
+    { owner: 'carl', kind: 'tier', plan: 'made', item: 'sending', because },
+  ])
 })
 
 it('what the file may not do is refused with the sentence of a start', async () => {

@@ -177,7 +177,10 @@ async function epochsOf(
  * relaxing needs her own approval. If she let it in for one tier alone, it asks before the first grant at any
  * other.
  */
-function rulesFor(tier: TierRules, { narrow, forOneTier }: StandingReading): TierRules {
+export function rulesFor(
+  tier: TierRules,
+  { narrow, forOneTier }: Pick<StandingReading, 'narrow' | 'forOneTier'>,
+): TierRules {
   const rules = narrow ? tier.rules.filter(({ then }) => then !== 'auto') : tier.rules
   return { ...tier, rules: forOneTier ? [...rules, FIRST_AT_TIER_ASKS] : rules }
 }

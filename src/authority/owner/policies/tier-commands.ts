@@ -134,9 +134,16 @@ function addTier(api: OwnerApi, credential: OwnerCredential, edit: TierEdit): Pr
     const { tier: left, cuts: clamped } = await underCeiling(tx, tier)
     const outcome = await insertTier(tx, left)
     if (outcome !== 'added') return refuseOutcome(outcome)
-    return { ...(await recordChange(tx, credential, edit.id)), warnings, ...cutNotice(clamped) }
+    const saved = await recordChange(tx, credential, edit.id)
+    const isAgain = (parseTemplateId(saved.terms.template_id)?.version ?? 1) > 1
+    const all = isAgain ? [...warnings, STOOD_BEFORE] : warnings
+    return { ...saved, warnings: all, ...cutNotice(clamped) }
   })
 }
+
+/** An agent may pass by what it got at the tier that she deleted, so she hears of it. */
+const STOOD_BEFORE =
+  'You had a tier of this id before: what agents were granted there, and what you approved there, counts at this one. Give it another id to begin anew.'
 
 function editTier(
   api: OwnerApi,

@@ -67,19 +67,6 @@ export async function listConnections(db: Db, owner: Owner, page: KeyPage): Prom
 }
 
 /**
- * How many agents reach each tier of hers, also one that she gets later. An agent that she let in for one
- * tier alone does not, and neither does one that such an agent introduced.
- */
-export async function countFullReach(db: Db, owner: Owner): Promise<number> {
-  const { rows } = await sql<{ agents: number }>`
-    SELECT count(*)::int AS agents FROM connections c
-    WHERE c.owner = ${owner} AND c.status = 'active' AND c.reach IS NULL AND c.admits = 'all'
-      AND NOT EXISTS (SELECT FROM connections i
-        WHERE i.owner = c.owner AND i.handle = c.introduced_by AND i.admits = 'tier')`.execute(db)
-  return rows[0]!.agents
-}
-
-/**
  * Locks the operator's row, making it if it is new, and says whether the owner blocked it. Whatever
  * admits a connection takes this lock, as a block does, so that neither can pass the other by.
  */
