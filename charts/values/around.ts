@@ -117,6 +117,9 @@ export const EXPOSE = z.strictObject({
   documents: route('The public documents of the sidecar, at the host of `sidecar.config.public_url`.'),
 })
 
+/** No wildcard: Istio takes one `*` in a host, and that stands for the port. */
+const plainHostName = z.string().regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/)
+
 const OF_GATEWAY = 'Equal to `body_bytes_max` of the sidecar; taken from `sidecar.config` when left at 0.'
 
 export const ISTIO = z.strictObject({
@@ -124,7 +127,17 @@ export const ISTIO = z.strictObject({
     'Attach an Istio gateway. The part for the mesh configuration is printed after the installation.',
   ),
   namespace: objectName.describe('Namespace of the gateway; empty: of the release.'),
-  selector: textMap.default({ istio: 'ingressgateway' }).describe('Labels of its pods.'),
+  selector: textMap
+    .default({ istio: 'ingressgateway' })
+    .describe(
+      'Labels of its pods. What the EnvoyFilter says applies to every site behind these pods (docs/kubernetes/istio.md).',
+    ),
+  hosts: z
+    .array(plainHostName)
+    .default([])
+    .describe(
+      'Hosts of your tools, such as tools.example.com: usher is asked about calls to these alone, at any port. A call to another host is let through without a check, so no route may lead such a host to a tool. Empty: usher is asked about every host of the gateway, and calls to other sites behind it are 404.',
+    ),
   provider: z
     .string()
     .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/)

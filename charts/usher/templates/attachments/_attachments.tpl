@@ -36,3 +36,18 @@ extensionProviders:
         allowPartialMessage: true
         packAsBytes: true
 {{- end }}
+
+{{/* The hosts that Istio asks about, each with every port, because a gateway routes without regard to the port; empty: all hosts. */}}
+{{- define "usher.istioHosts" -}}
+{{- with .Values.istio.hosts }}
+{{- $public := include "usher.hostOf" (dig "public_url" "" $.Values.sidecar.config) | lower }}
+{{- if and $public (not (has $public .)) }}
+{{- fail (printf "istio.hosts lacks %s, the host of sidecar.config.public_url: calls to its tools would be let through without a check. Add it." $public) }}
+{{- end }}
+{{- $hosts := list }}
+{{- range . }}
+{{- $hosts = concat $hosts (list . (printf "%s:*" .)) }}
+{{- end }}
+{{- toYaml $hosts }}
+{{- end }}
+{{- end }}
