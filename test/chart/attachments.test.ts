@@ -11,6 +11,14 @@ import { describeWith } from '../support/requirement.ts'
 import { CHART, helm, manifests, named, over, rendered, tools, valueSet, type Values } from './render.ts'
 import { overDefaults, refusalsOf } from './values-schema.ts'
 
+const owner = (name: string) => ({
+  owner: name,
+  authority: 'https://as.example.com',
+  client_id: `tools-${name}`,
+  client_secret_file: `/etc/usher/client-secrets/${name}`,
+  tools: [{ tool: 'portfolio_read', resource_id: `${name}/portfolio`, scopes: ['read'] }],
+})
+const ALICE_AND_BOB: Values = { config: { owners: [owner('alice'), owner('bob')] } }
 /** The chart knows nothing of what is in it. */
 const OWN_FILE: Values = { config: {}, existingConfig: { existingSecret: 'sidecar-file' } }
 
@@ -79,5 +87,24 @@ describeWith(tools('helm'), 'a gateway that others share', found => {
     expect(alone).not.toContain('calls to other sites')
     for (const notes of [everywhere, alone]) expect(notes).toContain('To every site behind the same pods')
     expect(notesOf(found.helm, valueSet('sidecar'))).not.toContain('EnvoyFilter')
+  })
+
+  test('a route of Envoy Gateway for an owner whom the sidecar does not have is refused, where the chart knows them', () => {
+    const misspelt = { envoyGateway: { routes: [{ owner: 'alise', httpRoute: 'alice' }] } }
+    const fault = faultOf(changed('envoy-gateway', misspelt))
+    expect(fault).toContain('sidecar.config has no owner alise')
+    expect(fault).toContain('Its owners: alice.')
+    const expose = { documents: { gatewayApi: { enabled: false } } }
+    expect(faultOf(changed('envoy-gateway', { ...misspelt, sidecar: OWN_FILE, expose }))).toBe('')
+  })
+
+  test('what is printed names the owners whom no route of Envoy Gateway is for, unless one is for all', () => {
+    const printed = (routes: Values[]) =>
+      notesOf(found.helm, changed('envoy-gateway', { sidecar: ALICE_AND_BOB, envoyGateway: { routes } }))
+    const sentence = 'No route in `envoyGateway.routes` is for: '
+    const alice = { owner: 'alice', httpRoute: 'alice' }
+    expect(printed([alice])).toContain(`${sentence}bob. Calls on an HTTPRoute of theirs`)
+    expect(printed([alice, { owner: 'bob', httpRoute: 'bob' }])).not.toContain(sentence)
+    expect(printed([alice, { httpRoute: 'tools' }])).not.toContain(sentence)
   })
 })

@@ -51,3 +51,25 @@ extensionProviders:
 {{- toYaml $hosts }}
 {{- end }}
 {{- end }}
+
+{{/* The owners in the file of the sidecar, as {"owners": […]}: none if the chart does not write that file. */}}
+{{- define "usher.sidecarOwners" -}}
+{{- $owners := list -}}
+{{- range dig "owners" list .Values.sidecar.config -}}
+{{- $owners = append $owners .owner -}}
+{{- end -}}
+{{- dict "owners" (uniq $owners) | toJson -}}
+{{- end }}
+
+{{/* Those of them whom no route of Envoy Gateway names, between commas; empty if a route is for all owners. */}}
+{{- define "usher.ownersWithoutRoute" -}}
+{{- $unnamed := (include "usher.sidecarOwners" . | fromJson).owners -}}
+{{- range .Values.envoyGateway.routes -}}
+{{- if .owner -}}
+{{- $unnamed = without $unnamed .owner -}}
+{{- else -}}
+{{- $unnamed = list -}}
+{{- end -}}
+{{- end -}}
+{{- join ", " $unnamed -}}
+{{- end }}
