@@ -10,7 +10,7 @@ import { grantPrivileges, isRoleShared, obtainRuntimeRole, type Privileges } fro
 import { tryLock, type SessionLock } from './core/lock.ts'
 import { withProgress } from './core/database-wait.ts'
 import { applyMigration, readMigrations, type Migration } from './migrations.ts'
-import { assertOurTables } from './whose-tables.ts'
+import { assertOurTables, withRemedy } from './whose-tables.ts'
 
 const MIGRATIONS = new URL('../../migrations/', import.meta.url)
 const LOCK = 'migrations'
@@ -33,7 +33,8 @@ const folderOf = (party: string): URL => new URL(`${party}/`, MIGRATIONS)
  * say about the role.
  * @returns the names applied by this call (empty if another replica was first).
  * @throws Error when an applied migration has since been edited, when the database is so new that this
- * program does not work with it, and like `refuseEarlier`.
+ * program does not work with it, when the log-in may not make or change the tables, saying what to do, and
+ * like `refuseEarlier`.
  */
 export async function migrate(
   url: string,
@@ -45,17 +46,21 @@ export async function migrate(
   let doing = 'opening the database'
   const work = async (): Promise<string[]> => {
     const connection = await openConnection({ url, name: 'usher-migrate', statementMs: STATEMENT_MS_MAX })
+    const { client } = connection
     let migrationLock: SessionLock | undefined
+    const refused = async (error: unknown): Promise<never> => {
+      throw await withRemedy(client, error)
+    }
     try {
-      await assertOurTables(connection.client, migrations)
+      await assertOurTables(client, migrations)
       doing = 'another process that migrates'
-      migrationLock = await lock(url)
+      migrationLock = await lock(url).catch(refused)
       doing = 'the migrations'
-      await assertOurTables(connection.client, migrations)
-      const obtained = await obtainRuntimeRole(connection.client)
+      await assertOurTables(client, migrations)
+      const obtained = await obtainRuntimeRole(client)
       if (obtained.notice !== undefined) tell(obtained.notice)
-      const applied = await applyAll(connection.client, schema.party, migrations)
-      await grantPrivileges(connection.client, obtained, { ...schema, migrated: applied.length > 0 })
+      const applied = await applyAll(client, schema.party, migrations).catch(refused)
+      await grantPrivileges(client, obtained, { ...schema, migrated: applied.length > 0 })
       return applied
     } finally {
       await connection.close()

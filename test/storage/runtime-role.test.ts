@@ -194,6 +194,42 @@ describe('A log-in that may not make roles', () => {
   })
 })
 
+describe('A log-in that may not make or change the tables', () => {
+  it.each([
+    ['owning the database', 0],
+    ['a grant on its schema', 1],
+  ])('is told what an administrator is to run, and %s then suffices', async (_, which) => {
+    const [stranger, login] = [await logIn(), await logIn('CREATEROLE')]
+    const place = await databaseOf(stranger)
+    // Before version 15 of Postgres everybody may make tables there.
+    await asAdministrator(place, 'REVOKE CREATE ON SCHEMA public FROM PUBLIC')
+    const remedies = [
+      `ALTER DATABASE ${quoted(place.name)} OWNER TO ${login};`,
+      `GRANT USAGE, CREATE ON SCHEMA public TO ${login};`,
+    ]
+    await expect(AUTHORITY_DATABASE.migrate(place.as(login))).rejects.toThrow(
+      `permission denied for schema public. The log-in may make no tables here: have an administrator run ${remedies.join(' or, in that database, ')}`,
+    )
+    expect(await tablesAt(place.as(login))).toBe(0)
+    await asAdministrator(place, remedies[which]!)
+    expect((await AUTHORITY_DATABASE.migrate(place.as(login))).length).toBeGreaterThan(0)
+  })
+
+  it('is told to whom they belong, as after a restore by another log-in', async () => {
+    const [owner, login] = [await logIn('CREATEROLE'), await logIn('CREATEROLE')]
+    const place = await databaseOf(owner)
+    await AUTHORITY_DATABASE.migrate(place.as(owner))
+    await asAdministrator(
+      place,
+      `GRANT CONNECT ON DATABASE ${quoted(place.name)} TO ${login}`,
+      `GRANT USAGE, CREATE ON SCHEMA public TO ${login}`,
+    )
+    await expect(AUTHORITY_DATABASE.migrate(place.as(login))).rejects.toThrow(
+      `permission denied for table locks. The tables of this database belong to ${owner}, and only that log-in may migrate them: name it in DATABASE_URL.`,
+    )
+  })
+})
+
 it('a new database gives the shared role nothing, whatever everybody may read there', async () => {
   const login = await logIn('CREATEROLE')
   const place = await databaseOf(login)
