@@ -57,7 +57,8 @@ const statementOf = (sql: string): string => sql.replaceAll(/^--.*\n/gm, '').tri
 const TABLE_WAIT_MS = 1_000
 /** Others use the table meanwhile. */
 const PAUSE_MS = 1_000
-const WAITS_MAX = 600
+/** With the pause after each, ten minutes in all. */
+const WAITS_MAX = 300
 /** A table in use, a deadlock, a serialization failure: what Postgres took back whole, or left invalid. */
 const TAKEN_BACK = new Set(['55P03', '40P01', '40001'])
 
