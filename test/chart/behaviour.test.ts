@@ -274,6 +274,32 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
       expect(sidecar!.readinessProbe!.httpGet).toMatchObject({ port: 'usher-documents', scheme: 'HTTPS' })
     })
 
+    test('a start may take longer than a replica waits for another that migrates, and Helm and Kubernetes wait for it', () => {
+      const source = readFileSync(join(ROOT, 'src', 'storage', 'migrate.ts'), 'utf8')
+      const lockMs = Number(/^const LOCK_MS_MAX = ([\d_]+)$/m.exec(source)![1]!.replaceAll('_', ''))
+      const starts = [
+        ['ha', 'usher-authority'],
+        ['tally', 'usher-tally'],
+        ['witness', 'usher-witness'],
+        ['organization', 'usher-organization'],
+      ].map(([set, name]) => {
+        const [container] = containers(podOf(of(set!), `Deployment ${name}`))
+        const { failureThreshold, periodSeconds } = container!.startupProbe!
+        const { spec } = named(of(set!), 'Deployment', name!)
+        return [failureThreshold * periodSeconds, Number(spec['progressDeadlineSeconds'])] as const
+      })
+      for (const [startSeconds, deadlineSeconds] of starts) {
+        expect(startSeconds * 1000).toBeGreaterThan(lockMs)
+        expect(deadlineSeconds).toBeGreaterThan(startSeconds)
+      }
+      const page = readFileSync(join(ROOT, 'docs', 'kubernetes.md'), 'utf8')
+      const minutes = [...page.matchAll(/^helm .* --wait(?: --timeout (\d+)m)?$/gm)].map(([, text]) =>
+        Number(text),
+      )
+      expect(minutes).toEqual([15, 15])
+      expect(Math.min(...minutes) * 60).toBeGreaterThanOrEqual(starts[0]![0])
+    })
+
     test('one at a time, none is missed: a new one is up before an old one goes, and evictions leave one', () => {
       for (const name of ['usher-authority', 'usher-sidecar']) {
         expect(named(of('sidecar'), 'Deployment', name).spec).toMatchObject({

@@ -164,9 +164,9 @@ httpGet:
 
 {{/* The probes of a role with a database. Call with (dict "of" .Values.authority "scheme" "HTTP"). */}}
 {{- define "usher.probes" -}}
-# Migrations run before it listens, one pod at a time.
+# Migrations run before it listens, one pod at a time; a pod waits ten minutes for another that migrates.
 startupProbe:
-  {{- include "usher.probe" (dict "path" "/health" "port" "public" "scheme" .scheme "over" .of.startupProbe "times" (dict "periodSeconds" 2 "timeoutSeconds" 2 "failureThreshold" 300)) | nindent 2 }}
+  {{- include "usher.probe" (dict "path" "/health" "port" "public" "scheme" .scheme "over" .of.startupProbe "times" (dict "periodSeconds" 2 "timeoutSeconds" 2 "failureThreshold" 450)) | nindent 2 }}
 # Not ready is a reason to ask another replica (its clock is off, it drains), never to restart this one.
 readinessProbe:
   {{- include "usher.probe" (dict "path" "/ready" "port" "public" "scheme" .scheme "over" .of.readinessProbe "times" (dict "periodSeconds" 2 "timeoutSeconds" 2 "failureThreshold" 2)) | nindent 2 }}
