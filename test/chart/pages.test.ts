@@ -8,7 +8,7 @@ import { describe, expect, test } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
 import { ROOT } from '../support/repository.ts'
 import { describeWith } from '../support/requirement.ts'
-import { containers, pods, type Pod } from './pods.ts'
+import { containers, pods, type Container, type Pod } from './pods.ts'
 import {
   CHART,
   complaints,
@@ -65,7 +65,7 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'the pages of docs/kuberne
   const asText = (all: object[]) => all.map(one => JSON.stringify(one)).join('\n---\n')
   const rendered = (values: Values) => manifests(render(found.helm, over(BASE, values)))
 
-  test('there are seven', () => {
+  test('there are eight', () => {
     expect(NAMES.toSorted()).toEqual(
       [
         'envoy-gateway',
@@ -75,6 +75,7 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'the pages of docs/kuberne
         'kind',
         'openshift',
         'postgres-tls',
+        'restore',
       ].toSorted(),
     )
   })
@@ -211,6 +212,36 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'the pages of docs/kuberne
     const source = readFileSync(join(ROOT, 'src', 'storage', 'core', 'database-wait.ts'), 'utf8')
     expect(words.length).toBe(5)
     expect(words.filter(text => !source.includes(text))).toEqual([])
+  })
+
+  test('restore: the values stop every authority, and the pod of the Job is that which migrates, with two commands', () => {
+    const [stopped] = valuesIn('restore').map(rendered)
+    expect(named(stopped!, 'Deployment', 'usher-authority').spec).toMatchObject({ replicas: 0 })
+    expect(stopped!.filter(({ kind }) => kind === 'HorizontalPodAutoscaler')).toEqual([])
+
+    const migrating = pods(rendered({ authority: { migration: { job: { enabled: true } } } })).find(
+      ({ of }) => of.startsWith('Job usher-migrate'),
+    )!
+    const [own] = pods(manifestsIn('restore'))
+    const { containers: after, initContainers: before, ...pod } = own!.spec
+    const { containers: chart, ...chartPod } = migrating.spec
+    expect(own!.labels).toEqual(migrating.labels)
+    // A person reads the log of one that failed.
+    expect(pod).toEqual({ ...chartPod, restartPolicy: 'Never' })
+    const withoutCommand = (container: Container) => ({
+      ...container,
+      name: '',
+      args: [],
+      // The tag is of one version.
+      image: container.image.split(':')[0],
+    })
+    expect([...before!, ...after].map(withoutCommand)).toEqual([chart[0]!, chart[0]!].map(withoutCommand))
+    const [migrate, end] = [...before!, ...after].map(({ args }) => args!.join(' '))
+    expect(migrate).toBe('migrate')
+    const restore = readFileSync(join(ROOT, 'docs', 'restore.md'), 'utf8')
+    expect(restore).toContain(`\nusher ${end}\n`)
+    const command = readFileSync(join(ROOT, 'src', 'authority', 'administration', 'main.ts'), 'utf8')
+    expect(command).toContain(/The log ends with `([^…]+)…/.exec(pageText('restore'))![1]!)
   })
 
   test('istio: the provider is that of envoy/istio/mesh-config.yaml', () => {
