@@ -4,6 +4,7 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import {
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -155,6 +156,30 @@ export function render(binary: string, values: Values, ...more: string[]): strin
   const { ok, text } = helm(binary, values, command)
   if (!ok) throw new Error(text)
   return text
+}
+
+/**
+ * What Helm prints after the installation. `helm template` leaves NOTES.txt out, so that of a copy of the
+ * chart is the text of a ConfigMap.
+ */
+export function notesOf(binary: string, values: Values): string {
+  const directory = mkdtempSync(join(tmpdir(), 'usher-notes-'))
+  try {
+    const chart = join(directory, 'usher')
+    cpSync(CHART, chart, { recursive: true })
+    renameSync(join(chart, 'templates', 'NOTES.txt'), join(chart, 'files', 'notes.tpl'))
+    const notes = '{{ tpl (.Files.Get "files/notes.tpl") . | toJson }}'
+    writeFileSync(
+      join(chart, 'templates', 'notes.yaml'),
+      `apiVersion: v1\nkind: ConfigMap\nmetadata: { name: notes }\ndata:\n  notes: ${notes}\n`,
+    )
+    const command = ['template', 'usher', chart, '--namespace', 'usher', '--skip-schema-validation']
+    const { ok, text } = runHelm(binary, values, [...command, '--show-only', 'templates/notes.yaml'])
+    if (!ok) throw new Error(text)
+    return named(manifests(text), 'ConfigMap', 'notes').data!['notes']!
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
 }
 
 /** By what was parsed: a chart of all roles takes ten times as long to parse as to copy. */
