@@ -9,7 +9,7 @@ import { describe, expect, test } from 'vitest'
 import { parse, stringify } from 'yaml'
 import { listPoints, ROOT } from '../support/repository.ts'
 import { describeWith } from '../support/requirement.ts'
-import { CHART, complaints, named, rendered, tools, valueSet } from './render.ts'
+import { CHART, complaints, named, over, rendered, tools, valueSet, type Values } from './render.ts'
 
 interface Rule {
   alert: string
@@ -75,6 +75,20 @@ test('alerts and dashboard select and sum by labels that docs/operating.md names
 })
 
 describeWith(tools('promtool'), 'promtool', ({ promtool }) => {
+  /** Whether the alert fires at that time. */
+  const firing = (alert: string, at: string, fires: boolean) => ({
+    expr: `count(ALERTS{alertstate="firing", alertname="${alert}"})`,
+    eval_time: at,
+    exp_samples: fires ? [{ labels: '{}', value: 1 }] : [],
+  })
+  const failures = (cases: object[]): string => {
+    const file = { rule_files: ['alerts.yaml'], evaluation_interval: '1m', tests: cases }
+    let found = ''
+    withFiles({ 'alerts.yaml': readFileSync(ALERTS, 'utf8'), 'cases.yaml': stringify(file) }, at => {
+      found = complaints(promtool, ['test', 'rules', join(at, 'cases.yaml')])
+    })
+    return found
+  }
   const withFiles = (files: Record<string, string>, run: (directory: string) => void): void => {
     const directory = mkdtempSync(join(tmpdir(), 'usher-rules-'))
     try {
@@ -111,6 +125,8 @@ describeWith(tools('promtool'), 'promtool', ({ promtool }) => {
    * none.
    */
   const RAISED: [string, string, string, string][] = [
+    ['UsherAuthorityDown', 'usher_build_info{party="authority"}', '1x10 stale', '1x40'],
+    ['UsherSidecarDown', 'usher_build_info{party="sidecar"}', '1x10 stale', '1x40'],
     ['UsherOutage', 'usher_decisions_total{reason="temporarily_unavailable"}', '0+5x40', '5x40'],
     ['UsherNotApproved', 'usher_pat_requests_total{outcome="refused"}', '0+1x40', '1x40'],
     ['UsherAuthorityAddressDown', 'usher_authority_address_up{address="https://as-1"}', '0x40', '1x40'],
@@ -125,6 +141,9 @@ describeWith(tools('promtool'), 'promtool', ({ promtool }) => {
     ['UsherDatabaseDown', 'usher_database_up', '0x40', '1x40'],
     ['UsherDatabaseWaiting', 'usher_database_waiting', '1x40', '0x40'],
     ['UsherNotificationsFail', 'usher_notifications_total{outcome="failed"}', '0+1x40', '1x40'],
+    ['UsherLedgerContradicted', 'usher_checkpoints_total{outcome="contradicted"}', '1x40', '0x40'],
+    ['UsherLedgerLost', 'usher_witnesses_total{outcome="lost"}', '_x20 1x20', '0x40'],
+    ['UsherWitnessContradicted', 'usher_witness_contradictions_total', '1x40', '0x40'],
     ['UsherAuthorityFails', 'usher_http_request_seconds_count{status="503"}', '0+2x40', '2x40'],
   ]
 
@@ -137,19 +156,34 @@ describeWith(tools('promtool'), 'promtool', ({ promtool }) => {
       [bad, good].map(values => ({
         interval: '1m',
         input_series: [{ series, values }],
-        promql_expr_test: [
-          {
-            expr: `count(ALERTS{alertstate="firing", alertname="${alert}"})`,
-            eval_time: '30m',
-            exp_samples: values === bad ? [{ labels: '{}', value: 1 }] : [],
-          },
-        ],
+        promql_expr_test: [firing(alert, '30m', values === bad)],
       })),
     )
-    const file = { rule_files: ['alerts.yaml'], evaluation_interval: '1m', tests: cases }
-    withFiles({ 'alerts.yaml': readFileSync(ALERTS, 'utf8'), 'cases.yaml': stringify(file) }, at => {
-      expect(complaints(promtool, ['test', 'rules', join(at, 'cases.yaml')])).toBe('')
-    })
+    expect(failures(cases)).toBe('')
+  })
+
+  test('a server that waits for its owner, and asks once an hour, is on alert until it stops asking', () => {
+    const refused = {
+      interval: '1m',
+      input_series: [
+        { series: 'usher_pat_requests_total{outcome="refused"}', values: '0x9 1x59 2x59 3x200' },
+      ],
+      promql_expr_test: [
+        firing('UsherNotApproved', '5m', false),
+        ...['30m', '69m', '100m', '129m', '200m'].map(at => firing('UsherNotApproved', at, true)),
+        firing('UsherNotApproved', '230m', false),
+      ],
+    }
+    expect(failures([refused])).toBe('')
+  })
+
+  test('a lost ledger is on alert whether a signature or a witness found it', () => {
+    const lost = {
+      interval: '1m',
+      input_series: [{ series: 'usher_checkpoints_total{outcome="lost"}', values: '1x40' }],
+      promql_expr_test: [firing('UsherLedgerLost', '30m', true)],
+    }
+    expect(failures([lost])).toBe('')
   })
 })
 
@@ -160,10 +194,35 @@ describeWith(tools('helm'), 'as the chart renders them', ({ helm }) => {
     const { spec } = named(all, 'PrometheusRule', 'usher')
     const wanted = groups.map(group => ({
       ...group,
-      rules: group.rules.map(rule => ({ ...rule, labels: { ...rule.labels, team: 'platform' } })),
+      rules: group.rules.map(rule => ({
+        ...rule,
+        // Another release would hide that this one is down.
+        expr: rule.expr.replace('absent(usher_build_info{', 'absent(usher_build_info{namespace="usher", '),
+        labels: { ...rule.labels, team: 'platform' },
+      })),
     }))
     expect(spec).toEqual({ groups: wanted })
   })
+
+  test.each([
+    ['authority and sidecar', 'ha', {}, ['UsherAuthorityDown', 'UsherSidecarDown']],
+    ['an authority alone', 'default', {}, ['UsherAuthorityDown']],
+    ['a sidecar alone', 'minimal', {}, ['UsherSidecarDown']],
+    ['a sidecar in the pod of a gateway', 'gateway-pod', {}, ['UsherAuthorityDown']],
+    ['a witness alone', 'witness', { authority: { enabled: false } }, []],
+  ] satisfies [string, string, Values, string[]][])(
+    'of %s, what does not run raises no alert that it is down',
+    (_title, set, changes, down) => {
+      const watched = over(over(valueSet(set), changes), { metrics: { prometheusRule: { enabled: true } } })
+      const { spec } = named(rendered(helm, watched), 'PrometheusRule', 'usher')
+      const alerts = (spec as unknown as { groups: { rules: Rule[] }[] }).groups
+        .flatMap(group => group.rules)
+        .map(({ alert }) => alert)
+      expect(alerts.filter(alert => /^Usher\w+Down$/.test(alert) && !/Address|Database/.test(alert))).toEqual(
+        down,
+      )
+    },
+  )
 
   test('the dashboard is the file', () => {
     expect(JSON.parse(named(all, 'ConfigMap', 'usher-dashboard').data!['usher.json']!)).toEqual(dashboard)
