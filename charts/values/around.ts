@@ -27,13 +27,17 @@ export const NETWORK_POLICY = z.strictObject({
   egress: z
     .strictObject({
       enabled: flag(false).describe(
-        'Also restrict outgoing traffic: only to DNS, to `databases`, to port 443 anywhere (documents that agents, operators and resource servers publish), from sidecars to the authority of this release, and to `extra`.',
+        'Also restrict outgoing traffic: only to DNS (port 53), to `databases`, to port 443 anywhere (documents that agents, operators and resource servers publish), from sidecars to the authority of this release, and to `extra`.',
       ),
       databases: anyList
         .default([])
         .describe('The place of Postgres, as peers. Empty: anywhere, at `databasePort`.'),
       databasePort: whole(1, 65_535).default(5432).describe('Its port.'),
-      extra: anyList.default([]).describe('Further egress rules, such as of the receiver of traces.'),
+      extra: anyList
+        .default([])
+        .describe(
+          'Further egress rules, such as to the receiver of traces, to DNS pods at another port than 53, or to ingress pods at another than 443. What counts is the port of the pod, not that of its Service.',
+        ),
     })
     .prefault({})
     .describe('Egress.'),
