@@ -31,9 +31,9 @@ const IMAGE = z.strictObject({
     .default('IfNotPresent')
     .describe('When it is pulled.'),
   pullSecrets: z
-    .array(z.strictObject({ name: givenName }))
+    .array(z.union([givenName, z.strictObject({ name: givenName })]))
     .default([])
-    .describe('Credentials of the registry.'),
+    .describe('Credentials of the registry, each by its name or as `name: …`.'),
 })
 
 const id = whole(0, 2_147_483_647).describe('0: leave it out, if the platform gives one (OpenShift).')

@@ -286,7 +286,7 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'what is added to the char
   test('global.imagePullSecrets, by name or as objects, are in every pod beside image.pullSecrets', () => {
     const changes = {
       global: { imagePullSecrets: ['company', { name: 'mirror' }] },
-      image: { pullSecrets: [{ name: 'mirror' }, { name: 'own' }] },
+      image: { pullSecrets: [{ name: 'mirror' }, 'own'] },
     }
     const secrets = (spec: PodSpec) => (spec as { imagePullSecrets?: unknown }).imagePullSecrets
     for (const { spec, of } of pods(all(changes)))

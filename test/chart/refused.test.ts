@@ -40,6 +40,7 @@ const ADDITIONS: Row[] = [
   ['a registry that is a number', 'default', '/global/imageRegistry', 5000],
   ['a registry with a scheme', 'default', '/global/imageRegistry', 'https://mirror.internal'],
   ['credentials of registries that are one text', 'default', '/global/imagePullSecrets', 'company'],
+  ['credentials of a registry that name a key', 'default', '/image/pullSecrets', [{ name: 'a', key: 'b' }]],
   ...['Secret', 'SecretList', 'List'].map((kind): Row => [
     `a ${kind} among the further objects`,
     'default',
