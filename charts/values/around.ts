@@ -5,7 +5,16 @@
 import { z } from 'zod'
 import { anyList, anyMap, flag, givenName, objectName, textMap, whole } from './pieces.ts'
 
-const peers = anyList.default([])
+/** Closed: the API server drops a misspelt member, and a selector without members selects every pod. */
+const selector = z
+  .strictObject({ matchLabels: textMap.optional(), matchExpressions: anyList.optional() })
+  .optional()
+const peer = z.strictObject({
+  podSelector: selector,
+  namespaceSelector: selector,
+  ipBlock: z.strictObject({ cidr: z.string(), except: z.array(z.string()).optional() }).optional(),
+})
+const peers = z.array(peer).default([])
 
 export const NETWORK_POLICY = z.strictObject({
   enabled: flag(true).describe(
@@ -29,9 +38,7 @@ export const NETWORK_POLICY = z.strictObject({
       enabled: flag(false).describe(
         'Also restrict outgoing traffic: only to DNS (port 53), to `databases`, to port 443 anywhere (documents that agents, operators and resource servers publish), from sidecars to the authority of this release, and to `extra`.',
       ),
-      databases: anyList
-        .default([])
-        .describe('The place of Postgres, as peers. Empty: anywhere, at `databasePort`.'),
+      databases: peers.describe('The place of Postgres, as peers. Empty: anywhere, at `databasePort`.'),
       databasePort: whole(1, 65_535).default(5432).describe('Its port.'),
       extra: anyList
         .default([])
@@ -46,7 +53,9 @@ export const NETWORK_POLICY = z.strictObject({
 export const METRICS = z.strictObject({
   serviceMonitor: z
     .strictObject({
-      enabled: flag(false).describe('Have ServiceMonitors of the Prometheus operator.'),
+      enabled: flag(false).describe(
+        'Have ServiceMonitors of the Prometheus operator. With `networkPolicy.enabled` name Prometheus in `networkPolicy.monitoring`.',
+      ),
       interval: z.string().default('30s').describe('How often they are read.'),
       scrapeTimeout: z
         .string()

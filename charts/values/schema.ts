@@ -1,4 +1,7 @@
-/** Owns the values of the chart as a whole, and what they must say together. docs/kubernetes.md. */
+/**
+ * Owns the values of the chart as a whole, each by itself. What they may not say together is refused in words
+ * by charts/usher/templates/refusals. docs/kubernetes.md.
+ */
 import { z } from 'zod'
 import type { SettingSchema } from '../../src/config/settings.ts'
 import { TRACING_SETTINGS } from '../../src/config/tracing.ts'
@@ -13,9 +16,10 @@ import { WITNESS } from './witness.ts'
 const IMAGE = z.strictObject({
   repository: z
     .string()
-    .min(1)
     .default('')
-    .describe('**Required.** Address of the image, such as registry.example.com/usher.'),
+    .describe(
+      '**Required.** Address of the image, such as registry.example.com/usher, without tag and digest.',
+    ),
   tag: z
     .string()
     .regex(/^[\w.-]{0,128}$/)
@@ -135,148 +139,6 @@ export const VALUES = z.strictObject({
   ),
 })
 
-type Condition = SettingSchema
-
-/** `at('a.b', x)`: the value at `a.b` is there and satisfies x. */
-function at(path: string, condition: Condition): Condition {
-  return path
-    .split('.')
-    .reduceRight<Condition>((inner, name) => ({ properties: { [name]: inner }, required: [name] }), condition)
-}
-
-const is = (path: string, value: unknown): Condition => at(path, { const: value })
-const given = (path: string): Condition => at(path, { minLength: 1 })
-const all = (...conditions: Condition[]): Condition => ({ allOf: conditions })
-const either = (...conditions: Condition[]): Condition => ({ anyOf: conditions })
-const rule = (when: Condition, then: Condition): Condition => ({ if: when, then })
-
-const ownPods = all(is('sidecar.enabled', true), at('sidecar.mode', { enum: ['service', 'daemonset'] }))
-const none = { maxItems: 0 }
-/** The patch for the gateway is a ConfigMap: a variable of such a name must come by `valueFrom`. */
-const fromSecrets = {
-  items: {
-    if: { properties: { name: { pattern: 'SECRET|PASSWORD|TOKEN|CREDENTIAL|HEADERS|KEY$' } } },
-    then: { properties: { value: false } },
-  },
-}
-const certificates = [
-  'authority.tls',
-  'tally.tls',
-  'witness.tls',
-  'organization.tls',
-  'sidecar.tls',
-  'sidecar.documentsTls',
-]
-const routes = ['authority', 'ownerApi', 'documents'].map(name => `expose.${name}`)
-
-/** What several values must say together, as JSON Schema. */
-export const RULES: Condition[] = [
-  rule(
-    is('authority.enabled', true),
-    all(
-      given('authority.issuer'),
-      given('authority.database.existingSecret'),
-      given('authority.keys.existingSecret'),
-    ),
-  ),
-  rule(
-    is('tally.enabled', true),
-    all(
-      given('tally.issuer'),
-      given('tally.database.existingSecret'),
-      given('tally.keys.existingSecret'),
-      either(at('tally.accounts.config', { minProperties: 1 }), given('tally.accounts.existingSecret')),
-    ),
-  ),
-  rule(given('tally.accounts.existingSecret'), at('tally.accounts.config', { maxProperties: 0 })),
-  rule(
-    is('witness.enabled', true),
-    all(
-      given('witness.issuer'),
-      given('witness.database.existingSecret'),
-      given('witness.keys.existingSecret'),
-      either(at('witness.issuers.config', { minProperties: 1 }), given('witness.issuers.existingSecret')),
-    ),
-  ),
-  rule(given('witness.issuers.existingSecret'), at('witness.issuers.config', { maxProperties: 0 })),
-  rule(
-    is('organization.enabled', true),
-    all(
-      ...['issuer', 'id', 'name', 'database.existingSecret', 'keys.existingSecret'].map(name =>
-        given(`organization.${name}`),
-      ),
-      either(
-        at('organization.provisioning.config', { minProperties: 1 }),
-        given('organization.provisioning.existingSecret'),
-      ),
-    ),
-  ),
-  ...['authority', 'organization'].map(of =>
-    rule(is(`${of}.migration.job.enabled`, true), given(`${of}.migration.job.existingSecret`)),
-  ),
-  rule(
-    given('organization.provisioning.existingSecret'),
-    at('organization.provisioning.config', { maxProperties: 0 }),
-  ),
-  rule(
-    given('authority.provisioning.existingSecret'),
-    at('authority.provisioning.config', { maxProperties: 0 }),
-  ),
-  rule(
-    is('sidecar.enabled', true),
-    all(
-      given('sidecar.keys.existingSecret'),
-      either(at('sidecar.config', { minProperties: 1 }), given('sidecar.existingConfig.existingSecret')),
-    ),
-  ),
-  rule(given('sidecar.existingConfig.existingSecret'), at('sidecar.config', { maxProperties: 0 })),
-  // Anybody who reaches the check port can spend grants.
-  rule(
-    ownPods,
-    either(
-      is('sidecar.trustedNetwork', true),
-      given('sidecar.tls.existingSecret'),
-      is('sidecar.tls.certManager.enabled', true),
-    ),
-  ),
-  rule(all(ownPods, is('networkPolicy.enabled', true)), at('networkPolicy.gateways', { minItems: 1 })),
-  rule(
-    all(
-      either(is('expose.ownerApi.gatewayApi.enabled', true), is('expose.ownerApi.ingress.enabled', true)),
-      is('networkPolicy.enabled', true),
-    ),
-    at('networkPolicy.owners', { minItems: 1 }),
-  ),
-  ...certificates.map(path =>
-    rule(
-      is(`${path}.certManager.enabled`, true),
-      all(at(`${path}.existingSecret`, { maxLength: 0 }), given(`${path}.certManager.issuerRef.name`)),
-    ),
-  ),
-  ...routes.map(path =>
-    rule(is(`${path}.gatewayApi.enabled`, true), at(`${path}.gatewayApi.parentRefs`, { minItems: 1 })),
-  ),
-  ...['istio', 'envoyGateway'].map(name => rule(is(`${name}.enabled`, true), ownPods)),
-  rule(is('envoyGateway.enabled', true), at('envoyGateway.routes', { minItems: 1 })),
-  ...['authority', 'sidecar', 'tally', 'witness', 'organization'].map(of =>
-    rule(
-      is(`${of}.autoscaling.enabled`, true),
-      either(
-        at(`${of}.autoscaling.targetCpuPercent`, { minimum: 1 }),
-        at(`${of}.autoscaling.targetMemoryPercent`, { minimum: 1 }),
-      ),
-    ),
-  ),
-  // A DaemonSet has as many pods as there are nodes.
-  rule(is('sidecar.mode', 'daemonset'), is('sidecar.autoscaling.enabled', false)),
-  // The pod is the gateway's, to which the patch adds the sidecar alone.
-  rule(is('sidecar.mode', 'container'), {
-    properties: {
-      sidecar: { properties: { initContainers: none, extraContainers: none, extraEnv: fromSecrets } },
-    },
-  }),
-]
-
 /** values.schema.json: closed to what it does not name. */
 export function valuesSchema(): SettingSchema {
   const schema = z.toJSONSchema(VALUES, {
@@ -284,7 +146,7 @@ export function valuesSchema(): SettingSchema {
     unrepresentable: 'any',
     target: 'draft-7',
   }) as SettingSchema
-  return { ...withDefaults(schema), title: 'Values of the chart usher', allOf: RULES }
+  return { ...withDefaults(schema), title: 'Values of the chart usher' }
 }
 
 /** Printed as they are, so that a manifest would be spoilt without them, or merged with others. */

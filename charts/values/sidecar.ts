@@ -75,7 +75,7 @@ export const SIDECAR = z.strictObject({
       'Mutual TLS of the check ports. This, or `trustedNetwork`, is needed unless `mode` is `container`.',
     ),
   trustedNetwork: flag(false).describe(
-    'Says that nobody but the gateway can reach the check ports, because the network keeps others out: anybody who reaches them can spend grants. A NetworkPolicy does that only if the cluster enforces it.',
+    'Says that nobody but the gateway can reach the check ports, because the network keeps others out: anybody who reaches them can spend grants. A NetworkPolicy does that only if the cluster enforces it. Not beside `tls`.',
   ),
   documentsTls: certificate('the certificate of the documents port').describe(
     'TLS of the port of the public documents.',

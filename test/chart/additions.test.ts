@@ -166,7 +166,7 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'what is added to the char
         return { minAvailable, maxUnavailable }
       }
       expect(budget(() => ({}))).toEqual({ minAvailable: 1 })
-      expect(budget(() => ({ maxUnavailable: 0 }))).toEqual({ maxUnavailable: 0 })
+      expect(budget(() => ({ maxUnavailable: 2 }))).toEqual({ maxUnavailable: 2 })
       expect(budget(place => ({ maxUnavailable: `${25 + place}%` }))).toEqual({
         maxUnavailable: `${25 + at}%`,
       })

@@ -140,9 +140,11 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
     })
 
     test('a change of what is around it does not', () => {
-      expect(
-        annotations({ sidecar: { replicas: 7 }, metrics: { serviceMonitor: { enabled: true } } }),
-      ).toEqual(annotations({}))
+      const watched = {
+        networkPolicy: { monitoring: [{ podSelector: {} }] },
+        metrics: { serviceMonitor: { enabled: true } },
+      }
+      expect(annotations({ sidecar: { replicas: 7 }, ...watched })).toEqual(annotations({}))
     })
 
     test('certificates are read again by the process: nothing in the pod follows what is in them', () => {

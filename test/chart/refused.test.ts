@@ -1,4 +1,7 @@
-/** What values.schema.json refuses before anything is installed, and how the refusal names the place. */
+/**
+ * What values.schema.json refuses before anything is installed, each value by itself, and how the refusal
+ * names the place. What values may not say together: unfit.test.ts.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -9,7 +12,6 @@ import { CHART, helm, over, tools, valueSet, VALUE_SETS, type Values } from './r
 import { overDefaults, refusalsOf } from './values-schema.ts'
 
 /** What the refusal must name, if not the place, is the last. */
-const BESIDE = { name: 'x', image: 'registry.example.com/x:1' }
 type Row = [what: string, set: string, place: string, value: Values[string], named?: string]
 const ADDITIONS: Row[] = [
   ['a volume without a name', 'default', '/authority/extraVolumes', [{ emptyDir: {} }], "'name'"],
@@ -22,13 +24,6 @@ const ADDITIONS: Row[] = [
   ['an annotation of a Deployment that is a number', 'tally', '/tally/annotations', { a: 1 }],
   ['an annotation that is a number', 'default', '/authority/service/annotations', { a: 1 }],
   ['memory as a quantity', 'default', '/authority/autoscaling/targetMemoryPercent', '80%'],
-  [
-    'a HorizontalPodAutoscaler that follows nothing',
-    'ha',
-    '/authority/autoscaling/targetCpuPercent',
-    0,
-    '/authority/autoscaling/targetMemoryPercent',
-  ],
   ['a part of pods that is no part', 'default', '/authority/podDisruptionBudget/maxUnavailable', 'one'],
   ['a time of a probe as a text', 'default', '/authority/livenessProbe/periodSeconds', '10s'],
   ['another path of a probe', 'default', '/authority/livenessProbe/httpGet', { path: '/' }, 'httpGet'],
@@ -49,16 +44,6 @@ const ADDITIONS: Row[] = [
     '/extraObjects/0/kind',
   ]),
   ['a further object without a name', 'default', '/extraObjects', [{ apiVersion: 'v1', kind: 'Pod' }]],
-  ['a DaemonSet that is scaled', 'daemonset', '/sidecar/autoscaling/enabled', true],
-  ['a container beside a gateway that is not ours', 'gateway-pod', '/sidecar/extraContainers', [BESIDE]],
-  ['a container before a gateway that is not ours', 'gateway-pod', '/sidecar/initContainers', [BESIDE]],
-  [
-    'a secret variable that would stand in the ConfigMap with the patch',
-    'gateway-pod',
-    '/sidecar/extraEnv',
-    [{ name: 'OTEL_EXPORTER_OTLP_HEADERS', value: 'authorization=hush' }],
-    '/sidecar/extraEnv/0/value',
-  ],
 ]
 const ROWS: Row[] = [
   [
@@ -73,14 +58,8 @@ const ROWS: Row[] = [
     '/authority/podLabels',
     { 'app.kubernetes.io/component': 'sidecar' },
   ],
-  ['no image', 'default', '/image/repository', ''],
-  ['no issuer', 'default', '/authority/issuer', ''],
   ['an issuer that is not https', 'default', '/authority/issuer', 'http://as.example.com'],
   ['an issuer with a path', 'default', '/authority/issuer', 'https://example.com/as'],
-  ['a tally without an issuer', 'tally', '/tally/issuer', ''],
-  ['a tally without accounts', 'tally', '/tally/accounts', { config: {} }],
-  ['a witness without an issuer', 'witness', '/witness/issuer', ''],
-  ['a witness without authorities', 'witness', '/witness/issuers', { config: {} }],
   [
     'a variable that a tally does not know',
     'tally',
@@ -88,25 +67,12 @@ const ROWS: Row[] = [
     3,
     'UMA_TALLY_TICKETS',
   ],
-  ...['issuer', 'id', 'name'].map((name): Row => [
-    `an organization without its ${name}`,
-    'organization',
-    `/organization/${name}`,
-    '',
-  ]),
-  ['an organization without a provisioning file', 'organization', '/organization/provisioning/config', {}],
   [
     'a variable of an organization that the chart sets itself',
     'organization',
     '/organization/settings/UMA_ORG_ADMIN_LISTEN',
     '0.0.0.0:1',
     'UMA_ORG_ADMIN_LISTEN',
-  ],
-  [
-    'a Job that migrates an organization without a log-in',
-    'organization',
-    '/organization/migration/job/existingSecret',
-    '',
   ],
   [
     'a credential in the provisioning file of an organization',
@@ -117,8 +83,6 @@ const ROWS: Row[] = [
   ],
   ['a value that does not exist', 'default', '/replicas', 3, 'replicas'],
   ['a misspelt value', 'default', '/authority/replica', 3, 'replica'],
-  ['no database', 'default', '/authority/database/existingSecret', ''],
-  ['no signing keys', 'default', '/authority/keys/existingSecret', ''],
   [
     'a variable that the authority does not know',
     'default',
@@ -157,13 +121,6 @@ const ROWS: Row[] = [
   ],
   ['processes that run as root', 'default', '/security/runAsUser', -1],
   [
-    'a migration without a role',
-    'default',
-    '/authority/migration/job',
-    { enabled: true, existingSecret: '' },
-    '/authority/migration/job/existingSecret',
-  ],
-  [
     'a secret in the provisioning file',
     'ha',
     '/authority/provisioning/config/owners',
@@ -181,23 +138,6 @@ const ROWS: Row[] = [
       },
     ],
     'client_secret',
-  ],
-  [
-    'two provisioning files',
-    'ha',
-    '/authority/provisioning/existingSecret',
-    'other',
-    '/authority/provisioning/config',
-  ],
-  ['a sidecar that anybody may ask', 'sidecar', '/sidecar/trustedNetwork', false],
-  ['a sidecar that no gateway may reach', 'sidecar', '/networkPolicy/gateways', []],
-  ['a sidecar without a file', 'sidecar', '/sidecar/config', {}],
-  [
-    'a sidecar with two files',
-    'sidecar',
-    '/sidecar/existingConfig/existingSecret',
-    'other',
-    '/sidecar/config',
   ],
   ['a member that the sidecar does not know', 'sidecar', '/sidecar/config', { owner: 'alice' }],
   ['a member that the chart writes', 'sidecar', '/sidecar/config/keys_file', '/keys', 'keys_file'],
@@ -245,25 +185,21 @@ const ROWS: Row[] = [
     'embedded',
     'ENFORCEMENT_MODE',
   ],
-  ['a certificate from two places', 'mutual-tls', '/sidecar/tls/existingSecret', 'other'],
+  ['a peer of a misspelt kind', 'sidecar', '/networkPolicy/gateways', [{ ipBlok: {} }], 'ipBlok'],
   [
-    'cert-manager without an issuer',
-    'mutual-tls',
-    '/authority/tls/certManager/issuerRef/name',
-    '',
-    'issuerRef/name',
+    'a range of addresses without its member',
+    'sidecar',
+    '/networkPolicy/egress/databases',
+    [{ ipBlock: { cdir: '10.0.0.0/8' } }],
+    'cdir',
   ],
-  ['the owner API open to nobody named', 'envoy-gateway', '/networkPolicy/owners', []],
   [
-    'a route that hangs nowhere',
-    'envoy-gateway',
-    '/expose/authority/gatewayApi/parentRefs',
-    [],
-    'parentRefs',
+    'labels of a peer under a misspelt name, which would let every pod in',
+    'sidecar',
+    '/networkPolicy/gateways',
+    [{ podSelector: { matchLables: { app: 'gateway' } } }],
+    'matchLables',
   ],
-  ['Envoy Gateway without a route', 'envoy-gateway', '/envoyGateway/routes', []],
-  ['Istio without a sidecar to ask', 'default', '/istio/enabled', true, '/sidecar/enabled'],
-  ['Istio for a sidecar in the pod', 'gateway-pod', '/istio/enabled', true, '/sidecar/mode'],
   ['a mode that there is not', 'sidecar', '/sidecar/mode', 'statefulset'],
   ...ADDITIONS,
 ]
@@ -277,12 +213,6 @@ const FAULTS = ROWS.map(([what, set, place, value, named = place]): [string, str
 
 const refusals = (values: Values): string => refusalsOf(overDefaults(values))
 const withoutRefusals = (path: string): string => refusalsOf(without(path))
-
-test('a variable of a secret name may stand in the patch for a gateway by reference', () => {
-  const valueFrom = { secretKeyRef: { name: 'collector', key: 'headers' } }
-  const extraEnv = [{ name: 'OTEL_EXPORTER_OTLP_HEADERS', valueFrom }]
-  expect(refusals(over(valueSet('gateway-pod'), { sidecar: { extraEnv } }))).toBe('')
-})
 
 test.each(VALUE_SETS)('the value set %s is refused nothing', name => {
   expect(refusals(valueSet(name))).toBe('')
@@ -339,27 +269,18 @@ test.each(FAULTS)('%s (%s)', (_title, set, changes, named) => {
   expect(refusals(over(valueSet(set), changes))).toContain(named)
 })
 
-test.each([
-  ['mutual TLS of a Secret', { tls: { existingSecret: 'check' } }],
-  ['mutual TLS of cert-manager', { tls: { certManager: { enabled: true, issuerRef: { name: 'company' } } } }],
-  ['a network that is said to be trusted', { trustedNetwork: true }],
-  ['the pod of the gateway', { mode: 'container' }],
-])('a sidecar may be had with %s', (_title, changes) => {
-  const closed = over(valueSet('sidecar'), { sidecar: { trustedNetwork: false } })
-  expect(refusals(over(closed, { sidecar: changes }))).toBe('')
-})
-
 describeWith(tools('helm'), 'helm refuses', found => {
   const template = (values: Values) => helm(found.helm, values, ['template', 'usher', CHART])
 
-  test.each(
-    FAULTS.filter(([title]) => /^(no issuer|a misspelt value|a sidecar that anybody may ask)$/.test(title)),
-  )('%s (%s), with the place', (_title, set, changes, named) => {
-    const { ok, text } = template(over(valueSet(set), changes))
-    expect(ok).toBe(false)
-    expect(text).toContain("don't meet the specifications of the schema")
-    expect(text).toContain(named)
-  })
+  test.each(FAULTS.filter(([title]) => /^(a misspelt value|a peer of a misspelt kind)$/.test(title)))(
+    '%s (%s), with the place',
+    (_title, set, changes, named) => {
+      const { ok, text } = template(over(valueSet(set), changes))
+      expect(ok).toBe(false)
+      expect(text).toContain("don't meet the specifications of the schema")
+      expect(text).toContain(named)
+    },
+  )
 
   test.each([
     ['istio', { istio: { clientCertificate: '' } }, 'istio.clientCertificate'],

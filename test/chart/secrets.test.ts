@@ -22,6 +22,7 @@ const FROM_SECRETS: Values = [
     sidecar: {
       documentsTls: { existingSecret: 'documents-certificate' },
       authorityCa: { existingSecret: 'authority-ca' },
+      trustedNetwork: false,
     },
     test: { clientCertificate: 'usher-test-client' },
   },
