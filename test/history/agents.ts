@@ -57,6 +57,8 @@ export interface Agents {
   negotiate: () => Promise<void>
   /** Takes one agent's negotiation so far that it is granted or waits. */
   negotiateFor: (agent: Agent) => Promise<void>
+  /** Brings so many negotiations with an owner to their agreements, and presents these at the same moment. */
+  rush: (owner: string, count: number) => Promise<void>
   callStanding: () => Promise<void>
   callSingle: () => Promise<void>
   /** Calls once with what is for one use, and no other call beside it. */
@@ -301,6 +303,18 @@ export function createAgents(
       if (flow === undefined) return
       await present(flow, 0)
       if (flow.template !== undefined) await present(flows.splice(flows.indexOf(flow), 1)[0]!, 0)
+    },
+    rush: async (owner, count) => {
+      const hers = all.filter(one => one.owner === owner)
+      const upToAgreement = async (): Promise<Flow[]> => {
+        const flow = await begin(chance.of(hers))
+        if (flow === undefined) return []
+        await present(flow, chance.below(2))
+        const at = flows.indexOf(flow)
+        return flow.template === undefined || at < 0 ? [] : flows.splice(at, 1)
+      }
+      const ready = await Promise.all(Array.from({ length: count }, upToAgreement))
+      await Promise.all(ready.flat().map(flow => present(flow, chance.below(2))))
     },
     callStanding: async () => {
       const callOne = async (): Promise<void> => {

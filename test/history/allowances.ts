@@ -13,7 +13,8 @@ import { EACH_MAX } from './wishes.ts'
 export interface Allowances {
   /** Makes them, and has the tiers name them; before anything is disturbed. */
   make: () => Promise<void>
-  edit: () => Promise<void>
+  /** That of an owner; left out, of any. */
+  edit: (owner?: string) => Promise<void>
   /** Reads how much of one is used. */
   read: () => Promise<void>
   /** Reads how much of each is used. */
@@ -123,8 +124,8 @@ export function createAllowances(
         )
       }
     },
-    edit: async () => {
-      const known = chance.of(all)
+    edit: async owner => {
+      const known = all.find(({ person }) => person.owner === owner) ?? chance.of(all)
       const moved = (of: keyof typeof MOVES): number =>
         Math.max(0, known[of] + chance.below(MOVES[of].most) - MOVES[of].less)
       const open = known.open ? chance.next() < 0.9 : true

@@ -30,6 +30,8 @@ export interface Group {
   agents: Agents
   owners: Owners
   allowances?: Allowances
+  /** More at the same moment than there is room for, while nothing is disturbed yet. */
+  opening?: () => Promise<void>
   /** How many act at the same time. */
   clients: number
   /** One of them does something of chance. */
@@ -58,8 +60,9 @@ const BOUNDED_WEIGHTS = {
   uses: 8,
   read: 3,
 } as const
-/** Negotiations that go on at the same time, so that they meet at one window. */
-const RUSH = 5
+/** Agreements that are presented at the same time, so that they meet at one window. */
+const RUSH = 8
+const OPENING_RUSH = 20
 /** For so many clients there is one more, who has to do with an allowance; two at least. */
 const PLAIN_FOR_ONE = 5
 
@@ -100,16 +103,24 @@ async function boundedGroup(
   const allowances = createAllowances(setting, allowance)
   const acts = {
     negotiate: agents.negotiate,
-    rush: async () => void (await Promise.all(Array.from({ length: RUSH }, agents.negotiate))),
+    rush: async () => {
+      const { owner } = chance.of(setting.processes.people)
+      // Mostly upwards, so that there is room, and not for all of them.
+      await allowances.edit(owner)
+      await agents.rush(owner, RUSH)
+    },
     single: agents.callSingle,
     decide: owners.decide,
     revoke: owners.revoke,
     block: owners.blockOrUnblock,
-    allow: allowances.edit,
+    allow: () => allowances.edit(),
     uses: allowances.read,
     read: owners.read,
   }
-  return { agents, owners, allowances, clients, act: () => acts[chance.weighed(BOUNDED_WEIGHTS)]() }
+  const opening = async (): Promise<void> => {
+    for (const { owner } of setting.processes.people) await agents.rush(owner, OPENING_RUSH)
+  }
+  return { agents, owners, allowances, opening, clients, act: () => acts[chance.weighed(BOUNDED_WEIGHTS)]() }
 }
 
 /** These people only, over all processes. */

@@ -51,10 +51,11 @@ export async function runPart(options: PartOptions): Promise<Part> {
   }
   const spares = (name: string) => name.startsWith('sidecar') && recorder.count > ops * spareSidecarsFrom
   const faults = createFaults({ processes, recorder, chance, callsAtOnce }, ({ name }) => spares(name))
-  for (const { agents, owners, allowances } of groups) {
+  for (const { agents, owners, allowances, opening } of groups) {
     await allowances?.make()
     await Promise.all(agents.all.map(agents.negotiateFor))
     await owners.approveAll()
+    await opening?.()
   }
   /** Begins a fault; most of them meet calls that are just being let through, and told of. */
   const disturb = async ({ agents }: Group): Promise<void> => {

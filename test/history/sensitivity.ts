@@ -37,7 +37,7 @@ const names = given.length === 0 ? [...FAULTS, ...OF_LEASES] : given
 const ops = (process.env['HISTORY_OPS'] ??= '3000')
 const seed = Number(process.env['HISTORY_SEED'] ?? '20')
 /** What a fault needs may not come about with one seed, such as several clients at one window at a time. */
-const SEEDS_MAX = 2
+const SEEDS_MAX = 4
 const faults = readFaults()
 const tree = await copyTree()
 const missed: string[] = []
