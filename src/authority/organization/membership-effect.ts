@@ -180,7 +180,7 @@ export async function applyMembership(tx: Tx, owner: Owner, done: DoneBy): Promi
 
 /**
  * The resources that the organization reached are hers alone from now on, because her membership has ended.
- * Runs like `settle`.
+ * Runs in the transaction that ends it, as `applyMembership` does in one that changes it.
  */
 export async function ungovernAll(tx: Tx, owner: Owner): Promise<void> {
   const reached = (await listReached(tx, owner)).filter(({ org }) => org !== null)
