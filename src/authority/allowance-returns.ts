@@ -5,8 +5,7 @@
  */
 import { startRepeating, type Repetition } from '../limits/repetition.ts'
 import { isOutage } from '../storage/core/database.ts'
-import { returnShares, RETURNS_MAX } from '../storage/authority/policies/allowance-returns.ts'
-import { takeDue } from '../storage/authority/due.ts'
+import { returnShares, takeReturns } from '../storage/authority/policies/allowance-returns.ts'
 import type { Store } from './context.ts'
 
 const PAUSE_SECONDS = 1
@@ -23,7 +22,7 @@ export function startReturns(authority: Store): Repetition {
 export async function returnDue(authority: Store, stopped: () => boolean): Promise<void> {
   const db = authority.database.ofNobody
   while (!stopped()) {
-    const due = await takeDue(db, 'allowance', { limit: RETURNS_MAX, seconds: CLAIM_SECONDS })
+    const due = await takeReturns(db, CLAIM_SECONDS)
     if (due.length === 0) return
     for (const claims of Map.groupBy(due, ({ owner }) => owner).values())
       await returnShares(db, claims).catch((error: unknown) =>

@@ -84,7 +84,7 @@ describe('A grant within an allowance, at what an organization governs', () => {
     await change(owner, { view: viewWith(now) })
     expect(await record(owner, [before, before])).toBe('facts-moved')
     expect(await usedOf(database.db, owner)).toEqual([])
-    expect(await rowsOf(database.db, owner)).toEqual({ grants: 0, places: 0, due: 0, ledger: 0 })
+    expect(await rowsOf(database.db, owner)).toEqual({ grants: 0, places: 0, ledger: 0 })
     expect(await record(owner, [before, now])).toBe('recorded')
   })
 

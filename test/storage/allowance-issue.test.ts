@@ -39,7 +39,7 @@ const count = (outcomes: string[], outcome: string) => outcomes.filter(one => on
 
 const CALLS = { of: 'calls', per: 'all', max: '5' }
 const PRICE = { of: 'price', per: 'all', max: '1' }
-const NOTHING = { grants: 0, places: 0, due: 0, ledger: 0 }
+const NOTHING = { grants: 0, places: 0, ledger: 0 }
 
 async function agents(owner: Owner, howMany: number): Promise<SpendingAgent[]> {
   const known: SpendingAgent[] = []
@@ -91,15 +91,16 @@ describe('A grant within an allowance', () => {
       ['price', 'all', '0.75'],
     ]
     expect(await usedOf(database.db, owner)).toEqual(written)
-    const one = { grants: 1, places: 1, due: 1, ledger: 1 }
+    const one = { grants: 1, places: 1, ledger: 1 }
     expect(await rowsOf(database.db, owner)).toEqual(one)
     expect((await take(database.db, owner, agent!, { amount: '0.25000001' })).outcome).toBe('beyond')
     expect(await usedOf(database.db, owner)).toEqual(written)
     expect(await rowsOf(database.db, owner)).toEqual(one)
-    const { rows } = await sql<{ same: boolean; named: string }>`
-      SELECT d.at = g.expires_at AS same, d.client_id AS named FROM due d JOIN grants g ON g.owner = d.owner
-      WHERE d.owner = ${owner} AND d.kind = 'allowance'`.execute(database.db)
-    expect(rows).toEqual([{ same: true, named: `weekend 1 ${agent!.handle}` }])
+    const { rows } = await sql<{ same: boolean; place: number }>`
+      SELECT h.due_at = g.expires_at AS same, h.place FROM allowance_held h
+      JOIN grants g ON g.owner = h.owner AND g.rpt_sha256 = h.rpt_sha256
+      WHERE h.owner = ${owner} AND h.handle = ${agent!.handle}`.execute(database.db)
+    expect(rows).toEqual([{ same: true, place: 1 }])
     expect((await take(database.db, owner, agent!, { amount: '0.25' })).outcome).toBe('recorded')
   })
 
@@ -114,8 +115,15 @@ describe('A grant within an allowance', () => {
         ['calls', 'all', '4'],
         ['price', 'all', '1.2'],
       ])
-      expect(await rowsOf(database.db, owner)).toEqual({ grants: 4, places: 4, due: 4, ledger: 4 })
+      expect(await rowsOf(database.db, owner)).toEqual({ grants: 4, places: 4, ledger: 4 })
     })
+  })
+
+  it('is beyond one that names a window twice, which nobody can save', async () => {
+    const owner = await ownerWith(database.db, { windows: [CALLS, CALLS] })
+    const [agent] = await agents(owner, 1)
+    expect((await take(database.db, owner, agent!)).outcome).toBe('beyond')
+    expect(await rowsOf(database.db, owner)).toEqual(NOTHING)
   })
 
   it('is one statement where its windows are made and nobody holds them', async () => {

@@ -7,10 +7,9 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { revokeConnection } from '../../src/storage/authority/connections/connections.ts'
 import { openDatabase, type Database } from '../../src/storage/authority/database.ts'
-import type { DueClaim } from '../../src/storage/authority/due.ts'
 import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
 import { recordWithin, type WithinOutcome } from '../../src/storage/authority/grants/issue-allowance.ts'
-import { returnShares } from '../../src/storage/authority/policies/allowance-returns.ts'
+import { returnShares, type ReturnClaim } from '../../src/storage/authority/policies/allowance-returns.ts'
 import { UNSPENT_MAX } from '../../src/storage/authority/policies/allowance-windows.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
@@ -95,10 +94,10 @@ async function expire(owner: Owner, milliseconds: number, rpt?: Buffer): Promise
 }
 
 /** All work that waits for her, as if each of several replicas had taken it. */
-async function claimsOf(owner: Owner): Promise<DueClaim[]> {
-  const { rows } = await sql<DueClaim>`
-    SELECT owner, kind, client_id, at::text AS until FROM due
-    WHERE owner = ${owner} AND kind = 'allowance'`.execute(database.db)
+async function claimsOf(owner: Owner): Promise<ReturnClaim[]> {
+  const { rows } = await sql<ReturnClaim>`
+    SELECT owner, rpt_sha256, due_at::text AS until FROM allowance_held
+    WHERE owner = ${owner}`.execute(database.db)
   return rows
 }
 

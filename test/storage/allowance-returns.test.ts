@@ -8,10 +8,9 @@ import { describe, expect, it } from 'vitest'
 import { endAfterRestore } from '../../src/authority/administration/after-restore.ts'
 import { returnDue } from '../../src/authority/allowance-returns.ts'
 import { revokeConnection } from '../../src/storage/authority/connections/connections.ts'
-import { takeDue } from '../../src/storage/authority/due.ts'
 import { consumeGrant } from '../../src/storage/authority/grants/consume.ts'
 import { readGrant } from '../../src/storage/authority/grants/read.ts'
-import { returnShares } from '../../src/storage/authority/policies/allowance-returns.ts'
+import { returnShares, takeReturns } from '../../src/storage/authority/policies/allowance-returns.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Owner } from '../../src/wire/identifiers.ts'
@@ -67,7 +66,7 @@ async function spenders(
 }
 
 describe('The share of a grant that expired unspent', () => {
-  it('goes back to each of its windows, and leaves its place and nothing that is due', async () => {
+  it('goes back to each of its windows, and leaves its place', async () => {
     const { owner, agent } = await spenders(3)
     expect(await used(owner)).toEqual(['3', '0.75'])
     await returnAll()
@@ -75,7 +74,7 @@ describe('The share of a grant that expired unspent', () => {
     await lapse(database.db, owner)
     await returnAll()
     expect(await used(owner)).toEqual(['0', '0'])
-    expect(await rowsOf(database.db, owner)).toMatchObject({ grants: 3, places: 0, due: 0 })
+    expect(await rowsOf(database.db, owner)).toMatchObject({ grants: 3, places: 0 })
     expect((await useOf(database.db, owner, agent.handle)).unspent).toBe(0)
   })
 
@@ -99,13 +98,13 @@ describe('The share of a grant that expired unspent', () => {
       { back: false, spent: true },
       { back: true, spent: false },
     ])
-    expect(await rowsOf(database.db, owner)).toMatchObject({ places: 0, due: 0 })
+    expect(await rowsOf(database.db, owner)).toMatchObject({ places: 0 })
   })
 
   it('stays where the grant is being spent just now: who gives it back waits and sees that', async () => {
     const { owner, rpts } = await spenders(1)
     await lapse(database.db, owner)
-    const claims = await takeDue(database.db, 'allowance', { limit: 10, seconds: 60 })
+    const claims = await takeReturns(database.db, 60)
     let returning: Promise<number> | undefined
     await inTransaction(database.db, async tx => {
       await sql`
@@ -116,20 +115,18 @@ describe('The share of a grant that expired unspent', () => {
     })
     expect(await returning).toBe(0)
     expect(await used(owner)).toEqual(['1', '0.25'])
-    expect(await rowsOf(database.db, owner)).toMatchObject({ places: 1, due: 1 })
+    expect(await rowsOf(database.db, owner)).toMatchObject({ places: 1 })
     await lapse(database.db, owner)
     await returnAll()
     expect(await used(owner)).toEqual(['1', '0.25'])
-    expect(await rowsOf(database.db, owner)).toMatchObject({ places: 0, due: 0 })
+    expect(await rowsOf(database.db, owner)).toMatchObject({ places: 0 })
   })
 
   it('goes back once, however many give it back at once, while others take', async () => {
     await seed.inRounds(raceRounds(20), 1, async () => {
       const { owner } = await spenders(5)
       await lapse(database.db, owner)
-      const claims = (await takeDue(database.db, 'allowance', { limit: 100, seconds: 60 })).filter(
-        claim => claim.owner === owner,
-      )
+      const claims = (await takeReturns(database.db, 60)).filter(claim => claim.owner === owner)
       const others = [await knownAgent(database.db, owner), await knownAgent(database.db, owner)]
       const [returned] = await Promise.all([
         seed.callers(4, n => returnShares((n % 2 === 0 ? database : replica).db, claims)),
@@ -137,7 +134,7 @@ describe('The share of a grant that expired unspent', () => {
       ])
       expect(returned.reduce((sum, one) => sum + one, 0)).toBe(5)
       expect(await used(owner)).toEqual(['6', '1.5'])
-      expect(await rowsOf(database.db, owner)).toMatchObject({ grants: 11, places: 6, due: 6 })
+      expect(await rowsOf(database.db, owner)).toMatchObject({ grants: 11, places: 6 })
     })
   })
 
@@ -147,15 +144,43 @@ describe('The share of a grant that expired unspent', () => {
     await lapse(database.db, owner)
     await returnAll()
     expect(await used(owner)).toEqual(['2', '0.5'])
-    expect(await rowsOf(database.db, owner)).toMatchObject({ places: 0, due: 0 })
+    expect(await rowsOf(database.db, owner)).toMatchObject({ places: 0 })
+  })
+
+  it('is due when it expires, also where its place was looked at before', async () => {
+    const { owner } = await spenders(2)
+    const due = sql`UPDATE allowance_held SET due_at = now() WHERE owner = ${owner}`
+    const isDueThen = async () => {
+      const { rows } = await sql<{ then: boolean }>`
+        SELECT due_at = expires_at AS then FROM allowance_held WHERE owner = ${owner}`.execute(database.db)
+      return rows.map(row => row.then)
+    }
+    // As a program from before places were due themselves leaves them.
+    await due.execute(database.db)
+    expect(await isDueThen()).toEqual([false, false])
+    await returnAll()
+    expect(await isDueThen()).toEqual([true, true])
+    expect(await used(owner)).toEqual(['2', '0.5'])
+  })
+
+  it('is not given back by a cell that its owner leaves', async () => {
+    const { owner } = await spenders(1)
+    await lapse(database.db, owner)
+    await sql`
+      INSERT INTO moves (owner, move, state, cell) VALUES (${owner}, 'one', 'leaving', 'east')`.execute(
+      database.db,
+    )
+    await returnAll()
+    expect(await used(owner)).toEqual(['1', '0.25'])
+    await sql`UPDATE moves SET state = 'here' WHERE owner = ${owner}`.execute(database.db)
+    await returnAll()
+    expect(await used(owner)).toEqual(['0', '0'])
   })
 
   it('is not given back while somebody else has the work, and is once he is gone', async () => {
     const { owner } = await spenders(1)
     await lapse(database.db, owner)
-    const hers = (await takeDue(database.db, 'allowance', { limit: 100, seconds: 60 })).filter(
-      claim => claim.owner === owner,
-    )
+    const hers = (await takeReturns(database.db, 60)).filter(claim => claim.owner === owner)
     expect(hers).toHaveLength(1)
     await returnAll(replica)
     expect(await used(owner)).toEqual(['1', '0.25'])

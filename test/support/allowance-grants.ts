@@ -111,11 +111,10 @@ export async function usedOf(db: Db, owner: Owner): Promise<[of: string, per: st
 export async function rowsOf(
   db: Db,
   owner: Owner,
-): Promise<{ grants: number; places: number; due: number; ledger: number }> {
-  const { rows } = await sql<{ grants: number; places: number; due: number; ledger: number }>`
+): Promise<{ grants: number; places: number; ledger: number }> {
+  const { rows } = await sql<{ grants: number; places: number; ledger: number }>`
     SELECT (SELECT count(*) FROM grants WHERE owner = ${owner})::int AS grants,
       (SELECT count(*) FROM allowance_held WHERE owner = ${owner})::int AS places,
-      (SELECT count(*) FROM due WHERE owner = ${owner} AND kind = 'allowance')::int AS due,
       (SELECT count(*) FROM ledger WHERE owner = ${owner})::int AS ledger`.execute(db)
   return rows[0]!
 }
@@ -125,8 +124,7 @@ export async function lapse(db: Db, owner: Owner, by = '1 hour'): Promise<void> 
   await inTransaction(db, async tx => {
     await sql`UPDATE grants SET expires_at = expires_at - ${by}::interval WHERE owner = ${owner}`.execute(tx)
     await sql`
-      UPDATE allowance_held SET expires_at = expires_at - ${by}::interval WHERE owner = ${owner}`.execute(tx)
-    await sql`
-      UPDATE due SET at = at - ${by}::interval WHERE owner = ${owner} AND kind = 'allowance'`.execute(tx)
+      UPDATE allowance_held SET expires_at = expires_at - ${by}::interval, due_at = due_at - ${by}::interval
+      WHERE owner = ${owner}`.execute(tx)
   })
 }

@@ -271,11 +271,8 @@ export interface OrganizationCallsTable {
 /** What must be done for an owner, and when (due.ts). */
 export interface DueTable {
   owner: Owner
-  kind: 'sweep' | 'pull' | 'view' | 'tell' | 'compliance' | 'withdraw' | 'notify' | 'witness' | 'allowance'
-  /**
-   * The resource server to pull from, the tally to tell, the subscription, or the place of a grant of an
-   * allowance; otherwise empty.
-   */
+  kind: 'sweep' | 'pull' | 'view' | 'tell' | 'compliance' | 'withdraw' | 'notify' | 'witness'
+  /** The resource server to pull from, the tally to tell, or the subscription; otherwise empty. */
   client_id: Generated<ClientId>
   at: Generated<string>
 }

@@ -10,8 +10,7 @@ import type { AllowanceCeiling } from '../../../wire/organization/charter.ts'
 import type { Db, Tx } from '../database.ts'
 import {
   isUnreadable,
-  lineageOf,
-  placeName,
+  lineageIn,
   unspentPlaces,
   UNSPENT_MAX,
   type AllowanceWindow,
@@ -63,11 +62,19 @@ const LOCK = prepared(
     ON CONFLICT (owner, allowance, whose, of, per, start) DO UPDATE SET used = w.used WHERE false`,
 )
 
+/** SQL: the first place that is not among those in the array `taken`; null if there is none. */
+const firstPlace = (taken: string): string => {
+  const places = Array.from({ length: UNSPENT_MAX }, (_, n) => n + 1)
+  return `CASE ${places.map(place => `WHEN ${place} <> ALL(${taken}) THEN ${place}`).join(' ')} END`
+}
+
 /**
  * `$9` the allowance, `$10` its version, `$11` whose windows, `$12` what is taken of which, `$13` how her
  * organization bounds allowances, both as JSON. `$14`: it is a transaction by itself. It writes everything or
  * nothing, unless another grant took the place meanwhile; then it fails, if it is by itself. It waits for no
  * window, because what it read would grow old: one that somebody else has locked counts as one without room.
+ * Each node of the plan costs time at every grant, so what any grant rests on is asked in the `condition`,
+ * where its records are read anyway.
  */
 const RECORD_WITHIN = recordStatement<{ outcome: 'made' | 'taken' | WithinFault | null }>(
   'record-grant-within',
@@ -77,25 +84,14 @@ const RECORD_WITHIN = recordStatement<{ outcome: 'made' | 'taken' | WithinFault 
       SELECT * FROM json_to_recordset($12::json)
         AS s(of text, per text, start timestamptz, ends timestamptz, max numeric, amount numeric)),
     allowed AS MATERIALIZED (
-      SELECT g.handle, g.rpt_sha256, g.exp
+      SELECT g.handle, g.rpt_sha256, g.exp, a.among
       FROM (SELECT *, to_timestamp(expires_at) AS exp FROM asked) g
       CROSS JOIN (SELECT clock_timestamp() AS at OFFSET 0) clock
       JOIN LATERAL (SELECT * FROM allowances WHERE owner = $1 AND id = $9 OFFSET 0) a ON a.version = $10
-      JOIN LATERAL (SELECT approval FROM resources
-        WHERE ${ownedBy('owner', '$1')} AND resource_id = g.resource_id OFFSET 0) r ON true
-      LEFT JOIN LATERAL ${lineageOf('g.handle')} own ON true
       WHERE g.exp > clock.at AND g.exp <= clock.at + a.hold_s * interval '1 second'
         AND (a.until IS NULL OR g.exp <= a.until)
-        -- Another introducer, or she, may have admitted the agent since that was read.
-        AND $11::text = CASE a.among WHEN 'all' THEN '' ELSE own.whose END
-        AND NOT EXISTS (SELECT FROM share s WHERE g.exp > s.ends)
-        AND NOT EXISTS (SELECT FROM share s
-          WHERE s.start <> CASE s.per WHEN 'all' THEN a.made_at ELSE date_trunc(s.per, clock.at, a.zone) END)
-        AND r.approval IS DISTINCT FROM 'signed'
-        -- Her organization may have lowered its bound since that was read, or she may have agreed to another.
-        AND (g.org_handle_epoch IS NULL OR EXISTS (SELECT FROM memberships m WHERE m.owner = $1
-          AND jsonb_build_array((m.agreed->'max_allowance')::jsonb, (m.view->'max_allowance')::jsonb)
-            = $13::jsonb))),
+        AND NOT EXISTS (SELECT FROM share s WHERE g.exp > s.ends
+          OR s.start <> CASE s.per WHEN 'all' THEN a.made_at ELSE date_trunc(s.per, clock.at, a.zone) END)),
     -- Each is judged as it is now, even if others have added to it meanwhile. None is locked for nothing.
     roomy AS MATERIALIZED (
       SELECT w.of, w.per, w.start, s.amount FROM share s JOIN allowance_windows w
@@ -103,35 +99,38 @@ const RECORD_WITHIN = recordStatement<{ outcome: 'made' | 'taken' | WithinFault 
         AND w.start = s.start AND w.used + s.amount <= s.max AND EXISTS (SELECT FROM allowed)
       FOR NO KEY UPDATE OF w SKIP LOCKED),
     free AS MATERIALIZED (
-      SELECT $9::text AS allowance, a.handle, p.place, a.rpt_sha256, a.exp
-      FROM allowed a CROSS JOIN LATERAL (SELECT n AS place FROM generate_series(1, ${UNSPENT_MAX}) AS n
-        WHERE n NOT IN (${unspentPlaces('a.handle', '$9')}) ORDER BY n LIMIT 1) p
-      -- A window named twice would be added to once.
-      WHERE (SELECT count(DISTINCT (of, per, start)) FROM roomy) = (SELECT count(*) FROM share)),`,
-    condition: ' AND EXISTS (SELECT FROM free)',
+      SELECT a.handle, a.rpt_sha256, a.exp, ${firstPlace('had.unspent')} AS place
+      FROM allowed a CROSS JOIN LATERAL (SELECT coalesce(array_agg(place), '{}') AS unspent
+        FROM (${unspentPlaces('a.handle', '$9')}) taken OFFSET 0) had
+      WHERE (SELECT count(*) FROM roomy) = json_array_length($12::json) AND cardinality(had.unspent) < ${UNSPENT_MAX}),`,
+    // The resource is `r`, and the connection `c`.
+    condition: `
+        AND EXISTS (SELECT FROM free)
+        AND r.approval IS DISTINCT FROM 'signed'
+        -- Another introducer, or she, may have admitted the agent since that was read.
+        AND $11::text = CASE (SELECT among FROM allowed) WHEN 'all' THEN '' ELSE ${lineageIn('c')} END
+        -- Her organization may have lowered its bound since that was read, or she may have agreed to another.
+        AND (g.org_handle_epoch IS NULL OR EXISTS (SELECT FROM memberships m WHERE m.owner = $1
+          AND jsonb_build_array((m.agreed->'max_allowance')::jsonb, (m.view->'max_allowance')::jsonb)
+            = $13::jsonb))`,
     after: `,
     holding AS (
-      INSERT INTO allowance_held AS h (owner, allowance, handle, place, rpt_sha256, whose, expires_at, shares)
-      SELECT $1, f.allowance, f.handle, f.place, f.rpt_sha256, $11, f.exp, $12::json FROM free f
+      INSERT INTO allowance_held AS h (owner, allowance, handle, place, rpt_sha256, whose, expires_at, due_at, shares)
+      SELECT $1, $9, f.handle, f.place, f.rpt_sha256, $11, f.exp, f.exp, $12::json FROM free f
       WHERE EXISTS (SELECT FROM made)
       ON CONFLICT (owner, allowance, handle, place) DO UPDATE SET rpt_sha256 = excluded.rpt_sha256,
-        whose = excluded.whose, expires_at = excluded.expires_at, shares = excluded.shares
+        whose = excluded.whose, expires_at = excluded.expires_at, due_at = excluded.due_at, shares = excluded.shares
       -- Another grant may have taken the place since this statement began: that one is not spent in its snapshot.
       WHERE EXISTS (SELECT FROM grants g WHERE ${ownedBy('g.owner', '$1')} AND g.rpt_sha256 = h.rpt_sha256
-        AND (g.consumed_at IS NOT NULL OR g.returned_at IS NOT NULL))
-      RETURNING h.allowance, h.place, h.handle, h.expires_at),
+        AND (g.consumed_at IS NOT NULL OR g.returned_at IS NOT NULL) OFFSET 0)
+      RETURNING h.place),
     added AS (
       UPDATE allowance_windows w SET used = w.used + s.amount,
         -- By the minute, so that a row that many take of is seldom moved in its index.
         used_at = CASE WHEN w.whose <> '' THEN date_trunc('minute', clock_timestamp()) END
       FROM roomy s
       WHERE w.owner = $1 AND w.allowance = $9 AND w.whose = $11 AND w.of = s.of AND w.per = s.per
-        AND w.start = s.start AND EXISTS (SELECT FROM holding)),
-    -- After the place, so that no two of these statements wait for each other.
-    reminder AS (
-      INSERT INTO due (owner, kind, client_id, at)
-      SELECT $1, 'allowance', ${placeName('h')}, h.expires_at FROM holding h
-      ON CONFLICT (owner, kind, client_id) DO UPDATE SET at = excluded.at)`,
+        AND w.start = s.start AND EXISTS (SELECT FROM holding))`,
     // Text that is no number ends the statement; Postgres works a subquery out only where it comes to it.
     outcome: `CASE WHEN NOT EXISTS (SELECT FROM allowed) THEN 'facts-moved'
       WHEN NOT EXISTS (SELECT FROM free) THEN 'beyond'
@@ -161,8 +160,13 @@ export async function recordWithin(db: Db, record: WithinRecording): Promise<Wit
 }
 
 async function attemptsOf(db: Db, record: WithinRecording): Promise<Attempt> {
+  if (namesTwice(record.share.windows)) return 'beyond'
   return db.isTransaction ? recordCounted(db as Tx, record) : RECORD_IN_TURN(db, record)
 }
+
+/** No such allowance can be saved. The statement would add to that window once. */
+const namesTwice = (windows: AllowanceShare['windows']): boolean =>
+  new Set(windows.map(({ of, per }) => `${of} ${per}`)).size < windows.length
 
 /**
  * Most grants find their windows made and locked by nobody: one statement is enough for them. The others wait

@@ -7,11 +7,37 @@ import type { Owner } from '../../../wire/identifiers.ts'
 import { ASKED_FEW, ownedBy } from '../../core/batch.ts'
 import { inTransaction, prepared } from '../../core/database.ts'
 import type { Db, Tx } from '../database.ts'
-import type { DueClaim } from '../due.ts'
-import { isNamedPlace } from './allowance-windows.ts'
 
 /** Most places of one call: their windows are locked together. */
-export const RETURNS_MAX = 100
+const RETURNS_MAX = 100
+
+/** A place that was looked for, and until when (as Postgres writes it) the taker has it alone. */
+export interface ReturnClaim {
+  owner: Owner
+  /** Of the grant that has the place. */
+  rpt_sha256: Buffer
+  until: string
+}
+
+const TAKE = prepared<ReturnClaim>(
+  'take-returns',
+  `WITH next AS MATERIALIZED (
+      SELECT owner, rpt_sha256 FROM allowance_held h WHERE due_at <= clock_timestamp()
+        -- Of an owner who comes or goes, the cell where she then is does it.
+        AND NOT EXISTS (SELECT FROM moves m WHERE m.owner = h.owner AND m.state <> 'here')
+      ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED)
+    UPDATE allowance_held h SET due_at = clock_timestamp() + $2::float8 * interval '1 second' FROM next
+    WHERE ${ownedBy('h.owner', 'next.owner')} AND h.rpt_sha256 = next.rpt_sha256
+    RETURNING h.owner, h.rpt_sha256, h.due_at::text AS until`,
+)
+
+/**
+ * Takes the places that have been due for longest, at most `RETURNS_MAX`, of any owners; only one replica
+ * gets each. If it does nothing about one, because it ended or failed, that is due again after `seconds`.
+ */
+export async function takeReturns(db: Db, seconds: number): Promise<ReturnClaim[]> {
+  return (await TAKE(db, [RETURNS_MAX, seconds])).rows
+}
 
 /**
  * Finds what expired in the places that came due, and locks the windows that it was taken from, in the order
@@ -20,8 +46,9 @@ export const RETURNS_MAX = 100
 const LOCK = prepared<{ rpt_sha256: Buffer }>(
   'lock-returned-windows',
   `WITH expired AS MATERIALIZED (
-      SELECT h.* FROM unnest($2::text[]) WITH ORDINALITY AS asked(name, place)
-      JOIN LATERAL (SELECT * FROM allowance_held h WHERE ${isNamedPlace('asked.name')} OFFSET 0) h ON true
+      SELECT h.* FROM unnest($2::bytea[]) WITH ORDINALITY AS asked(rpt_sha256, place)
+      JOIN LATERAL (SELECT * FROM allowance_held
+        WHERE ${ownedBy('owner', '$1')} AND rpt_sha256 = asked.rpt_sha256 OFFSET 0) h ON true
       WHERE ${ASKED_FEW} AND h.expires_at <= clock_timestamp()),
     windows AS MATERIALIZED (
       SELECT DISTINCT e.allowance, e.whose, s.of, s.per, s.start
@@ -68,29 +95,30 @@ const RETURN = prepared<{ returned: number }>(
     SELECT count(*)::int AS returned FROM back`,
 )
 
-/** Where nothing is left, nothing comes due any more; otherwise it does when the claim has passed. */
-const FORGET = prepared(
-  'forget-returns',
-  `DELETE FROM due d USING unnest($2::text[], $3::timestamptz[]) AS claim(name, until)
-    WHERE d.owner = $1 AND d.kind = 'allowance' AND d.client_id = claim.name AND d.at = claim.until
-      AND NOT EXISTS (SELECT FROM allowance_held h WHERE ${isNamedPlace('d.client_id')})`,
+/** What has not expired yet was looked at too soon; it is due when it does. */
+const DEFER = prepared(
+  'defer-returns',
+  `UPDATE allowance_held h SET due_at = h.expires_at
+    FROM unnest($2::bytea[], $3::timestamptz[]) WITH ORDINALITY AS asked(rpt_sha256, until, place)
+    WHERE ${ASKED_FEW} AND ${ownedBy('h.owner', '$1')} AND h.rpt_sha256 = asked.rpt_sha256 AND h.due_at = asked.until
+      AND h.expires_at > clock_timestamp()`,
 )
 
 /**
  * Gives back what expired unspent in the places of one owner that came due, at most `RETURNS_MAX` of them.
  * @returns how many shares went back.
  */
-export async function returnShares(db: Db, claims: readonly DueClaim[]): Promise<number> {
+export async function returnShares(db: Db, claims: readonly ReturnClaim[]): Promise<number> {
   const { owner } = claims[0]!
-  const names = claims.map(({ client_id }) => client_id)
-  const returned = await inTransaction(db, async tx => {
-    const { rows } = await LOCK(tx, [owner, names])
-    if (rows.length === 0) return 0
+  const places = claims.map(({ rpt_sha256 }) => rpt_sha256)
+  const found = await inTransaction(db, async tx => {
+    const { rows } = await LOCK(tx, [owner, places])
+    if (rows.length === 0) return { expired: 0, returned: 0 }
     const { rows: counted } = await RETURN(tx, [owner, rows.map(({ rpt_sha256 }) => rpt_sha256)])
-    return counted[0]!.returned
+    return { expired: rows.length, returned: counted[0]!.returned }
   })
-  await FORGET(db, [owner, names, claims.map(({ until }) => until)])
-  return returned
+  if (found.expired < claims.length) await DEFER(db, [owner, places, claims.map(({ until }) => until)])
+  return found.returned
 }
 
 /**

@@ -65,18 +65,6 @@ export const PRESENT = `
           WHERE latest.ends - earlier > clock.at AND date_trunc(v.per, latest.ends - earlier, a.zone) <> present.start),
         clock.at) END AS ends OFFSET 0) next`
 
-/**
- * SQL: the place of a grant as the queue of due work names it; `of` is a row with its columns. No id of an
- * allowance and no number has a space.
- */
-export const placeName = (of: string): string =>
-  `${of}.allowance || ' ' || ${of}.place || ' ' || ${of}.handle`
-
-/** SQL: the row `h` is at the place of that name. */
-export const isNamedPlace = (name: string): string =>
-  `${ownedBy('h.owner', '$1')} AND h.allowance = split_part(${name}, ' ', 1) AND h.place = split_part(${name}, ' ', 2)::smallint
-        AND h.handle = substr(${name}, length(split_part(${name}, ' ', 1)) + length(split_part(${name}, ' ', 2)) + 3)`
-
 /** SQL: which places of an agent an unspent grant has, as rows; `$1` is the owner. */
 export const unspentPlaces = (handle: string, allowance: string): string => `
       SELECT h.place FROM allowance_held h
@@ -85,9 +73,12 @@ export const unspentPlaces = (handle: string, allowance: string): string => `
       WHERE ${ownedBy('h.owner', '$1')} AND h.allowance = ${allowance} AND h.handle = ${handle}
         AND g.consumed_at IS NULL AND g.returned_at IS NULL`
 
+/** SQL: the lineage of the agent whose connection has this name in the statement. */
+export const lineageIn = (as: string): string => `coalesce(${as}.lineage, ${as}.introduced_by, ${as}.handle)`
+
 /** SQL: the lineage of an agent that has a connection, as a row with `whose`; `$1` is the owner. */
-export const lineageOf = (handle: string): string =>
-  `(SELECT coalesce(lineage, introduced_by, handle) AS whose FROM connections
+const lineageOf = (handle: string): string =>
+  `(SELECT ${lineageIn('connections')} AS whose FROM connections
       WHERE owner = $1 AND handle = ${handle} OFFSET 0)`
 
 const READ = prepared<UseRow>(
