@@ -183,6 +183,33 @@ describe('A grant within an allowance', () => {
     expect(await rowsOf(database.db, owner)).toMatchObject({ grants: 2, places: 2 })
   })
 
+  it('takes the one after that, where yet another of the agent takes the next one just then', async () => {
+    const owner = await ownerWith(database.db)
+    const [agent] = await agents(owner, 1)
+    const other = await withinOf(database.db, owner, agent!)
+    let waiting: Promise<string> | undefined
+    await inTransaction(database.db, async second => {
+      const { rows } = await sql<{ pid: number }>`
+        INSERT INTO allowance_held (owner, allowance, handle, place, rpt_sha256, whose, expires_at, shares)
+        VALUES (${owner}, 'weekend', ${agent!.handle}, 2, ${seed.bytes()}, '', now() + interval '1 minute', '[]')
+        RETURNING pg_backend_pid() AS pid`.execute(second)
+      await inTransaction(database.db, async first => {
+        expect(await recordWithin(first, other)).toBe('recorded')
+        waiting = take(replica.db, owner, agent!).then(({ outcome }) => outcome)
+        await until(async () => (await lockWaiters(database)) > 0)
+      })
+      await until(async () => {
+        const blocked =
+          await sql`SELECT FROM pg_stat_activity WHERE ${rows[0]!.pid} = ANY(pg_blocking_pids(pid))`.execute(
+            database.db,
+          )
+        return blocked.rows.length > 0
+      })
+    })
+    expect(await waiting).toBe('recorded')
+    expect(await rowsOf(database.db, owner)).toMatchObject({ grants: 2, places: 3 })
+  })
+
   it('is beyond it in a transaction of the caller’s, where another of the agent takes its place just now', async () => {
     const owner = await ownerWith(database.db)
     const [agent] = await agents(owner, 1)
