@@ -18,8 +18,8 @@ import { readStanding } from '../../src/storage/authority/negotiations/standing.
 import { presentTicket } from '../../src/storage/authority/negotiations/tickets.ts'
 import { listUses } from '../../src/storage/authority/policies/allowance-uses.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
-import type { Family, Handle, Owner } from '../../src/wire/identifiers.ts'
-import { saveAllowance, take, useOf, withinOf } from '../support/allowance-grants.ts'
+import { asHandle, type Family, type Handle, type Owner } from '../../src/wire/identifiers.ts'
+import { ALLOWANCE, saveAllowance, take, withinOf } from '../support/allowance-grants.ts'
 import { DIGEST, multiply, rowsRead, TEXT } from '../support/rows-read.ts'
 import * as seed from '../support/seed.ts'
 import { coreStand } from '../support/stands.ts'
@@ -53,6 +53,13 @@ const asked = ({ owner }: Known) => ({
   resource_id: seed.resourceId(owner),
 })
 
+const atAllowance = (owner: Owner) => ({
+  tier_id: seed.TIER,
+  windowSeconds: 60,
+  countTo: undefined,
+  allowance: { id: ALLOWANCE, resource_id: seed.resourceId(owner) },
+})
+
 const COUNTS = 'a grant that is made'
 const ACTS: Record<string, Act> = {
   'what a ticket is made from': (tx, known) => readRequestedResource(tx, asked(known)),
@@ -69,7 +76,10 @@ const ACTS: Record<string, Act> = {
     }),
   [COUNTS]: (tx, { owner, handle, generation, rests }) =>
     recordGrant(tx, { ...seed.grantRow(owner, handle, generation, seed.bytes()), ...rests }, [], 10_000),
-  'an allowance that is read': (tx, { owner, handle }) => useOf(tx, owner, handle),
+  'an agent at a tier that names an allowance': (tx, { owner, handle }) =>
+    readStanding(tx, owner, { handle, ...atAllowance(owner) }),
+  'an agent that another one brings in there': (tx, { owner, handle: introducedBy }) =>
+    readStanding(tx, owner, { handle: asHandle('stranger'), introducedBy, ...atAllowance(owner) }),
   'an allowance that she reads, with what is used': (tx, { owner }) => listUses(tx, owner, { limit: 1 }),
   'a grant within an allowance': (tx, { within }) => recordWithin(tx, within),
   'a grant that is read': (tx, { owner, grants }) =>
@@ -92,7 +102,8 @@ async function seedKnown(): Promise<Known> {
     SELECT rpt_sha256, jti, family FROM grants WHERE owner = ${owner}`.execute(db)
   const tickets = [seed.bytes(), seed.bytes()]
   for (const ticket of tickets) await seed.seedFamily(db, owner, ticket)
-  await saveAllowance(db, owner, { hold_s: 3_600, windows: [{ of: 'calls', per: 'all', max: '9' }] })
+  const windows = [{ of: 'calls', per: 'all', max: '9' }]
+  await saveAllowance(db, owner, { among: 'lineage', hold_s: 3_600, windows })
   const agent = { handle, generation }
   await take(db, owner, agent)
   const within = await withinOf(db, owner, agent)

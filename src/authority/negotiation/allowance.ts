@@ -3,24 +3,18 @@
  * without a lock, and what a grant of it takes. Contract: "Policy vocabulary and tiers"; an addition
  * (docs/details/owner-api.md).
  */
-import { operationOf } from '../../rules/agreement.ts'
+import { operationOf, type Operation } from '../../rules/agreement.ts'
 import { latestExpiry } from '../../rules/allowance/expiry.ts'
 import { CALLS } from '../../rules/allowance/judge-operation.ts'
 import { allowancesIn } from '../../rules/allowance/tier-allowance.ts'
 import type { RequestFacts } from '../../rules/conditions.ts'
 import { jointAccountOf } from '../../rules/joint/joint.ts'
 import { judgeUnderCeiling, underAllowanceCeiling } from '../../rules/organization/allowance-ceiling.ts'
-import type { Db } from '../../storage/authority/database.ts'
 import type { AllowanceShare } from '../../storage/authority/grants/issue-allowance.ts'
-import {
-  readAllowanceUse,
-  UNSPENT_MAX,
-  type AllowanceUse,
-} from '../../storage/authority/policies/allowance-windows.ts'
-import { OWNER_ALLOWANCE, type OwnerAllowance } from '../../wire/documents/allowance.ts'
+import { UNSPENT_MAX, type AllowanceUse } from '../../storage/authority/policies/allowance-windows.ts'
+import type { OwnerAllowance } from '../../wire/documents/allowance.ts'
 import { readAllowanceCeilings } from '../organization/view-document.ts'
 import type { TicketPresentation, WithinAllowance } from './presentation.ts'
-import type { Handle } from '../../wire/identifiers.ts'
 
 /** How the operation stands to the allowance that its tier names; nothing if that cannot be found out. */
 export interface AllowanceFinding {
@@ -28,25 +22,35 @@ export interface AllowanceFinding {
   within?: WithinAllowance
 }
 
-/**
- * Finds that out, for an agent without a connection as if `introducer` had just brought it in. `wasBeyond`:
- * there was no room any more when the grant was to be issued, so the operation is beyond it whatever is read.
- */
-export async function findAllowance(
-  db: Db,
-  { family, governed, agreement, agent }: TicketPresentation,
-  { introducer, wasBeyond }: { introducer: Handle | undefined; wasBeyond: boolean },
-): Promise<AllowanceFinding> {
-  const { tier, resource, organization } = governed
+/** An operation, and the id of the allowance by which it is weighed. */
+interface OperationToWeigh {
+  id: string
+  operation: Operation
+}
+
+/** The operation that is agreed, if the tier names an allowance for it. */
+export function operationToWeigh({
+  governed: { tier },
+  agreement,
+}: TicketPresentation): OperationToWeigh | undefined {
   const [id] = allowancesIn(tier.rules)
   const operation = operationOf(agreement.claims)
   // No other tier binds a grant to one operation.
-  if (id === undefined || !tier.ask_me || operation === undefined) return {}
-  const of = { id, handle: agent.handle, introducedBy: introducer, resource_id: resource.resource_id }
-  const use = await readAllowanceUse(db, family.owner, of)
-  const read = OWNER_ALLOWANCE.safeParse(use?.allowance)
-  if (use === undefined || !read.success) return {}
-  const allowance = read.data
+  return id === undefined || !tier.ask_me || operation === undefined ? undefined : { id, operation }
+}
+
+/**
+ * Finds that out, by what was read of the allowance. `wasBeyond`: there was no room any more when the grant
+ * was to be issued, so the operation is beyond it whatever is read.
+ */
+export function findAllowance(
+  { family, governed: { tier, organization } }: TicketPresentation,
+  toWeigh: OperationToWeigh | undefined,
+  { use, wasBeyond }: { use: AllowanceUse | undefined; wasBeyond: boolean },
+): AllowanceFinding {
+  if (toWeigh === undefined || use === undefined) return {}
+  const { id, operation } = toWeigh
+  const { allowance, windows, now } = use
   const beyond = (limit: string): AllowanceFinding => ({
     operation: { allowance: id, version: allowance.version, beyond: true, limit },
   })
@@ -54,7 +58,6 @@ export async function findAllowance(
   const bounds = organization && [organization.agreed, organization.view]
   const ceilings = bounds && readAllowanceCeilings(bounds)
   if (ceilings === 'unreadable') return beyond('ceiling')
-  const { windows, now } = use
   const judged = judgeUnderCeiling(allowance, { tier_id: tier.tier_id, operation, now }, windows, ceilings)
   if (!judged.within) return beyond(judged.limit)
   if (use.unspent >= UNSPENT_MAX) return beyond('unspent')

@@ -22,7 +22,7 @@ import type { Identified } from '../../surface/agents/identity.ts'
 import type { Refused } from '../../surface/token/negotiation.ts'
 import { weighIntroduction } from '../agents/introductions.ts'
 import type { Limits, Store } from '../context.ts'
-import { findAllowance } from './allowance.ts'
+import { findAllowance, operationToWeigh } from './allowance.ts'
 import { CLEARANCE_UNMET, SCOPE_ABOVE_CEILING, type Governed } from './governance.ts'
 import type { OrganizationAnswer } from './organization.ts'
 import {
@@ -46,25 +46,26 @@ export async function readRecord(
   wasBeyond = false,
 ): Promise<RecordedPresentation> {
   const { family, governed, agreement, agent } = presented
-  const { tier, organization } = governed
+  const { tier, resource, organization } = governed
   const db = database.of(family.owner)
   const { introducer, notes } = await acceptIntroducer(db, presented)
   // Read before the organization's revocations, so that a later revocation changes an epoch that was read.
   const organizationEpochs = await epochsOf(db, presented)
-  const [standing, { operation, within }] = await Promise.all([
-    readStanding(db, family.owner, {
-      handle: agent.handle,
-      jkt: agent.jkt,
-      tier_id: tier.tier_id,
-      windowSeconds: limits.trajectoryWindowSeconds,
-      countTo: trajectoryCountTo(tier.rules),
-      introducedBy: introducer?.handle,
-      operator: agent.operator,
-      membership: organization?.join_id,
-      joint: jointAccountOf(family.client_id),
-    }),
-    findAllowance(db, presented, { introducer: introducer?.handle, wasBeyond }),
-  ])
+  const toWeigh = operationToWeigh(presented)
+  const standing = await readStanding(db, family.owner, {
+    handle: agent.handle,
+    jkt: agent.jkt,
+    tier_id: tier.tier_id,
+    windowSeconds: limits.trajectoryWindowSeconds,
+    countTo: trajectoryCountTo(tier.rules),
+    introducedBy: introducer?.handle,
+    operator: agent.operator,
+    membership: organization?.join_id,
+    joint: jointAccountOf(family.client_id),
+    allowance: toWeigh && { id: toWeigh.id, resource_id: resource.resource_id },
+  })
+  const use = standing.allowanceUse
+  const { operation, within } = findAllowance(presented, toWeigh, { use, wasBeyond })
   const expiresIn = Math.min(tier.terms.expires_in, agreement.claims['expires_in'] as number)
   return {
     ...presented,

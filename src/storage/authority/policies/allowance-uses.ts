@@ -11,7 +11,7 @@ import type { KeyPage } from '../../core/columns.ts'
 import { prepared } from '../../core/database.ts'
 import type { Db } from '../database.ts'
 import type { AllowancesTable } from '../tables.ts'
-import { isUnreadable, PRESENT } from './allowance-windows.ts'
+import { isUnreadable, presentWindows } from './allowance-windows.ts'
 import { allowanceOf, listAllowances, readAllowance } from './allowances.ts'
 
 /** How many lineages of one allowance are read. */
@@ -133,11 +133,9 @@ const usesStatement = (name: string, which: string) =>
     FROM (SELECT clock_timestamp() AS at OFFSET 0) clock
     JOIN LATERAL (SELECT * FROM allowances WHERE owner = $1 AND ${which} OFFSET 0) a ON true
     CROSS JOIN LATERAL (
-      SELECT coalesce(json_agg(json_build_object('of', v.of, 'per', v.per, 'max', v.max, 'starts', present.start,
-        'ends', next.ends)), '[]') AS present
-      FROM json_to_recordset(CASE json_typeof(a.content->'windows') WHEN 'array' THEN a.content->'windows'
-        ELSE '[]' END) AS v(of text, per text, max text)${PRESENT}
-      WHERE v.per IN ('hour', 'day', 'week', 'month', 'all') OFFSET 0) p
+      SELECT coalesce(json_agg(json_build_object('of', v.of, 'per', v.per, 'max', v.max, 'starts', v.start,
+        'ends', v.ends)), '[]') AS present
+      FROM ${presentWindows('clock.at')} v OFFSET 0) p
     CROSS JOIN LATERAL (
       SELECT CASE a.among WHEN 'all' THEN ARRAY[''] ELSE ${LINEAGES} END AS lineages OFFSET 0) l
     CROSS JOIN LATERAL (

@@ -3,14 +3,12 @@
  * a share. Only reads, without a lock. Contract: "Policy vocabulary and tiers"; an addition
  * (docs/details/owner-api.md).
  */
-import type { Selectable } from 'kysely'
 import type { AllowancePeriod, OwnerAllowance } from '../../../wire/documents/allowance.ts'
 import type { Handle, Owner } from '../../../wire/identifiers.ts'
 import { ownedBy } from '../../core/batch.ts'
 import { prepared, sqlState } from '../../core/database.ts'
 import type { Db } from '../database.ts'
-import type { AllowancesTable } from '../tables.ts'
-import { allowanceOf } from './allowances.ts'
+import { parseAllowance, type AllowanceJson } from './allowances.ts'
 
 /** How many unspent grants of one allowance an agent may have; the table of places has as many of each. */
 export const UNSPENT_MAX = 5
@@ -32,7 +30,6 @@ export interface AllowanceWindow {
 
 /** An allowance of hers and what is used of it, for one agent. */
 export interface AllowanceUse {
-  /** As it is stored: whether it can be read is the caller's check. */
   allowance: OwnerAllowance
   /** Whose windows they are: the lineage of the agent, or empty if all share one set. */
   whose: string
@@ -45,25 +42,32 @@ export interface AllowanceUse {
   signedOnly: boolean
 }
 
-type UseRow = Omit<AllowanceUse, 'allowance'> &
-  Pick<Selectable<AllowancesTable>, 'id' | 'version' | 'zone' | 'among' | 'until' | 'hold_s' | 'content'>
+/** The same as `allowanceUse` answers it. */
+export type AllowanceUseJson = Omit<AllowanceUse, 'allowance'> & AllowanceJson
 
 /**
- * SQL: the present window of `v` (`per`) of the allowance `a`, at the instant `clock.at`. A day that begins
- * twice, because the clock is set back across midnight, ends when the next begins for the first time: no
- * later instant is known to Postgres by that name, so those before it are tried.
+ * SQL: the present windows of the allowance `a` at the instant `at`, as rows with `of`, `per`, `max`, `start`
+ * and `ends`. A day that begins twice, because the clock is set back across midnight, ends when the next
+ * begins for the first time: no later instant is known to Postgres by that name, so those before it are
+ * tried. Each value is made once, in a subquery that is not merged with the one around it; joins would cost
+ * more.
  */
-export const PRESENT = `
-      CROSS JOIN LATERAL (SELECT CASE v.per WHEN 'all' THEN a.made_at
-        ELSE date_trunc(v.per, clock.at, a.zone) END AS start OFFSET 0) present
-      CROSS JOIN LATERAL (SELECT CASE v.per WHEN 'all' THEN NULL
-        WHEN 'hour' THEN present.start + interval '1 hour'
-        ELSE (date_trunc(v.per, clock.at AT TIME ZONE a.zone) + ('1 ' || v.per)::interval) AT TIME ZONE a.zone
-        END AS ends OFFSET 0) latest
-      CROSS JOIN LATERAL (SELECT CASE WHEN v.per <> 'all' THEN coalesce((
-          SELECT min(latest.ends - earlier) FROM unnest('{0 min,30 min,1 hour,2 hours}'::interval[]) AS earlier
-          WHERE latest.ends - earlier > clock.at AND date_trunc(v.per, latest.ends - earlier, a.zone) <> present.start),
-        clock.at) END AS ends OFFSET 0) next`
+export const presentWindows = (at: string): string => `(
+        SELECT of, per, max, start, CASE WHEN per <> 'all' THEN coalesce((
+            SELECT min(bounded.latest - earlier) FROM unnest('{0 min,30 min,1 hour,2 hours}'::interval[]) AS earlier
+            WHERE bounded.latest - earlier > ${at} AND date_trunc(per, bounded.latest - earlier, a.zone) <> start),
+          ${at}) END AS ends
+        FROM (SELECT of, per, max, start, CASE per WHEN 'all' THEN NULL
+            WHEN 'hour' THEN start + interval '1 hour'
+            ELSE (date_trunc(per, ${at} AT TIME ZONE a.zone) + ('1 ' || per)::interval) AT TIME ZONE a.zone
+            END AS latest
+          FROM (SELECT of, per, max, CASE per WHEN 'all' THEN a.made_at
+              ELSE date_trunc(per, ${at}, a.zone) END AS start
+            FROM json_to_recordset(CASE json_typeof(a.content->'windows') WHEN 'array' THEN a.content->'windows'
+              ELSE '[]' END) AS listed(of text, per text, max text)
+            WHERE per IN ('hour', 'day', 'week', 'month', 'all') OFFSET 0) begun
+          OFFSET 0) bounded
+        OFFSET 0)`
 
 /** SQL: which places of an agent an unspent grant has, as rows; `$1` is the owner. */
 export const unspentPlaces = (handle: string, allowance: string): string => `
@@ -81,35 +85,41 @@ const lineageOf = (handle: string): string =>
   `(SELECT ${lineageIn('connections')} AS whose FROM connections
       WHERE owner = $1 AND handle = ${handle} OFFSET 0)`
 
-const READ = prepared<UseRow>(
+/**
+ * SQL: the allowance that `asked` names, and its present windows, for the agent of `asked`, as JSON; null if
+ * she has none of this id. `own` is the agent's connection, if it has one; `at` is the instant. `asked` has
+ * `allowance`, `handle`, `introduced_by` and `resource_id`; `$1` is the owner. Each look-up is a subquery,
+ * which is planned by itself, with the whole key.
+ */
+export const allowanceUse = (at: string): string => `(
+      SELECT json_build_object('id', a.id, 'version', a.version, 'zone', a.zone, 'among', a.among, 'until', a.until,
+        'hold_s', a.hold_s, 'content', a.content::text, 'whose', a.whose, 'now', extract(epoch FROM a.at)::float8,
+        'unspent', (SELECT count(*) FROM (${unspentPlaces('asked.handle', 'a.id')}) unspent),
+        'signedOnly', coalesce((SELECT r.approval = 'signed' FROM resources r
+          WHERE ${ownedBy('r.owner', '$1')} AND r.resource_id = asked.resource_id), false),
+        'windows', coalesce((SELECT json_agg(json_build_object('of', v.of, 'per', v.per, 'max', v.max,
+            'start', v.start::text, 'ends', v.ends::text, 'endsAt', extract(epoch FROM v.ends)::float8,
+            'used', coalesce((SELECT w.used FROM allowance_windows w
+              WHERE w.owner = $1 AND w.allowance = a.id AND w.whose = a.whose AND w.of = v.of AND w.per = v.per
+                AND w.start = v.start), 0)::text))
+          FROM ${presentWindows('a.at')} v), '[]'))
+      FROM (SELECT *, ${at} AS at, CASE among WHEN 'all' THEN '' ELSE coalesce(own.lineage, own.introduced_by,
+          own.handle, ${lineageOf('asked.introduced_by')}, asked.introduced_by, asked.handle) END AS whose
+        FROM allowances WHERE owner = $1 AND id = asked.allowance OFFSET 0) a)`
+
+const READ = prepared<{ use: AllowanceUseJson | null }>(
   'read-allowance-use',
-  `SELECT a.id, a.version, a.zone, a.among, a.until, a.hold_s, a.content, lineage.whose,
-      extract(epoch FROM clock.at)::float8 AS now,
-      (SELECT count(*) FROM (${unspentPlaces('$3', '$2')}) unspent)::int AS unspent,
-      EXISTS (SELECT FROM resources r WHERE ${ownedBy('r.owner', '$1')} AND r.resource_id = $5
-        AND r.approval = 'signed') AS "signedOnly",
-      coalesce((SELECT json_agg(json_build_object('of', v.of, 'per', v.per, 'max', v.max,
-          'start', present.start::text, 'ends', next.ends::text, 'endsAt', extract(epoch FROM next.ends)::float8,
-          'used', coalesce(w.used, 0)::text))
-        FROM json_to_recordset(CASE json_typeof(a.content->'windows') WHEN 'array' THEN a.content->'windows'
-          ELSE '[]' END) AS v(of text, per text, max text)${PRESENT}
-      LEFT JOIN LATERAL (SELECT used FROM allowance_windows
-        WHERE owner = $1 AND allowance = a.id AND whose = lineage.whose AND of = v.of AND per = v.per
-          AND start = present.start OFFSET 0) w ON true
-        WHERE v.per IN ('hour', 'day', 'week', 'month', 'all')), '[]') AS windows
-    FROM (SELECT coalesce($6::timestamptz, clock_timestamp()) AS at OFFSET 0) clock
-    JOIN LATERAL (SELECT * FROM allowances WHERE owner = $1 AND id = $2 OFFSET 0) a ON true
-    LEFT JOIN LATERAL ${lineageOf('$3')} own ON true
-    LEFT JOIN LATERAL ${lineageOf('$4')} introducer ON true
-    CROSS JOIN LATERAL (SELECT CASE a.among WHEN 'all' THEN ''
-      ELSE coalesce(own.whose, introducer.whose, $4, $3) END AS whose) lineage`,
+  `SELECT ${allowanceUse('coalesce($6::timestamptz, clock_timestamp())')} AS use
+    FROM (SELECT $2::text AS allowance, $3::text AS handle, $4::text AS introduced_by, $5::text AS resource_id) asked
+    LEFT JOIN LATERAL (SELECT * FROM connections WHERE owner = $1 AND handle = asked.handle OFFSET 0) own ON true`,
 )
 
 /**
- * Reads an allowance of hers and its present windows, in one statement that takes no lock. `introducedBy`: an
- * agent without a connection is read as if that agent had just brought it in. `at`: the present is that
- * instant and not the clock's. @returns undefined if she has no such allowance, or if Postgres cannot read
- * it: another server than the one where it was saved may not know its zone.
+ * Reads an allowance of hers and its present windows alone; an agreement reads them with the agent's standing
+ * (`readStanding`). `introducedBy`: an agent without a connection is read as if that agent had just brought
+ * it in. `at`: the present is that instant and not the clock's. @returns undefined if she has no such
+ * allowance, or if it cannot be read.
+ * @internal
  */
 export async function readAllowanceUse(
   db: Db,
@@ -117,11 +127,21 @@ export async function readAllowanceUse(
   of: { id: string; handle: Handle; introducedBy?: Handle | undefined; resource_id: string; at?: string },
 ): Promise<AllowanceUse | undefined> {
   const { id, handle, introducedBy = null, resource_id, at = null } = of
-  const { rows } = await READ(db, [owner, id, handle, introducedBy, resource_id, at]).catch(noneIfUnreadable)
-  const [row] = rows
-  if (row === undefined) return undefined
-  const { whose, now, unspent, windows, signedOnly, ...stored } = row
-  return { allowance: allowanceOf(stored), whose, now, unspent, windows, signedOnly }
+  try {
+    const { rows } = await READ(db, [owner, id, handle, introducedBy, resource_id, at])
+    return useFrom(rows[0]!.use)
+  } catch (error) {
+    if (isUnreadable(error)) return undefined
+    throw error
+  }
+}
+
+/** What `allowanceUse` answered; undefined if there is no such allowance, or if it cannot be read. */
+export function useFrom(json: AllowanceUseJson | null): AllowanceUse | undefined {
+  if (json === null) return undefined
+  const { whose, now, unspent, windows, signedOnly, ...stored } = json
+  const allowance = parseAllowance(stored)
+  return allowance && { allowance, whose, now, unspent, windows, signedOnly }
 }
 
 /**
@@ -130,12 +150,10 @@ export async function readAllowanceUse(
  */
 const UNREADABLE: readonly string[] = ['22023', '22P05']
 
-/** Whether Postgres could not read an allowance. Each statement that goes by a zone may fail so. */
+/**
+ * Whether Postgres could not read an allowance: another server than the one where it was saved may not know
+ * its zone. Each statement that goes by a zone may fail so.
+ */
 export function isUnreadable(error: unknown): boolean {
   return UNREADABLE.includes(sqlState(error) ?? '')
-}
-
-function noneIfUnreadable(error: unknown): { rows: UseRow[] } {
-  if (isUnreadable(error)) return { rows: [] }
-  throw error
 }

@@ -4,7 +4,7 @@
  */
 import { sql, type Selectable } from 'kysely'
 import { ALLOWANCES_MAX } from '../../../rules/allowance/allowance.ts'
-import type { OwnerAllowance } from '../../../wire/documents/allowance.ts'
+import { OWNER_ALLOWANCE, type OwnerAllowance } from '../../../wire/documents/allowance.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
 import type { Db, Tx } from '../database.ts'
 import { lockQueue } from '../owners/owners.ts'
@@ -18,6 +18,18 @@ export function allowanceOf({
   ...row
 }: Pick<Selectable<AllowancesTable>, (typeof COLUMNS)[number]>): OwnerAllowance {
   return { ...row, ...content }
+}
+
+/** An allowance as Postgres writes JSON, but for its content, which is text. */
+export type AllowanceJson = Pick<OwnerAllowance, 'id' | 'version' | 'zone' | 'among' | 'until' | 'hold_s'> & {
+  content: string
+}
+
+/** The allowance of a row, checked; undefined if it is none. */
+export function parseAllowance({ content, until, ...members }: AllowanceJson): OwnerAllowance | undefined {
+  const isoUntil = until && new Date(until).toISOString()
+  const stored = { ...members, until: isoUntil, ...(JSON.parse(content) as object) }
+  return OWNER_ALLOWANCE.safeParse(stored).data
 }
 
 /** Her allowances after the given id, by id. */
