@@ -215,4 +215,20 @@ describe('What an allowance says', () => {
       expect((await useAt(owner)) !== undefined).toBe(isRead)
     }
   })
+
+  it.each([
+    ['short', 1],
+    ['too long to be remembered', 100],
+  ])('is shared by all who read it, so nobody changes it: a text that is %s', async (_what, values) => {
+    const one_of = Array.from({ length: values }, (_, n) => ({ payee: `${n}`.padEnd(200) }))
+    const tiers = { [seed.TIER]: { tools: ['pay'], only: [{ pointer: '/payee', one_of }] } }
+    const owner = await ownerWith(database.db, { windows: [ALL], tiers })
+    for (const _ of ['first', 'then']) {
+      const { allowance } = (await useAt(owner))!
+      expect(allowance).toMatchObject({ windows: [ALL], tiers })
+      const [only] = allowance.tiers[seed.TIER]!.only
+      for (const part of [allowance, allowance.windows[0], only, only!.one_of[0]])
+        expect(Object.isFrozen(part)).toBe(true)
+    }
+  })
 })

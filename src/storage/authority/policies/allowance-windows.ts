@@ -30,6 +30,7 @@ export interface AllowanceWindow {
 
 /** An allowance of hers and what is used of it, for one agent. */
 export interface AllowanceUse {
+  /** Frozen, because whoever reads the same text shares it. */
   allowance: OwnerAllowance
   /** Whose windows they are: the lineage of the agent, or empty if all share one set. */
   whose: string

@@ -4,6 +4,7 @@
  */
 import { sql, type Selectable } from 'kysely'
 import { ALLOWANCES_MAX } from '../../../rules/allowance/allowance.ts'
+import { BoundedMap } from '../../../limits/bounded-map.ts'
 import { OWNER_ALLOWANCE, type OwnerAllowance } from '../../../wire/documents/allowance.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
 import type { Db, Tx } from '../database.ts'
@@ -25,11 +26,34 @@ export type AllowanceJson = Pick<OwnerAllowance, 'id' | 'version' | 'zone' | 'am
   content: string
 }
 
-/** The allowance of a row, checked; undefined if it is none. */
-export function parseAllowance({ content, until, ...members }: AllowanceJson): OwnerAllowance | undefined {
+/** How many texts are remembered, and how long one may be. */
+const TEXTS_MAX = 1_000
+const TEXT_LENGTH_MAX = 10_000
+
+const allowanceByText = new BoundedMap<string, OwnerAllowance | undefined>(TEXTS_MAX)
+
+/**
+ * The allowance of a row, checked; undefined if it is none. No answer rests on what is remembered here: each
+ * agreement reads the row, and only what a text says is kept, under the whole of that text, because to check
+ * a text takes longer than to read it.
+ */
+export function parseAllowance(json: AllowanceJson): OwnerAllowance | undefined {
+  const text = JSON.stringify(json)
+  if (allowanceByText.has(text)) return allowanceByText.get(text)
+  const { content, until, ...members } = json
   const isoUntil = until && new Date(until).toISOString()
   const stored = { ...members, until: isoUntil, ...(JSON.parse(content) as object) }
-  return OWNER_ALLOWANCE.safeParse(stored).data
+  const allowance = OWNER_ALLOWANCE.safeParse(stored).data
+  deepFreeze(allowance)
+  if (text.length <= TEXT_LENGTH_MAX) allowanceByText.set(text, allowance)
+  return allowance
+}
+
+/** Owners whose allowances have the same text share what it says, so nobody changes it. */
+function deepFreeze(value: unknown): void {
+  if (typeof value !== 'object' || value === null) return
+  Object.freeze(value)
+  for (const member of Object.values(value)) deepFreeze(member)
 }
 
 /** Her allowances after the given id, by id. */
