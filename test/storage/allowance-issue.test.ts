@@ -2,7 +2,6 @@
  * Grants within an allowance as they are issued, by many at once on a real Postgres: contract, "Grant answer
  * (beat 4)", "Policy vocabulary and tiers"; an addition (docs/details/owner-api.md).
  */
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
 import { revokeConnection } from '../../src/storage/authority/connections/connections.ts'
@@ -12,7 +11,7 @@ import { GrantsFull } from '../../src/storage/authority/grants/issue.ts'
 import { recordWithin } from '../../src/storage/authority/grants/issue-allowance.ts'
 import { UNSPENT_MAX } from '../../src/storage/authority/policies/allowance-windows.ts'
 import { updateTier } from '../../src/storage/authority/policies/tiers.ts'
-import { inTransaction, STATEMENTS_CHANNEL, type SentStatement } from '../../src/storage/core/database.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Owner } from '../../src/wire/identifiers.ts'
 import {
   knownAgent,
@@ -30,6 +29,7 @@ import { raceRounds } from '../support/layer.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'
 import * as seed from '../support/seed.ts'
 import { replicatedStand } from '../support/stands.ts'
+import { statementsSent } from '../support/statements-sent.ts'
 import { until } from '../support/until.ts'
 
 const CALLERS = 16
@@ -48,25 +48,6 @@ async function agents(owner: Owner, howMany: number): Promise<SpendingAgent[]> {
 }
 
 const RECORD = 'record-grant-within'
-
-/** The names of the prepared statements that went out for her, in their order. */
-async function statementsSent<T>(
-  owner: Owner,
-  work: () => Promise<T>,
-): Promise<{ outcome: T; sent: string[] }> {
-  const sent: string[] = []
-  const note = (statement: unknown): void => {
-    const { text, values } = statement as SentStatement
-    const name = /prepared as ([a-z-]+) \*\/$/.exec(text)?.[1]
-    if (name !== undefined && values[0] === owner) sent.push(name)
-  }
-  subscribe(STATEMENTS_CHANNEL, note)
-  try {
-    return { outcome: await work(), sent }
-  } finally {
-    unsubscribe(STATEMENTS_CHANNEL, note)
-  }
-}
 
 /** What the work finds, in a transaction that is taken back. */
 async function takenBack(db: Db, work: (tx: Tx) => Promise<string>): Promise<string | undefined> {

@@ -2,16 +2,15 @@
  * An allowance as it is read with an agent's standing, on a real Postgres: contract, "Policy vocabulary and
  * tiers"; an addition (docs/details/owner-api.md).
  */
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
 import { readStanding } from '../../src/storage/authority/negotiations/standing.ts'
 import { readAllowanceUse } from '../../src/storage/authority/policies/allowance-windows.ts'
-import { STATEMENTS_CHANNEL, type SentStatement } from '../../src/storage/core/database.ts'
 import { asHandle, type Handle, type Owner } from '../../src/wire/identifiers.ts'
 import { ALLOWANCE, knownAgent, ownerWith, saveAllowance, take } from '../support/allowance-grants.ts'
 import * as seed from '../support/seed.ts'
 import { coreStand } from '../support/stands.ts'
+import { statementsSent } from '../support/statements-sent.ts'
 
 const database = coreStand()
 const ALL = { of: 'calls', per: 'all', max: '9' }
@@ -37,21 +36,8 @@ const standingOf = (owner: Owner, asking: Asking, more: { id?: string; countTo?:
 const useAt = async (owner: Owner, asking: Asking = { handle: asHandle('jkt:nobody') }) =>
   (await standingOf(owner, asking)).allowanceUse
 
-/** The names of the prepared statements that went out for her while this was done, in their order. */
-async function sentWhile(owner: Owner, work: () => Promise<unknown>): Promise<string[]> {
-  const names: string[] = []
-  const note = (statement: unknown): void => {
-    const { text, values } = statement as SentStatement
-    if (values[0] === owner) names.push(/prepared as ([a-z-]+) \*\/$/.exec(text)?.[1] ?? text)
-  }
-  subscribe(STATEMENTS_CHANNEL, note)
-  try {
-    await work()
-  } finally {
-    unsubscribe(STATEMENTS_CHANNEL, note)
-  }
-  return names
-}
+const sentWhile = async (owner: Owner, work: () => Promise<unknown>): Promise<string[]> =>
+  (await statementsSent(owner, work)).sent
 
 /** Agents of one owner, of two lineages and of none, some of which she does not know yet. */
 async function lineages(owner: Owner) {

@@ -11,6 +11,7 @@ import { Refusal } from '../../wire/refusal.ts'
 import { namedIntroducer } from '../agents/introductions.ts'
 import { withOperator } from '../agents/operators.ts'
 import type { DecisionContext, RequestContext } from '../context.ts'
+import { presumedUse, rememberUse } from './allowance-presumption.ts'
 import { readRecord, weigh } from './evaluation.ts'
 import { isSameTier, readGoverned, type Governed } from './governance.ts'
 import { grantNow } from './grant.ts'
@@ -59,7 +60,8 @@ async function learn(
 /**
  * Weighs, and weighs again if a fact changed between being read and committing the answer that rests on it.
  * An organization is asked only the first time. What was beyond an allowance when it was to be issued stays
- * beyond it, so that nobody waits for others to give back.
+ * beyond it, so that nobody waits for others to give back. What is presumed of an allowance is tried once, and
+ * counts for no attempt.
  */
 async function weighAndAnswer(
   authority: DecisionContext,
@@ -69,13 +71,20 @@ async function weighAndAnswer(
   let presented = first
   let before: OrganizationAnswer | undefined
   let wasBeyond = false
-  for (let attempt = 1; attempt <= (wasBeyond ? ATTEMPTS_MAX + 1 : ATTEMPTS_MAX); attempt++) {
+  let presumed = presumedUse(authority, presented)
+  let attemptsMax = presumed === undefined ? ATTEMPTS_MAX : ATTEMPTS_MAX + 1
+  for (let attempt = 1; attempt <= attemptsMax; attempt++) {
     const unvouched = vouchedFault(presented)
     if (unvouched !== undefined)
       return refuseAgreement(authority, presented.family, presented.agent, unvouched)
-    const recorded = await readRecord(authority, presented, wasBeyond)
+    const isPresumed = presumed !== undefined
+    const recorded = await readRecord(authority, presented, { wasBeyond, presumed })
+    presumed = undefined
+    if (!isPresumed) rememberUse(authority.database, recorded)
     before = await askOrganization(authority, presented.governed, askingOf(recorded), { before, deadline })
     const assessment = weigh(recorded, before)
+    // Nothing but a grant may rest on what is presumed, because nothing else proves it.
+    if (isPresumed && ('refused' in assessment || assessment.answer.kind !== 'grant')) continue
     if ('refused' in assessment)
       return refuseAgreement(authority, presented.family, presented.agent, assessment.refused)
     const answer =
@@ -83,6 +92,7 @@ async function weighAndAnswer(
         ? await grantNow(authority, assessment)
         : await holdForOwner(authority, assessment)
     if (answer !== 'facts-moved' && answer !== 'beyond') return answer
+    if (answer === 'beyond' && !wasBeyond) attemptsMax++
     wasBeyond ||= answer === 'beyond'
     // Other facts may have changed while the terms stayed the same.
     const { family } = presented

@@ -81,12 +81,13 @@ export function findAllowance(
 
 function shareOf(
   { id, version, windows }: OwnerAllowance,
-  { whose, windows: present }: AllowanceUse,
+  { content, whose, windows: present }: AllowanceUse,
   amounts: WithinAllowance['amounts'],
 ): AllowanceShare {
   return {
     allowance: id,
     version,
+    content,
     whose,
     windows: windows.map(({ of, per, max }) => {
       const { start, ends } = present.find(one => one.of === of && one.per === per)!

@@ -18,6 +18,7 @@ import type { Db } from '../../storage/authority/database.ts'
 import type { GovernedReading } from '../../storage/authority/negotiations/governance.ts'
 import { readOrganizationEpochs, type Membership } from '../../storage/authority/membership/membership.ts'
 import { readStanding, type StandingReading } from '../../storage/authority/negotiations/standing.ts'
+import type { AllowanceUse } from '../../storage/authority/policies/allowance-windows.ts'
 import type { Identified } from '../../surface/agents/identity.ts'
 import type { Refused } from '../../surface/token/negotiation.ts'
 import { weighIntroduction } from '../agents/introductions.ts'
@@ -38,12 +39,12 @@ export const ORGANIZATION_REFUSES = 'The organization that governs this resource
 
 /**
  * What her records say about an agreement now. `wasBeyond`: an allowance had no room any more when a grant
- * within it was to be issued.
+ * within it was to be issued. `presumed`: the allowance is not read, but presumed to be used so.
  */
 export async function readRecord(
   { database, limits }: Store & Limits,
   presented: TicketPresentation,
-  wasBeyond = false,
+  { wasBeyond = false, presumed }: { wasBeyond?: boolean; presumed?: AllowanceUse | undefined } = {},
 ): Promise<RecordedPresentation> {
   const { family, governed, agreement, agent } = presented
   const { tier, resource, organization } = governed
@@ -62,9 +63,10 @@ export async function readRecord(
     operator: agent.operator,
     membership: organization?.join_id,
     joint: jointAccountOf(family.client_id),
-    allowance: toWeigh && { id: toWeigh.id, resource_id: resource.resource_id },
+    allowance:
+      presumed === undefined ? toWeigh && { id: toWeigh.id, resource_id: resource.resource_id } : undefined,
   })
-  const use = standing.allowanceUse
+  const use = presumed ?? standing.allowanceUse
   const { operation, within } = findAllowance(presented, toWeigh, { use, wasBeyond })
   const expiresIn = Math.min(tier.terms.expires_in, agreement.claims['expires_in'] as number)
   return {

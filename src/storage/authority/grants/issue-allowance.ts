@@ -22,6 +22,8 @@ export interface AllowanceShare {
   allowance: string
   /** The one by which it was judged. */
   version: number
+  /** What that says, as it is stored: it must stand there still. Left out, the version alone must. */
+  content?: string
   /** Whose windows they are. */
   whose: string
   /** Every window of the allowance that was the present one, and how much of it the grant takes. */
@@ -70,7 +72,7 @@ const firstPlace = (taken: string): string => {
 
 /**
  * `$9` the allowance, `$10` its version, `$11` whose windows, `$12` what is taken of which, `$13` how her
- * organization bounds allowances, both as JSON. `$14`: it is a transaction by itself. It writes everything or
+ * organization bounds allowances, both as JSON. `$14`: it is a transaction by itself. `$15` what the version says. It writes everything or
  * nothing, unless another grant took the place meanwhile; then it fails, if it is by itself. It waits for no
  * window, because what it read would grow old: one that somebody else has locked counts as one without room.
  * Each node of the plan costs time at every grant, so what any grant rests on is asked in the `condition`,
@@ -89,7 +91,7 @@ const RECORD_WITHIN = recordStatement<{ outcome: 'made' | 'taken' | WithinFault 
       CROSS JOIN (SELECT clock_timestamp() AS at OFFSET 0) clock
       JOIN LATERAL (SELECT * FROM allowances WHERE owner = $1 AND id = $9 OFFSET 0) a ON a.version = $10
       WHERE g.exp > clock.at AND g.exp <= clock.at + a.hold_s * interval '1 second'
-        AND (a.until IS NULL OR g.exp <= a.until)
+        AND (a.until IS NULL OR g.exp <= a.until) AND a.content::text = coalesce($15, a.content::text)
         AND NOT EXISTS (SELECT FROM share s WHERE g.exp > s.ends
           OR s.start <> CASE s.per WHEN 'all' THEN a.made_at ELSE date_trunc(s.per, clock.at, a.zone) END)),
     -- Each is judged as it is now, even if others have added to it meanwhile. None is locked for nothing.
@@ -271,9 +273,9 @@ async function recordWhole(
   { share, ...record }: WithinRecording,
   { alone = false, ...counting }: Counting & { alone?: boolean },
 ): Promise<Attempt> {
-  const { allowance, version, whose, windows, bounds } = share
+  const { allowance, version, content = null, whose, windows, bounds } = share
   const boundsJson = bounds === undefined ? null : JSON.stringify(bounds.map(list => list ?? null))
-  const more = [allowance, version, whose, JSON.stringify(windows), boundsJson, alone]
+  const more = [allowance, version, whose, JSON.stringify(windows), boundsJson, alone, content]
   const recorded = await runRecord(RECORD_WITHIN, db, [record], { ...counting, more })
   if (recorded === 'near') return 'near'
   const outcome = recorded.rows.find(row => row.outcome !== null)?.outcome

@@ -32,6 +32,8 @@ export interface AllowanceWindow {
 export interface AllowanceUse {
   /** Frozen, because whoever reads the same text shares it. */
   allowance: OwnerAllowance
+  /** What its version says, as it is stored. */
+  content: string
   /** Whose windows they are: the lineage of the agent, or empty if all share one set. */
   whose: string
   /** Seconds since the epoch, by the clock of the database, by which the windows are the present ones. */
@@ -142,7 +144,7 @@ export function useFrom(json: AllowanceUseJson | null): AllowanceUse | undefined
   if (json === null) return undefined
   const { whose, now, unspent, windows, signedOnly, ...stored } = json
   const allowance = parseAllowance(stored)
-  return allowance && { allowance, whose, now, unspent, windows, signedOnly }
+  return allowance && { allowance, content: stored.content, whose, now, unspent, windows, signedOnly }
 }
 
 /**
