@@ -5,47 +5,26 @@
  */
 import { afterEach, describe, expect, it } from 'vitest'
 import { asOwner } from '../../src/wire/identifiers.ts'
+import { allowanceTrades, isAsked, trade } from '../support/allowance-trades.ts'
 import type { Reply } from '../support/authority.ts'
 import { introductionStand } from '../support/introductions.ts'
+import { quotaRefusals } from '../support/quota-refusals.ts'
+import { authorityStand } from '../support/stands.ts'
 import { statementsSent } from '../support/statements-sent.ts'
 import { denyAll, pendingAt, testAgent, type TestAgent } from '../support/test-agent.ts'
 
-const { authority } = introductionStand()
+const { agentOf, authority, nextKey } = introductionStand()
+/** She may have four live grants here. */
+const few = authorityStand({ environment: { UMA_AS_GRANTS_PER_OWNER: '4' } })
+const { allow, known, save } = allowanceTrades(authority)
 const ALICE = asOwner('alice')
-const AUTO = { when: ['standing.approved_at_tier'], then: 'auto' }
 const SIX = { windows: [{ of: 'qty', per: 'all', max: '6' }] }
-let ids = 0
 
-async function put(target: string, json: object): Promise<void> {
-  const reply = await authority.call(authority.alice, { method: 'PUT', target, json })
-  if (reply.status >= 300) throw new Error(reply.text)
-}
-function save(id: string, members: object): Promise<void> {
-  const at = { tools: ['place_trade'], amounts: { qty: { pointer: '/qty' } } }
-  const json = { amounts: [{ name: 'qty', each_max: '5' }], tiers: { trading: at }, ...members }
-  return put(`/owner/allowances/${id}`, json)
-}
-/** A new allowance with these members, which the tier names from now on. */
-async function allow(members: object): Promise<string> {
-  const id = `p-${++ids}`
-  await save(id, members)
-  await put('/owner/policies/trading', { rules: [AUTO, { when: [`operation.beyond:${id}`], then: 'ask' }] })
-  return id
-}
-const trade = (agent: TestAgent, qty: number): Promise<Reply> =>
-  agent.ask('place_trade', { operation: { tool: 'place_trade', params: { qty } } })
-/** An agent whose trade she approved once. */
-async function known(): Promise<TestAgent> {
-  const agent = testAgent(authority)
-  await agent.granted('place_trade', { operation: { tool: 'place_trade', params: { qty: 11 } } })
-  return agent
-}
 /** Which readings of the agent's standing, and which writings of a grant, one trade takes. */
 async function statementsOf(agent: TestAgent, qty: number): Promise<{ status: number; sent: string[] }> {
   const { outcome, sent } = await statementsSent(ALICE, () => trade(agent, qty))
   return { status: outcome.status, sent: sent.filter(name => /^(read-standings|record-grant)/.test(name)) }
 }
-const isAsked = ({ body }: Reply): boolean => body.error === 'request_submitted' && body.kind === 'operation'
 const change = (text: string, values: unknown[]) => authority.database.pool.query(text, values)
 
 afterEach(() => denyAll(authority))
@@ -75,6 +54,28 @@ describe('An allowance that an agreement was found within', () => {
 
   it('is read each time where each lineage has windows of its own', async () => {
     await allow({ ...SIX, among: 'lineage' })
+    const agent = await known()
+    await trade(agent, 1)
+    expect(await statementsOf(agent, 1)).toEqual({ status: 200, sent: READ })
+  })
+
+  it('is read for an agent that names an operator which is not on its record yet, and for that one alone', async () => {
+    await allow(SIX)
+    const key = nextKey()
+    const agent = await known(testAgent(authority, { key }))
+    await trade(agent, 1)
+    const attested = agentOf(key)
+    expect(await statementsOf(attested, 1)).toEqual({ status: 200, sent: ['read-standings', ...READ] })
+    expect(await statementsOf(attested, 1)).toEqual({ status: 200, sent: PRESUMED })
+  })
+
+  it('is read if its text is long, because what it lists is not kept for everybody', async () => {
+    const only = Array.from({ length: 90 }, (_, n) => `${n} of a list of values`)
+    const at = { tools: ['place_trade'], amounts: { qty: { pointer: '/qty' } }, free: ['/note'] }
+    await allow({
+      ...SIX,
+      tiers: { trading: at, other: { ...at, only: [{ pointer: '/to', one_of: only }] } },
+    })
     const agent = await known()
     await trade(agent, 1)
     expect(await statementsOf(agent, 1)).toEqual({ status: 200, sent: READ })
@@ -126,5 +127,17 @@ describe('An allowance that an agreement was found within bounds the next as it 
     const replies: Reply[] = []
     for (let n = 0; n < 6; n++) replies.push(await trade(agent, 1 + n / 10))
     expect(replies.map(isAsked)).toEqual([false, false, false, false, false, true])
+  })
+
+  it('where she has as many live grants as she may have: she is asked about what is beyond it', async () => {
+    const there = allowanceTrades(few)
+    await there.allow({ windows: [{ of: 'qty', per: 'all', max: '3' }] })
+    const [agent, other] = [await there.known(), await there.known()]
+    expect((await trade(agent, 1)).status).toBe(200)
+    expect((await trade(other, 2)).status).toBe(200)
+    expect(isAsked(await trade(agent, 1))).toBe(true)
+    expect(await quotaRefusals(few, 'grants')).toBe(0)
+    await there.allow({})
+    expect((await trade(agent, 1)).status).toBe(429)
   })
 })

@@ -14,11 +14,16 @@ import type { DecisionContext, RequestContext } from '../context.ts'
 import { presumedUse, rememberUse } from './allowance-presumption.ts'
 import { readRecord, weigh } from './evaluation.ts'
 import { isSameTier, readGoverned, type Governed } from './governance.ts'
-import { grantNow } from './grant.ts'
+import { grantNow, grantPresumed } from './grant.ts'
 import { vouchedFault } from './identity.ts'
 import { askOrganization, type OrganizationQuestion, type OrganizationAnswer } from './organization.ts'
 import { holdForOwner } from './pending-request.ts'
-import { refuseAgreement, type TicketPresentation, type RecordedPresentation } from './presentation.ts'
+import {
+  newOperator,
+  refuseAgreement,
+  type TicketPresentation,
+  type RecordedPresentation,
+} from './presentation.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
 const ATTEMPTS_MAX = 3
@@ -60,8 +65,8 @@ async function learn(
 /**
  * Weighs, and weighs again if a fact changed between being read and committing the answer that rests on it.
  * An organization is asked only the first time. What was beyond an allowance when it was to be issued stays
- * beyond it, so that nobody waits for others to give back. What is presumed of an allowance is tried once, and
- * counts for no attempt.
+ * beyond it, so that nobody waits for others to give back. What is presumed of an allowance is tried once,
+ * and counts for no attempt.
  */
 async function weighAndAnswer(
   authority: DecisionContext,
@@ -83,13 +88,12 @@ async function weighAndAnswer(
     if (!isPresumed) rememberUse(authority.database, recorded)
     before = await askOrganization(authority, presented.governed, askingOf(recorded), { before, deadline })
     const assessment = weigh(recorded, before)
-    // Nothing but a grant may rest on what is presumed, because nothing else proves it.
-    if (isPresumed && ('refused' in assessment || assessment.answer.kind !== 'grant')) continue
+    if (isPresumed && !isProvedByGrant(assessment)) continue
     if ('refused' in assessment)
       return refuseAgreement(authority, presented.family, presented.agent, assessment.refused)
     const answer =
       assessment.answer.kind === 'grant'
-        ? await grantNow(authority, assessment)
+        ? await (isPresumed ? grantPresumed : grantNow)(authority, assessment)
         : await holdForOwner(authority, assessment)
     if (answer !== 'facts-moved' && answer !== 'beyond') return answer
     if (answer === 'beyond' && !wasBeyond) attemptsMax++
@@ -105,6 +109,15 @@ async function weighAndAnswer(
     code: 'facts_moved',
     sentence: 'The connection kept changing while this was decided; start again.',
   })
+}
+
+/**
+ * Nothing but a grant may rest on what is presumed of an allowance, because nothing else proves it. A new
+ * operator is put on the agent's record before its grant is written.
+ */
+function isProvedByGrant(assessment: ReturnType<typeof weigh>): boolean {
+  if ('refused' in assessment || assessment.answer.kind !== 'grant') return false
+  return newOperator(assessment.agent, assessment.standing) === undefined
 }
 
 function askingOf(recorded: RecordedPresentation): OrganizationQuestion {

@@ -13,8 +13,12 @@ import type { Store } from '../context.ts'
 import { operationToWeigh } from './allowance.ts'
 import type { RecordedPresentation, TicketPresentation } from './presentation.ts'
 
-/** Of how many allowances; one that is forgotten is read again. */
+/**
+ * Of how many allowances, and of how many characters each: what values they list takes many times as much
+ * memory as its text. Any other is read.
+ */
 const ALLOWANCES_MAX = 1_000
+const CONTENT_LENGTH_MAX = 2_000
 
 type Remembered = BoundedMap<string, AllowanceUse>
 
@@ -57,12 +61,9 @@ export function rememberUse(database: Pools, recorded: RecordedPresentation): vo
   if (toWeigh === undefined) return
   const name = nameOf(recorded.family.owner, toWeigh.id)
   const remembered = rememberedOf(database)
-  if (use === undefined || recorded.within === undefined || use.allowance.among !== 'all')
-    remembered.delete(name)
-  else
-    remembered.set(name, {
-      ...use,
-      windows: use.windows.map(window => ({ ...window, used: '0' })),
-      unspent: 0,
-    })
+  const isWithin = use !== undefined && recorded.within !== undefined
+  if (!isWithin || use.allowance.among !== 'all' || use.content.length > CONTENT_LENGTH_MAX)
+    return void remembered.delete(name)
+  const windows = use.windows.map(window => ({ ...window, used: '0' }))
+  remembered.set(name, { ...use, windows, unspent: 0 })
 }

@@ -64,19 +64,19 @@ const LOCK = prepared(
     ON CONFLICT (owner, allowance, whose, of, per, start) DO UPDATE SET used = w.used WHERE false`,
 )
 
-/** SQL: the first place that is not among those in the array `taken`; null if there is none. */
-const firstPlace = (taken: string): string => {
+/** SQL: the first place that is not among those in the array; null if there is none. */
+const firstPlaceBeside = (array: string): string => {
   const places = Array.from({ length: UNSPENT_MAX }, (_, n) => n + 1)
-  return `CASE ${places.map(place => `WHEN ${place} <> ALL(${taken}) THEN ${place}`).join(' ')} END`
+  return `CASE ${places.map(place => `WHEN ${place} <> ALL(${array}) THEN ${place}`).join(' ')} END`
 }
 
 /**
  * `$9` the allowance, `$10` its version, `$11` whose windows, `$12` what is taken of which, `$13` how her
- * organization bounds allowances, both as JSON. `$14`: it is a transaction by itself. `$15` what the version says. It writes everything or
- * nothing, unless another grant took the place meanwhile; then it fails, if it is by itself. It waits for no
- * window, because what it read would grow old: one that somebody else has locked counts as one without room.
- * Each node of the plan costs time at every grant, so what any grant rests on is asked in the `condition`,
- * where its records are read anyway.
+ * organization bounds allowances, both as JSON. `$14`: it is a transaction by itself. `$15` what the version
+ * says. It writes everything or nothing, unless another grant took the place meanwhile; then it fails, if it
+ * is by itself. It waits for no window, because what it read would grow old: one that somebody else has
+ * locked counts as one without room. Each node of the plan costs time at every grant, so what any grant rests
+ * on is asked in the `condition`, where its records are read anyway.
  */
 const RECORD_WITHIN = recordStatement<{ outcome: 'made' | 'taken' | WithinFault | null }>(
   'record-grant-within',
@@ -101,7 +101,7 @@ const RECORD_WITHIN = recordStatement<{ outcome: 'made' | 'taken' | WithinFault 
         AND w.start = s.start AND w.used + s.amount <= s.max AND EXISTS (SELECT FROM allowed)
       FOR NO KEY UPDATE OF w SKIP LOCKED),
     free AS MATERIALIZED (
-      SELECT a.handle, a.rpt_sha256, a.exp, ${firstPlace('had.unspent')} AS place
+      SELECT a.handle, a.rpt_sha256, a.exp, ${firstPlaceBeside('had.unspent')} AS place
       FROM allowed a CROSS JOIN LATERAL (SELECT coalesce(array_agg(place), '{}') AS unspent
         FROM (${unspentPlaces('a.handle', '$9')}) taken OFFSET 0) had
       WHERE (SELECT count(*) FROM roomy) = json_array_length($12::json) AND cardinality(had.unspent) < ${UNSPENT_MAX}),`,

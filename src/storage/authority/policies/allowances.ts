@@ -26,9 +26,12 @@ export type AllowanceJson = Pick<OwnerAllowance, 'id' | 'version' | 'zone' | 'am
   content: string
 }
 
-/** How many texts are remembered, and how long one may be. */
+/**
+ * How many texts are remembered, and how long one may be: what values it lists takes many times as much
+ * memory as its text.
+ */
 const TEXTS_MAX = 1_000
-const TEXT_LENGTH_MAX = 10_000
+const TEXT_LENGTH_MAX = 2_000
 
 const allowanceByText = new BoundedMap<string, OwnerAllowance | undefined>(TEXTS_MAX)
 
