@@ -4,8 +4,9 @@
  */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
+import { basename, delimiter, join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
+import { readAbsentSuites } from './support/absent-suites.ts'
 import { ROOT } from './support/repository.ts'
 
 /** In the repository, so that vitest is found from there. */
@@ -20,6 +21,8 @@ const FAILS_AT_FIRST = `it('fails at first', () => {
   writeFileSync(marker, '')
   throw new Error('too soon\\nand more')
 })`
+const absent = (when: string): string => `describeWith(
+  ${when} ? { missing: 'a thing', inCi: false } : { found: true }, 'A suite', () => it('is run', () => undefined))`
 const CONFIG = `
 const support = ${JSON.stringify(join(ROOT, 'test', 'support'))}
 const reporters = ['executed-tests-reporter.ts', 'closing-line-reporter.ts'].map(name => support + '/' + name)
@@ -28,6 +31,7 @@ const IMPORTS = `
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { it } from 'vitest'
+import { describeWith } from '${join(ROOT, 'test', 'support', 'requirement.ts')}'
 `
 
 interface Ended {
@@ -36,15 +40,17 @@ interface Ended {
   lines: string[]
   flaky: unknown
   executed: { file: string; passed: boolean }[]
+  /** Files of which suites are on record as absent. */
+  absent: string[]
 }
 
 /** Runs these files of tests, each of its name, in a folder of their own. */
-function ran(name: string, files: Record<string, string>): Ended {
+function ran(name: string, files: Record<string, string>, more: Record<string, string> = {}): Ended {
   const folder = join(FOLDER, name)
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, 'vitest.config.mjs'), CONFIG)
   for (const [file, text] of Object.entries(files)) writeFileSync(join(folder, file), IMPORTS + text)
-  const inherited = Object.entries(process.env).filter(([key]) => !/^(VITEST|TEST)/.test(key))
+  const inherited = Object.entries(process.env).filter(([key]) => !/^(VITEST|TEST|REQUIRE_ALL)/.test(key))
   const { status, stdout } = spawnSync(
     process.execPath,
     [join(ROOT, 'test', 'support', 'run-tests.ts'), `--root=${folder}`],
@@ -54,6 +60,7 @@ function ran(name: string, files: Record<string, string>): Ended {
         ...Object.fromEntries(inherited),
         PATH: [join(ROOT, 'node_modules', '.bin'), process.env['PATH']].join(delimiter),
         TEST_RECORDS: folder,
+        ...more,
       },
     },
   )
@@ -63,6 +70,7 @@ function ran(name: string, files: Record<string, string>): Ended {
     lines: stdout.trimEnd().split('\n'),
     flaky: read('flaky.json'),
     executed: read('executed-tests.json') as Ended['executed'],
+    absent: readAbsentSuites(join(folder, 'absent-suites.jsonl')).map(({ file }) => basename(file)),
   }
 }
 
@@ -100,5 +108,26 @@ describe('A run of the tests', () => {
     const { status, lines, flaky } = ran('many', Object.fromEntries(each) as Record<string, string>)
     expect([status, lines.at(-1), flaky]).toEqual([1, '0 passed, 4 failed', []])
     expect(lines.some(line => line.includes('run again by themselves'))).toBe(false)
+  })
+
+  it('puts suites that this machine cannot run on record, as the last run of their file found it', () => {
+    const ranNow = "!existsSync(join(import.meta.dirname, 'ran'))"
+    const files = {
+      'a.test.ts': `${absent(ranNow)}\n${FAILS_AT_FIRST}`,
+      'b.test.ts': `${absent('true')}\n${PASSES}`,
+    }
+    const { lines, absent: suites } = ran('absent', files)
+    expect(lines.at(-1)).toBe('3 passed, 0 failed')
+    expect(suites).toEqual(['b.test.ts'])
+  })
+
+  it('puts none on record where nothing may be absent, though CI cannot get it', () => {
+    const { lines, absent: suites } = ran(
+      'required',
+      { 'a.test.ts': `${absent('true')}\n${PASSES}` },
+      { REQUIRE_ALL: '1' },
+    )
+    expect(lines.at(-1)).toBe('1 passed, 0 failed')
+    expect(suites).toEqual([])
   })
 })

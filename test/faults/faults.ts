@@ -7,6 +7,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
+import { isAbsent, type AbsentSuite } from '../support/absent-suites.ts'
 import type { ExecutedTest } from '../support/contract-rows.ts'
 import { ROOT } from '../support/repository.ts'
 
@@ -53,11 +54,16 @@ export function readFaults(): Fault[] {
 
 /**
  * What is wrong with the tests that the faults name, in view of a whole run: a sentence each. A file that was
- * not run is not judged by.
+ * not run is not judged by, and a test of a suite that was absent is not missed.
  */
-export function missingTests(faults: readonly Fault[], executed: readonly ExecutedTest[]): string[] {
+export function missingTests(
+  faults: readonly Fault[],
+  executed: readonly ExecutedTest[],
+  absent: readonly AbsentSuite[] = [],
+): string[] {
   return faults
     .filter(({ file }) => executed.some(test => test.file === file))
+    .filter(({ file, test }) => !isAbsent({ file, name: test }, absent))
     .filter(({ file, test }) => !executed.some(one => one.file === file && one.name === test))
     .map(({ name, file, test }) => `${name}: ${file} has no test called so (any more): ${test}`)
 }

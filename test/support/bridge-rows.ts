@@ -6,6 +6,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
+import { lacksSuite, type AbsentSuite } from './absent-suites.ts'
 import type { ExecutedTest } from './contract-rows.ts'
 import { ROOT } from './repository.ts'
 
@@ -41,14 +42,19 @@ export function unwrittenTests(rows: readonly BridgeRow[]): string[] {
 
 /**
  * What is wrong with the rows in view of a whole run, a sentence each. A file that was not run is not judged
- * by.
+ * by, and of one that lacked a suite only what failed is.
  */
-export function unshownBridgeRows(rows: readonly BridgeRow[], executed: readonly ExecutedTest[]): string[] {
+export function unshownBridgeRows(
+  rows: readonly BridgeRow[],
+  executed: readonly ExecutedTest[],
+  absent: readonly AbsentSuite[] = [],
+): string[] {
   return rows.flatMap(({ id, tests }) =>
     tests.map(namedIn).flatMap(({ file, words }) => {
       const ran = executed.filter(test => test.file === file)
       const shows = ran.filter(({ name }) => patternOf(words).test(name))
-      if (ran.length > 0 && shows.length === 0) return [`${id}: no test is called so (any more): ${words}`]
+      const whole = ran.length > 0 && !lacksSuite(file, absent)
+      if (whole && shows.length === 0) return [`${id}: no test is called so (any more): ${words}`]
       return shows.filter(({ passed }) => !passed).map(({ name }) => `${id}: this test of it failed: ${name}`)
     }),
   )

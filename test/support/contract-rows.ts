@@ -8,6 +8,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
+import { lacksSuite, type AbsentSuite } from './absent-suites.ts'
 import { contractItems, type ContractItem } from './contract-items.ts'
 import { ROOT } from './repository.ts'
 
@@ -54,31 +55,51 @@ export function readContractRows(): ContractRows {
   return list
 }
 
-/** What is wrong with the list in view of a whole run, a sentence each. */
-export function unshownRows({ due, rows }: ContractRows, executed: readonly ExecutedTest[]): string[] {
+/**
+ * What is wrong with the list in view of a whole run, a sentence each. A test that a row names in a file that
+ * lacked a suite may be one of those that are absent, and nothing is known of it.
+ */
+export function unshownRows(
+  { due, rows }: ContractRows,
+  executed: readonly ExecutedTest[],
+  absent: readonly AbsentSuite[] = [],
+): string[] {
   return rows.flatMap(one => [
-    ...staleNames(one, executed),
-    ...(due.includes(one.due) ? unshown(one, executed) : []),
+    ...staleNames(one, executed, absent),
+    ...(due.includes(one.due) ? unshown(one, executed, absent) : []),
   ])
 }
 
-function unshown(one: ContractRow, executed: readonly ExecutedTest[]): string[] {
+function unshown(
+  one: ContractRow,
+  executed: readonly ExecutedTest[],
+  absent: readonly AbsentSuite[],
+): string[] {
   const shows = executed.filter(
     test => isNamedAfter(one, test) || one.tests?.some(name => matches(name, test)),
   )
   const named = shows.filter(test => isNamedAfter(one, test))
   const failed = shows.filter(test => !test.passed)
   if (failed.length > 0) return failed.map(test => `${one.id}: this test of it failed: ${test.name}`)
+  if (shows.length === 0 && one.tests?.some(name => lacksSuite(fileOf(name), absent))) return []
   if (shows.length === 0) return [`${one.id} (${one.of}): no executed test names it: ${one.says}`]
   const needsName = NAMED_PARTS.some(part => one.of.startsWith(part))
   if (needsName && named.length === 0) return [`${one.id} (${one.of}): no executed test is named after it`]
   return []
 }
 
-/** A name that no test of an executed file has (any more); a file that was not executed is not judged by. */
-function staleNames(one: ContractRow, executed: readonly ExecutedTest[]): string[] {
+/**
+ * A name that no test of an executed file has (any more); a file that was not executed, or that lacked a
+ * suite, is not judged by.
+ */
+function staleNames(
+  one: ContractRow,
+  executed: readonly ExecutedTest[],
+  absent: readonly AbsentSuite[],
+): string[] {
   return (one.tests ?? [])
     .filter(name => executed.some(({ file }) => file === fileOf(name)))
+    .filter(name => !lacksSuite(fileOf(name), absent))
     .filter(name => !executed.some(test => matches(name, test)))
     .map(name => `${one.id}: no test is called so (any more): ${name}`)
 }

@@ -4,10 +4,12 @@
  * what each file took, the longest first, to .cache/file-times.json.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import type { Reporter, TestModule } from 'vitest/node'
+import { forgetAbsentSuites, recordAbsentSuite, type AbsentSuite } from './absent-suites.ts'
 import { RECORDS } from './closing-line-reporter.ts'
 import type { ExecutedTest } from './contract-rows.ts'
+import { ROOT } from './repository.ts'
 
 export const EXECUTED_TESTS_FILE = join(RECORDS, 'executed-tests.json')
 const TIMES_FILE = join(RECORDS, 'file-times.json')
@@ -19,6 +21,12 @@ const recorded = (): ExecutedTest[] => JSON.parse(readFileSync(EXECUTED_TESTS_FI
  * others stay as the run before left them.
  */
 export default class ExecutedTestsReporter implements Reporter {
+  #absentBefore: readonly AbsentSuite[] = []
+
+  onInit(): void {
+    this.#absentBefore = forgetAbsentSuites()
+  }
+
   onTestRunEnd(modules: readonly TestModule[]): void {
     const executed = modules.flatMap(module =>
       [...module.children.allTests()].map((test): ExecutedTest => ({
@@ -29,6 +37,10 @@ export default class ExecutedTestsReporter implements Reporter {
     )
     const files = new Set(modules.map(module => module.relativeModuleId))
     const before = process.env['TESTS_RUN_AGAIN'] ? recorded().filter(({ file }) => !files.has(file)) : []
+    if (process.env['TESTS_RUN_AGAIN']) {
+      const paths = new Set(modules.map(({ moduleId }) => relative(ROOT, moduleId)))
+      for (const suite of this.#absentBefore) if (!paths.has(suite.file)) recordAbsentSuite(suite)
+    }
     mkdirSync(RECORDS, { recursive: true })
     writeFileSync(EXECUTED_TESTS_FILE, JSON.stringify([...before, ...executed]))
     if (process.env['TESTS_RUN_AGAIN']) return
