@@ -1,7 +1,7 @@
 /**
- * What the statements of calls and negotiations read of an owner who has much, although Postgres planned them
- * for owners who have little: it plans once, for all. Contract: "What the service does". Rows are counted,
- * not milliseconds: they are the same on every machine.
+ * What the statements of calls, of negotiations and of due work read of an owner who has much, although
+ * Postgres planned them for owners who have little: it plans once, for all. Contract: "What the service
+ * does". Rows are counted, not milliseconds: they are the same on every machine.
  */
 import { sql } from 'kysely'
 import { expect, it } from 'vitest'
@@ -16,8 +16,10 @@ import { readGrant } from '../../src/storage/authority/grants/read.ts'
 import { recordTouches } from '../../src/storage/authority/ledger/last-access.ts'
 import { readStanding } from '../../src/storage/authority/negotiations/standing.ts'
 import { presentTicket } from '../../src/storage/authority/negotiations/tickets.ts'
+import { returnExpired, takeReturns } from '../../src/storage/authority/policies/allowance-returns.ts'
 import { listUses } from '../../src/storage/authority/policies/allowance-uses.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
+import { takeDue } from '../../src/storage/authority/due.ts'
 import { asHandle, type Family, type Handle, type Owner } from '../../src/wire/identifiers.ts'
 import { ALLOWANCE, saveAllowance, take, withinOf } from '../support/allowance-grants.ts'
 import { DIGEST, multiply, rowsRead, TEXT } from '../support/rows-read.ts'
@@ -41,6 +43,8 @@ interface Known {
   /** Two that live. */
   grants: { rpt_sha256: Buffer; jti: string; family: Family }[]
   tickets: Buffer[]
+  /** The one that she has within an allowance. */
+  held: Buffer
   /** One that she may have within an allowance. */
   within: Awaited<ReturnType<typeof withinOf>>
 }
@@ -82,6 +86,20 @@ const ACTS: Record<string, Act> = {
     readStanding(tx, owner, { handle: asHandle('stranger'), introducedBy, ...atAllowance(owner) }),
   'an allowance that she reads, with what is used': (tx, { owner }) => listUses(tx, owner, { limit: 1 }),
   'a grant within an allowance': (tx, { within }) => recordWithin(tx, within),
+  'work that is due': async (tx, { owner }) => {
+    await sql`UPDATE due SET at = now() WHERE ${hers(owner)} AND kind = 'sweep' AND client_id = ''`.execute(
+      tx,
+    )
+    return takeDue(tx, 'sweep', { limit: 100, seconds: 60 })
+  },
+  'shares that are due': async (tx, { owner, held }) => {
+    await due(tx, owner, held)
+    return takeReturns(tx, 60)
+  },
+  'a share that goes back': async (tx, { owner, held }) => {
+    await due(tx, owner, held)
+    return (await returnExpired(tx, owner, [held])).returned
+  },
   'a grant that is read': (tx, { owner, grants }) =>
     readGrant(tx, owner, seed.CLIENT_ID, grants[0]!.rpt_sha256),
   'a grant that is spent': (tx, { owner, grants }, nth) =>
@@ -90,6 +108,18 @@ const ACTS: Record<string, Act> = {
     recordTouches(tx, { owner, client_id: seed.CLIENT_ID, aud: seed.resourceUri(owner) }, [
       { ...grants[nth]!, key: seed.name('once'), data: {} },
     ]),
+}
+
+/** SQL: `owner` is this one; planned as if she had two rows, so that the rest of a key is looked up. */
+const hers = (owner: Owner) => sql`owner = ANY(ARRAY[${owner}, ${owner}])`
+
+/** As if the grant had expired, unspent. */
+async function due(tx: Tx, owner: Owner, held: Buffer): Promise<void> {
+  const past = sql`now() - interval '1 minute'`
+  await sql`UPDATE grants SET expires_at = ${past} WHERE ${hers(owner)} AND rpt_sha256 = ${held}`.execute(tx)
+  await sql`
+    UPDATE allowance_held SET expires_at = ${past}, due_at = ${past}
+    WHERE ${hers(owner)} AND rpt_sha256 = ${held}`.execute(tx)
 }
 
 async function seedKnown(): Promise<Known> {
@@ -102,12 +132,13 @@ async function seedKnown(): Promise<Known> {
     SELECT rpt_sha256, jti, family FROM grants WHERE owner = ${owner}`.execute(db)
   const tickets = [seed.bytes(), seed.bytes()]
   for (const ticket of tickets) await seed.seedFamily(db, owner, ticket)
+  await sql`UPDATE due SET at = now() + interval '1 hour' WHERE owner = ${owner}`.execute(db)
   const windows = [{ of: 'calls', per: 'all', max: '9' }]
   await saveAllowance(db, owner, { among: 'lineage', hold_s: 3_600, windows })
   const agent = { handle, generation }
-  await take(db, owner, agent)
+  const { rpt: held } = await take(db, owner, agent)
   const within = await withinOf(db, owner, agent)
-  return { owner, handle, generation, rests: await seed.governedOf(db, owner), grants, tickets, within }
+  return { owner, handle, generation, rests: await seed.governedOf(db, owner), grants, tickets, within, held }
 }
 
 /** Columns of keys of the tables that an owner may have many rows of, and what makes them differ. */
@@ -124,14 +155,16 @@ const KEYS = {
   allowances: { id: TEXT },
   allowance_windows: { allowance: TEXT },
   allowance_held: { handle: TEXT, rpt_sha256: DIGEST },
+  due: { client_id: TEXT },
 }
 
 const readBy = (act: Act, known: Known, nth: 0 | 1): Promise<Record<string, number>> =>
   rowsRead(database.db, async tx => {
-    expect(await act(tx, known, nth)).toBeTruthy()
+    const found = await act(tx, known, nth)
+    expect(Array.isArray(found) ? found.length : found).toBeTruthy()
   })
 
-it('Whatever an owner has many of, a call and each step of a negotiation read a few rows', async () => {
+it('Whatever an owner has many of, a call, each step of a negotiation and what is due read a few rows', async () => {
   const known = await seedKnown()
   const { db } = database
   await multiply(db, known.owner, KEYS, { count: OTHERS, whose: `'owner-' || n` })

@@ -4,6 +4,7 @@
  * materialization".
  */
 import { sql, type RawBuilder, type Selectable } from 'kysely'
+import { takeOldest } from '../core/batch.ts'
 import { prepared } from '../core/database.ts'
 import { notify } from '../core/notify.ts'
 import type { Db } from './database.ts'
@@ -35,14 +36,15 @@ export async function takeDue(
 
 const TAKE = prepared<DueClaim>(
   'take-due',
-  `WITH next AS MATERIALIZED (
-      SELECT owner, client_id FROM due WHERE kind = $1 AND at <= clock_timestamp()
-        -- Of an owner who comes or goes, the cell where she then is does it.
-        AND NOT EXISTS (SELECT FROM moves m WHERE m.owner = due.owner AND m.state <> 'here')
-      ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)
-    UPDATE due d SET at = clock_timestamp() + $3::float8 * interval '1 second' FROM next
-    WHERE d.owner = next.owner AND d.kind = $1 AND d.client_id = next.client_id
-    RETURNING d.owner, d.kind, d.client_id, d.at::text AS until`,
+  takeOldest({
+    table: 'due',
+    key: ['owner', 'kind', 'client_id'],
+    due: 'at',
+    // Of an owner who comes or goes, the cell where she then is does it.
+    where: `t.kind = $1 AND NOT EXISTS (SELECT FROM moves m WHERE m.owner = t.owner AND m.state <> 'here')`,
+    limit: '$2',
+    seconds: '$3',
+  }),
 )
 
 /**

@@ -1,7 +1,7 @@
 /**
  * Batches what is asked of Postgres at the same time. Contract: "Grant (RPT) liveness": nothing is
  * remembered, and no request joins a statement that was sent earlier, so each sees everything that was
- * committed before it.
+ * committed before it. Owns, too, how statements are written that find a few rows among many.
  */
 import { isOutage, sqlState } from './database.ts'
 import { halfOf, shareOf, wholeOf } from './shares.ts'
@@ -225,3 +225,35 @@ export const ownedBy = (column: string, value: string): string => `${column} = A
  * plan made while an owner has one row reads all of hers for each that is asked for.
  */
 export const ASKED_FEW = `asked.place BETWEEN 1 AND ${ROWS_MAX}`
+
+/**
+ * SQL: takes the rows of `t` that have been due for longest, and makes them due again in so many seconds;
+ * only one replica gets each. It answers the columns of `key`, which begins with the owner, those of `more`,
+ * and when the row is due again, as text, as `until`. The time of the statement is compared, because an index
+ * finds nothing by `clock_timestamp()`, which may differ from row to row: each time, all rows that will ever
+ * be due would be read. The rows are numbered for `ASKED_FEW`; without OFFSET 0, Postgres would apply that
+ * where they are numbered, and expect many.
+ */
+export function takeOldest({
+  table,
+  key,
+  more = [],
+  due,
+  where = 'true',
+  limit,
+  seconds,
+}: Record<'table' | 'due' | 'limit' | 'seconds', string> & {
+  key: readonly ['owner', ...string[]]
+  more?: readonly string[]
+  where?: string
+}): string {
+  const [owner, ...others] = key
+  const same = [ownedBy(`t.${owner}`, `asked.${owner}`), ...others.map(name => `t.${name} = asked.${name}`)]
+  return `WITH next AS MATERIALIZED (
+      SELECT ${key.join(', ')} FROM ${table} t WHERE ${due} <= statement_timestamp() AND ${where}
+      ORDER BY ${due} LIMIT ${limit} FOR UPDATE SKIP LOCKED)
+    UPDATE ${table} t SET ${due} = clock_timestamp() + ${seconds}::float8 * interval '1 second'
+    FROM (SELECT * FROM (SELECT *, row_number() OVER () AS place FROM next) numbered OFFSET 0) asked
+    WHERE ${ASKED_FEW} AND ${same.join(' AND ')}
+    RETURNING ${[...key, ...more].map(name => `t.${name}`).join(', ')}, t.${due}::text AS until`
+}

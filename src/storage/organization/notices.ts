@@ -6,6 +6,7 @@
 import { sql } from 'kysely'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { Notice } from '../../wire/organization/notice.ts'
+import { takeOldest } from '../core/batch.ts'
 import { inTransaction, prepared } from '../core/database.ts'
 import { notify } from '../core/notify.ts'
 import type { Db, Tx } from './database.ts'
@@ -131,12 +132,14 @@ export async function takeLines(
 
 const TAKE = prepared<NoticeQueueClaim>(
   'take-notice-lines',
-  `WITH next AS MATERIALIZED (
-      SELECT owner, membership, line FROM notice_lines WHERE due_at <= clock_timestamp()
-      ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED)
-    UPDATE notice_lines l SET due_at = clock_timestamp() + $2::float8 * interval '1 second' FROM next
-    WHERE l.owner = next.owner AND l.membership = next.membership AND l.line = next.line
-    RETURNING l.owner, l.membership, l.line, l.as_uri, l.attempts, l.due_at::text AS until`,
+  takeOldest({
+    table: 'notice_lines',
+    key: ['owner', 'membership', 'line'],
+    more: ['as_uri', 'attempts'],
+    due: 'due_at',
+    limit: '$1',
+    seconds: '$2',
+  }),
 )
 
 /** `late`: the notice has reached the age at which sending stops. */

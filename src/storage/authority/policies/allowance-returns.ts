@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely'
 import type { Owner } from '../../../wire/identifiers.ts'
-import { ASKED_FEW, ownedBy } from '../../core/batch.ts'
+import { ASKED_FEW, ownedBy, takeOldest } from '../../core/batch.ts'
 import { inTransaction, prepared } from '../../core/database.ts'
 import type { Db, Tx } from '../database.ts'
 
@@ -21,14 +21,15 @@ export interface ReturnClaim {
 
 const TAKE = prepared<ReturnClaim>(
   'take-returns',
-  `WITH next AS MATERIALIZED (
-      SELECT owner, rpt_sha256 FROM allowance_held h WHERE due_at <= clock_timestamp()
-        -- Of an owner who comes or goes, the cell where she then is does it.
-        AND NOT EXISTS (SELECT FROM moves m WHERE m.owner = h.owner AND m.state <> 'here')
-      ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED)
-    UPDATE allowance_held h SET due_at = clock_timestamp() + $2::float8 * interval '1 second' FROM next
-    WHERE ${ownedBy('h.owner', 'next.owner')} AND h.rpt_sha256 = next.rpt_sha256
-    RETURNING h.owner, h.rpt_sha256, h.due_at::text AS until`,
+  takeOldest({
+    table: 'allowance_held',
+    key: ['owner', 'rpt_sha256'],
+    due: 'due_at',
+    // Of an owner who comes or goes, the cell where she then is does it.
+    where: `NOT EXISTS (SELECT FROM moves m WHERE m.owner = t.owner AND m.state <> 'here')`,
+    limit: '$1',
+    seconds: '$2',
+  }),
 )
 
 /**
@@ -38,6 +39,15 @@ const TAKE = prepared<ReturnClaim>(
 export async function takeReturns(db: Db, seconds: number): Promise<ReturnClaim[]> {
   return (await TAKE(db, [RETURNS_MAX, seconds])).rows
 }
+
+/**
+ * SQL: what the place `e` took of each window, `s`. Postgres takes a list in JSON to be long, and would then
+ * read all windows of an owner; `ASKED_FEW` says that they are few.
+ */
+const SHARES = `CROSS JOIN LATERAL ROWS FROM (
+        json_to_recordset(e.shares) AS (of text, per text, start timestamptz, amount numeric))
+        WITH ORDINALITY AS s(of, per, start, amount, place)
+      WHERE ${ASKED_FEW.replace('asked', 's')}`
 
 /**
  * Finds what expired in the places that came due, and locks the windows that it was taken from, in the order
@@ -51,10 +61,9 @@ const LOCK = prepared<{ rpt_sha256: Buffer }>(
         WHERE ${ownedBy('owner', '$1')} AND rpt_sha256 = asked.rpt_sha256 OFFSET 0) h ON true
       WHERE ${ASKED_FEW} AND h.expires_at <= clock_timestamp()),
     windows AS MATERIALIZED (
-      SELECT DISTINCT e.allowance, e.whose, s.of, s.per, s.start
-      FROM expired e CROSS JOIN LATERAL json_to_recordset(e.shares) AS s(of text, per text, start timestamptz)),
+      SELECT DISTINCT e.allowance, e.whose, s.of, s.per, s.start FROM expired e ${SHARES}),
     locked AS MATERIALIZED (
-      SELECT w.start FROM allowance_windows w JOIN windows s ON w.owner = $1 AND w.allowance = s.allowance
+      SELECT w.start FROM allowance_windows w JOIN windows s ON ${ownedBy('w.owner', '$1')} AND w.allowance = s.allowance
         AND w.whose = s.whose AND w.of = s.of AND w.per = s.per AND w.start = s.start
       ORDER BY w.allowance, w.whose, w.of, w.per, w.start FOR NO KEY UPDATE OF w)
     SELECT rpt_sha256 FROM expired WHERE (SELECT count(*) FROM locked) >= 0`,
@@ -80,18 +89,18 @@ const RETURN = prepared<{ returned: number }>(
     lowered AS (
       UPDATE allowance_windows w SET used = w.used - s.amount
       FROM (SELECT e.allowance, e.whose, s.of, s.per, s.start, sum(s.amount) AS amount
-        FROM back JOIN expired e ON e.rpt_sha256 = back.rpt_sha256
-        CROSS JOIN LATERAL json_to_recordset(e.shares) AS s(of text, per text, start timestamptz, amount numeric)
+        FROM back JOIN expired e ON e.rpt_sha256 = back.rpt_sha256 ${SHARES}
         GROUP BY 1, 2, 3, 4, 5) s
-      WHERE w.owner = $1 AND w.allowance = s.allowance AND w.whose = s.whose AND w.of = s.of AND w.per = s.per
+      WHERE ${ownedBy('w.owner', '$1')} AND w.allowance = s.allowance AND w.whose = s.whose AND w.of = s.of AND w.per = s.per
         AND w.start = s.start),
     left_over AS (
       SELECT e.rpt_sha256 FROM expired e WHERE NOT EXISTS (SELECT FROM grants g
         WHERE ${ownedBy('g.owner', '$1')} AND g.rpt_sha256 = e.rpt_sha256
           AND g.consumed_at IS NULL AND g.returned_at IS NULL)),
     given_up AS (
-      DELETE FROM allowance_held h USING (TABLE back UNION TABLE left_over) gone
-      WHERE ${ownedBy('h.owner', '$1')} AND h.rpt_sha256 = gone.rpt_sha256)
+      DELETE FROM allowance_held h
+      USING unnest(ARRAY(TABLE back UNION TABLE left_over)) WITH ORDINALITY AS asked(rpt_sha256, place)
+      WHERE ${ASKED_FEW} AND ${ownedBy('h.owner', '$1')} AND h.rpt_sha256 = asked.rpt_sha256)
     SELECT count(*)::int AS returned FROM back`,
 )
 
@@ -111,14 +120,21 @@ const DEFER = prepared(
 export async function returnShares(db: Db, claims: readonly ReturnClaim[]): Promise<number> {
   const { owner } = claims[0]!
   const places = claims.map(({ rpt_sha256 }) => rpt_sha256)
-  const found = await inTransaction(db, async tx => {
-    const { rows } = await LOCK(tx, [owner, places])
-    if (rows.length === 0) return { expired: 0, returned: 0 }
-    const { rows: counted } = await RETURN(tx, [owner, rows.map(({ rpt_sha256 }) => rpt_sha256)])
-    return { expired: rows.length, returned: counted[0]!.returned }
-  })
+  const found = await inTransaction(db, tx => returnExpired(tx, owner, places))
   if (found.expired < claims.length) await DEFER(db, [owner, places, claims.map(({ until }) => until)])
   return found.returned
+}
+
+/** Does so in a transaction, which holds the windows until it ends. @internal */
+export async function returnExpired(
+  tx: Tx,
+  owner: Owner,
+  places: readonly Buffer[],
+): Promise<{ expired: number; returned: number }> {
+  const { rows } = await LOCK(tx, [owner, places])
+  if (rows.length === 0) return { expired: 0, returned: 0 }
+  const { rows: counted } = await RETURN(tx, [owner, rows.map(({ rpt_sha256 }) => rpt_sha256)])
+  return { expired: rows.length, returned: counted[0]!.returned }
 }
 
 /**
