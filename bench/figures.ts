@@ -45,7 +45,9 @@ export interface FigureFacts {
   /** Of `usher agent bridge`: start by start, and turn by turn. */
   bridge?: Record<'start_ms' | 'added_p50_ms', number[]> | undefined
   /** Turn by turn, of what allowances cost. */
-  allowances?: Record<'agreement' | 'overRow' | 'overWithout' | 'neighbour', number[]> | undefined
+  allowances?:
+    | Record<'agreement' | 'overRow' | 'overGranting' | 'overWithout' | 'neighbour', number[]>
+    | undefined
   /** The same with ten million uses of one over ten thousand, if they were filled in. */
   allowanceUses?: Record<'agreement' | 'list', number[]> | undefined
   /** Turn by turn, of what several hold. */
@@ -112,6 +114,11 @@ const FIGURES = {
     values: ({ allowances }) => allowances?.neighbour,
   },
   busy_allowance_over_row: { goal: null, of: 'median', values: ({ allowances }) => allowances?.overRow },
+  busy_allowance_over_granting: {
+    goal: null,
+    of: 'median',
+    values: ({ allowances }) => allowances?.overGranting,
+  },
   busy_allowance_over_without: {
     goal: null,
     of: 'median',

@@ -4,6 +4,7 @@
  * one operation and a single use. One of them bounds that by an allowance (`with`), the other does not.
  */
 import { randomUUID } from 'node:crypto'
+import { cpus } from 'node:os'
 import { createOwnerClient, type OwnerClient } from '../../src/owner/client.ts'
 import { admitConnection, recordApproval } from '../../src/storage/authority/connections/connections.ts'
 import { lockQueue } from '../../src/storage/authority/owners/owners.ts'
@@ -12,6 +13,7 @@ import { thumbprintHandle } from '../../src/wire/agents/handles.ts'
 import type { Owner } from '../../src/wire/identifiers.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/signatures/keys.ts'
 import * as seed from '../../test/support/seed.ts'
+import { readCpu, type CpuReading } from '../machine.ts'
 import type { System } from '../system.ts'
 import { worldOfSeeded } from './bob.ts'
 import { openAuthority, type AgreedOperation } from './negotiation.ts'
@@ -36,6 +38,14 @@ export const BATCH = AGENTS * UNSPENT
 const MOST = '999999999999999'
 const TOOL = 'notes_read'
 
+/** What the agreements of a batch took. */
+export interface BatchSpent {
+  /** How many were answered. */
+  perSecond: number
+  /** Of the time of all processors meanwhile, what was not left idle; NaN without /proc. */
+  processorsBusy: number
+}
+
 /** An owner, with those who ask her authority. */
 export interface Spender {
   readonly owner: Owner
@@ -44,10 +54,10 @@ export interface Spender {
   /** The next of her agents gets a grant and spends it. @returns the milliseconds of the agreement. */
   spendOne(): Promise<number>
   /**
-   * Each of her agents gets as many grants as it may have unspent, and then spends them. @returns how many
-   * agreements were answered a second, while all that comes before and after was done apart.
+   * Each of her agents gets as many grants as it may have unspent, and then spends them. All that comes
+   * before and after the agreements is done apart.
    */
-  spendBatch(): Promise<number>
+  spendBatch(): Promise<BatchSpent>
   close(): Promise<void>
 }
 
@@ -56,7 +66,8 @@ export async function openSpenders(system: System): Promise<BySide<Spender>> {
   return { without: await openSpender(system, 'without'), with: await openSpender(system, 'with') }
 }
 
-async function openSpender(system: System, side: Side): Promise<Spender> {
+/** One of either side; each is another owner. */
+export async function openSpender(system: System, side: Side): Promise<Spender> {
   const { db } = system.database
   const { issuer } = system.world
   const { owner, key } = await seed.seedOwnerWithKey(db, { ask_me: true })
@@ -88,16 +99,23 @@ async function openSpender(system: System, side: Side): Promise<Spender> {
         agreements.push(await door.agree(nextKey(), operation()))
       })
       const rpts: string[] = []
+      const before = await readCpu({})
       const from = performance.now()
       await seed.inRounds(BATCH, IN_FLIGHT, async n => {
         rpts.push(await agreements[n]!())
       })
-      const seconds = (performance.now() - from) / 1_000
+      const ms = performance.now() - from
+      const after = await readCpu({})
       await seed.inRounds(BATCH, IN_FLIGHT, n => spend(rpts[n]!))
-      return BATCH / seconds
+      return { perSecond: (BATCH * 1_000) / ms, processorsBusy: busyBetween(before, after) }
     },
     close: async () => void (await Promise.all([door.close(), protection.close()])),
   }
+}
+
+function busyBetween(before: CpuReading | undefined, after: CpuReading | undefined): number {
+  if (before === undefined || after === undefined) return NaN
+  return (after.machine - before.machine) / (after.at - before.at) / cpus().length
 }
 
 /** As if she had approved one operation of each. */

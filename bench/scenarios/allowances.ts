@@ -1,25 +1,24 @@
 /**
  * Owns what allowances cost (docs/allowances.md), at one authority and in turns: an agreement whose grant one
  * of them bounds beside one at the same kind of tier without; many agents who take of one at the same time,
- * beside transactions that only change its row; and what bob notices of a busy one, beside the same load
- * without one. docs/performance.md says how to read it. By itself: `node bench/scenarios/allowances.ts`.
+ * beside what the row of one passes (allowance-row.ts); and what bob notices of a busy one, beside the same
+ * load without one. docs/performance.md says how to read it. By itself:
+ * `node bench/scenarios/allowances.ts`.
  */
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { Client } from 'pg'
-import type { Owner } from '../../src/wire/identifiers.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/signatures/keys.ts'
 import { spreadOf } from '../figures.ts'
-import { analyze, startOwnSystem, type System } from '../system.ts'
+import { analyze, startOwnSystem } from '../system.ts'
 import {
-  ALLOWANCE,
-  BATCH,
   openSpenders,
   SIDES,
+  type BatchSpent,
   type BySide,
   type Side,
   type Spender,
 } from './allowance-owners.ts'
+import { openRow, type AllowanceRow, type RowRates } from './allowance-row.ts'
 import { measureAllowanceUses, renderAllowanceUses } from './allowance-uses.ts'
 import { openBob, type Bob } from './bob.ts'
 import { runByItself } from './by-itself.ts'
@@ -41,12 +40,13 @@ const BOB_CONNECTIONS = 64
 export interface AllowanceCost {
   /** All turn by turn: medians of one agreement, in milliseconds. */
   agreement_p50_ms: BySide<number[]>
-  /** Of many at once; and transactions that do nothing but lock and change a row of the allowance. */
+  /** Of many at once, and how busy they keep the processors; and what the row of the allowance passes. */
   agreements_per_second: BySide<number[]>
-  row_per_second: number[]
+  processors_busy: BySide<number[]>
+  row_per_second: Record<keyof RowRates, number[]>
   /** Of bob's calls, in milliseconds. */
   neighbour_p50_ms: BySide<number[]>
-  ratios: Record<'agreement' | 'overRow' | 'overWithout' | 'neighbour', number[]>
+  ratios: Record<'agreement' | 'overRow' | 'overGranting' | 'overWithout' | 'neighbour', number[]>
 }
 
 /** Measures on a system of its own. Takes about three minutes with as many turns as it has by default. */
@@ -63,15 +63,16 @@ export async function measureAllowances(
     // Two phases in each turn, and in the one that warms up.
     const seconds = 2 * LOAD_SECONDS * (turns + 1)
     const bob = await openBob(system, { agent, seconds, connections: BOB_CONNECTIONS })
-    stops.push(...[...Object.values(spenders), bob].map(one => () => one.close()))
+    const row = await openRow(system)
+    stops.push(...[...Object.values(spenders), bob, row].map(one => () => one.close()))
     // Cold code, empty pools, and plans that were made for empty tables are no cost of an allowance.
     for (const side of SIDES) await spenders[side].spendBatch()
     await analyze(system.database.url)
     await inTurn(AGREEMENTS.warmUp, agreementsOf(spenders))
-    await takeTurn(system, { spenders, bob, first: 'without' })
+    await takeTurn({ spenders, bob, row }, 'without')
     const seen: Turn[] = []
     for (let turn = 1; turn <= turns; turn++) {
-      seen.push(await takeTurn(system, { spenders, bob, first: SIDES[turn % SIDES.length]! }))
+      seen.push(await takeTurn({ spenders, bob, row }, SIDES[turn % SIDES.length]!))
       tell(`allowances: turn ${turn} of ${turns}`)
     }
     return costOf(seen)
@@ -83,68 +84,31 @@ export async function measureAllowances(
 /** What one turn saw. */
 interface Turn {
   agreement_p50_ms: BySide<number>
-  agreements_per_second: BySide<number>
-  row_per_second: number
+  batch: BySide<BatchSpent>
+  row: RowRates
   neighbour_p50_ms: BySide<number>
 }
 
 async function takeTurn(
-  system: System,
-  { spenders, bob, first }: { spenders: BySide<Spender>; bob: Bob; first: Side },
+  { spenders, bob, row }: { spenders: BySide<Spender>; bob: Bob; row: AllowanceRow },
+  first: Side,
 ): Promise<Turn> {
   const [without, withIt] = await inTurn(AGREEMENTS.counted, agreementsOf(spenders))
   const order = first === 'with' ? SIDES.toReversed() : SIDES
-  const rates: BySide<number> = { without: 0, with: 0 }
-  for (const side of order) rates[side] = await spenders[side].spendBatch()
-  const row_per_second = await rowRate(system, spenders.with.owner)
+  const batch: Partial<BySide<BatchSpent>> = {}
+  for (const side of order) batch[side] = await spenders[side].spendBatch()
   const waits: BySide<number> = { without: 0, with: 0 }
   for (const side of order) waits[side] = await neighbourMs(bob, spenders[side])
   return {
     agreement_p50_ms: { without: without!, with: withIt! },
-    agreements_per_second: rates,
-    row_per_second,
+    batch: batch as BySide<BatchSpent>,
+    row: await row.rates(),
     neighbour_p50_ms: waits,
   }
 }
 
 const agreementsOf = (spenders: BySide<Spender>): (() => Promise<number>)[] =>
   SIDES.map(side => () => spenders[side].spendOne())
-
-const ROW = `owner = $1 AND allowance = $2 AND whose = '' AND of = 'calls' AND per = 'all'`
-const LOCK_ROW = { name: 'lock', text: `SELECT used FROM allowance_windows WHERE ${ROW} FOR NO KEY UPDATE` }
-const ADD_TO_ROW = { name: 'add', text: `UPDATE allowance_windows SET used = used + 1 WHERE ${ROW}` }
-
-/**
- * How many transactions a second the row of the allowance passes that do nothing else: the first statement
- * locks it, and the second adds to it. They are as many as a batch has, and come over as many connections as
- * an authority gives one owner.
- */
-async function rowRate({ database, world }: System, owner: Owner): Promise<number> {
-  const lanes = Math.ceil(world.poolMax / 2)
-  const each = Math.ceil(BATCH / lanes)
-  const clients = Array.from({ length: lanes }, () => new Client({ connectionString: database.url }))
-  const values = [owner, ALLOWANCE]
-  const add = async (client: Client): Promise<void> => {
-    await client.query('BEGIN')
-    await client.query({ ...LOCK_ROW, values })
-    const { rowCount } = await client.query({ ...ADD_TO_ROW, values })
-    if (rowCount !== 1) throw new Error('the allowance has no row to add to')
-    await client.query('COMMIT')
-  }
-  try {
-    await Promise.all(clients.map(client => client.connect()))
-    await Promise.all(clients.map(add))
-    const from = performance.now()
-    await Promise.all(
-      clients.map(async client => {
-        for (let n = 0; n < each; n++) await add(client)
-      }),
-    )
-    return (lanes * each * 1_000) / (performance.now() - from)
-  } finally {
-    await Promise.all(clients.map(client => client.end()))
-  }
-}
 
 /** The median that bob waits while agents of another owner get and spend grants at a fixed rate. */
 async function neighbourMs(bob: Bob, spender: Spender): Promise<number> {
@@ -165,16 +129,25 @@ function costOf(seen: readonly Turn[]): AllowanceCost {
     without: seen.map(turn => read(turn).without),
     with: seen.map(turn => read(turn).with),
   })
+  const batchOf = ({ batch }: Turn, figure: keyof BatchSpent): BySide<number> => ({
+    without: batch.without[figure],
+    with: batch.with[figure],
+  })
   const ratio = ({ without, with: above }: BySide<number>): number => above / without
   return {
     agreement_p50_ms: bySide(turn => turn.agreement_p50_ms),
-    agreements_per_second: bySide(turn => turn.agreements_per_second),
-    row_per_second: seen.map(turn => turn.row_per_second),
+    agreements_per_second: bySide(turn => batchOf(turn, 'perSecond')),
+    processors_busy: bySide(turn => batchOf(turn, 'processorsBusy')),
+    row_per_second: {
+      adding: seen.map(({ row }) => row.adding),
+      granting: seen.map(({ row }) => row.granting),
+    },
     neighbour_p50_ms: bySide(turn => turn.neighbour_p50_ms),
     ratios: {
       agreement: seen.map(turn => ratio(turn.agreement_p50_ms)),
-      overRow: seen.map(turn => turn.agreements_per_second.with / turn.row_per_second),
-      overWithout: seen.map(turn => ratio(turn.agreements_per_second)),
+      overRow: seen.map(({ batch, row }) => batch.with.perSecond / row.adding),
+      overGranting: seen.map(({ batch, row }) => batch.with.perSecond / row.granting),
+      overWithout: seen.map(turn => ratio(batchOf(turn, 'perSecond'))),
       neighbour: seen.map(turn => ratio(turn.neighbour_p50_ms)),
     },
   }
@@ -183,6 +156,11 @@ function costOf(seen: readonly Turn[]): AllowanceCost {
 /** What was measured, as lines of text. */
 export function renderAllowances(cost: AllowanceCost): string {
   const { agreement_p50_ms, agreements_per_second, row_per_second, neighbour_p50_ms, ratios } = cost
+  const percent = (shares: number[]): string =>
+    shown(
+      shares.map(share => share * 100),
+      0,
+    )
   const shown = (values: number[], digits: number): string => {
     const { median, min, max } = spreadOf(values)!
     return `${median.toFixed(digits)} (${min.toFixed(digits)} to ${max.toFixed(digits)})`
@@ -194,9 +172,13 @@ export function renderAllowances(cost: AllowanceCost): string {
     `  the second over the first               ${shown(ratios.agreement, 3)}, goal at most 1.15`,
     `  agreements a second without one         ${shown(agreements_per_second.without, 0)}`,
     `  of many agents within one allowance     ${shown(agreements_per_second.with, 0)}`,
-    `  what the row alone passes               ${shown(row_per_second, 0)}`,
+    `  what the row passes, adding alone       ${shown(row_per_second.adding, 0)}`,
+    `  what it passes, granting                ${shown(row_per_second.granting, 0)}`,
     `  within one over without                 ${shown(ratios.overWithout, 3)}`,
-    `  within one over what the row passes     ${shown(ratios.overRow, 3)}`,
+    `  within one over the row, adding alone   ${shown(ratios.overRow, 3)}`,
+    `  within one over the row, granting       ${shown(ratios.overGranting, 3)}`,
+    `  processors busy without one, %          ${percent(cost.processors_busy.without)}`,
+    `  of many agents within one allowance, %  ${percent(cost.processors_busy.with)}`,
     `  a neighbour's p50 beside neither, ms    ${shown(neighbour_p50_ms.without, 2)}`,
     `  beside a busy allowance, ms             ${shown(neighbour_p50_ms.with, 2)}`,
     `  the second over the first               ${shown(ratios.neighbour, 3)}, goal at most 1.05`,

@@ -29,13 +29,14 @@ test('an agreement within an allowance takes at most three times as long as one 
       expect(turns).toHaveLength(2)
       expect(Math.min(...turns)).toBeGreaterThan(0)
     }
-  expect(measured.row_per_second).toHaveLength(2)
+  for (const rates of Object.values(measured.row_per_second)) expect(rates).toHaveLength(2)
   expect(Math.min(...ratios.agreement)).toBeLessThan(MOST.agreement)
   expect(Math.min(...ratios.neighbour)).toBeLessThan(MOST.neighbour)
   const figures = figuresOf({ rounds: new Map(), readyMs: [], allowances: ratios })
   expect(figures.allowance_agreement_over_without!.goal).toEqual({ kind: 'most', bound: 1.15 })
   expect(figures.allowance_neighbour_p50_ratio!.goal).toEqual({ kind: 'most', bound: 1.05 })
   expect(figures.busy_allowance_over_row!.spread.min).toBeGreaterThan(0)
+  expect(figures.busy_allowance_over_granting!.spread.min).toBeGreaterThan(0)
 })
 
 test('an allowance that was used ten times as often takes at most twice as long to be used, and to be read', async () => {

@@ -103,7 +103,13 @@ describe('The report of a bench', () => {
     const neighbour = { overSpread: [0.9, 1.1, 1], overIdle: [3], errors: [0] }
     const bridge = { start_ms: [300], added_p50_ms: [2] }
     const leases = { leased_ms: [9], asked_ms: [5], silent_ms: [2_005] }
-    const allowances = { agreement: [1.1], overRow: [0.9], overWithout: [0.8], neighbour: [1] }
+    const allowances = {
+      agreement: [1.1],
+      overRow: [0.9],
+      overGranting: [0.9],
+      overWithout: [0.8],
+      neighbour: [1],
+    }
     const allowanceUses = { agreement: [1], list: [1.1] }
     const measured = { scale, neighbour, bridge, leases, allowances, allowanceUses }
     const report = makeReport({ ...facts({}), ...measured })
@@ -145,6 +151,7 @@ describe('The report of a bench', () => {
       agreement: [1.1, 1.3, 1.14],
       neighbour: [1.2, 1.04, 1.06],
       overRow: [0.2, 0.4, 0.3],
+      overGranting: [0.5, 0.7, 0.6],
       overWithout: [0.7, 0.8, 0.9],
     }
     const { figures } = makeReport({ ...facts({}), allowances })
@@ -153,6 +160,7 @@ describe('The report of a bench', () => {
     expect(figures.allowance_neighbour_p50_ratio!.value).toBe(1.06)
     expect(meets(figures.allowance_neighbour_p50_ratio!)).toBe(false)
     expect(figures.busy_allowance_over_row).toMatchObject({ value: 0.3, goal: null })
+    expect(figures.busy_allowance_over_granting).toMatchObject({ value: 0.6, goal: null })
     expect(figures.busy_allowance_over_without).toMatchObject({ value: 0.8, goal: null })
     expect(figures).not.toHaveProperty('allowance_list_10m_over_10k')
   })
