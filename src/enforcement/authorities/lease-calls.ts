@@ -47,6 +47,8 @@ const SILENCE_MS = 5_000
 export function createLeaseDoor(options: LeaseDoorOptions): LeaseDoor {
   const { authority, pats, askForJson, grants, streams, clock } = options
   const within = (ms: number): Deadline => deadlineAt(clock() + ms, clock)
+  /** A token that was just given was refused, too: it is not at fault, and calls need it. */
+  let refusesFresh = false
   const openWith = (
     pat: string,
     request: LeaseRequest,
@@ -69,9 +71,14 @@ export function createLeaseDoor(options: LeaseDoorOptions): LeaseDoor {
     open: async (request, onData) => {
       const pat = await pats.get(within(STREAM_TIMEOUT_MS))
       const opened = await openWith(pat, request, onData)
-      if (opened.status !== 401) return opened
+      if (opened.status !== 401 || refusesFresh) {
+        refusesFresh = opened.status === 401
+        return opened
+      }
       pats.reject(pat)
-      return openWith(await pats.get(within(STREAM_TIMEOUT_MS)), request, onData)
+      const again = await openWith(await pats.get(within(STREAM_TIMEOUT_MS)), request, onData)
+      refusesFresh = again.status === 401
+      return again
     },
     say: async (id, word) => {
       const call = {
