@@ -80,9 +80,10 @@ interface Cost {
 }
 
 /** What a statement reads, with the values it had; what it writes is undone. */
-async function costOf({ text, values }: SentStatement): Promise<Cost> {
+async function costOf({ text, values }: SentStatement, settings?: string): Promise<Cost> {
   await observer.query('BEGIN')
   try {
+    if (settings !== undefined) await observer.query(settings)
     const explained = await observer.query(`EXPLAIN (ANALYZE, FORMAT JSON) ${text}`, values as never)
     const [{ Plan: plan }] = (explained.rows[0] as { 'QUERY PLAN': [{ Plan: PlanNode }] })['QUERY PLAN']
     return read(plan)
@@ -109,14 +110,21 @@ function read(node: PlanNode): Cost {
  * statements fall into the time of a call is chance.
  */
 const BESIDE =
-  /pg_notify|FROM due WHERE kind = \$1 AND at <=|new_entries AS MATERIALIZED|seq IS NULL ORDER BY id LIMIT|ledger_tiles/
+  /pg_notify|FROM \w+ t WHERE \w+ <= statement_timestamp\(\)|new_entries AS MATERIALIZED|seq IS NULL ORDER BY id LIMIT|ledger_tiles/
+/** What the transaction of a page begins with. */
+const SETTINGS = /^SELECT set_config\('enable_sort'/
 const PLANNED = /^\s*(?:SELECT|WITH|INSERT|UPDATE|DELETE)\b/i
-/** Tables of a few rows, of which the planner rightly reads all; and queues, with a row or two an owner. */
+/**
+ * Tables of a few rows, of which the planner rightly reads all; and queues and others with a row or two an
+ * owner.
+ */
 const SMALL = new Set([
   'directory',
   'lease_holders',
   'due',
   'owners',
+  'memberships',
+  'moves',
   'queues',
   'heads',
   'refusal_counts',
@@ -127,7 +135,6 @@ const SMALL = new Set([
   'logins',
   'tiers',
   'terms_versions',
-
   'resource_servers',
   'registry_pulls',
   'operators',
@@ -144,8 +151,15 @@ async function costOfCall(call: OwnerCall): Promise<Cost & { status: number; dea
   const { status, statements } = await statementsOf(call)
   const costs: Cost[] = []
   const dear: string[] = []
+  let settings: string | undefined
   for (const statement of statements.filter(({ text }) => PLANNED.test(text) && !BESIDE.test(text))) {
-    const cost = await costOf(statement)
+    // They hold for the statement after them.
+    if (SETTINGS.test(statement.text)) {
+      settings = statement.text
+      continue
+    }
+    const cost = await costOf(statement, settings)
+    settings = undefined
     costs.push(cost)
     if (cost.rowsRead > DEAR_ROWS) dear.push(`${cost.rowsRead} rows: ${statement.text}`)
   }
