@@ -64,3 +64,24 @@ export async function rowsRead(db: Db, act: (tx: Tx) => Promise<void>): Promise<
   })
   return read
 }
+
+/**
+ * The rows that an act reads, by table, of a database with one connection and no other reader: its statements
+ * are sent as the product sends them, each as a transaction by itself if it is one there.
+ */
+export async function rowsReadBy(db: Db, act: () => Promise<void>): Promise<Record<string, number>> {
+  const told = async (): Promise<Map<string, number>> => {
+    await sql`SELECT pg_stat_force_next_flush()`.execute(db)
+    const { rows } = await sql<{ table: string; read: number }>`
+      SELECT relname AS table, (coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::int AS read
+      FROM pg_stat_user_tables`.execute(db)
+    return new Map(rows.map(({ table, read }) => [table, read]))
+  }
+  const before = await told()
+  await act()
+  const read = [...(await told())].map(([table, rows]): [string, number] => [
+    table,
+    rows - (before.get(table) ?? 0),
+  ])
+  return Object.fromEntries(read.filter(([, rows]) => rows > 0))
+}

@@ -42,6 +42,11 @@ export type Retention = number | undefined
 /** Written as the index has it. */
 const LAST_RELIED = sql`greatest(asked_at, signed_at, relied_until)`
 const seconds = (count: number): RawBuilder<unknown> => sql`${count} * interval '1 second'`
+/** As `ownedBy` says it. */
+const hers = (owner: Owner): RawBuilder<unknown> => sql`owner = ANY(ARRAY[${owner}, ${owner}]::text[])`
+/** SQL: her oldest position. */
+const firstOf = (table: 'events' | 'ledger', owner: Owner): RawBuilder<unknown> => sql`
+  SELECT seq FROM ${sql.table(table)} WHERE owner = ${owner} AND seq IS NOT NULL ORDER BY seq LIMIT 1`
 
 /**
  * What is removed from each table, and when the first of the remaining rows is due: each uses an index whose
@@ -154,11 +159,8 @@ const SWEPT: Record<
   // missed something, so no entry in between is removed.
   events: {
     batch: (owner, limit, retention = RETENTION_SECONDS.events) => sql`
-      DELETE FROM events WHERE owner = ${owner} AND seq = ANY(ARRAY(
-        SELECT seq FROM events WHERE owner = ${owner} AND seq < coalesce(
-          (SELECT seq FROM events WHERE owner = ${owner} AND seq IS NOT NULL
-            AND at >= now() - ${seconds(retention)} ORDER BY seq LIMIT 1), ${Number.MAX_SAFE_INTEGER})
-        ORDER BY seq LIMIT ${limit}))`,
+      DELETE FROM events WHERE ${hers(owner)} AND seq >= (${firstOf('events', owner)})
+        AND seq <= (${lastOfOldest('events', 'at', { owner, limit, retention })})`,
     next: (owner, retention = RETENTION_SECONDS.events) => sql`
       SELECT at + ${seconds(retention)} FROM events WHERE owner = ${owner} AND seq IS NOT NULL
       ORDER BY seq LIMIT 1`,
@@ -168,14 +170,7 @@ const SWEPT: Record<
     batch: (owner, limit, retention) =>
       retention === undefined
         ? undefined
-        : deleteEntries(
-            owner,
-            sql`
-        SELECT seq FROM (
-          SELECT seq, bool_and(ts < now() - ${seconds(retention)}) OVER (ORDER BY seq) AS goes FROM (
-            SELECT seq, ts FROM ledger WHERE owner = ${owner} AND seq IS NOT NULL ORDER BY seq LIMIT ${limit}
-          ) oldest) judged WHERE goes`,
-          ),
+        : deleteEntries(owner, lastOfOldest('ledger', 'ts', { owner, limit, retention })),
     next: (owner, retention) =>
       retention === undefined
         ? sql`NULL::timestamptz`
@@ -186,13 +181,32 @@ const SWEPT: Record<
 }
 
 /**
- * Deletes entries at these positions, which are her oldest, and keeps what her tree needs of them: the leaves
- * of those whose tile is not full yet, and for the next entry of each handle where the last one was.
+ * SQL: the last of at most `limit` positions, from her oldest on, whose rows go. A range between two
+ * positions bounds what is read, and is expected to have few rows, however many she has. Where positions are
+ * missing, it has fewer than the limit, and the rest goes after the next pause.
  */
-function deleteEntries(owner: Owner, positions: RawBuilder<unknown>): RawBuilder<unknown> {
+function lastOfOldest(
+  table: 'events' | 'ledger',
+  time: 'at' | 'ts',
+  { owner, limit, retention }: { owner: Owner; limit: number; retention: number },
+): RawBuilder<unknown> {
+  return sql`
+    SELECT max(seq) FROM (
+      SELECT seq, bool_and(${sql.ref(time)} < now() - ${seconds(retention)}) OVER (ORDER BY seq) AS goes
+      FROM ${sql.table(table)} WHERE ${hers(owner)} AND seq >= (${firstOf(table, owner)})
+        AND seq < ${limit} + (${firstOf(table, owner)})
+    ) judged WHERE goes`
+}
+
+/**
+ * Deletes entries up to that position, which are her oldest, and keeps what her tree needs of them: the
+ * leaves of those whose tile is not full yet, and for the next entry of each handle where the last one was.
+ */
+function deleteEntries(owner: Owner, last: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`
     WITH gone AS MATERIALIZED (
-      SELECT seq, handle, leaf FROM ledger WHERE owner = ${owner} AND seq = ANY(ARRAY(${positions}))
+      SELECT seq, handle, leaf FROM ledger
+      WHERE ${hers(owner)} AND seq >= (${firstOf('ledger', owner)}) AND seq <= (${last})
       ORDER BY seq FOR UPDATE),
     leaves AS (
       INSERT INTO ledger_tiles AS t (owner, level, index, hashes)
@@ -204,7 +218,8 @@ function deleteEntries(owner: Owner, positions: RawBuilder<unknown>): RawBuilder
       INSERT INTO ledger_tails AS l (owner, handle, seq)
       SELECT ${owner}, handle, max(seq) FROM gone WHERE handle IS NOT NULL GROUP BY handle
       ON CONFLICT (owner, handle) DO UPDATE SET seq = excluded.seq)
-    DELETE FROM ledger USING gone WHERE ledger.owner = ${owner} AND ledger.seq = gone.seq`
+    DELETE FROM ledger WHERE ${hers(owner)}
+      AND seq >= (SELECT min(seq) FROM gone) AND seq <= (SELECT max(seq) FROM gone)`
 }
 
 /** One bounded sweep of one owner's rows: a batch of each table. */

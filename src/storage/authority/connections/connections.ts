@@ -7,6 +7,7 @@ import { thumbprintIn } from '../../../wire/agents/handles.ts'
 import type { ConnectionReach } from '../../../rules/connection.ts'
 import type { Actor } from '../../../wire/owner/actor.ts'
 import type { Admits } from '../../../wire/owner/decision-statement.ts'
+import { inIndexOrder, ownedBy } from '../../core/batch.ts'
 import type { KeyPage } from '../../core/columns.ts'
 import { endsLeases } from '../../core/after-commit.ts'
 import type { Db, Tx } from '../database.ts'
@@ -53,7 +54,7 @@ export type ListedConnection = ConnectionRow &
 
 /** The owner's connections after the given handle, by handle. */
 export async function listConnections(db: Db, owner: Owner, page: KeyPage): Promise<ListedConnection[]> {
-  const { rows } = await sql<ListedConnection>`
+  const read = sql<ListedConnection>`
     SELECT c.*,
       ARRAY(SELECT tier_id FROM connection_tiers ct WHERE ct.owner = c.owner AND ct.handle = c.handle
             AND ct.granted_at IS NOT NULL ORDER BY tier_id) AS tiers_granted,
@@ -62,7 +63,8 @@ export async function listConnections(db: Db, owner: Owner, page: KeyPage): Prom
       ARRAY(SELECT origin FROM connection_operators co WHERE co.owner = c.owner AND co.handle = c.handle
             ORDER BY origin) AS operators
     FROM connections c WHERE c.owner = ${owner} AND c.handle > ${page.after ?? ''}
-    ORDER BY c.handle LIMIT ${page.limit}`.execute(db)
+    ORDER BY c.handle LIMIT ${page.limit}`
+  const { rows } = await inIndexOrder(db, tx => read.execute(tx))
   return rows
 }
 
@@ -308,14 +310,16 @@ export type ListedOperator = Pick<Selectable<OperatorsTable>, 'origin' | 'name' 
 
 /** The operators behind the owner's agents after the given origin, by origin. */
 export async function listOperators(db: Db, owner: Owner, page: KeyPage): Promise<ListedOperator[]> {
-  const { rows } = await sql<ListedOperator>`
+  const read = sql<ListedOperator>`
     SELECT o.origin, o.name, c.agents, c.active, o.blocked_at IS NOT NULL AS blocked, o.blocked_at, o.mine
     FROM operators o, LATERAL (
       SELECT count(*)::int AS agents, count(*) FILTER (WHERE status = 'active')::int AS active
-      FROM connections WHERE owner = o.owner AND handle = ANY(ARRAY(
-        SELECT handle FROM connection_operators co WHERE co.owner = o.owner AND co.origin = o.origin))) c
+      FROM connection_operators co CROSS JOIN LATERAL (SELECT status FROM connections
+        WHERE ${sql.raw(ownedBy('owner', 'co.owner'))} AND handle = co.handle OFFSET 0) c
+      WHERE co.owner = o.owner AND co.origin = o.origin) c
     WHERE o.owner = ${owner} AND o.origin > ${page.after ?? ''}
-    ORDER BY o.origin LIMIT ${page.limit}`.execute(db)
+    ORDER BY o.origin LIMIT ${page.limit}`
+  const { rows } = await inIndexOrder(db, tx => read.execute(tx))
   return rows
 }
 

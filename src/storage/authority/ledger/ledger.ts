@@ -4,6 +4,7 @@
  */
 import { sql, type RawBuilder, type Selectable } from 'kysely'
 import { announceOwner } from '../../core/after-commit.ts'
+import { inIndexOrder } from '../../core/batch.ts'
 import { prepared } from '../../core/database.ts'
 import type { Db } from '../database.ts'
 import { number } from './positions.ts'
@@ -211,9 +212,10 @@ export async function readLedger(
     WHERE owner = ${owner} AND seq > ${page.after}${before} AND ${filter(page.handle, kind)}
     ${order} LIMIT ${page.limit})`
   const kinds = page.kind === undefined ? [undefined] : [page.kind].flat()
-  const { rows } = await sql<LedgerEntryRow & Partial<EntryBody>>`
+  const read = sql<LedgerEntryRow & Partial<EntryBody>>`
     SELECT * FROM (${sql.join(kinds.map(ofKind), sql` UNION ALL `)}) page
-    ${order} LIMIT ${page.limit}`.execute(db)
+    ${order} LIMIT ${page.limit}`
+  const { rows } = await inIndexOrder(db, tx => read.execute(tx))
   return rows
 }
 

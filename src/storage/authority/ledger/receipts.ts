@@ -4,12 +4,17 @@
  */
 import { sql, type Selectable } from 'kysely'
 import type { Db } from '../database.ts'
+import { inIndexOrder, ownedBy } from '../../core/batch.ts'
 import { number } from './positions.ts'
 import type { Family, Owner } from '../../../wire/identifiers.ts'
 import type { ReceiptsTable } from '../tables.ts'
 
 /** `seq` is its position: from 1, without gaps. */
 export type ReceiptRow = { seq: number } & Omit<Selectable<ReceiptsTable>, 'owner'>
+
+/** SQL: the receipt `r` of a position `p`, each looked up by its whole key. */
+export const RECEIPT_OF_POSITION = `CROSS JOIN LATERAL (SELECT * FROM receipts
+      WHERE ${ownedBy('owner', 'p.owner')} AND jti = p.jti OFFSET 0) r`
 
 /**
  * The owner's receipts, oldest first, after a position: all that were committed before this call, up to the
@@ -21,12 +26,21 @@ export async function readReceipts(
   page: { family?: Family | undefined; after: number; limit: number },
 ): Promise<ReceiptRow[]> {
   await number(db, owner)
-  const ofFamily = page.family === undefined ? sql`true` : sql`r.family = ${page.family}`
-  const { rows } = await sql<ReceiptRow>`
-    SELECT p.seq, r.family, r.jti, r.handle, r.issued_at, r.receipt
-    FROM receipt_positions p JOIN receipts r ON r.owner = p.owner AND r.jti = p.jti
-    WHERE p.owner = ${owner} AND p.seq > ${page.after} AND ${ofFamily}
-    ORDER BY p.seq LIMIT ${page.limit}`.execute(db)
+  const columns = sql`p.seq, r.family, r.jti, r.handle, r.issued_at, r.receipt`
+  if (page.family !== undefined) {
+    const hers = sql`r.owner = ANY(ARRAY[${owner}, ${owner}]::text[])`
+    const { rows } = await sql<ReceiptRow>`
+      SELECT ${columns} FROM receipts r CROSS JOIN LATERAL (SELECT seq FROM receipt_positions
+        WHERE ${sql.raw(ownedBy('owner', 'r.owner'))} AND jti = r.jti OFFSET 0) p
+      WHERE ${hers} AND r.family = ${page.family} AND p.seq > ${page.after} ORDER BY p.seq LIMIT ${page.limit}`.execute(
+      db,
+    )
+    return rows
+  }
+  const read = sql<ReceiptRow>`
+    SELECT ${columns} FROM receipt_positions p ${sql.raw(RECEIPT_OF_POSITION)}
+    WHERE p.owner = ${owner} AND p.seq > ${page.after} ORDER BY p.seq LIMIT ${page.limit}`
+  const { rows } = await inIndexOrder(db, tx => read.execute(tx))
   return rows
 }
 

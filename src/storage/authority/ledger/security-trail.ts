@@ -7,7 +7,9 @@
  */
 import { sql, type RawBuilder } from 'kysely'
 import type { Family, Handle, Owner } from '../../../wire/identifiers.ts'
+import { inIndexOrder } from '../../core/batch.ts'
 import type { Db } from '../database.ts'
+import { RECEIPT_OF_POSITION } from './receipts.ts'
 
 /** The lists that are read one after the other, each with positions of its own. */
 export const TRAIL_LISTS = ['ledger', 'receipts', 'events'] as const
@@ -43,9 +45,8 @@ export async function readTrail(
   list: TrailList,
   page: TrailPage,
 ): Promise<TrailEntry[]> {
-  const { rows } = await sql<TrailEntry>`${READ[list](owner, page)} ORDER BY seq LIMIT ${page.limit}`.execute(
-    db,
-  )
+  const read = sql<TrailEntry>`${READ[list](owner, page)} ORDER BY seq LIMIT ${page.limit}`
+  const { rows } = await inIndexOrder(db, tx => read.execute(tx))
   return rows
 }
 
@@ -56,7 +57,7 @@ const READ: Record<TrailList, (owner: Owner, page: TrailPage) => RawBuilder<Trai
       AND ts >= ${since} AND ts < ${until}`,
   receipts: (owner, { since, until, after }) => sql`
     SELECT p.seq, r.issued_at AS at, 'granted' AS event, r.handle, r.family, p.jti, 1 AS count
-    FROM receipt_positions p JOIN receipts r ON r.owner = p.owner AND r.jti = p.jti
+    FROM receipt_positions p ${sql.raw(RECEIPT_OF_POSITION)}
     WHERE p.owner = ${owner} AND p.seq > ${after} AND r.issued_at >= ${since} AND r.issued_at < ${until}`,
   events: (owner, { since, until, after }) => sql`
     SELECT seq, at, event, NULL AS handle, NULL AS family, NULL AS jti, 1 AS count FROM events

@@ -9,6 +9,7 @@ import type { Db } from '../database.ts'
 import type { LedgerEntryRow } from '../ledger/ledger.ts'
 import { WAITS, type PendingRow } from '../negotiations/pending.ts'
 import { number } from '../ledger/positions.ts'
+import { inIndexOrder, ownedBy } from '../../core/batch.ts'
 import type { KeyPage } from '../../core/columns.ts'
 
 /** Selects the items of a membership: those that were requested while it lasted, for what it governs. */
@@ -83,7 +84,7 @@ export async function listGovernedConnections(
       WHERE l.owner = r.owner AND l.handle = c.handle AND l.resource_id = r.resource_id AND l.kind = 'touched'
         AND l.ts >= m.joined_at ORDER BY l.ts ${sql.raw(direction)} LIMIT 1) u
     WHERE m.owner = c.owner AND m.issuer IS NOT NULL ORDER BY u.ts ${sql.raw(direction)} LIMIT 1)`
-  const { rows } = await sql<AdministeredConnection>`
+  const read = sql<AdministeredConnection>`
     SELECT c.handle, c.identity,
       CASE WHEN c.org_ended_in = (SELECT join_id FROM memberships m WHERE m.owner = c.owner) THEN 'revoked'
         ELSE c.status END AS status,
@@ -93,7 +94,8 @@ export async function listGovernedConnections(
           AND l.resource_id = r.resource_id AND l.kind IN ('promised', 'touched') AND l.ts >= m.joined_at)
         ORDER BY r.resource_id) AS resources
     FROM connections c WHERE c.owner = ${owner} AND c.handle > ${after ?? ''} AND ${REACHES_GOVERNED}
-    ORDER BY c.handle LIMIT ${limit}`.execute(db)
+    ORDER BY c.handle LIMIT ${limit}`
+  const { rows } = await inIndexOrder(db, tx => read.execute(tx))
   return rows
 }
 
@@ -110,15 +112,17 @@ export async function listGovernedOperators(
   owner: Owner,
   { after, limit }: KeyPage,
 ): Promise<AdministeredOperator[]> {
-  const { rows } = await sql<AdministeredOperator>`
+  const read = sql<AdministeredOperator>`
     SELECT o.origin, agents.count AS agents,
       coalesce(o.org_blocked_in = (SELECT join_id FROM memberships m WHERE m.owner = o.owner), false) AS blocked
     FROM operators o CROSS JOIN LATERAL (
       SELECT count(*)::int AS count FROM connection_operators co
-      JOIN connections c ON c.owner = co.owner AND c.handle = co.handle
+      CROSS JOIN LATERAL (SELECT * FROM connections
+        WHERE ${sql.raw(ownedBy('owner', 'co.owner'))} AND handle = co.handle OFFSET 0) c
       WHERE co.owner = o.owner AND co.origin = o.origin AND ${REACHES_GOVERNED}) agents
     WHERE o.owner = ${owner} AND o.origin > ${after ?? ''} AND agents.count > 0
-    ORDER BY o.origin LIMIT ${limit}`.execute(db)
+    ORDER BY o.origin LIMIT ${limit}`
+  const { rows } = await inIndexOrder(db, tx => read.execute(tx))
   return rows
 }
 
@@ -147,7 +151,7 @@ export async function listGovernedLedger(
   await number(db, owner)
   const columns = sql.raw('l.seq, l.ts, l.kind, l.family, l.handle, l.data, l.count, l.resource_id')
   // Reads resource by resource, so that an index gives each in order, and no further than the page.
-  const { rows } = await sql<AdministeredEntry>`
+  const read = sql<AdministeredEntry>`
     SELECT * FROM (
       SELECT e.* FROM memberships m
       JOIN resources r ON r.owner = m.owner AND r.org IS NOT NULL
@@ -162,6 +166,7 @@ export async function listGovernedLedger(
           AND l.data->>'what' IS DISTINCT FROM 'clearance_checked'
           AND l.ts >= m.joined_at ORDER BY l.seq LIMIT ${limit}) e
       WHERE m.owner = ${owner} AND m.issuer IS NOT NULL) page
-    ORDER BY seq LIMIT ${limit}`.execute(db)
+    ORDER BY seq LIMIT ${limit}`
+  const { rows } = await inIndexOrder(db, tx => read.execute(tx))
   return rows
 }

@@ -7,8 +7,10 @@ import { sql } from 'kysely'
 import { decodeBase64url, encodeBase64url } from '../../../wire/encoding.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
 import type { ArchiveLine } from '../../../wire/owner/owner-api.ts'
-import type { Db } from '../database.ts'
+import type { Db, Tx } from '../database.ts'
 import { number } from '../ledger/positions.ts'
+import { RECEIPT_OF_POSITION } from '../ledger/receipts.ts'
+import { inIndexOrder } from '../../core/batch.ts'
 import type { KeyPage } from '../../core/columns.ts'
 
 /**
@@ -94,7 +96,8 @@ const PARTS: readonly ArchivePart[] = [
     name: 'receipts',
     columns: 'seq, jti, family, handle, issued_at, receipt',
     key: ['seq'],
-    from: '(SELECT r.*, q.seq FROM receipt_positions q JOIN receipts r ON r.owner = q.owner AND r.jti = q.jti) p',
+    from: `(SELECT p.owner, p.seq, r.jti, r.family, r.handle, r.issued_at, r.receipt
+      FROM receipt_positions p ${RECEIPT_OF_POSITION}) p`,
   },
 ]
 
@@ -111,11 +114,20 @@ export async function readArchive(
   const from = after === undefined ? { at: 0, key: undefined } : cursorOf(after)
   if (from === undefined) return undefined
   if (after === undefined) await number(db, owner)
+  return inIndexOrder(db, tx => readParts(tx, owner, from, limit))
+}
+
+async function readParts(
+  tx: Tx,
+  owner: Owner,
+  from: { at: number; key: string[] | undefined },
+  limit: number,
+): Promise<{ lines: ArchiveLine[]; next: string | null }> {
   const lines: ArchiveLine[] = []
   let { key } = from
   let characters = 0
   for (const part of PARTS.slice(from.at)) {
-    for (const read of await readPart(db, owner, part, { key, limit: limit - lines.length })) {
+    for (const read of await readPart(tx, owner, part, { key, limit: limit - lines.length })) {
       lines.push({ part: part.name, row: read.row })
       characters += JSON.stringify(read.row).length
       if (lines.length >= limit || characters >= PAGE_CHARACTERS)
@@ -143,7 +155,7 @@ function cursorOf(text: string): { at: number; key: string[] } | undefined {
 
 /** Rows of one part, as JSON that Postgres writes, so that text from agents stays as they wrote it. */
 async function readPart(
-  db: Db,
+  tx: Tx,
   owner: Owner,
   { name, columns, key, from = `${name} p` }: ArchivePart,
   page: { key: string[] | undefined; limit: number },
@@ -160,6 +172,6 @@ async function readPart(
     SELECT (SELECT row_to_json(told) FROM (SELECT ${sql.raw(columns.replaceAll(/\b(\w+)/g, 'p.$1'))}) told) AS row,
       ARRAY[${sql.raw(key.map(column => `p.${column}::text`).join(', '))}] AS key
     FROM ${sql.raw(from)} WHERE p.owner = ${owner}${isNumbered}${beyond}
-    ORDER BY ${keys} LIMIT ${page.limit}`.execute(db)
+    ORDER BY ${keys} LIMIT ${page.limit}`.execute(tx)
   return rows
 }

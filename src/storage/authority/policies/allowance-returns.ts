@@ -94,9 +94,9 @@ const RETURN = prepared<{ returned: number }>(
       WHERE ${ownedBy('w.owner', '$1')} AND w.allowance = s.allowance AND w.whose = s.whose AND w.of = s.of AND w.per = s.per
         AND w.start = s.start),
     left_over AS (
-      SELECT e.rpt_sha256 FROM expired e WHERE NOT EXISTS (SELECT FROM grants g
-        WHERE ${ownedBy('g.owner', '$1')} AND g.rpt_sha256 = e.rpt_sha256
-          AND g.consumed_at IS NULL AND g.returned_at IS NULL)),
+      SELECT e.rpt_sha256 FROM expired e LEFT JOIN LATERAL (SELECT true AS unspent FROM grants
+        WHERE ${ownedBy('owner', '$1')} AND rpt_sha256 = e.rpt_sha256
+          AND consumed_at IS NULL AND returned_at IS NULL OFFSET 0) g ON true WHERE g.unspent IS NULL),
     given_up AS (
       DELETE FROM allowance_held h
       USING unnest(ARRAY(TABLE back UNION TABLE left_over)) WITH ORDINALITY AS asked(rpt_sha256, place)

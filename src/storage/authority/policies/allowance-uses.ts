@@ -6,7 +6,7 @@
 import type { Selectable } from 'kysely'
 import type { AllowancePeriod, OwnerAllowance } from '../../../wire/documents/allowance.ts'
 import type { Owner } from '../../../wire/identifiers.ts'
-import { ownedBy } from '../../core/batch.ts'
+import { inIndexOrder, ownedBy } from '../../core/batch.ts'
 import type { KeyPage } from '../../core/columns.ts'
 import { prepared } from '../../core/database.ts'
 import type { Db } from '../database.ts'
@@ -155,7 +155,7 @@ const READ_PAGE = usesStatement('list-allowance-uses', 'id > $2 ORDER BY id LIMI
 /** Her allowances after the given id, by id, with what is used of each. */
 export async function listUses(db: Db, owner: Owner, page: KeyPage): Promise<AllowanceReading[]> {
   const { after = '', limit } = page
-  const { rows } = await READ_PAGE(db, [owner, after, limit]).catch(unlessUnreadable)
+  const { rows } = await inIndexOrder(db, tx => READ_PAGE(tx, [owner, after, limit])).catch(unlessUnreadable)
   if (rows !== undefined) return rows.map(readingOf)
   // One of them cannot be read, which must not hide the others.
   const readings: AllowanceReading[] = []
@@ -168,7 +168,7 @@ export async function listUses(db: Db, owner: Owner, page: KeyPage): Promise<All
 
 /** One allowance of hers with what is used of it, or undefined. */
 export async function readUses(db: Db, owner: Owner, id: string): Promise<AllowanceReading | undefined> {
-  const { rows } = await READ_ONE(db, [owner, id]).catch(unlessUnreadable)
+  const { rows } = await inIndexOrder(db, tx => READ_ONE(tx, [owner, id])).catch(unlessUnreadable)
   if (rows !== undefined) return rows[0] && readingOf(rows[0])
   const allowance = await readAllowance(db, owner, id)
   return allowance && { allowance, use: [], moreLineages: false, moreUnspent: false }

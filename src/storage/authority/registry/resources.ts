@@ -8,6 +8,7 @@ import type { Db, Tx } from '../database.ts'
 import { dueNow } from '../due.ts'
 import type { ResourceServersTable, ResourcesTable, TiersTable } from '../tables.ts'
 import type { ClientId, Owner } from '../../../wire/identifiers.ts'
+import { inIndexOrder, ownedBy } from '../../core/batch.ts'
 import type { KeyPage } from '../../core/columns.ts'
 
 export type ResourceServerRow = Selectable<ResourceServersTable>
@@ -139,14 +140,16 @@ export async function listGovernedResources(
   owner: Owner,
   page: KeyPage,
 ): Promise<GovernedResourceRow[]> {
-  const { rows } = await sql<GovernedResourceRow>`
+  const read = sql<GovernedResourceRow>`
     SELECT r.owner, r.resource_id, r.client_id, r.name, r.type, r.resource_scopes, r.consequence, r.source, r.approval,
            t.tier_id, t.name AS tier_name, t.ask_me
     FROM resources r
-    LEFT JOIN tier_resources tr ON tr.owner = r.owner AND tr.resource_id = r.resource_id
-      AND tr.resource_id > ${page.after ?? ''}
-    LEFT JOIN tiers t ON t.owner = tr.owner AND t.tier_id = tr.tier_id AND t.deleted_at IS NULL
+    LEFT JOIN LATERAL (SELECT tier_id FROM tier_resources
+      WHERE ${sql.raw(ownedBy('owner', 'r.owner'))} AND resource_id = r.resource_id OFFSET 0) tr ON true
+    LEFT JOIN LATERAL (SELECT tier_id, name, ask_me FROM tiers
+      WHERE ${sql.raw(ownedBy('owner', 'r.owner'))} AND tier_id = tr.tier_id AND deleted_at IS NULL OFFSET 0) t ON true
     WHERE r.owner = ${owner} AND r.resource_id > ${page.after ?? ''}
-    ORDER BY r.resource_id LIMIT ${page.limit}`.execute(db)
+    ORDER BY r.resource_id LIMIT ${page.limit}`
+  const { rows } = await inIndexOrder(db, tx => read.execute(tx))
   return rows
 }
